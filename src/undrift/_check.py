@@ -1,0 +1,158 @@
+"""Checks at the door: turn what a user passed into numbers we can trust, or say in one sentence why not."""
+
+from __future__ import annotations
+
+import math
+import operator
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+
+LIMIT = 1e75
+"""Largest |z_j| and |y| accepted: squares and their ratios to the pivot floor stay inside float64."""
+
+
+def name_of(who: object) -> str:
+    """Return how an object is called in an error: a string as it is, anything else by its class."""
+    return who if isinstance(who, str) else type(who).__name__
+
+
+def number(who: object, name: str, value: object) -> float:
+    """Return `value` as a float; refuse strings, arrays, booleans and NaN."""
+    if isinstance(value, (bool, np.bool_, str, bytes)) or value is None:
+        raise InputError(f"{name_of(who)}: {name} must be a number, got {value!r}")
+    try:
+        x = float(value)  # type: ignore[arg-type]  # anything else fails right here
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name_of(who)}: {name} must be a number, got {_short(value)}") from None
+    if math.isnan(x):
+        raise InputError(f"{name_of(who)}: {name} must be a number, got nan")
+    return x
+
+
+def interval(who: object, name: str, value: object, allowed: str) -> float:
+    """Return `value` as a float inside `allowed`, written like "(0, 1]" or "[0, inf)"."""
+    x = number(who, name, value)
+    low, high = (float(end) for end in allowed[1:-1].split(","))
+    above = x > low if allowed[0] == "(" else x >= low
+    below = x < high if allowed[-1] == ")" else x <= high
+    if not (above and below):
+        raise InputError(f"{name_of(who)}: {name} must be in {allowed}, got {value!r}")
+    return x
+
+
+def integer(who: object, name: str, value: object, low: int, high: int | None = None) -> int:
+    """Return `value` as an int of at least `low` (and at most `high`)."""
+    try:
+        n = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        n = None
+    if n is None or isinstance(value, bool) or n < low or (high is not None and n > high):
+        span = f">= {low}" if high is None else f"in [{low}, {high}]"
+        raise InputError(f"{name_of(who)}: {name} must be an integer {span}, got {_short(value)}")
+    return n
+
+
+def choice(who: object, name: str, value: object, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of the words `allowed`."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InputError(f"{name_of(who)}: {name} must be one of {', '.join(allowed)}, got {_short(value)}")
+    return value
+
+
+def rows(who: object, Z: ArrayLike, dim: int | None = None, *, nan: bool = False) -> Matrix:
+    """Return features as a C-contiguous float64 matrix (rounds, dim); a row is promoted to a matrix of one."""
+    array = _real(who, "z", Z)
+    if array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != 2:
+        raise InputError(f"{name_of(who)}: z must be one row (d,) or rows (n, d), got an array of shape {array.shape}")
+    if dim is not None and array.shape[1] != dim:
+        raise InputError(f"{name_of(who)}: z must have {dim} features as before, got {array.shape[1]}")
+    return _bounded(who, "z", array, nan=nan)
+
+
+def column(who: object, name: str, y: ArrayLike, length: int | None = None, *, nan: bool = False) -> Vector:
+    """Return labels, hints or weights as a contiguous float64 vector of the given length."""
+    array = _real(who, name, y)
+    if array.ndim == 0:
+        array = array[None]
+    if array.ndim != 1:
+        raise InputError(f"{name_of(who)}: {name} must be one number a round, got an array of shape {array.shape}")
+    if length is not None and len(array) != length:
+        raise InputError(f"{name_of(who)}: {name} must have one number a round, {length}, got {len(array)}")
+    return _bounded(who, name, array, nan=nan)
+
+
+def signs(who: object, y: ArrayLike, length: int | None = None) -> Vector:
+    """Return binary labels as -1.0 or +1.0; {-1, +1}, {0, 1} and booleans are accepted."""
+    labels = column(who, "y", y, length)
+    bad = ~np.isin(labels, (-1.0, 0.0, 1.0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            f"{name_of(who)}: y must be a binary label (-1 or +1, 0 or 1, or bool), got {labels[at]:g} in row {at}"
+        )
+    return np.where(labels > 0.0, 1.0, -1.0)
+
+
+def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    """Return an array of finite numbers of the given shape (None: any length), of any magnitude."""
+    array = np.ascontiguousarray(_real(who, name, x))
+    fits = array.ndim == len(shape) and all(
+        want is None or want == n for want, n in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("n" if want is None else str(want) for want in shape) + ")"
+        raise InputError(f"{name_of(who)}: {name} must have shape {wanted}, got {array.shape}")
+    if not np.isfinite(array).all():
+        at = tuple(int(k) for k in np.argwhere(~np.isfinite(array))[0])
+        raise InputError(f"{name_of(who)}: {name} must be finite, got {array[at]} at {at}")
+    return array
+
+
+def _bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool) -> NDArray[np.float64]:
+    """Refuse NaN (unless allowed), infinities and magnitudes above LIMIT, naming the first bad cell."""
+    array = np.ascontiguousarray(array)
+    fine = np.abs(array) <= LIMIT
+    if nan:
+        fine |= np.isnan(array)
+    if not fine.all():
+        at = tuple(int(k) for k in np.argwhere(~fine)[0])
+        place = f"row {at[0]}" if array.ndim == 1 else f"row {at[0]}, feature {at[1]}"
+        raise InputError(f"{name_of(who)}: {name} must be finite and at most 1e75 in size, got {array[at]} in {place}")
+    return array
+
+
+def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return float64 from anything that holds real numbers and nothing else; never a view that we write to."""
+    try:
+        array = np.asarray(value)
+        if array.dtype == object and not isinstance(value, np.ndarray) and _plain(value):
+            array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {_short(value)}") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {_short(value)}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False)
+
+
+def _plain(value: object) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_plain(item) for item in value)
+    return isinstance(value, (int, float, np.number))
+
+
+def _short(value: object) -> str:
+    """Return a value as it may stand in an error: its kind, and its text while that is short."""
+    if isinstance(value, np.ndarray):
+        return f"an array of dtype {value.dtype} and shape {value.shape}"
+    try:
+        text = repr(value)
+    except Exception:  # a user's own class or an int too long to print: name the kind instead
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"a {type(value).__name__} ({text[:40]}...)"

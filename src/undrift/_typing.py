@@ -1,0 +1,15 @@
+"""Array aliases: what a function takes and returns, said once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+"""One-dimensional float64 array."""
+
+Matrix = NDArray[np.float64]
+"""Two-dimensional float64 array, rounds first."""
+
+Scalar = float | int | str | bool | None
+"""What a parameter may be, so that it can live in a JSON header."""

@@ -1,0 +1,63 @@
+r"""The discount factor $\beta$ and the numbers that go with it, all computed from $1 - \beta$.
+
+$1 - \beta$ is the primary number: a memory of $10^{12}$ rounds has $1 - \beta = 7\cdot10^{-13}$, of which a float64
+$\beta$ keeps three digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Vector
+from undrift.errors import InputError
+
+
+class Discount(NamedTuple):
+    """A discount factor in (0, 1], kept as `beta` and as `gap` = 1 - beta, each to full precision."""
+
+    beta: float
+    gap: float
+
+    @property
+    def rate(self) -> float:
+        """Forgetting per round, -ln(beta)."""
+        return -math.log1p(-self.gap) if self.gap < 1.0 else math.inf
+
+    @property
+    def half_life(self) -> float:
+        """Rounds after which a label counts half; infinity when nothing is forgotten."""
+        return math.log(2.0) / self.rate if self.gap else math.inf
+
+    @property
+    def eta(self) -> float:
+        """Beta / (1 - beta), the paper's learning-rate scale of a memory."""
+        return self.beta / self.gap if self.gap else math.inf
+
+    def power(self, t: Vector | float) -> Vector:
+        """beta**t, without ever rounding 1 - beta."""
+        return np.asarray(np.exp(-self.rate * np.asarray(t, dtype=np.float64)), dtype=np.float64)
+
+
+def discount(who: object, beta: float | None, half_life: float | None) -> Discount:
+    """Return the discount a user asked for by `beta` or, in its place, by `half_life` in rounds."""
+    if half_life is not None:
+        if beta is not None:
+            raise InputError(f"{_check.name_of(who)}: give beta or half_life, not both")
+        rounds = _check.interval(who, "half_life", half_life, "(0, inf]")
+        gap = -math.expm1(-math.log(2.0) / rounds)
+        if gap >= 1.0:
+            raise InputError(f"{_check.name_of(who)}: half_life must be at least 0.02 rounds, got {half_life!r}")
+        return Discount(1.0 - gap, gap)
+    exact = _check.interval(who, "beta", beta, "(0, 1]")
+    return Discount(exact, 1.0 - exact)
+
+
+def from_eta(eta: float) -> Discount:
+    """Return beta = eta / (1 + eta), exactly as good at eta = 1e15 as at 1; infinity is beta = 1."""
+    if math.isinf(eta):
+        return Discount(1.0, 0.0)
+    return Discount(eta / (1.0 + eta), 1.0 / (1.0 + eta))

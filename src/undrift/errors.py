@@ -1,0 +1,37 @@
+"""Every error and warning undrift raises on purpose.
+
+```
+UndriftError
+├── InputError (ValueError)        an argument or a row that cannot be used; nothing was changed
+├── ModelFileError (ValueError)    a file that is not a whole, readable undrift file
+├── ConditionError (ValueError)    a theorem's condition or a certificate's assumption does not hold
+└── MissingExtraError (ImportError)  an optional dependency is not installed
+UndriftWarning (UserWarning)       worth knowing, not worth stopping for
+```
+"""
+
+from __future__ import annotations
+
+
+class UndriftError(Exception):
+    """Base of every deliberate error."""
+
+
+class InputError(UndriftError, ValueError):
+    """An argument or a row cannot be used; the object is as it was before the call."""
+
+
+class ModelFileError(UndriftError, ValueError):
+    """A file is truncated, damaged, from a newer version, or not ours."""
+
+
+class ConditionError(UndriftError, ValueError):
+    """A theorem's condition or a certificate's assumption does not hold."""
+
+
+class MissingExtraError(UndriftError, ImportError):
+    """An optional dependency is missing; the text has the install line."""
+
+
+class UndriftWarning(UserWarning):
+    """Worth knowing, not worth stopping for."""

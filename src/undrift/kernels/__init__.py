@@ -1,0 +1,8 @@
+"""Loops over plain arrays: compiled, with a NumPy twin of the same name and signature in `reference`."""
+
+from __future__ import annotations
+
+from undrift.kernels._native import mean_play as mean_play
+
+LEVEL = "portable"
+"""Instruction set the compiled kernels use on this machine; results are the same bits within a level."""

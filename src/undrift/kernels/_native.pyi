@@ -1,0 +1,3 @@
+from undrift._typing import Vector
+
+def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None: ...

@@ -1,0 +1,94 @@
+"""The two losses of the paper: value, slope and curvature in the prediction, vectorised over rounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift._typing import Vector
+
+
+def softplus(x: ArrayLike) -> Vector:
+    """ln(1 + e^x), to rounding for every x."""
+    return np.asarray(np.logaddexp(0.0, x), dtype=np.float64)
+
+
+def sigmoid(x: ArrayLike) -> Vector:
+    """1 / (1 + e^-x), without overflow and exact in both tails."""
+    x = np.asarray(x, dtype=np.float64)
+    e = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0.0, 1.0, e) / (1.0 + e), dtype=np.float64)
+
+
+class Loss:
+    """A loss of one real prediction `yhat` against a label `y`.
+
+    `name` is the key in files and reports; `mixability` the largest rate at which predictions can be mixed without
+    loss (infinite range of predictions), None when it depends on the range.
+    """
+
+    name: str
+    mixability: float | None
+
+    def value(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """Loss of each round."""
+        raise NotImplementedError
+
+    def slope(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """First derivative in the prediction."""
+        raise NotImplementedError
+
+    def curvature(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """Second derivative in the prediction."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"undrift.losses.{self.name}"
+
+
+class Squared(Loss):
+    """(yhat - y)^2 / 2."""
+
+    name = "squared"
+    mixability = None
+
+    def value(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """(yhat - y)^2 / 2."""
+        return 0.5 * np.subtract(yhat, y, dtype=np.float64) ** 2
+
+    def slope(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """Yhat - y."""
+        return np.subtract(yhat, y, dtype=np.float64)
+
+    def curvature(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """1."""
+        return np.ones_like(self.slope(yhat, y))
+
+
+class Logistic(Loss):
+    """ln(1 + exp(-y yhat)) for labels -1 and +1; yhat are log-odds."""
+
+    name = "logistic"
+    mixability = 1.0
+
+    def value(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """ln(1 + exp(-y yhat))."""
+        return softplus(-np.multiply(y, yhat, dtype=np.float64))
+
+    def slope(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """-y sigma(-y yhat)."""
+        y = np.asarray(y, dtype=np.float64)
+        return -y * sigmoid(-y * np.asarray(yhat, dtype=np.float64))
+
+    def curvature(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """sigma(yhat) sigma(-yhat); the product, because sigma (1 - sigma) is 0 from 37 on."""
+        yhat = np.asarray(yhat, dtype=np.float64)
+        return sigmoid(yhat) * sigmoid(-yhat)
+
+
+squared = Squared()
+logistic = Logistic()
+LOG2 = math.log(2.0)
+"""Logistic loss of a prediction of 0."""

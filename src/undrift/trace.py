@@ -1,0 +1,34 @@
+"""Trace: what a block of finished rounds leaves behind, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from undrift._typing import Matrix, Scalar, Vector
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Columns of the rounds closed by one `play`, with who closed them.
+
+    A certificate needs `stability` and `potential`; learners without a guarantee leave them None.
+    """
+
+    yhat: Vector
+    """Predictions, made before the label was seen (T,)."""
+    stability: Vector | None = None
+    """Price of each round, $\\beta^t\\Lambda_t$ (T,)."""
+    potential: Vector | None = None
+    """Weight $w_t$ in $\\beta^t\\phi_t(u) = w_t|u|^2/2$ (T,), before pivot floors, which `certify` replays."""
+    learner: str = ""
+    """Class of the learner."""
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+    """Its parameters."""
+    first: int = 0
+    """Rounds the learner had closed before this block; 0 for a whole run."""
+    weights: Matrix | None = None
+    """Ensembles, on request: the members' weights before each round (T, N)."""
+
+    def __len__(self) -> int:
+        return len(self.yhat)
