@@ -63,8 +63,8 @@ def choice(who: object, name: str, value: object, allowed: tuple[str, ...]) -> s
     return value
 
 
-def rows(who: object, Z: ArrayLike, dim: int | None = None, *, nan: bool = False) -> Matrix:
-    """Return features as a C-contiguous float64 matrix (rounds, dim); a row is promoted to a matrix of one."""
+def as_rows(who: object, Z: ArrayLike, dim: int | None = None) -> Matrix:
+    """Return features as a C-contiguous float64 matrix (rounds, dim), values unseen; a row becomes a matrix of one."""
     array = _real(who, "z", Z)
     if array.ndim == 1:
         array = array[None, :]
@@ -72,11 +72,11 @@ def rows(who: object, Z: ArrayLike, dim: int | None = None, *, nan: bool = False
         raise InputError(f"{name_of(who)}: z must be one row (d,) or rows (n, d), got an array of shape {array.shape}")
     if dim is not None and array.shape[1] != dim:
         raise InputError(f"{name_of(who)}: z must have {dim} features as before, got {array.shape[1]}")
-    return _bounded(who, "z", array, nan=nan)
+    return np.ascontiguousarray(array)
 
 
-def column(who: object, name: str, y: ArrayLike, length: int | None = None, *, nan: bool = False) -> Vector:
-    """Return labels, hints or weights as a contiguous float64 vector of the given length."""
+def as_column(who: object, name: str, y: ArrayLike, length: int | None = None) -> Vector:
+    """Return labels, hints or weights as a contiguous float64 vector of the given length, values unseen."""
     array = _real(who, name, y)
     if array.ndim == 0:
         array = array[None]
@@ -84,19 +84,32 @@ def column(who: object, name: str, y: ArrayLike, length: int | None = None, *, n
         raise InputError(f"{name_of(who)}: {name} must be one number a round, got an array of shape {array.shape}")
     if length is not None and len(array) != length:
         raise InputError(f"{name_of(who)}: {name} must have one number a round, {length}, got {len(array)}")
-    return _bounded(who, name, array, nan=nan)
+    return np.ascontiguousarray(array)
+
+
+def rows(who: object, Z: ArrayLike, dim: int | None = None, *, nan: bool = False) -> Matrix:
+    """Return features as `as_rows` does, every number finite and at most LIMIT in size (NaN only if allowed)."""
+    return bounded(who, "z", as_rows(who, Z, dim), nan=nan)
+
+
+def column(who: object, name: str, y: ArrayLike, length: int | None = None, *, nan: bool = False) -> Vector:
+    """Return one number a round as `as_column` does, each finite and at most LIMIT in size (NaN only if allowed)."""
+    return bounded(who, name, as_column(who, name, y, length), nan=nan)
 
 
 def signs(who: object, y: ArrayLike, length: int | None = None) -> Vector:
     """Return binary labels as -1.0 or +1.0; {-1, +1}, {0, 1} and booleans are accepted."""
-    labels = column(who, "y", y, length)
-    bad = ~np.isin(labels, (-1.0, 0.0, 1.0))
+    labels = as_column(who, "y", y, length)
+    zero, minus = labels == 0.0, labels == -1.0
+    bad = ~(zero | minus | (labels == 1.0))
     if bad.any():
         at = int(np.argmax(bad))
         raise InputError(
             f"{name_of(who)}: y must be a binary label (-1 or +1, 0 or 1, or bool), got {labels[at]:g} in row {at}"
         )
-    return np.where(labels > 0.0, 1.0, -1.0)
+    if zero.any() and minus.any():
+        raise InputError(f"{name_of(who)}: y must be -1 and +1, or 0 and 1; got -1 and 0 in one block")
+    return np.where(labels == 1.0, 1.0, -1.0)
 
 
 def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
@@ -114,9 +127,8 @@ def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) 
     return array
 
 
-def _bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool) -> NDArray[np.float64]:
+def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = False) -> NDArray[np.float64]:
     """Refuse NaN (unless allowed), infinities and magnitudes above LIMIT, naming the first bad cell."""
-    array = np.ascontiguousarray(array)
     fine = np.abs(array) <= LIMIT
     if nan:
         fine |= np.isnan(array)

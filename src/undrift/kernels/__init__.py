@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from undrift.kernels._native import mean_play as mean_play
+from undrift.kernels.reference import aioli_play as aioli_play
+from undrift.kernels.reference import aioli_predict as aioli_predict
+from undrift.kernels.reference import vaw_play as vaw_play
+from undrift.kernels.reference import vaw_predict as vaw_predict
 
 LEVEL = "portable"
 """Instruction set the compiled kernels use on this machine; results are the same bits within a level."""

@@ -1,0 +1,12 @@
+"""Learners: parameters, a few float64 arrays, and three verbs."""
+
+from __future__ import annotations
+
+from undrift.learners.aioli import DiscountedAIOLI as DiscountedAIOLI
+from undrift.learners.base import Learner as Learner
+from undrift.learners.base_rate import BaseRate as BaseRate
+from undrift.learners.files import load as load
+from undrift.learners.mean import DiscountedMean as DiscountedMean
+from undrift.learners.persistence import Persistence as Persistence
+from undrift.learners.vaw import DiscountedVAW as DiscountedVAW
+from undrift.learners.zero import Zero as Zero

@@ -1,0 +1,82 @@
+"""Discounted AIOLI: online logistic regression that forgets, without learning rates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check, kernels
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.learners.base import Columns
+from undrift.learners.information import InformationLearner
+
+
+class DiscountedAIOLI(InformationLearner):
+    r"""Logistic regression on a drifting stream: a row of age $k$ counts $\beta^k$.
+
+    Each past row is replaced by a quadratic that lies below its loss for every $x$ with $|x\cdot z| \le BR$; the
+    coming row enters with both labels. Predictions are log-odds of the label +1.
+
+    Parameters
+    ----------
+    beta
+        Discount factor in (0, 1], 0.99 if neither it nor `half_life` is given; 1 never forgets (plain AIOLI).
+    half_life
+        In place of `beta`: rounds after which a row counts half.
+    reg
+        Ridge $\lambda > 0$, in squared feature units; it is forgotten like the data.
+    bound, radius
+        $B$ and $R$: the guarantee is against every $u$ with $|u| \le B$ on rows with $|z| \le R$; both 1 by default.
+        Only $1 + BR$ matters. Larger is more careful with confident rows, and follows fast changes better.
+    curvature
+        In place of the two: $1/(1 + BR)$ in (0, 1].
+
+    Notes
+    -----
+    Guarantee `aioli`. Labels may be -1 and +1, 0 and 1, or booleans. O(d^2) time a round, O(d^2) memory. Floors as in
+    `DiscountedVAW`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 2))
+    >>> y = rng.random(500) < 1 / (1 + np.exp(-3 * Z[:, 0]))
+    >>> model = DiscountedAIOLI(beta=1.0, bound=4.0)
+    >>> trace = model.play(Z, y)
+    >>> bool(model.predict([2.0, 0.0]) > 3.0)
+    True
+    """
+
+    binary = True
+
+    def __init__(
+        self,
+        *,
+        beta: float | None = None,
+        half_life: float | None = None,
+        reg: float = 1.0,
+        bound: float | None = None,
+        radius: float | None = None,
+        curvature: float | None = None,
+    ) -> None:
+        super().__init__(beta=beta, half_life=half_life, reg=reg, bound=bound, radius=radius, curvature=curvature)
+        if curvature is not None:
+            if bound is not None or radius is not None:
+                raise InputError("DiscountedAIOLI: give curvature, or bound and radius, not both")
+            self.curvature = _check.interval(self, "curvature", curvature, "[1e-100, 1]")
+        else:
+            B = _check.interval(self, "bound", 1.0 if bound is None else bound, "[0, 1e50]")
+            R = _check.interval(self, "radius", 1.0 if radius is None else radius, "[0, 1e50]")
+            self.curvature = 1.0 / (1.0 + B * R)
+        self._bend = np.array([1.0 / self.curvature])
+
+    def _predict(self, Z: Matrix) -> Vector:
+        yhat = np.empty((len(Z), 1))
+        kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
+        return yhat[:, 0]
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        yhat, stability = np.empty((len(y), 1)), np.empty((len(y), 1))
+        kernels.aioli_play(self._state, self._betas, self._bend, self.rounds, Z, y, yhat, stability)
+        return Columns(yhat[:, 0], stability[:, 0], self._potential(len(y)))

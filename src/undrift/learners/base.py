@@ -1,0 +1,206 @@
+"""Learner: what every learner is, so that saving, copying, comparing and shipping need no code of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check, kernels, store
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.errors import InputError, ModelFileError
+from undrift.trace import Trace
+
+Prediction = Any
+"""A float for one row, a vector for rows."""
+Arrays = dict[str, NDArray[np.float64]]
+
+
+class Columns(NamedTuple):
+    """What `_play` gives back for the rounds it closed."""
+
+    yhat: Vector
+    """Predictions."""
+    stability: Vector | None = None
+    """Price of each round; None for learners without a guarantee."""
+    potential: Vector | None = None
+    """Weight of |u|^2/2 after each round; None likewise."""
+
+
+class Learner:
+    """Parameters (scalars) and named float64 arrays, changed by `learn` and `play` only.
+
+    A learner of your own derives from this class, hands its parameters to `super().__init__`, and provides
+
+    - `_begin(dim)`: set up its arrays, called before the first row is learned;
+    - `_predict(Z)`: predictions for rows that might come next, changing nothing;
+    - `_play(Z, y)`: close the rounds and return `Columns`;
+    - `_arrays()`: its arrays by name, the very objects, so that a saved file can fill them.
+
+    Input is checked before it gets there: `Z` (rounds, dim) and `y` (rounds,) are contiguous float64, finite, and at
+    most 1e75 in size; labels of binary learners are -1 and +1.
+    """
+
+    accepts_nan: ClassVar[bool] = False
+    """Whether missing features (NaN) are part of the learner's job."""
+    grows: ClassVar[bool] = False
+    """Whether new named features may appear later."""
+    least_dim: ClassVar[int] = 1
+    """Fewest features it can work with; 0 for learners that look at labels alone."""
+    binary: bool = False
+    """Whether labels are two classes and predictions log-odds."""
+
+    def __init__(self, **parameters: Scalar) -> None:
+        self.parameters: dict[str, Scalar] = parameters
+        self.rounds = 0
+        self.dim: int | None = None
+
+    def predict(self, z: ArrayLike) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
+
+        Binary learners predict the log-odds of the label +1.
+        """
+        Z, single = self._rows(z)
+        yhat = self._begun(Z)._predict(Z)
+        return float(yhat[0]) if single else yhat
+
+    def learn(self, z: ArrayLike, y: float) -> None:
+        """Close one round: the label `y` of row `z` has become known."""
+        Z = self._row(z)
+        labels = self._labels(y, 1)
+        self._close(Z, lambda: self._play(Z, labels))
+
+    def play(self, Z: ArrayLike, y: ArrayLike) -> Trace:
+        """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
+        rows = self._block(Z)
+        labels = self._labels(y, len(rows))
+        return self._close(rows, lambda: self._play(rows, labels))
+
+    def clone(self) -> Self:
+        """Return a fresh learner with the same parameters."""
+        return type(self)(**self.parameters)
+
+    def copy(self) -> Self:
+        """Return a learner with the same parameters and state, sharing nothing."""
+        return self._restored(*self.snapshot())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the learner to a data-only file that `undrift.load` reads; whole or not at all."""
+        header, arrays = self.snapshot()
+        store.write(path, {**header, "level": kernels.LEVEL}, arrays)
+
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the learner is: a JSON header and its arrays, copied."""
+        header: store.Header = {
+            "class": type(self).__name__,
+            "parameters": dict(self.parameters),
+            "rounds": self.rounds,
+            "dim": self.dim,
+        }
+        arrays = {} if self.dim is None else self._arrays()
+        return header, {name: np.array(array) for name, array in arrays.items()}
+
+    @classmethod
+    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+        """Return the learner that `snapshot` described; refuse what does not fit."""
+        try:
+            parameters, rounds, dim = header["parameters"], header["rounds"], header["dim"]
+            learner = cls(**parameters)  # type: ignore[arg-type]  # __init__ checks every one of them
+            learner.rounds = _check.integer(cls.__name__, "rounds", rounds, 0)
+            if dim is not None:
+                learner.dim = _check.integer(cls.__name__, "dim", dim, cls.least_dim, 1_000_000)
+        except (KeyError, TypeError, InputError) as error:
+            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
+        if learner.dim is not None:
+            learner._begin(learner.dim)
+            learner._adopt(arrays)
+        return learner
+
+    def _adopt(self, arrays: Arrays) -> None:
+        """Fill the arrays that `_begin` set up; refuse missing, misshapen or non-finite ones."""
+        who, own = _check.name_of(self), self._arrays()
+        if set(own) != set(arrays):
+            raise ModelFileError(f"{who}: the saved arrays are {sorted(arrays)}, expected {sorted(own)}")
+        for name, array in own.items():
+            saved = arrays[name]
+            if saved.shape != array.shape or saved.dtype != np.float64 or not np.isfinite(saved).all():
+                raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
+            array[...] = saved
+
+    def _begin(self, dim: int) -> None:
+        raise NotImplementedError
+
+    def _predict(self, Z: Matrix) -> Vector:
+        raise NotImplementedError
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        raise NotImplementedError
+
+    def _arrays(self) -> Arrays:
+        raise NotImplementedError
+
+    def _begun(self, Z: Matrix) -> Self:
+        """Return self, or before the first round a fresh learner of the width of `Z` to predict with."""
+        if self.dim is not None:
+            return self
+        fresh = self.clone()
+        fresh._begin(Z.shape[1])
+        return fresh
+
+    def _rows(self, z: ArrayLike) -> tuple[Matrix, bool]:
+        """Return checked rows, and whether `z` was a single one."""
+        Z = _check.rows(self, z, self.dim, nan=self.accepts_nan)
+        if Z.shape[1] < self.least_dim:
+            raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
+        return Z, np.ndim(z) == 1
+
+    def _row(self, z: ArrayLike) -> Matrix:
+        Z, _ = self._rows(z)
+        if len(Z) != 1:
+            raise InputError(f"{_check.name_of(self)}: learn takes one row, got {len(Z)}; use play(Z, y) for a block")
+        return Z
+
+    def _block(self, Z: ArrayLike) -> Matrix:
+        if isinstance(Z, (list, tuple)) and not len(Z):
+            return np.empty((0, self.dim or self.least_dim))
+        rows, single = self._rows(Z)
+        if single:
+            raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
+        return rows
+
+    def _labels(self, y: ArrayLike, count: int) -> Vector:
+        return _check.signs(self, y, count) if self.binary else _check.column(self, "y", y, count)
+
+    def _close(self, Z: Matrix, rounds: Callable[[], Columns]) -> Trace:
+        """Run checked rounds and count them."""
+        first, who = self.rounds, (type(self).__name__, dict(self.parameters))
+        if not len(Z):
+            return Trace(np.empty(0), np.empty(0), np.empty(0), *who, first)
+        if self.dim is None:
+            self._begin(Z.shape[1])
+            self.dim = Z.shape[1]
+        columns = rounds()
+        self.rounds = first + len(Z)
+        return Trace(*columns, *who, first)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
+        return f"{type(self).__name__}({given})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        (header, arrays), (header2, arrays2) = self.snapshot(), other.snapshot()
+        return header == header2 and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
+
+    __hash__ = None  # type: ignore[assignment]  # a learner changes as it learns
+
+    def __reduce__(self) -> tuple[Callable[..., Learner], tuple[Any, ...]]:
+        return _unpickled, (type(self), *self.snapshot())
+
+
+def _unpickled(cls: type[Learner], header: store.Header, arrays: Arrays) -> Learner:
+    return cls._restored(header, arrays)

@@ -1,0 +1,64 @@
+"""Base rate: how often the label was +1, whatever the features say."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.discount import discount
+from undrift.learners.base import Arrays, Columns, Learner
+
+
+class BaseRate(Learner):
+    r"""Predict the log-odds of the label +1 from smoothed, discounted counts.
+
+    Parameters
+    ----------
+    beta, half_life
+        Discount of the counts, by default none (`beta` = 1).
+    reg
+        Smoothing $\lambda > 0$, in labels of each class.
+
+    Notes
+    -----
+    No guarantee of its own. O(1) time and memory per round. Features are ignored.
+
+    Examples
+    --------
+    >>> model = BaseRate()
+    >>> trace = model.play([[]] * 4, [True, True, True, False])
+    >>> round(model.predict([]), 3)          # ln(4 / 2)
+    0.693
+    """
+
+    least_dim = 0
+    binary = True
+
+    def __init__(self, *, beta: float | None = None, half_life: float | None = None, reg: float = 1.0) -> None:
+        if beta is None and half_life is None:
+            beta = 1.0
+        self._discount = discount(self, beta, half_life)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        super().__init__(beta=beta, half_life=half_life, reg=reg)
+        self._counts = np.zeros(2)  # labels -1, labels +1
+
+    def _begin(self, dim: int) -> None:
+        """Nothing depends on the features."""
+
+    def _guess(self) -> float:
+        return float(np.log((self._counts[1] + self.reg) / (self._counts[0] + self.reg)))
+
+    def _predict(self, Z: Matrix) -> Vector:
+        return np.full(len(Z), self._guess())
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        yhat = np.empty_like(y)
+        for t, label in enumerate(y):
+            yhat[t] = self._guess()
+            self._counts *= self._discount.beta
+            self._counts[int(label > 0.0)] += 1.0
+        return Columns(yhat)
+
+    def _arrays(self) -> Arrays:
+        return {"counts": self._counts}

@@ -1,0 +1,60 @@
+"""Read learners back: the class is looked up by name among the exported ones, nothing in a file is executed."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import undrift
+from undrift import kernels, store
+from undrift.errors import ModelFileError, UndriftWarning
+from undrift.learners.base import Arrays, Learner
+
+
+def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> Learner:
+    """Return the learner that `save` wrote to `path`.
+
+    Parameters
+    ----------
+    path
+        A file written by `Learner.save`.
+    cls
+        The class of a learner of your own; undrift's are found by name.
+
+    Examples
+    --------
+    >>> import tempfile, undrift as ud
+    >>> model = ud.DiscountedVAW(half_life=50)
+    >>> model.learn([1.0, 2.0], 3.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.undrift")
+    ...     ud.load(f"{folder}/model.undrift") == model
+    True
+    """
+    header, arrays = store.read(path)
+    level = header.pop("level", None)
+    try:
+        learner = revive(header, arrays, cls)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    if level != kernels.LEVEL:
+        warnings.warn(
+            f"{path} was saved with kernel level {level}, this machine uses {kernels.LEVEL}: "
+            "numbers may differ in the last bits from a run that was never interrupted",
+            UndriftWarning,
+            stacklevel=2,
+        )
+    return learner
+
+
+def revive(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
+    """Return the learner that a snapshot describes."""
+    name = header.get("class")
+    found = cls if cls is not None else (getattr(undrift, str(name)) if name in undrift.__all__ else None)
+    if not (isinstance(found, type) and issubclass(found, Learner)):
+        raise ModelFileError(
+            f"{name!r} is not a learner of this undrift; upgrade, or pass cls= for a class of your own"
+        )
+    if found.__name__ != name:
+        raise ModelFileError(f"holds a {name}, not a {found.__name__}")
+    return found._restored(header, arrays)

@@ -1,0 +1,71 @@
+"""What the learners that keep a discounted information matrix share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Scalar, Vector
+from undrift.discount import discount
+from undrift.errors import ModelFileError
+from undrift.kernels import layout
+from undrift.learners.base import Arrays, Learner
+
+
+class InformationLearner(Learner):
+    """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
+
+    def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
+        if beta is None and half_life is None:
+            beta = 0.99
+        self._discount = discount(self, beta, half_life)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
+        self._betas = np.array([self._discount.beta])
+        self._state: layout.State = np.empty((0, 0, 0))
+
+    @property
+    def beta(self) -> float:
+        """Discount factor."""
+        return self._discount.beta
+
+    @property
+    def half_life(self) -> float:
+        """Rounds after which a row counts half; infinity for beta = 1."""
+        return self._discount.half_life
+
+    @property
+    def coef(self) -> Vector:
+        """The leader after the last round, without the optimistic term; zeros before any data."""
+        return np.zeros(0) if self.dim is None else layout.leader(self._state, 0, self.dim)
+
+    @property
+    def floored(self) -> int:
+        """Pivots that were kept from vanishing so far: directions in which forgetting was suspended."""
+        return 0 if self.dim is None else int(self._counts[0])
+
+    @property
+    def resets(self) -> int:
+        """How often the numbers left float64's range and the learner started afresh; 0 on any sane data."""
+        return 0 if self.dim is None else int(self._counts[1] + self._counts[2])
+
+    @property
+    def _counts(self) -> Vector:
+        return layout.column(self._state, 0)[3 * (self.dim or 0) :][:3]
+
+    def _begin(self, dim: int) -> None:
+        self._state = layout.fresh(dim, np.array([self.reg]))
+
+    def _potential(self, count: int) -> Vector:
+        """Reg beta^t of the `count` rounds that come next."""
+        t = self.rounds + np.arange(1.0, count + 1.0)
+        return self.reg * self._discount.power(t)
+
+    def _arrays(self) -> Arrays:
+        return {"information": self._state[0, :, 0]}
+
+    def _adopt(self, arrays: Arrays) -> None:
+        super()._adopt(arrays)
+        one, dim = self._state[0, :, 0], self.dim or 0
+        if not (one[:dim] > 0.0).all() or not (one[2 * dim : 3 * dim + 3] >= 0.0).all():
+            raise ModelFileError(f"{_check.name_of(self)}: the saved information matrix is not positive definite")

@@ -1,0 +1,72 @@
+"""Discounted running mean: the baseline every forecaster must beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check, kernels
+from undrift._typing import Matrix, Vector
+from undrift.discount import discount
+from undrift.learners.base import Arrays, Columns, Learner
+
+
+class DiscountedMean(Learner):
+    r"""Predict the mean of past labels, a label of age $k$ counting $\beta^k$.
+
+    Parameters
+    ----------
+    beta
+        Discount factor in (0, 1], 0.99 if neither it nor `half_life` is given; 1 never forgets.
+    half_life
+        In place of `beta`: rounds after which a label counts half.
+    reg
+        Pull towards zero, $\lambda > 0$, in labels: 1 acts like one extra label of 0.
+
+    Notes
+    -----
+    Guarantee `vaw`, with one constant feature. O(1) time and memory per round. Features are ignored.
+
+    Examples
+    --------
+    >>> model = DiscountedMean(beta=0.5)
+    >>> for y in [4.0, 4.0, 8.0]:
+    ...     model.learn([], y)
+    >>> round(model.predict([]), 2)
+    2.84
+    """
+
+    least_dim = 0
+
+    def __init__(self, *, beta: float | None = None, half_life: float | None = None, reg: float = 1.0) -> None:
+        if beta is None and half_life is None:
+            beta = 0.99
+        self._discount = discount(self, beta, half_life)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        super().__init__(beta=beta, half_life=half_life, reg=reg)
+        self._state = np.array([self.reg, 0.0])
+
+    @property
+    def beta(self) -> float:
+        """Discount factor."""
+        return self._discount.beta
+
+    @property
+    def half_life(self) -> float:
+        """Rounds after which a label counts half; infinity for beta = 1."""
+        return self._discount.half_life
+
+    def _begin(self, dim: int) -> None:
+        """Nothing depends on the features."""
+
+    def _predict(self, Z: Matrix) -> Vector:
+        A, b = self._state
+        return np.full(len(Z), self.beta * b / (self.beta * A + 1.0))
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        yhat, stability = np.empty_like(y), np.empty_like(y)
+        kernels.mean_play(self._state, y, self.beta, yhat, stability)
+        t = self.rounds + np.arange(1.0, len(y) + 1.0)
+        return Columns(yhat, stability, self.reg * self._discount.power(t))
+
+    def _arrays(self) -> Arrays:
+        return {"mean": self._state}

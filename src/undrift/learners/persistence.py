@@ -1,0 +1,85 @@
+"""Persistence: the same as last time, the baseline that is hardest to beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.discount import discount
+from undrift.learners.base import Arrays, Columns, Learner
+
+
+class Persistence(Learner):
+    r"""Predict the last label; for two classes, the odds of "same as last time" so far.
+
+    Parameters
+    ----------
+    binary
+        Two classes: predictions are log-odds, $\pm\ln\frac{S + \lambda}{C + \lambda}$ with $S$ and $C$ the discounted
+        counts of labels that stayed and that changed, signed by the last label.
+    beta, half_life
+        Discount of the counts, by default none (`beta` = 1); not used for regression.
+    reg
+        Smoothing $\lambda > 0$, in labels: at most this sure after nothing.
+
+    Notes
+    -----
+    No guarantee of its own. O(1) time and memory per round. Features are ignored.
+
+    Examples
+    --------
+    >>> model = Persistence()
+    >>> model.learn([], 4.0)
+    >>> model.predict([])
+    4.0
+    >>> weather = Persistence(binary=True)
+    >>> trace = weather.play([[]] * 5, [1, 1, 1, 0, 0])
+    >>> round(weather.predict([]), 3)          # last 0; three stayed, one changed
+    -0.693
+    """
+
+    least_dim = 0
+
+    def __init__(
+        self,
+        *,
+        binary: bool = False,
+        beta: float | None = None,
+        half_life: float | None = None,
+        reg: float = 1.0,
+    ) -> None:
+        if beta is None and half_life is None:
+            beta = 1.0
+        self._discount = discount(self, beta, half_life)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        self.binary = bool(binary)
+        super().__init__(binary=self.binary, beta=beta, half_life=half_life, reg=reg)
+        self._state = np.zeros(3)  # last label (0: none yet), stayed, changed
+
+    def _begin(self, dim: int) -> None:
+        """Nothing depends on the features."""
+
+    def _guess(self) -> float:
+        last, stayed, changed = (float(x) for x in self._state)
+        return last * float(np.log((stayed + self.reg) / (changed + self.reg))) if self.binary else last
+
+    def _predict(self, Z: Matrix) -> Vector:
+        return np.full(len(Z), self._guess())
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        if not self.binary:
+            yhat = np.concatenate((self._state[:1], y[:-1]))
+            self._state[0] = y[-1]
+            return Columns(yhat)
+        yhat = np.empty_like(y)
+        for t, label in enumerate(y):
+            yhat[t] = self._guess()
+            if self._state[0]:
+                self._state[1:] *= self._discount.beta
+                self._state[1 if label == self._state[0] else 2] += 1.0
+            self._state[0] = label
+        return Columns(yhat)
+
+    def _arrays(self) -> Arrays:
+        return {"state": self._state}
