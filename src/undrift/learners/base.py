@@ -117,6 +117,8 @@ class Learner:
         if learner.dim is not None:
             learner._begin(learner.dim)
             learner._adopt(arrays)
+        elif learner.rounds or arrays:
+            raise ModelFileError(f"{cls.__name__}: it has rounds or arrays but no number of features")
         return learner
 
     def _adopt(self, arrays: Arrays) -> None:

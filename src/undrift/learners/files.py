@@ -51,7 +51,7 @@ def revive(header: store.Header, arrays: Arrays, cls: type[Learner] | None = Non
     """Return the learner that a snapshot describes."""
     name = header.get("class")
     found = cls if cls is not None else (getattr(undrift, str(name)) if name in undrift.__all__ else None)
-    if not (isinstance(found, type) and issubclass(found, Learner)):
+    if not (isinstance(found, type) and issubclass(found, Learner)) or found is Learner:
         raise ModelFileError(
             f"{name!r} is not a learner of this undrift; upgrade, or pass cls= for a class of your own"
         )

@@ -1,0 +1,256 @@
+"""check_learner: the contract every learner must pass, ours and yours."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.errors import UndriftError
+from undrift.learners import Learner, load
+from undrift.trace import Trace
+
+Check = Callable[[Learner, "Stream"], None]
+
+
+class Stream:
+    """A small drifting stream with labels of the kind the learner wants."""
+
+    def __init__(self, learner: Learner, rounds: int = 80, dim: int = 3, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.Z: Matrix = rng.normal(size=(rounds, dim))
+        drift = np.cumsum(rng.normal(scale=0.1, size=(rounds, dim)), axis=0)
+        self.y: Vector = np.sum(self.Z * (1.0 + drift), axis=1) + rng.normal(scale=0.1, size=rounds)
+        if learner.binary:
+            self.y = np.where(self.y > 0.0, 1.0, -1.0)
+
+
+def check_learner(learner: Learner, *, rounds: int = 100_000) -> None:
+    """Raise an AssertionError that names the first promise `learner` breaks.
+
+    Parameters
+    ----------
+    learner
+        A fresh learner; only clones of it are used.
+    rounds
+        Length of the runs on degenerate features (constant, zero, duplicated), where numbers must stay finite.
+
+    Examples
+    --------
+    >>> import undrift as ud
+    >>> check_learner(ud.DiscountedMean(beta=0.9), rounds=1000)
+    """
+    stream = Stream(learner)
+    for check in _CHECKS:
+        check(learner.clone(), stream)
+    _stays_finite_on_degenerate_features(learner.clone(), rounds)
+
+
+def _bits(*traces: Trace) -> list[bytes]:
+    """Return the columns of a run, given in one trace or in several, as bytes."""
+    runs = [trace for trace in traces if len(trace)]
+    columns = ([getattr(run, name) for run in runs] for name in ("yhat", "stability", "potential"))
+    return [b"".join(part.tobytes() for part in column if part is not None) for column in columns]
+
+
+def _claim(holds: object, learner: Learner, what: str) -> None:
+    if not holds:
+        raise AssertionError(f"{learner!r}: {what}")
+
+
+def _predict_is_pure(learner: Learner, stream: Stream) -> None:
+    _claim(np.isfinite(learner.predict(stream.Z[0])), learner, "predict fails before the first round")
+    _claim(learner.dim is None, learner, "predict before the first round changed the learner")
+    learner.play(stream.Z[:30], stream.y[:30])
+    before = learner.copy()
+    one = [learner.predict(z) for z in stream.Z[30:40]]
+    many = learner.predict(stream.Z[30:40])
+    _claim(all(isinstance(yhat, float) for yhat in one), learner, "predict of one row is not a float")
+    _claim(learner == before, learner, "predict changed the learner")
+    _claim(many.shape == (10,) and many.dtype == np.float64, learner, "predict of rows is not a float64 vector")
+    _claim(np.array(one).tobytes() == many.tobytes(), learner, "predict of rows differs from row by row")
+
+
+def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
+    slow, yhat = learner.clone(), []
+    for z, y in zip(stream.Z, stream.y, strict=True):
+        yhat.append(slow.predict(z))
+        _claim(slow.learn(z, y) is None, learner, "learn returns something")  # type: ignore[func-returns-value]
+    trace = learner.play(stream.Z, stream.y)
+    _claim(np.array(yhat).tobytes() == trace.yhat.tobytes(), learner, "play predicts other bits than row by row")
+    _claim(slow == learner, learner, "play leaves another state than row by row")
+    _claim(learner.rounds == len(stream.y), learner, "rounds are not counted")
+    for column in (trace.yhat, trace.stability, trace.potential):
+        _claim(column is None or column.shape == stream.y.shape, learner, "a column of the trace has a wrong length")
+
+
+def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
+    whole = learner.clone()
+    expected = _bits(whole.play(stream.Z, stream.y))
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        cut = learner.clone()
+        at = [0, *np.sort(rng.integers(0, len(stream.y), size=3)).tolist(), len(stream.y)]
+        traces = [cut.play(stream.Z[a:b], stream.y[a:b]) for a, b in pairwise(at)]
+        _claim(_bits(*traces) == expected, learner, f"cutting the stream at {at[1:-1]} changes bits of the trace")
+        _claim(cut == whole, learner, f"cutting the stream at {at[1:-1]} changes bits of the state")
+
+
+def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
+    learner.play(stream.Z[:37], stream.y[:37])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.undrift"
+        learner.save(path)
+        loaded = load(path, cls=type(learner))
+    others = {"load": loaded, "copy": learner.copy(), "pickle": pickle.loads(pickle.dumps(learner))}
+    others["deepcopy"] = copy.deepcopy(learner)
+    expected = _bits(learner.play(stream.Z[37:], stream.y[37:]))
+    for how, other in others.items():
+        _claim(_bits(other.play(stream.Z[37:], stream.y[37:])) == expected, learner, f"{how} continues with other bits")
+        _claim(other == learner, learner, f"{how} ends in another state")
+    _claim(learner.clone().rounds == 0, learner, "clone is not fresh")
+
+
+def _inputs_are_left_alone(learner: Learner, stream: Stream) -> None:
+    expected = _bits(learner.clone().play(stream.Z, stream.y))
+    for kind, (Z, y) in _kinds(stream).items():
+        Z.flags.writeable = y.flags.writeable = False
+        _claim(_bits(learner.clone().play(Z, y)) == expected, learner, f"{kind} input gives other bits")
+    Z, y, kept = stream.Z.copy(), stream.y.copy(), learner.clone()
+    kept.play(Z, y)
+    before = kept.copy()
+    Z += 1.0
+    y += 1.0
+    _claim(kept == before, learner, "it keeps a view of its input")
+
+
+def _kinds(stream: Stream) -> dict[str, tuple[NDArray[np.generic], NDArray[np.generic]]]:
+    wide = np.zeros((len(stream.Z), 2 * stream.Z.shape[1]))
+    wide[:, ::2] = stream.Z
+    return {
+        "read-only": (stream.Z.copy(), stream.y.copy()),
+        "Fortran-ordered": (np.asfortranarray(stream.Z), stream.y.copy()),
+        "strided": (wide[:, ::2], np.repeat(stream.y, 2)[::2]),
+        "big-endian": (stream.Z.astype(">f8"), stream.y.astype(">f8")),
+    }
+
+
+def _narrow_types_work(learner: Learner, stream: Stream) -> None:
+    for dtype in (np.float32, np.float16, np.int64, np.int8, np.bool_):
+        Z = (4.0 * stream.Z).astype(dtype)
+        y = stream.y.astype(np.int8 if learner.binary else dtype)
+        a = learner.clone().play(Z, y)
+        b = learner.clone().play(Z.astype(np.float64), y.astype(np.float64))
+        _claim(_bits(a) == _bits(b), learner, f"{dtype.__name__} input differs from the same numbers as float64")
+
+
+def _zero_rows_are_a_no_op(learner: Learner, stream: Stream) -> None:
+    learner.play(stream.Z[:5], stream.y[:5])
+    before = learner.copy()
+    nothing: tuple[ArrayLike, ...] = (stream.Z[:0], [])
+    for Z in nothing:
+        _claim(len(learner.play(Z, [])) == 0, learner, "zero rows leave a trace")
+    _claim(learner == before, learner, "zero rows changed the learner")
+    _claim(learner.predict(stream.Z[:0]).shape == (0,), learner, "predict of zero rows is not an empty vector")
+
+
+def _bad_input_is_refused(learner: Learner, stream: Stream) -> None:
+    learner.play(stream.Z[:20], stream.y[:20])
+    before = learner.copy()
+    for what, call in _bad_calls(learner, stream):
+        try:
+            call()
+        except UndriftError as error:
+            _claim("\n" not in str(error) and str(error), learner, f"the error for {what} is not one sentence")
+        except Exception as error:
+            raise AssertionError(f"{learner!r}: {what} raises {type(error).__name__}, not ours") from error
+        else:
+            raise AssertionError(f"{learner!r}: {what} is accepted")
+        _claim(learner == before, learner, f"{what} was refused but changed the learner")
+
+
+def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable[[], object]]]:
+    Z, y = stream.Z[20:30], stream.y[20:30]
+
+    def spoiled(array: NDArray[np.float64], value: float) -> NDArray[np.float64]:
+        array = array.copy()
+        array.flat[array.size // 2] = value
+        return array
+
+    for value in (np.inf, -np.inf, 1e76) if learner.accepts_nan else (np.nan, np.inf, -np.inf, 1e76):
+        yield f"z = {value}", partial(learner.play, spoiled(Z, value), y)
+        yield f"predict of z = {value}", partial(learner.predict, spoiled(Z, value)[5])
+        yield f"learn of z = {value}", partial(learner.learn, spoiled(Z, value)[5], float(y[5]))
+    for value in (np.inf, 1e76) if learner.accepts_nan else (np.nan, np.inf, 1e76):
+        yield f"y = {value}", partial(learner.play, Z, spoiled(y, value))
+    if not learner.grows:
+        yield "one feature too many", lambda: learner.play(np.hstack([Z, Z[:, :1]]), y)
+        yield "predict of one feature too few", lambda: learner.predict(Z[0, 1:])
+    if learner.binary:
+        yield "label 2", lambda: learner.play(Z, spoiled(y, 2.0))
+        yield "label 0.5", lambda: learner.learn(Z[0], 0.5)
+    yield "fewer labels than rows", lambda: learner.play(Z, y[:-1])
+    yield "a cube of features", lambda: learner.play(Z[None], y)
+    yield "a matrix of labels", lambda: learner.play(Z, y[:, None])
+    yield "an object array", lambda: learner.play(Z.astype(object), y)
+    yield "text", lambda: learner.play([["a", "b", "c"]], [1.0])
+    yield "ragged rows", lambda: learner.play([[1.0, 2.0, 3.0], [1.0, 2.0]], [1.0, 1.0])
+    yield "an integer beyond float64", lambda: learner.learn([10**400, 1, 1], 1.0)
+    yield "a label beyond float64", lambda: learner.learn(Z[0], 10**400)
+    yield "no label", lambda: learner.learn(Z[0], None)  # type: ignore[arg-type]
+    yield "a complex number", lambda: learner.predict(Z[0] + 1j)
+    yield "several rows to learn", lambda: learner.learn(Z, 1.0)
+
+
+def _labels_scale(learner: Learner, stream: Stream) -> None:
+    if learner.binary:
+        return
+    a, b = learner.clone().play(stream.Z, stream.y).yhat, learner.clone().play(stream.Z, 1024.0 * stream.y).yhat
+    size = float(np.max(np.abs(b))) + 1e-300
+    _claim(np.max(np.abs(1024.0 * a - b)) <= 1e-9 * size, learner, "labels x 1024 do not scale predictions by 1024")
+
+
+def _memory_stays_constant(learner: Learner, stream: Stream) -> None:
+    learner.play(stream.Z, stream.y)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(50):
+            learner.play(stream.Z, stream.y)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    _claim(grown < 20_000, learner, f"memory grew by {grown} bytes in 4000 rounds")
+
+
+def _stays_finite_on_degenerate_features(learner: Learner, rounds: int) -> None:
+    stream = Stream(learner, rounds, 4, seed=3)
+    Z = stream.Z.copy()
+    Z[:, 1], Z[:, 2], Z[:, 3] = 1.0, 0.0, Z[:, 0]
+    trace = learner.play(Z, stream.y)
+    for name in ("yhat", "stability", "potential"):
+        column = getattr(trace, name)
+        _claim(column is None or np.isfinite(column).all(), learner, f"{name} is not finite on degenerate features")
+
+
+_CHECKS: tuple[Check, ...] = (
+    _predict_is_pure,
+    _play_equals_row_by_row,
+    _cuts_do_not_matter,
+    _files_resume_exactly,
+    _inputs_are_left_alone,
+    _narrow_types_work,
+    _zero_rows_are_a_no_op,
+    _bad_input_is_refused,
+    _labels_scale,
+    _memory_stays_constant,
+)

@@ -1,0 +1,102 @@
+"""Every exported learner keeps the contract, and the contract notices broken promises."""
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift.checks import check_learner
+from undrift.learners import Learner
+from undrift.learners.base import Columns
+
+LEARNERS = [
+    ud.DiscountedVAW(),
+    ud.DiscountedVAW(beta=0.5, hint="last"),
+    ud.DiscountedVAW(beta=1.0, hint="ridge", reg=0.1),
+    ud.DiscountedVAW(half_life=1e9),
+    ud.DiscountedAIOLI(),
+    ud.DiscountedAIOLI(beta=0.5, curvature=0.1),
+    ud.DiscountedAIOLI(beta=1.0, bound=3.0, radius=2.0),
+    ud.DiscountedMean(),
+    ud.DiscountedMean(half_life=3.0),
+    ud.Persistence(),
+    ud.Persistence(binary=True, beta=0.9),
+    ud.BaseRate(half_life=10.0),
+    ud.Zero(),
+    ud.Zero(binary=True),
+]
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_every_learner_keeps_the_contract(learner):
+    check_learner(learner, rounds=2000)
+
+
+def test_every_exported_learner_is_checked():
+    exported = {name for name in ud.__all__ if isinstance(getattr(ud, name), type)}
+    assert exported - {"Learner"} == {type(learner).__name__ for learner in LEARNERS}
+
+
+class Sum(Learner):
+    """Predicts the sum of past labels, and breaks the promise it is told to break."""
+
+    least_dim = 0
+
+    def __init__(self, *, fault: str) -> None:
+        super().__init__(fault=fault)
+        self.fault = fault
+        self._sum = np.zeros(1)
+
+    def _begin(self, dim):
+        pass
+
+    def _predict(self, Z):
+        if self.fault == "impure":
+            self._sum += 1.0
+        return np.full(len(Z), self._sum[0])
+
+    def _play(self, Z, y):
+        yhat = np.empty(len(y))
+        for t, label in enumerate(y):
+            yhat[t] = self._sum[0]
+            self._sum[0] += 0.0 if self.fault == "block" and len(y) > 1 else label
+        if self.fault == "cuts" and len(y) != 80 and len(y) != 1:
+            yhat[0] += 1.0
+        if self.fault == "writes":
+            Z[...] = 0.0
+        if self.fault == "nan" and len(y) > 500:
+            yhat[-1] = np.nan
+        if self.fault == "hoards":
+            self.hoard = [*getattr(self, "hoard", []), np.empty(500)]
+        if self.fault == "views":
+            self._sum = y[:1]
+        return Columns(yhat + 1.0 if self.fault == "scale" else yhat)
+
+    def _labels(self, y, count):
+        return np.atleast_1d(np.asarray(y, dtype=float)) if self.fault == "unchecked" else super()._labels(y, count)
+
+    def _arrays(self):
+        return {} if self.fault == "forgets" else {"sum": self._sum}
+
+
+def test_a_sound_learner_of_ones_own_passes():
+    check_learner(Sum(fault="none"), rounds=1000)
+
+
+@pytest.mark.parametrize(
+    ("fault", "claim"),
+    [
+        ("impure", "predict changed the learner"),
+        ("block", "play predicts other bits than row by row"),
+        ("cuts", "changes bits of the trace"),
+        ("forgets", "continues with other bits"),
+        ("writes", "read-only"),
+        ("views", "play|keeps a view"),
+        ("unchecked", "is accepted|not ours"),
+        ("nan", "yhat is not finite"),
+        ("hoards", "memory grew"),
+        ("scale", "play predicts other bits"),
+    ],
+)
+def test_a_broken_promise_is_named(fault, claim):
+    with pytest.raises((AssertionError, ValueError), match=claim):
+        check_learner(Sum(fault=fault), rounds=1000)

@@ -1,0 +1,47 @@
+"""What people install: the sdist builds a wheel, the wheel works in an empty environment and holds no leftovers."""
+
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.xdist_group("packaging")  # one build for all of them
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Build the sdist from the tree and the wheel from that sdist."""
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run([sys.executable, "-m", "build", "--outdir", out, ROOT], check=True, capture_output=True)
+    return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
+
+
+def test_the_sdist_holds_the_sources(built):
+    with tarfile.open(built[0]) as sdist:
+        names = sdist.getnames()
+    assert any(name.endswith("src/undrift/kernels/native/module.cpp") for name in names)
+    assert any(name.endswith("LICENSE") for name in names)
+    assert not any("/.venv/" in name or "/.git/" in name for name in names)
+
+
+def test_the_wheel_holds_the_module_and_types_but_no_sources(built):
+    names = zipfile.ZipFile(built[1]).namelist()
+    assert any(name.startswith("undrift/kernels/_native") and name.endswith((".so", ".pyd")) for name in names)
+    assert "undrift/py.typed" in names
+    assert not any(name.endswith((".cpp", ".hpp")) for name in names)
+
+
+def test_the_wheel_works_in_an_empty_environment(built, tmp_path):
+    venv.create(tmp_path, with_pip=True)
+    python = tmp_path / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", built[1]], check=True)
+    program = "import undrift as ud; m = ud.DiscountedVAW(); m.learn([1.0], 2.0); print(m.predict([1.0]))"
+    run = subprocess.run(
+        [python, "-W", "error", "-c", program], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert 0.0 < float(run.stdout) < 2.0
