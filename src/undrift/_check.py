@@ -129,6 +129,9 @@ def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) 
 
 def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = False) -> NDArray[np.float64]:
     """Refuse NaN (unless allowed), infinities and magnitudes above LIMIT, naming the first bad cell."""
+    low, high = (np.fmin, np.fmax) if nan else (np.minimum, np.maximum)  # the latter two pass a NaN on
+    if not array.size or (low.reduce(array, axis=None) >= -LIMIT and high.reduce(array, axis=None) <= LIMIT):
+        return array
     fine = np.abs(array) <= LIMIT
     if nan:
         fine |= np.isnan(array)

@@ -39,7 +39,8 @@ class Discount(NamedTuple):
 
     def power(self, t: Vector | float) -> Vector:
         """beta**t, without ever rounding 1 - beta."""
-        return np.asarray(np.exp(-self.rate * np.asarray(t, dtype=np.float64)), dtype=np.float64)
+        exponent = np.multiply(t, -self.rate, dtype=np.float64)
+        return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else np.exp(exponent)
 
 
 def discount(who: object, beta: float | None, half_life: float | None) -> Discount:

@@ -58,8 +58,9 @@ class InformationLearner(Learner):
 
     def _potential(self, count: int) -> Vector:
         """Reg beta^t of the `count` rounds that come next."""
-        t = self.rounds + np.arange(1.0, count + 1.0)
-        return self.reg * self._discount.power(t)
+        weight = self._discount.power(np.arange(self.rounds + 1.0, self.rounds + count + 1.0))
+        weight *= self.reg
+        return weight
 
     def _arrays(self) -> Arrays:
         return {"information": self._state[0, :, 0]}

@@ -12,6 +12,8 @@ from undrift.learners.information import InformationLearner
 from undrift.trace import Trace
 
 HINTS = ("zero", "last", "ridge")
+BLOCK = 4096
+"""Rounds handed to the kernel at a time."""
 
 
 class DiscountedVAW(InformationLearner):
@@ -90,26 +92,34 @@ class DiscountedVAW(InformationLearner):
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
         kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h)
-        return self._answer(m[:, 0], h[:, 0], self._last if hint is None else hint, given=hint is not None)
+        yhat = m[:, 0]
+        return self._answered(yhat, h[:, 0], self._guess(yhat.copy(), hint, self._last))
 
     def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None) -> Columns:
-        m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
-        kernels.vaw_play(self._state, self._betas, self.rounds, Z, y, m, h)
-        m, h = m[:, 0], h[:, 0]
-        guess = np.concatenate((self._last, y[:-1])) if hint is None else hint
-        yhat = self._answer(m, h, guess, given=hint is not None)
-        if hint is None and self.hint != "last":
-            guess = m if self.hint == "ridge" else np.zeros(1)
-        self._last[0] = y[-1]
-        return Columns(yhat, 0.5 * (y - guess) ** 2 * (h / (1.0 + h)), self._potential(len(y)))
+        yhat, stability = np.empty(len(y)), np.empty(len(y))
+        for a in range(0, len(y), BLOCK):  # what is needed beside the columns stays small
+            rounds = slice(a, a + BLOCK)
+            m, h, label = yhat[rounds], stability[rounds], y[rounds]
+            kernels.vaw_play(self._state, self._betas, self.rounds + a, Z[rounds], label, m[:, None], h[:, None])
+            last = np.concatenate((self._last, label[:-1]))
+            guess = self._guess(m.copy(), None if hint is None else hint[rounds], last)
+            self._answered(m, h, guess)
+            h *= 0.5 * (label - guess) ** 2 / (1.0 + h)
+            self._last[0] = label[-1]
+        return Columns(yhat, stability, self._potential(len(y)))
 
-    def _answer(self, m: Vector, h: Vector, guess: Vector, *, given: bool) -> Vector:
-        """(m + h hint) / (1 + h): the leader, pulled towards the hint where it knows little."""
-        if not given and self.hint == "ridge":
-            return m
-        if not given and self.hint == "zero":
-            return m / (1.0 + h)
-        return (m + h * guess) / (1.0 + h)
+    def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
+        """The hint of each round: the one given, or the learner's own."""
+        if hint is not None:
+            return hint
+        return {"zero": np.zeros(1), "last": last, "ridge": m}[self.hint]
+
+    @staticmethod
+    def _answered(m: Vector, h: Vector, guess: Vector) -> Vector:
+        """Turn m into (m + h guess) / (1 + h): the leader, pulled towards the hint where it knows little."""
+        m /= 1.0 + h
+        m += h / (1.0 + h) * guess
+        return m
 
     def _arrays(self) -> dict[str, Vector]:
         return {**super()._arrays(), "last": self._last}
