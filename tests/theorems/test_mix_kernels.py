@@ -26,8 +26,12 @@ def squared(E, y, rule, *, share=0.0, log_prior=None):
     n = E.shape[1]
     prior = np.full(n, -math.log(n)) if log_prior is None else log_prior
     w, state = prior.copy(), np.zeros(9)
-    yhat, losses, weights = np.empty(len(y)), np.zeros(n), np.empty((0, n))
-    mix.mix_squared(w, prior, share, state, rule, 2.0, E, y, yhat, losses, weights)
+    yhat, losses, charged, weights = np.empty(len(y)), np.zeros(n), np.zeros(n), np.empty((0, n))
+    mix.mix_squared(w, prior, share, state, rule, 2.0, E, y, yhat, losses, charged, weights)
+    excess = 0.5 * np.sum((yhat - y) ** 2) - charged
+    scale = np.sum(y**2) + np.max(losses)
+    if rule in (mix.CONFIDENT, mix.RESIDUAL):
+        assert np.all(excess <= state[mix.GAPS] - prior * state[mix.PAID] + state[mix.SHARED] + 1e-11 * scale)
     return yhat, losses, w, state
 
 
@@ -129,7 +133,7 @@ def test_the_self_confident_bound_is_nearly_reached_by_an_adversary():
     E = np.array([[-1.0, 1.0]])
     for _ in range(rounds):
         y, yhat = np.array([-1.0 if w[1] > w[0] else 1.0]), np.empty(1)
-        mix.mix_squared(w, prior, 0.0, state, mix.CONFIDENT, 2.0, E, y, yhat, losses, np.empty((0, 2)))
+        mix.mix_squared(w, prior, 0.0, state, mix.CONFIDENT, 2.0, E, y, yhat, losses, np.zeros(2), np.empty((0, 2)))
         gaps.append(state[mix.EXCESS])
     bound = 4.0 * (1.0 + 0.5)
     assert 0.2 * bound < gaps[-1] <= bound
@@ -196,10 +200,10 @@ def test_extreme_labels_never_give_a_nan(rule, scale):
 def test_a_cut_stream_gives_the_same_bits_and_the_weights_are_recorded():
     E, y, prior = stream(3, kind=1)
     whole, _, w, state = squared(E, y, mix.CONFIDENT, share=1e-2, log_prior=prior)
-    v, s, losses = prior.copy(), np.zeros(9), np.zeros(E.shape[1])
+    v, s, losses, charged = prior.copy(), np.zeros(9), np.zeros(E.shape[1]), np.zeros(E.shape[1])
     for part in (slice(0, 1), slice(1, 30), slice(30, None)):
         yhat, weights = np.empty(len(y[part])), np.empty((len(y[part]), E.shape[1]))
-        mix.mix_squared(v, prior, 1e-2, s, mix.CONFIDENT, 2.0, E[part], y[part], yhat, losses, weights)
+        mix.mix_squared(v, prior, 1e-2, s, mix.CONFIDENT, 2.0, E[part], y[part], yhat, losses, charged, weights)
         assert yhat.tobytes() == whole[part].tobytes()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-14)
     assert v.tobytes() == w.tobytes()

@@ -76,6 +76,7 @@ def mix_squared(
     y: Vector,
     yhat: Vector,
     losses: Vector,
+    charged: Vector,
     weights: Matrix,
 ) -> None:
     """Mix predictions E (rounds, members) of real labels under (yhat - y)^2 / 2, changing weights and state in place.
@@ -93,7 +94,9 @@ def mix_squared(
     State: LOW and HIGH the labels' range; INVERSE the inverse rate; EXCESS the sum of positive mixability gaps
     (loss of yhat minus mix loss); GAPS the sum of all of them; PAID the sum of the rises of the inverse rate; SHARED
     what the fixed share may have cost; SQUARE the running mean of squared residuals; COUNT the rounds.
-    Adds each unclipped member's loss to `losses`; `weights` as in `mix_logistic`.
+    Adds each member's loss to `losses` as it predicted, to `charged` as it was clipped; `weights` as in
+    `mix_logistic`. Whatever the rates, under the last two rules
+    sum of losses of yhat - charged_i <= GAPS + ln(1/p_i) PAID + SHARED.
     """
     symmetric = rule in (RANGE, AGGREGATING)
     for t in range(len(y)):
@@ -105,6 +108,7 @@ def mix_squared(
         e = np.clip(raw, low, high)
         yhat[t] = _substitution(log_weights, e, high) if rule == AGGREGATING else _mean(log_weights, e)
         losses += 0.5 * (raw - label) ** 2
+        charged += 0.5 * (e - label) ** 2
 
         # The proofs of RANGE and AGGREGATING charge the label as the range so far allowed it.
         seen = min(max(label, low), high) if symmetric else label
