@@ -20,7 +20,7 @@ from undrift.kernels.layout import State, column, factor, factor_places
 
 LIMIT = 1e75
 """Largest |z_j| and |y|."""
-FLOOR = 1e-18
+FLOOR = 1e-24
 """Pivots are kept above this fraction of their feature's energy, ..."""
 TINY = 1e-150
 """... and above this number."""
@@ -28,6 +28,12 @@ PERIOD = 16
 """Floors are applied when the number of closed rounds is a multiple of this, ..."""
 HASTY = 1.0 / 64.0
 """... and in every round for discounts below this, whose pivots could underflow in between."""
+FAINT = 1e17
+"""A feature whose energy exceeds its pivot by this much is nearly explained by those before it: what is left of it in a
+row, p_j, may be rounding, which forgetting would take for news, and counts only above ..."""
+BLUR = 2.0**-50
+"""... this / (1 - beta), relative to a bound on the terms p_j is the sum of: L follows the rows in steps of 1 - beta,
+so it stays wrong by 1 / (1 - beta) roundings."""
 RANGE = 1e150
 """A prediction beyond this, or a leverage beyond its square, means the numbers have left float64: start afresh."""
 
@@ -172,6 +178,7 @@ class _Learner:
 
     def forget(self, beta: float, closed: int) -> None:
         """Discount pivots and energy; in floor rounds keep pivots above the floor and start afresh if lost."""
+        self.blur = (BLUR / max(1.0 - beta, 1e-5)) ** 2
         with np.errstate(over="ignore", invalid="ignore"):
             self.inverse *= 1.0 / beta
             self.energy *= beta
@@ -188,13 +195,15 @@ class _Learner:
 
     def solve(self, z: Vector) -> _Solved:
         """Look at a row through the discounted past."""
-        p = z.astype(np.float64)
+        p, hs, h = z.astype(np.float64), np.empty(len(z)), 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for j in range(len(p)):
+            for j, energy in enumerate(self.energy):
+                # |p_j's terms| <= sqrt(h_{j-1} energy_j), by Cauchy and Schwarz in the metric of D
+                if self.inverse[j] * energy > FAINT and p[j] * p[j] <= self.blur * (h * energy):
+                    p[j] = 0.0
                 p[j + 1 :] -= p[j] * self.L[j + 1 :, j]
-            g = p * self.inverse
-            hs = np.cumsum(g * p)
-            m, h = float(np.sum(p * self.theta)), float(np.sum(hs[-1:]))
+                hs[j] = h = h + float(p[j] * self.inverse[j] * p[j])
+            g, m = p * self.inverse, float(np.sum(p * self.theta))
         if self.counts[1] or not (abs(m) <= RANGE and h <= RANGE**2):
             return _Solved(z, p, g, hs, 0.0, 0.0, lost=True)
         return _Solved(z, p, g, hs, m, h, lost=False)

@@ -40,7 +40,7 @@ class DiscountedVAW(InformationLearner):
     Notes
     -----
     Guarantee `vaw`; certified by `stability` and `potential` of the trace for every hint. O(d^2) time a round, O(d^2)
-    memory. Predictions are exact while every pivot of $A = LDL^\top$ exceeds 1e-18 of its feature's energy; below
+    memory. Predictions are exact while every pivot of $A = LDL^\top$ exceeds 1e-24 of its feature's energy; below
     that, forgetting is suspended in that direction (`floored` counts it).
 
     Examples
