@@ -2,5 +2,14 @@
 
 from __future__ import annotations
 
+from undrift.optim.conditions import Verdict as Verdict
+from undrift.optim.conditions import conditions as conditions
+from undrift.optim.conditions import judge as judge
 from undrift.optim.core import NORMS as NORMS
 from undrift.optim.core import Tuning as Tuning
+from undrift.optim.gaps import amplification as amplification
+from undrift.optim.gaps import rho as rho
+from undrift.optim.plan import best_epsilon as best_epsilon
+from undrift.optim.plan import tune as tune
+from undrift.optim.problem import Problem as Problem
+from undrift.optim.problem import goldstein as goldstein
