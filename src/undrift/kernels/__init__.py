@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from undrift.kernels._native import mean_play as mean_play
+from undrift.kernels._native import o2nc_gradient as o2nc_gradient
+from undrift.kernels._native import o2nc_play as o2nc_play
 from undrift.kernels.reference import aioli_play as aioli_play
 from undrift.kernels.reference import aioli_predict as aioli_predict
 from undrift.kernels.reference import vaw_play as vaw_play

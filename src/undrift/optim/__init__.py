@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from undrift.optim.budget import Budget as Budget
+from undrift.optim.budget import budget as budget
 from undrift.optim.conditions import Verdict as Verdict
 from undrift.optim.conditions import conditions as conditions
 from undrift.optim.conditions import judge as judge
@@ -9,7 +11,11 @@ from undrift.optim.core import NORMS as NORMS
 from undrift.optim.core import Tuning as Tuning
 from undrift.optim.gaps import amplification as amplification
 from undrift.optim.gaps import rho as rho
+from undrift.optim.o2nc import Run as Run
+from undrift.optim.o2nc import o2nc as o2nc
+from undrift.optim.objectives import Objective as Objective
 from undrift.optim.plan import best_epsilon as best_epsilon
 from undrift.optim.plan import tune as tune
 from undrift.optim.problem import Problem as Problem
 from undrift.optim.problem import goldstein as goldstein
+from undrift.optim.stationarity import Certificate as Certificate

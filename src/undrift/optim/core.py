@@ -81,6 +81,12 @@ class Tuning:
     """Stationarity the theorem promises in expectation, or None."""
     rho: float | None = None
     """Width of the margin condition the numbers were chosen for, or None."""
+    c: float | None = None
+    """Price of the spread in the certificate, or None when no problem was given."""
+    noise: float | None = None
+    """sigma, for the certificate's noise slack, or None."""
+    lipschitz: float | None = None
+    """G, which the gradients met are held against, or None."""
 
     @property
     def beta1(self) -> float:

@@ -217,4 +217,7 @@ def _parameters(which: Theorem, at: Setting, problem: Problem, rho: Fraction, gi
         theorem=which.key,
         epsilon=problem.epsilon,
         rho=given_rho,
+        c=problem.c,
+        noise=problem.noise,
+        lipschitz=problem.lipschitz,
     )

@@ -21,7 +21,10 @@ static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector st
     }
 }
 
+void bind_o2nc(nb::module_ &m);  // o2nc.cpp
+
 NB_MODULE(_native, m) {
+    bind_o2nc(m);
     m.def("mean_play", &mean_play, nb::arg("state").noconvert(), nb::arg("y").noconvert(), nb::arg("beta"),
           nb::arg("yhat").noconvert(), nb::arg("stability").noconvert());
 }
