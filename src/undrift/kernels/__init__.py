@@ -1,14 +1,34 @@
-"""Loops over plain arrays: compiled, with a NumPy twin of the same name and signature in `reference`."""
+"""Loops over plain arrays: compiled, with a NumPy twin of the same name and signature in `reference`.
+
+The best instruction set of the machine is chosen at import. The environment variable UNDRIFT_KERNELS overrides it:
+portable, v2 (SSE4.2), v3 (AVX2 and FMA) or v4 (AVX-512). `threads` of a call shares the learners out; the results are
+the same bits for any number of threads, any cut of the rounds and any layout of the state, within a level.
+"""
 
 from __future__ import annotations
 
+import os
+
+from undrift.kernels import _native
+from undrift.kernels._native import aioli_play as aioli_play
+from undrift.kernels._native import aioli_predict as aioli_predict
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import o2nc_gradient as o2nc_gradient
 from undrift.kernels._native import o2nc_play as o2nc_play
-from undrift.kernels.reference import aioli_play as aioli_play
-from undrift.kernels.reference import aioli_predict as aioli_predict
-from undrift.kernels.reference import vaw_play as vaw_play
-from undrift.kernels.reference import vaw_predict as vaw_predict
+from undrift.kernels._native import vaw_play as vaw_play
+from undrift.kernels._native import vaw_predict as vaw_predict
 
-LEVEL = "portable"
+
+def _chosen(wish: str) -> str:
+    """Switch to the wished level, or to the best one; return its name."""
+    able = _native.levels()
+    if not _native.choose(wish or able[0]):
+        raise ImportError(
+            f"UNDRIFT_KERNELS must be one of {', '.join(able)} on this machine, got {wish!r}; "
+            "unset it to let undrift choose"
+        )
+    return _native.level()
+
+
+LEVEL = _chosen(os.environ.get("UNDRIFT_KERNELS", ""))
 """Instruction set the compiled kernels use on this machine; results are the same bits within a level."""

@@ -52,12 +52,15 @@ def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Ve
         state[0], state[1] = A, beta * state[1] + y[t]
 
 
-def vaw_play(state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix) -> int:
+def vaw_play(
+    state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1
+) -> int:
     """Close a block of squared-loss rounds for every learner of a state.
 
     Fills, before each label counts, the leader's prediction m = z.x and the leverage h = z'(beta A)^-1 z, both
     (rounds, learners); discounted VAW with any hint predicts (m + h hint) / (1 + h). `first` is the number of rounds
     closed before. Returns 0, or the place of the first bad input (see `refusal`), and then nothing has changed.
+    Compiled, `threads` threads share the learners; the bits do not depend on it.
     """
     bad = refusal(Z, y)
     if bad:
@@ -71,7 +74,7 @@ def vaw_play(state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Ma
     return 0
 
 
-def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix) -> int:
+def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix, threads: int = 1) -> int:
     """Fill m and h for rows that might come next; the state is left as it was."""
     bad = refusal(Z, np.zeros(0))
     if bad:
@@ -87,7 +90,15 @@ def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h:
 
 
 def aioli_play(
-    state: State, beta: Vector, bend: Vector, first: int, Z: Matrix, y: Vector, yhat: Matrix, stability: Matrix
+    state: State,
+    beta: Vector,
+    bend: Vector,
+    first: int,
+    Z: Matrix,
+    y: Vector,
+    yhat: Matrix,
+    stability: Matrix,
+    threads: int = 1,
 ) -> int:
     """Close a block of logistic rounds (labels -1, +1) for every learner of a state; `bend` is 1 + B R of each.
 
@@ -108,7 +119,7 @@ def aioli_play(
     return 0
 
 
-def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix) -> int:
+def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1) -> int:
     """Fill the log-odds for rows that might come next; the state is left as it was."""
     m, h = np.empty_like(yhat), np.empty_like(yhat)
     bad = vaw_predict(state, beta, first, Z, m, h)

@@ -1,16 +1,27 @@
 // Python bindings of the compiled kernels. Arrays in, changed in place; no Python object is touched while a loop runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "dispatch.h"
 
 namespace nb = nanobind;
+using namespace undrift;
+
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using State = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Input = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Inputs = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector stability) {
     double *s = state.data();
     const double *label = y.data();
     double *prediction = yhat.data(), *price = stability.data();
     const size_t rounds = y.shape(0);
+    if (state.shape(0) != 2 || yhat.shape(0) != rounds || stability.shape(0) != rounds)
+        throw nb::value_error("mean_play: array shapes do not fit together");
     nb::gil_scoped_release unlocked;
     for (size_t t = 0; t < rounds; ++t) {
         const double A = beta * s[0] + 1.0;
@@ -21,10 +32,97 @@ static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector st
     }
 }
 
-void bind_o2nc(nb::module_ &m);  // o2nc.cpp
+// Everything but labels, outputs and bends; the shapes are checked because the loops trust them.
+static Run run_of(const State &state, const Input &beta, int64_t first, const Inputs &Z) {
+    Run run{};
+    run.state = state.data();
+    run.dim = Z.shape(1);
+    run.lanes = state.shape(2);
+    run.learners = beta.shape(0);
+    run.beta = beta.data();
+    run.first = first;
+    run.rounds = Z.shape(0);
+    run.Z = Z.data();
+    const size_t d = run.dim, length = 3 * d + 3 + (d ? d * (d - 1) / 2 : 0);
+    if ((run.lanes != 1 && run.lanes != LANES) || state.shape(1) != length ||
+        state.shape(0) * run.lanes < run.learners || first < 0)
+        throw nb::value_error("kernels: state, beta, first and Z do not fit together");
+    return run;
+}
 
-NB_MODULE(_native, m) {
-    bind_o2nc(m);
-    m.def("mean_play", &mean_play, nb::arg("state").noconvert(), nb::arg("y").noconvert(), nb::arg("beta"),
-          nb::arg("yhat").noconvert(), nb::arg("stability").noconvert());
+static double *output(const Run &run, const Matrix &out) {
+    if (out.shape(0) != run.rounds || out.shape(1) != run.learners)
+        throw nb::value_error("kernels: an output must have shape (rounds, learners)");
+    return out.data();
+}
+
+static void labels(Run &run, const Input &y) {
+    if (y.shape(0) != run.rounds) throw nb::value_error("kernels: y must have one label per row of Z");
+    run.y = y.data();
+}
+
+static int64_t go(Work work, const Run &run, bool binary, size_t threads) {
+    nb::gil_scoped_release unlocked;
+    const int64_t bad = table().refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
+    if (!bad && run.rounds && run.learners) share(work, run, threads);
+    return bad;
+}
+
+static int64_t vaw_play(State state, Input beta, int64_t first, Inputs Z, Input y, Matrix m, Matrix h, size_t threads) {
+    Run run = run_of(state, beta, first, Z);
+    labels(run, y);
+    run.one = output(run, m);
+    run.two = output(run, h);
+    return go(table().vaw_play, run, false, threads);
+}
+
+static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Matrix m, Matrix h, size_t threads) {
+    Run run = run_of(state, beta, first, Z);
+    run.one = output(run, m);
+    run.two = output(run, h);
+    return go(table().vaw_predict, run, false, threads);
+}
+
+static int64_t aioli_play(State state, Input beta, Input bend, int64_t first, Inputs Z, Input y, Matrix yhat,
+                          Matrix stability, size_t threads) {
+    Run run = run_of(state, beta, first, Z);
+    if (bend.shape(0) != run.learners) throw nb::value_error("kernels: bend must have one number per learner");
+    run.bend = bend.data();
+    labels(run, y);
+    run.one = output(run, yhat);
+    run.two = output(run, stability);
+    return go(table().aioli_play, run, true, threads);
+}
+
+static int64_t aioli_predict(State state, Input beta, int64_t first, Inputs Z, Matrix yhat, size_t threads) {
+    Run run = run_of(state, beta, first, Z);
+    run.one = output(run, yhat);
+    return go(table().aioli_predict, run, false, threads);
+}
+
+static void log_odds(Input m0, Input kappa, Vector m) {
+    if (kappa.shape(0) != m0.shape(0) || m.shape(0) != m0.shape(0))
+        throw nb::value_error("log_odds: array shapes do not fit together");
+    table().log_odds(m0.data(), kappa.data(), m.data(), m0.shape(0));
+}
+
+void bind_o2nc(nb::module_ &mod); // o2nc.cpp
+
+NB_MODULE(_native, mod) {
+    bind_o2nc(mod);
+    const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
+    mod.def("levels", &levels, "Levels this machine can run, best first.");
+    mod.def("choose", &choose, nb::arg("level"), "Use a level from now on; False if this machine lacks it.");
+    mod.def("level", [] { return table().name; }, "The level in use.");
+    mod.def("mean_play", &mean_play, a("state"), a("y"), nb::arg("beta"), a("yhat"), a("stability"));
+    mod.def("vaw_play", &vaw_play, a("state"), a("beta"), nb::arg("first"), a("Z"), a("y"), a("m"), a("h"),
+            nb::arg("threads") = 1);
+    mod.def("vaw_predict", &vaw_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("m"), a("h"),
+            nb::arg("threads") = 1);
+    mod.def("aioli_play", &aioli_play, a("state"), a("beta"), a("bend"), nb::arg("first"), a("Z"), a("y"), a("yhat"),
+            a("stability"), nb::arg("threads") = 1);
+    mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
+            nb::arg("threads") = 1);
+    mod.def("log_odds", &log_odds, a("m0"), a("kappa"), a("m"),
+            "Fill m with the roots of m + kappa tanh(m/2) = m0.");
 }

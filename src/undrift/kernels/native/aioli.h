@@ -1,0 +1,119 @@
+// Logistic loss, W learners in lanes. The weight of a round depends on its prediction, so a round is a forward solve,
+// the scalar solve, and the update.
+#pragma once
+#include "logistic.h"
+#include "solve.h"
+
+namespace {
+
+template <class X> struct Scores { // of one round, once its prediction is known
+    X weight, target, slope;
+};
+
+struct Verdict {
+    Scores<V> scores;
+    V stability;
+};
+
+// rest: 1 / bend. Labels are -1 or +1.
+INLINE Verdict score(V yhat, V h, double y, V bend, V rest) {
+    const V e = decay(magnitude(yhat)).exp, rq = 1.0 / (1.0 + e);
+    const V weight = ((e * rq) * rq) * rest, wh = weight * h;
+    const V wrong = select(yhat * y >= all(0.0), e * rq, rq); // sigma(-y yhat)
+    return {{weight, yhat, y * wrong}, (bend * wh) / (1.0 + wh)};
+}
+
+// Feature j of the update, from what the solve left of it.
+template <class X> struct Feature {
+    X p, z, now, energy, h, part; // now and energy: 1/D and energy after forgetting
+};
+
+template <class X> struct Update {
+    X inverse, theta, energy, be;
+};
+
+template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &k, X theta, X &s) {
+    const X next = fma(k.weight, f.h, like(f.h, 1.0)), rs = 1.0 / next, gain = (f.p * f.now) * rs;
+    const X inverse = f.now * (s * rs);
+    s = next;
+    return {inverse, fma(gain, fma(k.weight, k.target - f.part, k.slope), theta),
+            fma(k.weight * f.z, f.z, f.energy), k.weight * gain};
+}
+
+struct Features { // scratch of one round, one vector per feature
+    V *p, *be;
+    Past past;
+    Steps steps;
+    Features(double *scratch, size_t d) {
+        p = (V *)scratch;
+        be = p + d;
+        past = {be + d, be + 2 * d};
+        steps = {be + 3 * d, be + 4 * d};
+    }
+};
+
+template <int R, size_t S>
+INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Features &f) {
+    V v[R];
+    double *row[R];
+    for (int i = 0; i < R; ++i) {
+        v[i] = all(z[r0 + i]);
+        row[i] = u.L + (r0 + i ? row_of(r0 + i) : 0) * S;
+    }
+    for (size_t j = 0; j < r0; ++j)
+        for (int i = 0; i < R; ++i) {
+            const V l = load(row[i] + j * S);
+            v[i] = fnma(f.p[j], l, v[i]);
+            store(row[i] + j * S, fma(f.be[j], v[i], l));
+        }
+    for (int i = 1; i < R; ++i)
+        for (int k = 0; k < i; ++k) {
+            const V l = load(row[i] + (r0 + k) * S);
+            v[i] = fnma(f.p[r0 + k], l, v[i]);
+            store(row[i] + (r0 + k) * S, fma(f.be[r0 + k], v[i], l));
+        }
+}
+
+template <size_t S> static void aioli_unit(const Run &run, const Unit<S> &u, double *scratch) {
+    const size_t d = run.dim;
+    const Features f(scratch, d);
+    double b[W];
+    for (size_t i = 0; i < W; ++i) b[i] = i < u.count ? run.bend[u.learner + i] : 1.0;
+    const V bend = load(b), rest = 1.0 / bend;
+    M lost = load(u.lost) != all(0.0);
+    for (size_t t = 0; t < run.rounds; ++t) {
+        const int64_t closed = run.first + (int64_t)t;
+        const double *z = run.Z + t * d;
+        if (any(lost) && floors(u, closed)) clear_lost(u, d);
+        if (floors(u, closed)) forget_in_place(u, closed, d);
+        lost = load(u.lost) != all(0.0);
+        const V rate = floors(u, closed) ? all(1.0) : u.rate, beta = floors(u, closed) ? all(1.0) : u.beta;
+        for (size_t j = 0; j < d; ++j) {
+            f.past.now[j] = load(u.inverse + j * S) * rate;
+            f.past.energy[j] = load(u.energy + j * S) * beta;
+        }
+        V h, m;
+        solve<1, true>(u, d, z, f.past, f.p, &h, &m, f.steps);
+        lost = judge(lost, m, h);
+        const V yhat = log_odds(m, h);
+        const Verdict k = score(yhat, h, run.y[t], bend, rest);
+        V s = all(1.0);
+        for (size_t j = 0; j < d; ++j) {
+            const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
+            const Update<V> next = learn(one, k.scores, load(u.theta + j * S), s);
+            f.be[j] = next.be;
+            store(u.inverse + j * S, next.inverse);
+            store(u.theta + j * S, next.theta);
+            store(u.energy + j * S, next.energy);
+        }
+        size_t r = 0;
+        for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
+        for (; r < d; ++r) update_rows<1>(u, r, z, f);
+        store_some(run.one + t * run.learners + u.learner, yhat, u.count);
+        store_some(run.two + t * run.learners + u.learner, k.stability, u.count);
+        if (any(lost)) store(u.lost, select(lost, all(1.0), all(0.0)));
+    }
+    if (any(lost)) clear_lost(u, d);
+}
+
+} // namespace

@@ -1,0 +1,49 @@
+// What one instruction-set level offers to the dispatcher: plain structs and function pointers, nothing inline, so that
+// no code compiled for a newer processor can leak into an older one's path.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+namespace undrift {
+
+constexpr size_t LANES = 8;        // learners interleaved in one group of a stack
+constexpr double LIMIT = 1e75;     // largest |z_j| and |y|
+constexpr double FLOOR = 1e-24;    // pivots stay above this fraction of their feature's energy,
+constexpr double TINY = 1e-150;    // and above this number
+constexpr int64_t PERIOD = 16;     // floors are applied when the number of closed rounds is a multiple of this,
+constexpr double HASTY = 0.015625; // and in every round for discounts below this
+constexpr double FAINT = 1e17;      // energy / pivot of a feature that those before it nearly explain: what is left of
+constexpr double BLUR = 0x1p-50;    // it in a row counts only above this / (1 - beta) of what it is the difference of
+constexpr double RANGE = 1e150;    // a prediction beyond this, or a leverage beyond its square, is lost
+
+// One call: a state of `learners` learners and a block of rounds. Outputs are (rounds, learners), row by row.
+struct Run {
+    double *state;      // (groups, 3 dim + 3 + dim (dim - 1) / 2, lanes)
+    size_t dim, lanes, learners;
+    const double *beta; // (learners)
+    const double *bend; // (learners), AIOLI only
+    int64_t first;      // rounds closed before
+    size_t rounds;
+    const double *Z, *y;
+    double *one, *two;  // m and h, or yhat and stability (either may be null in AIOLI's case)
+};
+
+struct Table {
+    const char *name;
+    size_t width; // learners in one unit of a stack: units are what threads share out
+    // 0, or 1 + index of the first z that may not be used, or -(1 + index) of the first such y
+    int64_t (*refusal)(const double *Z, size_t nz, const double *y, size_t ny, bool binary);
+    size_t (*scratch)(const Run &); // doubles one thread needs
+    // units [begin, end) of a run, all its rounds
+    void (*vaw_play)(const Run &, size_t begin, size_t end, double *scratch);
+    void (*vaw_predict)(const Run &, size_t begin, size_t end, double *scratch);
+    void (*aioli_play)(const Run &, size_t begin, size_t end, double *scratch);
+    void (*aioli_predict)(const Run &, size_t begin, size_t end, double *scratch);
+    // the scalar solve alone, for its own tests
+    void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
+};
+
+// Each is defined when its level could be compiled; see CMakeLists.txt.
+extern const Table table_portable, table_v2, table_v3, table_v4;
+
+} // namespace undrift

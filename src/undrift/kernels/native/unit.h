@@ -1,0 +1,119 @@
+// A unit: W neighbouring learners of a stack, one per lane of a native vector, and the steps of a round that touch
+// each feature once. A number of the unit sits every S doubles: S = LANES in the caller's state, S = W in a compact copy.
+#pragma once
+#include "table.h"
+#include "vec.h"
+
+namespace {
+using namespace undrift;
+
+INLINE size_t row_of(size_t r) { return r * (r - 1) / 2; } // place of L's row r among the stored elements (r >= 1)
+INLINE size_t length_of(size_t dim) { return 3 * dim + 3 + (dim ? row_of(dim) : 0); }
+
+template <class X> INLINE X blurred(X beta) {
+    const X width = like(beta, BLUR) / larger(1.0 - beta, like(beta, 1e-5));
+    return width * width;
+}
+
+// What is left of a feature in a row, unless that is rounding: |p's terms| <= sqrt(h energy), h of the features before.
+// Healthy features never get beyond the first comparison.
+template <class X> INLINE X news(X p, X now, X energy, X h, X blur) {
+    const auto faint = now * energy > like(p, FAINT);
+    if (any(faint)) p = select(faint & (p * p <= blur * (h * energy)), like(p, 0.0), p);
+    return p;
+}
+
+template <size_t S> struct Unit {
+    double *inverse, *theta, *energy, *floored, *lost, *resets, *L;
+    V beta, rate, blur; // the discount, its reciprocal, and where rounding ends
+    size_t learner, count;
+    bool hasty;
+
+    Unit() = default;
+    Unit(double *base, const Run &run, size_t unit) {
+        const size_t d = run.dim;
+        inverse = base;
+        theta = base + d * S;
+        energy = base + 2 * d * S;
+        floored = base + 3 * d * S;
+        lost = floored + S;
+        resets = lost + S;
+        L = resets + S;
+        learner = unit * W;
+        count = run.learners - learner < W ? run.learners - learner : W;
+        double b[W];
+        hasty = false;
+        for (size_t i = 0; i < W; ++i) {
+            b[i] = i < count ? run.beta[learner + i] : 1.0; // spare lanes hold harmless numbers
+            hasty |= b[i] < HASTY;
+        }
+        beta = load(b);
+        rate = all(1.0) / beta;
+        blur = blurred(beta);
+    }
+};
+
+// Rounds that may be taken before the next floor.
+template <size_t S> INLINE size_t stretch(const Unit<S> &u, int64_t closed, size_t left) {
+    const size_t n = u.hasty ? 1 : (size_t)(PERIOD - closed % PERIOD);
+    return n < left ? n : left;
+}
+
+template <size_t S> INLINE bool floors(const Unit<S> &u, int64_t closed) { return u.hasty || closed % PERIOD == 0; }
+
+// The lanes that floor in this round.
+template <size_t S> INLINE M due(const Unit<S> &u, int64_t closed) {
+    return u.beta < all(closed % PERIOD == 0 ? 2.0 : HASTY);
+}
+
+// Forget, in a floor round: discount, keep pivots above the floor, start afresh where lost. (Elsewhere forgetting is a
+// factor inside the round.) Writes 1/D and the energy, every O doubles; returns how many pivots were raised.
+template <size_t O, size_t S>
+static V forget(const Unit<S> &u, int64_t closed, size_t d, double *inverse, double *energy) {
+    const M here = due(u, closed), lost = load(u.lost) != all(0.0);
+    V raised = all(0.0);
+    for (size_t j = 0; j < d; ++j) {
+        const V mild = load(u.inverse + j * S) * u.rate, e = load(u.energy + j * S) * u.beta;
+        const V floor_e = larger(e, all(TINY));
+        const V ceiling = all(1.0) / larger(all(FLOOR) * floor_e, all(TINY));
+        const V start = select(lost, ceiling, mild);
+        raised += select(start > ceiling, all(1.0), all(0.0));
+        store(inverse + j * O, select(here, smaller(start, ceiling), mild));
+        store(energy + j * O, select(here, floor_e, e));
+    }
+    return select(here, raised, all(0.0));
+}
+
+template <size_t S> static void forget_in_place(const Unit<S> &u, int64_t closed, size_t d) {
+    const V raised = forget<S>(u, closed, d, u.inverse, u.energy), lost = load(u.lost);
+    const M here = due(u, closed);
+    store(u.floored, load(u.floored) + raised);
+    store(u.resets, load(u.resets) + select(here, lost, all(0.0)));
+    store(u.lost, select(here, all(0.0), lost));
+}
+
+// Lost learners predict 0 until the next floor round; what their numbers became does not matter. Give them harmless
+// ones (leader 0, L = I), so that no state ever holds a NaN and every cut of a stream leaves the same bits.
+template <size_t S> COLD void clear_lost(const Unit<S> &u, size_t d) {
+    const M lost = load(u.lost) != all(0.0);
+    for (size_t j = 0; j < d; ++j) {
+        store(u.inverse + j * S, select(lost, all(1.0), load(u.inverse + j * S)));
+        store(u.theta + j * S, select(lost, all(0.0), load(u.theta + j * S)));
+    }
+    for (size_t k = 0; k < row_of(d); ++k) store(u.L + k * S, select(lost, all(0.0), load(u.L + k * S)));
+}
+
+// Zero m and h where lost, in this round or since the last floor; returns the lanes lost so far.
+template <class K, class X> INLINE K judge(K lost, X &m, X &h) {
+    lost = lost | neither((magnitude(m) <= like(m, RANGE)) & (h <= like(h, RANGE * RANGE)));
+    m = select(lost, like(m, 0.0), m);
+    h = select(lost, like(h, 0.0), h);
+    return lost;
+}
+
+INLINE void store_some(double *p, V v, size_t count) {
+    if (count == W) return store(p, v);
+    for (size_t i = 0; i < count; ++i) p[i] = lane(v, i);
+}
+
+} // namespace

@@ -1,0 +1,80 @@
+// One native vector of doubles per level, with the few operations the kernels need. Everything has internal linkage.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if UNDRIFT_LEVEL >= 2
+#include <immintrin.h>
+#endif
+
+#if defined(_MSC_VER)
+#define INLINE static __forceinline
+#define COLD static __declspec(noinline)
+#else
+#define INLINE static inline __attribute__((always_inline))
+#define COLD static __attribute__((noinline, cold))
+#endif
+
+namespace {
+
+// Fused where the level has it; elsewhere two roundings, never contracted by the compiler (-ffp-contract=off).
+#if UNDRIFT_LEVEL >= 3
+INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
+INLINE double fnma(double a, double b, double c) { return __builtin_fma(-a, b, c); }
+#else
+INLINE double fma(double a, double b, double c) { return a * b + c; }
+INLINE double fnma(double a, double b, double c) { return c - a * b; }
+#endif
+INLINE double like(double, double a) { return a; }
+INLINE double select(bool m, double a, double b) { return m ? a : b; }
+INLINE bool any(bool m) { return m; }
+INLINE bool neither(bool m) { return !m; }
+INLINE int64_t bits(double a) { int64_t i; memcpy(&i, &a, 8); return i; }
+INLINE double number(int64_t i) { double a; memcpy(&a, &i, 8); return a; }
+
+#if UNDRIFT_LEVEL == 0
+typedef double V;
+typedef int64_t I;
+typedef bool M;
+constexpr size_t W = 1;
+INLINE V load(const double *p) { return *p; }
+INLINE void store(double *p, V v) { *p = v; }
+INLINE V all(double a) { return a; }
+INLINE double lane(V v, size_t) { return v; }
+#else
+constexpr size_t W = UNDRIFT_LEVEL == 2 ? 2 : UNDRIFT_LEVEL == 3 ? 4 : 8;
+typedef double V __attribute__((vector_size(8 * W)));
+typedef decltype(V{} < V{}) I; // 64-bit integers
+typedef I M;
+typedef double U __attribute__((vector_size(8 * W), aligned(8), may_alias));
+INLINE V load(const double *p) { return *(const U *)p; }
+INLINE void store(double *p, V v) { *(U *)p = v; }
+INLINE V all(double a) { return a - V{}; }
+INLINE double lane(V v, size_t i) { return v[i]; }
+INLINE V like(V, double a) { return all(a); }
+INLINE V select(M m, V a, V b) { return m ? a : b; }
+INLINE M neither(M m) { return ~m; }
+INLINE I bits(V a) { return (I)a; }
+INLINE V number(I i) { return (V)i; }
+#if UNDRIFT_LEVEL == 2
+INLINE V fma(V a, V b, V c) { return a * b + c; }
+INLINE V fnma(V a, V b, V c) { return c - a * b; }
+INLINE bool any(M m) { return _mm_movemask_pd((__m128d)m) != 0; }
+#elif UNDRIFT_LEVEL == 3
+INLINE V fma(V a, V b, V c) { return _mm256_fmadd_pd(a, b, c); }
+INLINE V fnma(V a, V b, V c) { return _mm256_fnmadd_pd(a, b, c); }
+INLINE bool any(M m) { return _mm256_movemask_pd((__m256d)m) != 0; }
+#else
+INLINE V fma(V a, V b, V c) { return _mm512_fmadd_pd(a, b, c); }
+INLINE V fnma(V a, V b, V c) { return _mm512_fnmadd_pd(a, b, c); }
+INLINE bool any(M m) { return _mm512_movepi64_mask((__m512i)m) != 0; }
+#endif
+#endif
+
+template <class X> INLINE X larger(X a, X b) { return select(a > b, a, b); }
+template <class X> INLINE X smaller(X a, X b) { return select(a < b, a, b); }
+template <class X> INLINE X magnitude(X a) { return number(bits(a) & 0x7fffffffffffffffLL); }
+template <class X> INLINE X with_sign(X a, X s) { return number(bits(a) | (bits(s) & (int64_t)0x8000000000000000ULL)); }
+
+} // namespace
