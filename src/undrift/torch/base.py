@@ -1,0 +1,207 @@
+"""What both optimizers share: options, the two phases of a step, and scalars that survive every checkpoint."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, overload
+
+import torch
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from undrift.errors import InputError, UndriftWarning
+from undrift.optim import core
+from undrift.torch import checkpoint, options, paths
+from undrift.torch.averaging import Averaging
+from undrift.torch.reading import Reading
+from undrift.torch.rounds import SCALARS, Group, Opening, Row, inherit, record
+from undrift.torch.slots import Slot, collect
+from undrift.torch.sums import numbers, on_host, over_ranks, reduced
+
+Norm = Literal["all", "tensor", "coord"]
+
+
+class DiscountedAdam(Averaging, Reading, Optimizer):
+    """Adam as discounted follow-the-regularised-leader; see `ClippedAdam` and `ClipFreeAdam`."""
+
+    NAME: ClassVar[str] = "DiscountedAdam"
+
+    def __init__(self, params: ParamsT, chosen: Group, process_group: Any = None) -> None:
+        options.refuse_unsupported(self.NAME, chosen.pop("capturable"), chosen.pop("differentiable"))
+        defaults: Group = {
+            **chosen,
+            "algorithm": self.NAME,
+            "gaps": None,
+            "differentiable": False,
+            **{name: 0 if name in ("t", "skipped") else 0.0 for name in SCALARS},  # all of it plain numbers
+        }
+        options.check(self.NAME, defaults)
+        self.process_group = process_group
+        if process_group is not None and defaults["norm"] == "tensor":
+            raise InputError(f"{self.NAME}: norm='tensor' has no meaning for flat shards (process_group)")
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self.__dict__.setdefault("process_group", None)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group; it starts as if it had been there from the first round with zero gradients."""
+        options.check(self.NAME, {**self.defaults, **param_group})
+        options.check_shared(self.NAME, self.defaults, param_group)
+        super().add_param_group(param_group)
+        if len(self.param_groups) > 1 and self.param_groups[0]["t"] > 0:
+            inherit(self.param_groups[-1], self.param_groups[0])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as torch does; refused while the averaged weights are in place."""
+        self._refuse_while_averaged("state_dict")
+        for group in self.param_groups:  # numbers that were still on an accelerator
+            for name in ("spread", "m_square", "gradient_sum", "spread_sum"):
+                group[name] = float(group[name])
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what `state_dict` returned; state of half-precision parameters stays in single precision."""
+        self._refuse_while_averaged("load_state_dict")
+        seen: list[dict[str, Any]] = []
+
+        def last(_: Optimizer, final: dict[str, Any]) -> None:  # after the user's own hooks
+            checkpoint.check(self, final)
+            seen.append(final)
+
+        handle = self.register_load_state_dict_pre_hook(last)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            handle.remove()
+        checkpoint.restore_types(self, seen[0])
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Close one round: average x, take in its gradient, move x. `closure` is called first if given."""
+        self._refuse_while_averaged("step")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        slots = collect(self.NAME, self.param_groups, self.state)
+        if slots or self.process_group is not None:
+            self._round(slots)
+        return loss
+
+    def _round(self, slots: list[Slot]) -> None:
+        norm = self.param_groups[0]["norm"]
+        dim = sum(slot.numel for slot in slots)
+        if self.process_group is not None:
+            dim = round(over_ranks([dim], self.process_group, self._device())[0])
+        openings = [Opening(group, dim) for group in self.param_groups]
+        clips = any(opening.clip != math.inf for opening in openings)
+        plan = paths.plan(self.param_groups, slots)
+
+        which = [slot.group for slot in slots]
+        rows = [opening.row(opening.gamma(1)) for opening in openings]
+        sums = paths.measure(plan, slots, rows, which, with_m=clips and norm != "coord")
+        measured = numbers(reduced(slots, sums))
+        limits = [torch.finfo(slot.m.dtype).max if norm == "coord" else math.inf for slot in slots]
+        usable = all(g2 < limit for (g2, _), limit in zip(measured, limits, strict=True))
+        if not self._usable(usable):
+            return
+
+        total = sum(g2 for g2, _ in measured)
+        if self.process_group is not None:
+            total = over_ranks([total], self.process_group, self._device())[0]
+        second = [float(group["v"]) for group in self.param_groups]
+        moments: list[float] = []
+        clipped = 0.0
+        if norm == "all":
+            second, rows, clipped = self._one_norm(total, slots, openings, measured)
+        elif norm == "tensor":
+            which = list(range(len(slots)))
+            moments, rows, clipped = _norm_per_tensor(slots, openings, measured)
+        sums = reduced(slots, paths.apply(plan, slots, rows, which))
+        for slot, v in zip(slots, moments, strict=False):
+            slot.state["v"] = v
+        self._close(slots, openings, second, sums)
+        record(self.param_groups, total, clipped)
+
+    def _usable(self, usable: bool) -> bool:
+        """Decide on a step whose gradients may be unusable; all ranks decide alike."""
+        if self.process_group is not None:
+            usable = over_ranks([float(not usable)], self.process_group, self._device())[0] == 0.0
+        if usable:
+            return True
+        text = f"{self.NAME}: a gradient is not finite or too large to be squared; nothing was advanced"
+        if self.defaults["nonfinite"] == "raise":
+            raise InputError(f"{text}; find its origin, or skip such steps with nonfinite='skip'")
+        for group in self.param_groups:
+            group["skipped"] += 1
+        warnings.warn(f"{text} and the step is skipped", UndriftWarning, stacklevel=4)
+        return False
+
+    def _one_norm(
+        self, total: float, slots: list[Slot], openings: list[Opening], measured: list[tuple[float, float]]
+    ) -> tuple[list[float], list[Row], float]:
+        """Second moments and rows of the groups when one norm covers all of them, and whether it was clipped."""
+        lengths = [0.0] * len(openings)
+        for slot, (_, m2) in zip(slots, measured, strict=True):
+            lengths[slot.group] += m2
+        if self.process_group is not None:
+            lengths = over_ranks(lengths, self.process_group, self._device())
+        second = [core.ema(opening.group["v"], total, opening.gap2) for opening in openings]
+        gammas = [opening.gamma(1) for opening in openings]
+        rates = [opening.rate(v, gamma) for opening, v, gamma in zip(openings, second, gammas, strict=True)]
+        length = math.hypot(*(rate * math.sqrt(m2) for rate, m2 in zip(rates, lengths, strict=True)))
+        rows = []
+        for opening, gamma, rate in zip(openings, gammas, rates, strict=True):
+            factor = 1.0 if opening.clip == math.inf else core.shrink(length, opening.clip)
+            rows.append(opening.row(gamma, rate * factor))
+        return second, rows, float(length > openings[0].clip)
+
+    def _close(self, slots: list[Slot], openings: list[Opening], second: list[float], sums: Any) -> None:
+        """Write the round's scalars into the groups; on an accelerator the last two stay there until read."""
+        if on_host(sums):
+            sums = numbers(sums)
+        totals: list[list[Any]] = [[0.0, 0.0] for _ in openings]
+        for slot, (m2, distance) in zip(slots, sums, strict=True):
+            totals[slot.group][0] += m2
+            totals[slot.group][1] += distance
+        if self.process_group is not None:
+            flat = over_ranks([float(x) for pair in totals for x in pair], self.process_group, self._device())
+            totals = [flat[i : i + 2] for i in range(0, len(flat), 2)]
+        for opening, v, (m2, distance) in zip(openings, second, totals, strict=True):
+            opening.close(v, m2, distance)
+
+    def _device(self) -> torch.device:
+        for group in self.param_groups:
+            for p in group["params"]:
+                device: torch.device = p.device
+                return device
+        return torch.device("cpu")
+
+
+def _norm_per_tensor(
+    slots: list[Slot], openings: list[Opening], measured: list[tuple[float, float]]
+) -> tuple[list[float], list[Row], float]:
+    """Second moment and row of every slot when each tensor has a norm of its own, and the share that was clipped."""
+    moments, rows, clipped = [], [], 0
+    for slot, (g2, m2) in zip(slots, measured, strict=True):
+        opening = openings[slot.group]
+        gamma = opening.gamma(slot.numel)
+        v = core.ema(slot.state["v"], g2, opening.gap2)
+        clip = None if opening.clip == math.inf else opening.clip
+        rate, length = opening.rate(v, gamma), math.sqrt(m2)
+        clipped += rate * length > opening.clip
+        moments.append(v)
+        rows.append(opening.row(gamma, core.multiplier(rate, length, clip)))
+    return moments, rows, clipped / len(slots)

@@ -1,0 +1,78 @@
+"""Clip-free Adam for PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch.optim.optimizer import ParamsT
+
+from undrift.torch.base import DiscountedAdam, Norm
+
+
+class ClipFreeAdam(DiscountedAdam):
+    r"""Adam as the theory of the composite loss has it, with averaged weights: drop-in for `torch.optim.Adam`.
+
+    $x_{t+1} = x_t - s\,\gamma\, m_t / (\nu + \gamma\mu(1-\beta_1^t) + \sqrt{v_t})$, by default without bias correction:
+    the first steps are up to 6.6 times Adam's, so `lr` wants to be about a third of Adam's.
+
+    Parameters
+    ----------
+    lr, betas, eps, weight_decay, norm, random_scaling, seed, ema_beta, average, nonfinite, c, noise
+        As in `ClippedAdam`.
+    mu
+        Curvature of the composite loss in theory units, >= 0; adds $\gamma\mu(1-\beta_1^t)$ to the damping. 0 for
+        training networks; `from_tuning` sets the theorem's value, beside which the second moment hardly counts.
+    bias_correction
+        Divide the moments by $1-\beta^t$ as Adam does; with norm "coord" and mu = 0 this *is* `torch.optim.Adam`.
+
+    Notes
+    -----
+    Keys `clip-free/nu`, `clip-free/margin` (norm "all", random scaling on, no bias correction; see `from_tuning`).
+
+    Examples
+    --------
+    >>> w = torch.nn.Parameter(torch.tensor([3.0, -4.0]))
+    >>> opt = ClipFreeAdam([w], lr=0.05, norm="all")
+    >>> for _ in range(200):
+    ...     opt.zero_grad()
+    ...     (w**2).sum().backward()
+    ...     opt.step()
+    >>> with opt.averaged():
+    ...     bool(w.abs().max() < 0.1)
+    True
+    """
+
+    NAME: ClassVar[str] = "ClipFreeAdam"
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | torch.Tensor = 3e-4,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        mu: float = 0.0,
+        norm: Norm = "coord",
+        bias_correction: bool = False,
+        random_scaling: str | None = None,
+        seed: int = 0,
+        ema_beta: float | None = None,
+        average: bool = True,
+        decoupled_weight_decay: bool = False,
+        maximize: bool = False,
+        nonfinite: str = "skip",
+        foreach: bool | None = None,
+        fused: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        c: float = 1.0,
+        noise: float = 0.0,
+        process_group: Any = None,
+    ) -> None:
+        chosen = {name: value for name, value in locals().items() if name in _OPTIONS}
+        super().__init__(params, {**chosen, "clip": None}, process_group)
+
+
+_OPTIONS = frozenset(ClipFreeAdam.__init__.__annotations__) - {"params", "process_group", "return"}

@@ -1,0 +1,112 @@
+"""The step by torch's multi-tensor operations: few launches on any device, the same numbers as the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from undrift.torch.plain import Sums
+from undrift.torch.rounds import Row
+from undrift.torch.slots import Slot
+
+Tensors = list[torch.Tensor]
+
+
+def batches(slots: Sequence[Slot], rows: Sequence[Row]) -> list[list[int]]:
+    """Group slots that may share one call: same device, types and numbers (the step itself may differ)."""
+    found: dict[object, list[int]] = {}
+    for i, (slot, row) in enumerate(zip(slots, rows, strict=True)):
+        key = (slot.p.device, slot.p.dtype, slot.g.dtype, slot.average is None, row._replace(step=0.0))
+        found.setdefault(key, []).append(i)
+    return list(found.values())
+
+
+def squares(tensors: Tensors) -> Tensors:
+    """Return the sum of squares of each tensor, in double precision where the device has it."""
+    if not tensors:
+        return []
+    wide = None if tensors[0].device.type == "mps" else torch.float64
+    norms = torch._foreach_norm(tensors, 2, dtype=wide)
+    return list(torch._foreach_mul(norms, norms))
+
+
+def widened(tensors: Tensors, like: Tensors) -> Tensors:
+    """Return tensors in the type of their state; the same objects if they have it."""
+    return [t if t.dtype == s.dtype else t.to(s.dtype) for t, s in zip(tensors, like, strict=True)]
+
+
+def gradients(slots: Sequence[Slot], row: Row) -> Tensors:
+    """Return the gradients of what is minimised; new tensors whenever they differ from the parameters' own."""
+    ms = [slot.m for slot in slots]
+    gs = widened([slot.g for slot in slots], ms)
+    if row.sign < 0.0:
+        gs = list(torch._foreach_neg(gs))
+    if row.l2 != 0.0:
+        gs = list(torch._foreach_add(gs, widened([slot.p for slot in slots], ms), alpha=row.l2))
+    return gs
+
+
+def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Sums:
+    """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
+    sums: Sums = [(0.0, 0.0)] * len(slots)
+    for batch in batches(slots, rows):
+        some, row = [slots[i] for i in batch], rows[batch[0]]
+        gs = gradients(some, row)
+        g2 = squares(gs)
+        ms = list(torch._foreach_lerp([slot.m for slot in some], gs, row.gap1)) if with_m else []
+        m2 = squares(ms)
+        for j, i in enumerate(batch):
+            sums[i] = (g2[j], m2[j] if with_m else 0.0)
+    return sums
+
+
+def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Sums:
+    """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
+    sums: Sums = [(0.0, 0.0)] * len(slots)
+    for batch in batches(slots, rows):
+        some, row = [slots[i] for i in batch], rows[batch[0]]
+        gs, ms = gradients(some, row), [slot.m for slot in some]
+        ps = [slot.p for slot in some]
+        xs = widened(ps, ms)
+        distances: Tensors = []
+        averages = [slot.average for slot in some if slot.average is not None]
+        if averages:
+            difference = torch._foreach_sub(xs, averages)
+            distances = squares(list(difference))
+            torch._foreach_add_(averages, difference, alpha=row.weight)
+        torch._foreach_lerp_(ms, gs, row.gap1)
+        steps = [-rows[i].step for i in batch]
+        if some[0].v is None:
+            moves = list(torch._foreach_mul(ms, steps))
+        else:
+            moves = quotients(some, gs, row)
+            torch._foreach_mul_(moves, steps)
+        if row.decay != 1.0:
+            torch._foreach_add_(moves, xs, alpha=row.decay - 1.0)
+        if ps[0].dtype == ms[0].dtype:
+            torch._foreach_add_(ps, moves)
+        else:
+            torch._foreach_copy_(ps, list(torch._foreach_add(xs, moves)))
+        m2 = squares(ms)
+        for j, i in enumerate(batch):
+            sums[i] = (m2[j], distances[j] if averages else 0.0)
+    return sums
+
+
+def quotients(slots: Sequence[Slot], gs: Tensors, row: Row) -> Tensors:
+    """Advance the second moments; return m / (nu + sqrt(v)) clipped, coordinate by coordinate."""
+    vs = [slot.v for slot in slots if slot.v is not None]
+    torch._foreach_lerp_(vs, list(torch._foreach_mul(gs, gs)), row.gap2)
+    roots = list(torch._foreach_mul(vs, row.v_scale)) if row.v_scale != 1.0 else vs
+    roots = list(torch._foreach_sqrt(roots))
+    torch._foreach_add_(roots, row.damping)
+    if row.damping == 0.0:
+        torch._foreach_add_(roots, [(root == 0).to(root.dtype) for root in roots])  # as in core.rate
+    moves = list(torch._foreach_div([slot.m for slot in slots], roots))
+    if row.m_scale != 1.0:
+        torch._foreach_mul_(moves, row.m_scale)
+    if row.clip != torch.inf:
+        torch._foreach_clamp_max_(moves, row.clip)
+        torch._foreach_clamp_min_(moves, -row.clip)
+    return moves

@@ -1,0 +1,71 @@
+"""Options of the optimizers, checked at the door with the sentences torch users know."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from undrift import _check
+from undrift.errors import InputError
+from undrift.optim.core import NORMS
+from undrift.torch.rounds import Group
+
+SHARED = ("norm", "random_scaling", "seed", "average", "nonfinite", "algorithm", "c", "noise")
+"""Options that belong to the whole optimizer."""
+
+
+def check(who: str, group: Group) -> None:
+    """Refuse options that cannot be used; `group` is complete."""
+    lr = group["lr"]
+    if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+        raise InputError(f"{who}: Tensor lr must be 1-element")
+    if not 0.0 < _number(who, "learning rate", lr) < math.inf:
+        raise InputError(f"{who}: Invalid learning rate: {lr}; it must be positive (a scheduler may set 0 later)")
+    if not 0.0 <= _number(who, "epsilon value", group["eps"]) < math.inf:
+        raise InputError(f"{who}: Invalid epsilon value: {group['eps']}; it must be >= 0")
+    if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
+        raise InputError(f"{who}: betas must be a pair (beta1, beta2), got {group['betas']!r}")
+    for index, beta in enumerate(group["betas"]):
+        if not 0.0 <= _number(who, f"beta parameter at index {index}", beta) < 1.0:
+            raise InputError(f"{who}: Invalid beta parameter at index {index}: {beta}; it must be in [0, 1)")
+    if not 0.0 <= _number(who, "weight_decay value", group["weight_decay"]) < math.inf:
+        raise InputError(f"{who}: Invalid weight_decay value: {group['weight_decay']}; it must be >= 0")
+    if group["clip"] is not None:
+        _check.interval(who, "clip", group["clip"], "(0, inf)")
+    _check.interval(who, "mu", group["mu"], "[0, inf)")
+    if group["ema_beta"] is not None:
+        _check.interval(who, "ema_beta", group["ema_beta"], "[0, 1)")
+    _check.choice(who, "norm", group["norm"], tuple(NORMS))
+    if group["random_scaling"] is not None:
+        _check.choice(who, "random_scaling", group["random_scaling"], ("exp",))
+    _check.interval(who, "c", group["c"], "(0, inf)")
+    _check.interval(who, "noise", group["noise"], "[0, inf)")
+    _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise"))
+    _check.integer(who, "seed", group["seed"], 0, 2**64 - 1)
+    if group["fused"] and group["foreach"]:
+        raise InputError(f"{who}: `fused` and `foreach` cannot be `True` together.")
+
+
+def check_shared(who: str, defaults: Group, group: Group) -> None:
+    """Refuse a group that differs where the whole optimizer must agree."""
+    for name in SHARED:
+        if name in group and group[name] != defaults[name]:
+            raise InputError(
+                f"{who}: {name} is one setting for all groups, here {defaults[name]!r}, got {group[name]!r}"
+            )
+
+
+def refuse_unsupported(who: str, capturable: bool, differentiable: bool) -> None:
+    """Say plainly what is not there."""
+    if capturable:
+        raise InputError(f"{who}: capturable=True is not supported; the step reads its norms on the host")
+    if differentiable:
+        raise InputError(f"{who}: differentiable=True is not supported; the step changes its state in place")
+
+
+def _number(who: str, name: str, value: Any) -> float:
+    if isinstance(value, (bool, str, bytes)) or value is None:
+        raise InputError(f"{who}: Invalid {name}: {value!r}; it must be a number")
+    return float(value)

@@ -1,0 +1,60 @@
+"""The step as a loop over tensors, straight from `optim.core`: any device and type, and what the others must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from undrift.optim import core
+from undrift.torch.rounds import Row, Unit
+from undrift.torch.slots import Slot
+
+Sums = list[tuple[torch.Tensor | float, torch.Tensor | float]]
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    """Return the sum of squares, in double precision where the device has it."""
+    wide = x.dtype if x.device.type == "mps" else torch.float64
+    norm: torch.Tensor = torch.linalg.vector_norm(x, dtype=wide)
+    return norm * norm
+
+
+def gradient(slot: Slot, row: Row) -> torch.Tensor:
+    """Return the gradient of what is minimised, in the type of the state; the parameter's own is left alone."""
+    g = slot.g.to(slot.m.dtype)
+    if row.sign < 0.0:
+        g = -g
+    return g + row.l2 * slot.p.to(slot.m.dtype) if row.l2 != 0.0 else g
+
+
+def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Sums:
+    """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
+    sums: Sums = []
+    for slot, row in zip(slots, rows, strict=True):
+        g = gradient(slot, row)
+        sums.append((square(g), square(core.ema(slot.m, g, row.gap1)) if with_m else 0.0))
+    return sums
+
+
+def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Sums:
+    """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
+    sums: Sums = []
+    for slot, row in zip(slots, rows, strict=True):
+        g = gradient(slot, row)
+        x = slot.p.to(slot.m.dtype)
+        distance: torch.Tensor | float = 0.0
+        if slot.average is not None:
+            distance = square(x - slot.average)
+            slot.average.copy_(core.ema(slot.average, x, row.weight))
+        slot.m.copy_(core.ema(slot.m, g, row.gap1))
+        if slot.v is None:
+            delta = -row.step * slot.m
+        else:
+            slot.v.copy_(core.ema(slot.v, g * g, row.gap2))
+            m = slot.m * row.m_scale
+            rate = core.rate(slot.v * row.v_scale, 1.0, Unit(1.0, row.damping, 0.0))
+            delta = row.step * core.leader(m, rate, m.abs(), None if row.clip == torch.inf else row.clip)
+        slot.p.copy_(row.decay * x + delta)
+        sums.append((square(slot.m), distance))
+    return sums
