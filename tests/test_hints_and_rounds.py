@@ -150,12 +150,29 @@ def test_numbers_that_leave_the_range_start_the_learner_afresh():
     assert np.isfinite(model.coef).all()
 
 
-def test_play_allocates_its_columns_and_little_else():
-    rounds, dim = 200_000, 4
-    Z, y = np.ones((rounds, dim)), np.ones(rounds)
-    for model, columns in ((ud.DiscountedMean(), 3), (ud.Zero(), 3), (ud.Persistence(), 1)):
-        tracemalloc.start()
-        model.play(Z, y)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak <= (columns + 2) * 8 * rounds, type(model).__name__
+@pytest.mark.parametrize(
+    ("model", "columns"),
+    [
+        (ud.DiscountedVAW(hint="last"), 3),
+        (ud.DiscountedAIOLI(), 4.5),  # its labels are kept as -1 and +1 while it runs, and checked by truth values
+        (ud.DiscountedMean(), 3),
+        (ud.Persistence(), 2),  # the last label and the labels but the last, joined
+    ],
+    ids=lambda x: type(x).__name__,
+)
+def test_play_allocates_its_columns_and_little_else(model, columns):
+    rounds = 200_000
+    Z, y = np.ones((rounds, 4)), np.ones(rounds)
+    tracemalloc.start()
+    model.play(Z, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= columns * 8 * rounds + 500_000
+
+
+@pytest.mark.parametrize("dim", [1, 10, 100])
+def test_state_is_quadratic_in_the_features(dim):
+    for model in (ud.DiscountedVAW(), ud.DiscountedAIOLI()):
+        model.learn(np.ones(dim), 1.0)
+        size = sum(array.size for array in model.snapshot()[1].values())
+        assert size <= dim * (dim - 1) // 2 + 3 * dim + 4

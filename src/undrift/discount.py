@@ -37,10 +37,17 @@ class Discount(NamedTuple):
         """Beta / (1 - beta), the paper's learning-rate scale of a memory."""
         return self.beta / self.gap if self.gap else math.inf
 
-    def power(self, t: Vector | float) -> Vector:
+    def power(self, t: Vector) -> Vector:
         """beta**t, without ever rounding 1 - beta."""
-        exponent = np.multiply(t, -self.rate, dtype=np.float64)
-        return np.exp(exponent, out=exponent) if isinstance(exponent, np.ndarray) else np.exp(exponent)
+        return np.asarray(np.exp(-self.rate * t), dtype=np.float64)
+
+    def potential(self, reg: float, closed: int, count: int) -> Vector:
+        """Reg beta**t of the `count` rounds that follow `closed` ones, in one array."""
+        weight = np.arange(closed + 1.0, closed + count + 1.0)
+        weight *= -self.rate
+        np.exp(weight, out=weight)
+        weight *= reg
+        return weight
 
 
 def discount(who: object, beta: float | None, half_life: float | None) -> Discount:

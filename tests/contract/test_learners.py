@@ -28,7 +28,7 @@ LEARNERS = [
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_every_learner_keeps_the_contract(learner):
-    check_learner(learner, rounds=2000)
+    check_learner(learner)
 
 
 def test_every_exported_learner_is_checked():

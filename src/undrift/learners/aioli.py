@@ -79,4 +79,4 @@ class DiscountedAIOLI(InformationLearner):
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, stability = np.empty((len(y), 1)), np.empty((len(y), 1))
         kernels.aioli_play(self._state, self._betas, self._bend, self.rounds, Z, y, yhat, stability)
-        return Columns(yhat[:, 0], stability[:, 0], self._potential(len(y)))
+        return Columns(yhat[:, 0], stability[:, 0], self._discount.potential(self.reg, self.rounds, len(y)))

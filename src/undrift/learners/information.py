@@ -56,12 +56,6 @@ class InformationLearner(Learner):
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))
 
-    def _potential(self, count: int) -> Vector:
-        """Reg beta^t of the `count` rounds that come next."""
-        weight = self._discount.power(np.arange(self.rounds + 1.0, self.rounds + count + 1.0))
-        weight *= self.reg
-        return weight
-
     def _arrays(self) -> Arrays:
         return {"information": self._state[0, :, 0]}
 

@@ -65,8 +65,7 @@ class DiscountedMean(Learner):
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, stability = np.empty_like(y), np.empty_like(y)
         kernels.mean_play(self._state, y, self.beta, yhat, stability)
-        t = self.rounds + np.arange(1.0, len(y) + 1.0)
-        return Columns(yhat, stability, self.reg * self._discount.power(t))
+        return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 
     def _arrays(self) -> Arrays:
         return {"mean": self._state}

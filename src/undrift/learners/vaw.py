@@ -106,7 +106,7 @@ class DiscountedVAW(InformationLearner):
             self._answered(m, h, guess)
             h *= 0.5 * (label - guess) ** 2 / (1.0 + h)
             self._last[0] = label[-1]
-        return Columns(yhat, stability, self._potential(len(y)))
+        return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 
     def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
         """The hint of each round: the one given, or the learner's own."""
