@@ -31,5 +31,5 @@ $(VENV)/.core: $(NATIVE) | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.core
-	$(PIP) --editable ".[test]"
+	$(PIP) --editable ".[cli,test]"
 	touch $@

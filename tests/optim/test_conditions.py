@@ -208,6 +208,10 @@ def test_given_discounts_are_kept_or_refused_with_the_clause():
         tune(problem, "clipped/nu", gap2=1e-4, nu=1e-8)
     with pytest.raises(ConditionError, match=r"^tune: clipped/margin admits no beta1 with 1 - beta2 = 0.001"):
         tune(problem, "clipped/margin", gap2=1e-3)
+    for key in ("clipped/margin", "clip-free/margin"):
+        assert tune(problem, key, gap1=1e-7).gap1 == 1e-7
+        with pytest.raises(ConditionError, match=rf"^tune: {key} needs 1 - beta1 <= .* got 0.1"):
+            tune(problem, key, beta1=0.9)
     with pytest.raises(ConditionError, match=r"^tune: clipped/margin needs 1 - beta2 >= m"):
         tune(problem, "clipped/margin", gap2=1e-9, rho=0.5)
 

@@ -152,6 +152,7 @@ def _nu_gaps(
 def _margin_gaps(
     which: Theorem, epsilon: Fraction, S: Fraction, one: float | None, two: float | None, rho: float | None
 ) -> tuple[float, float, float | None]:
+    given = one is not None
     if one is None and (two is None or rho is not None):
         rho = 0.0 if rho is None else rho
         one = exact.floor_float(which.gap1_limit(epsilon, S, Fraction(rho)))
@@ -166,7 +167,8 @@ def _margin_gaps(
         two = exact.ceil_float((1 - Fraction(rho)) / 2 * q)
         while Fraction(two) > q - (1 - Fraction(rho)) / 2 * q and rho < 1.0:  # rho = 0 leaves no float in between
             rho = max(2.0 * rho, 2.0**-52)
-            one = min(one, exact.floor_float(which.gap1_limit(epsilon, S, Fraction(rho))))
+            if not given:
+                one = min(one, exact.floor_float(which.gap1_limit(epsilon, S, Fraction(rho))))
             q = Fraction(one) * (2 - Fraction(one))
             two = exact.ceil_float((1 - Fraction(rho)) / 2 * q)
         gaps.representable("tune", "2", two)

@@ -1,0 +1,82 @@
+"""Printing: tables for people, one JSON object for programs, files written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from undrift.errors import InputError
+
+
+def number(x: float | None, digits: int = 4) -> str:
+    """Return a number as a table shows it.
+
+    >>> number(0.000124561), number(3.0), number(None), number(1234567.0)
+    ('1.246e-04', '3', '-', '1.235e+06')
+    """
+    if x is None or math.isnan(x):
+        return "-"
+    if x == 0.0 or 1e-3 <= abs(x) < 1e5 or math.isinf(x):
+        return f"{x:.{digits}g}"
+    return f"{x:.{digits - 1}e}"
+
+
+def beta(gap: float) -> str:
+    """Return a discount with as many nines as it has, from 1 - beta.
+
+    >>> beta(0.1), beta(0.000976), beta(1e-12)
+    ('0.9', '0.999024', '1 - 1.000e-12')
+    """
+    if gap < 1e-9:
+        return f"1 - {gap:.3e}"
+    return f"{1.0 - gap:.{max(1, 3 - math.floor(math.log10(gap)))}f}".rstrip("0")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
+    """Print a table to stdout, as wide as it needs when nobody is watching."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    grid = Table(*headers, box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for row in rows:
+        grid.add_row(*row)
+    console.print(grid)
+
+
+def as_json(value: object) -> None:
+    """Print one JSON object to stdout; what is not a finite number is null."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a file by writing another and renaming it."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another file") from None
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror}; choose another file") from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
