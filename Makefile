@@ -17,6 +17,11 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+stress: stress-adam
+
+stress-adam: $(VENV)/.test
+	$(BIN)/python tests/stress/adam_theorems.py
+
 build: $(VENV)/.test
 
 clean:
