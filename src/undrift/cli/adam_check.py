@@ -59,19 +59,15 @@ def _show(verdicts: list[Verdict], has_problem: bool) -> None:
     first = verdicts[0]
     print(f"rho = {number(first.rho, 5)}, 1/sqrt(1 - rho^2) = {number(first.amplification, 5)}")
     print()
+    size = "smallest epsilon" if has_problem else "smallest epsilon / (G + sigma)"
     table(
-        ("theorem", "verdict", "smallest epsilon", "steps T", "why"),
-        [
-            (
-                v.theorem,
-                v.status,
-                _size(v, has_problem),
-                "-" if v.steps is None else f"{v.steps:,}",
-                _why(v),
-            )
-            for v in verdicts
-        ],
+        ("theorem", "verdict", size, "steps T"),
+        [(v.theorem, v.status, _size(v), "-" if v.steps is None else f"{v.steps:,}") for v in verdicts],
     )
+    for verdict in verdicts:
+        if verdict.failing is not None:
+            print(f"{verdict.theorem}: {_why(verdict)}")
+    print()
     table(
         ("closest covered setting", "beta1", "beta2", "nu", "distance"),
         [
@@ -89,25 +85,26 @@ def _show(verdicts: list[Verdict], has_problem: bool) -> None:
     )
     unit = "" if has_problem else " Epsilon and nu are in units of G + sigma."
     print(f"vacuous: the promised epsilon exceeds G + sigma, which every point satisfies.{unit}")
-    print("distance: change of (ln(1 - beta1), ln(1 - beta2), ln nu).")
+    print(
+        "distance: change of (ln(1 - beta1), ln(1 - beta2), ln nu). The numbers are rounded; --json has them exactly."
+    )
     print(options.NEEDS)
 
 
-def _size(verdict: Verdict, has_problem: bool) -> str:
+def _size(verdict: Verdict) -> str:
     if math.isinf(verdict.epsilon):
         return "none"
-    text = number(verdict.epsilon, 3) if has_problem else f"{number(verdict.epsilon, 3)} (G + sigma)"
-    return f"{text}, vacuous" if verdict.vacuous else text
+    text = number(verdict.epsilon, 3)
+    return f"{text} vacuous" if verdict.vacuous else text
 
 
 def _why(verdict: Verdict) -> str:
     clause = verdict.failing
-    if clause is None:
-        return "every clause holds"
+    assert clause is not None  # asked only then
     if clause.name == "steps":
         return f"T must be at least {verdict.steps:,}, got {clause.value:,.0f}"
     factor = math.exp(min(-clause.margin, 700.0))
     by = f"{number(factor, 3)} times too much" if clause.margin > -700.0 else "no value would do"
     if clause.name == "margin high":
         by = by.replace("much", "little")
-    return f"{clause.text}: {number(clause.value, 3)} against {number(clause.limit, 3)}, {by}"
+    return f"needs {clause.text}, got {number(clause.value, 3)} against {number(clause.limit, 3)}: {by}"

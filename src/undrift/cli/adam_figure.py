@@ -84,7 +84,7 @@ figure {{ background: #fff; margin: 0; border-radius: 6px; padding: .5rem; }}
 figure svg {{ width: 100%; height: auto; }}
 table {{ border-collapse: collapse; }} td, th {{ text-align: left; padding: .2rem 1rem .2rem 0; }}
 </style></head><body>
-<h1>Which settings of Adam a convergence theorem covers</h1>
+<h1>Adam: the (beta1, beta2) plane</h1>
 <figure role="img" aria-label="Regions of the (beta1, beta2) plane covered by the four theorems">{picture}</figure>
 <p>Coloured: a theorem promises the epsilon in the title (keys clipped/nu, clipped/margin, clip-free/nu,
 clip-free/margin), in expectation, for Exp(1) scaled steps, the averaged iterate and one norm over all parameters.

@@ -122,10 +122,10 @@ def _show(plans: list[Tuning], refused: dict[str, str], problem: Problem, delta:
             ("beta1", [beta(t.gap1) for t in plans]),
             ("beta2", [beta(t.gap2) for t in plans]),
             ("rho", [number(rho(gap1=t.gap1, gap2=t.gap2)) for t in plans]),
-            ("gamma (step scale)", [number(t.gamma) for t in plans]),
-            ("nu (torch's eps)", [number(t.nu) for t in plans]),
-            ("D (clip radius)", [number(t.clip_norm) if t.clips else "not clipped" for t in plans]),
-            ("mu (composite)", [number(t.mu) for t in plans]),
+            ("gamma", [number(t.gamma) for t in plans]),
+            ("nu", [number(t.nu) for t in plans]),
+            ("D", [number(t.clip_norm) if t.clips else "not clipped" for t in plans]),
+            ("mu", [number(t.mu) for t in plans]),
         ]
         if delta is not None:
             near = [_fields(t, problem, delta)["goldstein"] for t in plans]
@@ -133,7 +133,7 @@ def _show(plans: list[Tuning], refused: dict[str, str], problem: Problem, delta:
         table(("", *keys), [(name, *values) for name, values in lines])
         splits = [budget(t, problem) for t in plans]
         table(
-            ("predicted share of epsilon", *keys),
+            ("share", *keys),
             [
                 (
                     name.replace("_", " "),
@@ -142,6 +142,8 @@ def _show(plans: list[Tuning], refused: dict[str, str], problem: Problem, delta:
                 for name in (*splits[0]._fields, "total")
             ],
         )
+        print("gamma: step scale; nu: torch's eps; D: clip radius; mu: curvature of the composite loss.")
+        print("share: of epsilon, the predicted split of the error, with the corrected constants.")
         if len(plans) > 1:
             print(f"fewest steps, then smallest epsilon: {cheapest.theorem}")
         print(options.NEEDS)

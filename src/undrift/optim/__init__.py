@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from undrift.optim import lemmas as lemmas
 from undrift.optim.budget import Budget as Budget
 from undrift.optim.budget import budget as budget
 from undrift.optim.conditions import Verdict as Verdict

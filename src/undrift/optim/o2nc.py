@@ -57,6 +57,11 @@ class Run:
     norm: str
     """Norm scope; `all` is what the theorems cover."""
 
+    @property
+    def coverage(self) -> str:
+        """What the theorems say about the run's norm scope; the certificate holds in every scope."""
+        return NORMS[self.norm]
+
 
 def o2nc(
     gradient: Objective | Gradient,
