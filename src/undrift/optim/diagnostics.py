@@ -64,7 +64,7 @@ class Diagnostics(NamedTuple):
 
 @dataclass(slots=True)
 class RegretMeter:
-    """The sums behind `RegretTerms`; feed it once a round, read it any time."""
+    """The sums behind `RegretTerms`; feed it once a round, read it any time. The tuning must have nu > 0."""
 
     tuning: Tuning
     rounds: int = 0
