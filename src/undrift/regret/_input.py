@@ -1,0 +1,52 @@
+"""What every measure of this package receives: rows, labels and a comparator for each round, checked once."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.discount import Discount
+from undrift.discount import discount as _discount
+from undrift.errors import InputError
+from undrift.losses import Logistic, Loss
+
+Rounds = NDArray[np.int64]
+"""Indices of rounds, from 0."""
+
+
+def memory(who: object, beta: float | Discount) -> Discount:
+    """Return a discount given as a number in (0, 1] or as a `Discount`, which keeps 1 - beta exactly."""
+    return beta if isinstance(beta, Discount) else _discount(who, beta, None)
+
+
+def table(who: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector]:
+    """Return rows (T, d) and labels (T,); labels of the logistic loss become -1 and +1."""
+    rows = _check.rows(who, Z)
+    if isinstance(loss, Logistic):
+        return rows, _check.signs(who, y, len(rows))
+    return rows, _check.column(who, "y", y, len(rows))
+
+
+def comparator(who: object, u: ArrayLike, rounds: int, dim: int) -> Matrix:
+    """Return one comparator a round (T, d); a single vector (d,) stands still."""
+    array = np.asarray(u)
+    if array.ndim == 1 and array.dtype.kind in "fiub":
+        array = np.broadcast_to(array, (rounds, len(array)))
+    if array.ndim != 2 or array.shape != (rounds, dim):
+        raise InputError(
+            f"{_check.name_of(who)}: u must be one comparator ({dim},) or one a round ({rounds}, {dim}), "
+            f"got an array of shape {np.asarray(u).shape}"
+        )
+    return _check.finite(who, "u", array, (rounds, dim))
+
+
+def moves(u: Matrix) -> Rounds:
+    """Return the rounds t, counted from 0, after which the comparator moves: u[t + 1] != u[t]."""
+    return np.flatnonzero((u[1:] != u[:-1]).any(axis=1))
+
+
+def margins(Z: Matrix, u: Matrix) -> Vector:
+    """Return u_t.z_t for every round, the comparator's own predictions."""
+    return np.asarray(np.einsum("td,td->t", Z, u), dtype=np.float64)

@@ -1,0 +1,162 @@
+"""Minimise a total loss over one comparator, inside bounds on its norm and on its predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.losses import Loss, Squared
+
+RIDGE = 1e-9
+"""Share of the rows' energy added to the Hessian where the logistic loss has no minimiser."""
+GAP = 1e-6
+"""A bounded minimum is found to this share of the loss."""
+BATCH = 256
+"""Violated predictions added to the working set at a time."""
+
+
+class Limits(NamedTuple):
+    """Bounds on a comparator: its norm, and its predictions on every row."""
+
+    bound: float
+    margin: float
+
+    @classmethod
+    def of(cls, who: str, bound: float | None, margin: float | None) -> Limits:
+        """Return checked limits; None is no limit."""
+        return cls(
+            math.inf if bound is None else _check.interval(who, "bound", bound, "(0, inf]"),
+            math.inf if margin is None else _check.interval(who, "margin", margin, "(0, inf]"),
+        )
+
+    def shrink(self, u: Vector, rows: Matrix) -> float:
+        """Return the largest factor <= 1 that brings u inside."""
+        size = float(np.linalg.norm(u))
+        widest = float(np.abs(rows @ u).max(initial=0.0)) if math.isfinite(self.margin) else 0.0
+        factor = min(1.0, self.bound / size if size > self.bound else 1.0)
+        return min(factor, self.margin / widest if widest > self.margin else 1.0)
+
+
+def minimise(Z: Matrix, y: Vector, loss: Loss, limits: Limits, rows: Matrix, centre: Vector | None = None) -> Vector:
+    """Return the minimiser of the total loss with |u| <= bound and |u.z| <= margin on every one of `rows`.
+
+    Where the data leave a choice, the one nearest to `centre` (0).
+    """
+    middle = np.zeros(Z.shape[1]) if centre is None else centre
+    if not len(Z):
+        return middle
+    u = _free(Z, y, loss, middle)
+    if limits.shrink(u, rows) == 1.0:
+        return u
+    total = _Total(Z, y, loss)
+    working, gap = _widest(rows, u, limits), 1e-2
+    u = np.zeros(Z.shape[1])
+    for _ in range(60):
+        u = _bounded(total, limits, working, 0.9 * limits.shrink(u, rows) * u, gap)
+        more = _widest(rows, u, limits)
+        if not len(more) and gap == GAP:
+            break
+        gap = gap if len(more) else GAP
+        working = np.concatenate([working, more])
+    return u * limits.shrink(u, rows)
+
+
+def _widest(rows: Matrix, u: Vector, limits: Limits) -> Matrix:
+    """Return the rows on which u predicts furthest outside the margin."""
+    wide = np.abs(rows @ u)
+    over = np.flatnonzero(wide > limits.margin * (1.0 + 1e-9))
+    return rows[over[np.argsort(-wide[over])[:BATCH]]]
+
+
+def _free(Z: Matrix, y: Vector, loss: Loss, centre: Vector) -> Vector:
+    """Return the unbounded minimiser, nearest to the centre."""
+    size = np.sqrt(np.einsum("td,td->d", Z, Z))
+    size[size == 0.0] = 1.0
+    if isinstance(loss, Squared):
+        step = np.linalg.lstsq(Z / size, y - Z @ centre, rcond=1e-11)[0]
+        return np.asarray(centre + step / size)
+    scaled = Z / size
+    ridge = RIDGE * np.eye(Z.shape[1])
+    v = np.zeros(Z.shape[1])
+
+    def objective(point: Vector) -> float:
+        return float(loss.value(scaled @ point + Z @ centre, y).sum()) + 0.5 * RIDGE * float(point @ point)
+
+    value = objective(v)
+    for _ in range(100):
+        at = scaled @ v + Z @ centre
+        gradient = scaled.T @ loss.slope(at, y) + RIDGE * v
+        hessian = (scaled * loss.curvature(at, y)[:, None]).T @ scaled + ridge
+        step = np.linalg.solve(hessian, gradient)
+        drop, length = float(gradient @ step), 1.0
+        if drop <= 1e-12 * (1e-30 + value):
+            break
+        while length > 1e-10 and objective(v - length * step) > value - 0.25 * length * drop:
+            length *= 0.5
+        v = v - length * step
+        value = objective(v)
+    return np.asarray(centre + v / size)
+
+
+class _Total:
+    """A total loss and its derivatives; squared loss from sufficient statistics, so that a step costs nothing."""
+
+    def __init__(self, Z: Matrix, y: Vector, loss: Loss) -> None:
+        self.Z, self.y, self.loss = Z, y, loss
+        self.at_zero = float(loss.value(np.zeros(len(y)), y).sum())
+        self.quadratic = (Z.T @ Z, Z.T @ y) if isinstance(loss, Squared) else None
+
+    def value(self, u: Vector) -> float:
+        if self.quadratic:
+            hessian, pull = self.quadratic
+            return self.at_zero + float(u @ (0.5 * (hessian @ u) - pull))
+        return float(self.loss.value(self.Z @ u, self.y).sum())
+
+    def derivatives(self, u: Vector) -> tuple[Vector, Matrix]:
+        if self.quadratic:
+            hessian, pull = self.quadratic
+            return hessian @ u - pull, hessian.copy()
+        at = self.Z @ u
+        return self.Z.T @ self.loss.slope(at, self.y), (self.Z * self.loss.curvature(at, self.y)[:, None]).T @ self.Z
+
+
+def _bounded(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Vector:
+    """Return the minimiser inside the ball and the working set's slabs: Newton steps along the central path from u."""
+    terms = 2.0 * len(working) + (1.0 if math.isfinite(limits.bound) else 0.0)
+    scale = total.at_zero + 1e-300
+    sharp = 10.0 * terms / scale
+    eye = np.eye(len(u))
+
+    def objective(point: Vector) -> float:
+        room = limits.margin**2 - (working @ point) ** 2
+        ball = limits.bound**2 - float(point @ point)
+        if ball <= 0.0 or (room <= 0.0).any():
+            return math.inf
+        barrier = -float(np.log(room).sum()) - (math.log(ball) if math.isfinite(ball) else 0.0)
+        return sharp * total.value(point) + barrier
+
+    while True:
+        for _ in range(50):
+            slope, bend = total.derivatives(u)
+            wide = working @ u
+            room = limits.margin**2 - wide**2
+            gradient = sharp * slope + working.T @ (2.0 * wide / room)
+            hessian = sharp * bend + (working * (2.0 / room + (2.0 * wide / room) ** 2)[:, None]).T @ working
+            if math.isfinite(limits.bound):
+                push = 2.0 / (limits.bound**2 - float(u @ u))
+                gradient = gradient + push * u
+                hessian += push * eye + push * push * np.outer(u, u)
+            step = np.linalg.solve(hessian + 1e-13 * float(np.trace(hessian)) * eye, gradient)
+            drop, length, value = float(gradient @ step), 1.0, objective(u)
+            if drop <= 1e-3:
+                break
+            while length > 1e-12 and not objective(u - length * step) <= value - 0.25 * length * drop:
+                length *= 0.5
+            u = u - length * step
+        if terms / sharp <= gap * scale:
+            return u
+        sharp *= 30.0

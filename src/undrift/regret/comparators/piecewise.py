@@ -1,0 +1,127 @@
+"""The best comparator in hindsight that changes K - 1 times."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.losses import Loss, squared
+from undrift.regret._input import Rounds, table
+from undrift.regret.comparators._solve import Limits, minimise
+
+CELLS = 512
+"""Cells between candidate cuts, at most."""
+WHO = "comparators.piecewise"
+
+
+def piecewise(
+    Z: ArrayLike,
+    y: ArrayLike,
+    loss: Loss = squared,
+    *,
+    segments: int | None = None,
+    penalty: float | None = None,
+    bound: float | None = None,
+    margin: float | None = None,
+) -> Matrix:
+    r"""Return the best piecewise constant comparator (T, d).
+
+    Parameters
+    ----------
+    Z, y, loss
+        Rows (T, d), labels (T,), `undrift.losses.squared` or `logistic`.
+    segments
+        K, how many pieces; or
+    penalty
+        in its place, what a further piece must save in loss to be worth it.
+    bound, margin
+        Largest |u| and $|u\cdot z_s|$ over all rows, as for `fixed`.
+
+    Notes
+    -----
+    Cuts are optimal among at most 511 evenly spaced candidates (every round when T <= 512), by dynamic programming over
+    the exact cost of every stretch. Logistic costs come from the quadratic at the best fixed comparator; every piece is
+    then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted within them.
+
+    Examples
+    --------
+    >>> u = piecewise([[1.0]] * 6, [1.0, 1.0, 1.0, 5.0, 5.0, 5.0], segments=2)
+    >>> np.round(u[:, 0], 9).tolist()
+    [1.0, 1.0, 1.0, 5.0, 5.0, 5.0]
+    """
+    Z, y = table(WHO, Z, y, loss)
+    limits = Limits.of(WHO, bound, margin)
+    if (segments is None) == (penalty is None):
+        raise InputError(f"{WHO}: give segments or penalty, one of them")
+    if segments is not None:
+        count = _check.integer(WHO, "segments", segments, 1)
+    price = 0.0 if penalty is None else _check.interval(WHO, "penalty", penalty, "[0, inf)")
+    if not len(y):
+        return Z.copy()
+    centre = minimise(Z, y, loss, Limits.of(WHO, None, None), Z)
+    edges = np.unique(np.round(np.linspace(0, len(y), min(CELLS, len(y)) + 1)).astype(np.int64))
+    costs = _costs(Z, y, loss, centre, edges)
+    cuts = _with_penalty(costs, price) if segments is None else _with_count(costs, min(count, len(edges) - 1))
+    return refitted(Z, y, loss, edges[cuts], limits, centre)
+
+
+def refitted(Z: Matrix, y: Vector, loss: Loss, starts: Rounds, limits: Limits, centre: Vector) -> Matrix:
+    """Return the comparator fitted anew on each stretch that begins at `starts`."""
+    u = np.empty_like(Z)
+    for begin, end in zip(starts, [*starts[1:], len(y)], strict=True):
+        u[begin:end] = minimise(Z[begin:end], y[begin:end], loss, limits, Z, centre)
+    return u
+
+
+def _costs(Z: Matrix, y: Vector, loss: Loss, centre: Vector, edges: Rounds) -> Matrix:
+    """Return the quadratic cost, relative to the centre's, of every stretch from edge i to j; infinite for j <= i."""
+    at = Z @ centre
+    slope, bend = loss.slope(at, y), loss.curvature(at, y)
+    cells, dim = len(edges) - 1, Z.shape[1]
+    size = np.sqrt(np.einsum("td,td->d", Z, Z))
+    scaled = Z / np.where(size > 0.0, size, 1.0)
+    hessians, slopes = np.zeros((cells + 1, dim, dim)), np.zeros((cells + 1, dim))
+    for i in range(cells):
+        part = slice(edges[i], edges[i + 1])
+        hessians[i + 1] = hessians[i] + (scaled[part] * bend[part, None]).T @ scaled[part]
+        slopes[i + 1] = slopes[i] + scaled[part].T @ slope[part]
+    ridge = (1e-12 + 1e-10 * float(np.trace(hessians[-1])) / dim) * np.eye(dim)
+    costs = np.full((cells, cells + 1), np.inf)
+    for i in range(cells):
+        H, g = hessians[i + 1 :] - hessians[i] + ridge, slopes[i + 1 :] - slopes[i]
+        costs[i, i + 1 :] = -0.5 * np.einsum("nd,nd->n", g, np.linalg.solve(H, g[:, :, None])[:, :, 0])
+    return costs
+
+
+def _with_count(costs: Matrix, count: int) -> Rounds:
+    """Return where `count` pieces begin, as numbers of edges."""
+    best = costs[0].copy()
+    back: list[NDArray[np.intp]] = []
+    for _ in range(count - 1):
+        total = best[:-1, None] + costs
+        back.append(np.argmin(total, axis=0))
+        best = total.min(axis=0)
+    starts, end = [], costs.shape[1] - 1
+    for choice in reversed(back):
+        end = int(choice[end])
+        starts.append(end)
+    return np.array([0, *reversed(starts)], dtype=np.int64)
+
+
+def _with_penalty(costs: Matrix, penalty: float) -> Rounds:
+    """Return where the pieces begin that minimise cost plus `penalty` a piece."""
+    cells = costs.shape[0]
+    best, back = np.full(cells + 1, np.inf), np.zeros(cells + 1, dtype=np.int64)
+    best[0] = 0.0
+    for j in range(1, cells + 1):
+        total = best[:j] + costs[:j, j] + penalty
+        back[j] = int(np.argmin(total))
+        best[j] = total[back[j]]
+    starts, end = [], cells
+    while end > 0:
+        end = int(back[end])
+        starts.append(end)
+    return np.array(starts[::-1], dtype=np.int64)

@@ -1,0 +1,112 @@
+"""Certificates of composites: mixtures, two levels, scalers, warm-ups, adaptive mixers.
+
+The composite's measured loss over a leaf's, on the same rounds, plus the leaf's own certificate. No theorem about the
+mixer is needed: what it cost is known after the run. The smallest bound over the leaves is returned, with its name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.errors import ConditionError, InputError
+from undrift.learners.base import Learner
+from undrift.losses import Loss
+from undrift.regret._input import comparator, margins, table
+from undrift.regret.d2d import Certificate
+from undrift.regret.template import Composite, Leaf
+from undrift.trace import Trace
+
+WHO = "certify"
+Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
+
+
+def certify_composite(
+    composite: object,
+    Z: ArrayLike,
+    y: ArrayLike,
+    trace: Trace,
+    u: Comparator,
+    loss: Loss,
+    certify: Callable[..., Certificate],
+) -> Certificate:
+    """Return the smallest certificate over the leaves; `certify` is the one for a single learner."""
+    name = type(composite).__name__
+    if trace.learner and trace.learner != name:
+        raise InputError(f"{WHO}: the trace is of {trace.learner}, the learner is {name}; pass the one that played it")
+    rows = np.asarray(Z, dtype=np.float64)
+    _, labels = table(WHO, np.zeros((len(rows), 1)), y, loss)
+    if len(trace) != len(labels):
+        raise InputError(f"{WHO}: the trace must cover the {len(labels)} rounds given, it has {len(trace)}")
+    if trace.first:
+        raise InputError(f"{WHO}: the trace is a fragment that starts after round {trace.first}; play from the first")
+    yhat = _check.finite(WHO, "yhat", trace.yhat, (len(labels),))
+    path = None if callable(u) else comparator(WHO, u, *rows.shape)
+    mine = loss.value(yhat, labels)
+    best: Certificate | None = None
+    refusals: list[str] = []
+    for leaf in _leaves(composite, rows, labels, path):
+        if path is not None and leaf.comparator is None:
+            refusals.append(f"{leaf.name}: cannot express this comparator in its own coordinates")
+            continue
+        try:
+            own = certify(leaf.learner, leaf.Z, leaf.y, leaf.trace, u if path is None else leaf.comparator, loss)
+        except ConditionError as error:
+            refusals.append(f"{leaf.name}: {error}")
+            continue
+        found = _through(leaf, own, mine, _uncovered(leaf, rows, labels, path, loss))
+        if best is None or found.comparator_loss + found.bound < best.comparator_loss + best.bound:
+            best = found
+    if best is None:
+        raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {'; '.join(refusals) or 'it has none'}")
+    return best
+
+
+def _leaves(composite: object, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
+    """Return a composite's own leaves, or an ensemble's members, each played on the same rows by a fresh clone."""
+    if isinstance(composite, Composite):
+        return composite.leaves(Z, y, u)
+    found = getattr(composite, "members", [])
+    if not found and isinstance(composite, Learner) and len(y):
+        begun = composite.clone()
+        begun.play(Z[:1], y[:1])
+        found = getattr(begun, "members", [])
+    fresh = [member.clone() for member in found]
+    return [Leaf(repr(member), member, Z, y, member.clone().play(Z, y), u) for member in fresh]
+
+
+def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss) -> float:
+    """Return the comparator's loss in rounds the leaf did not play, 0 where it is not defined there."""
+    if leaf.rounds is None or path is None:
+        return 0.0
+    away = np.ones(len(y), dtype=bool)
+    away[leaf.rounds] = False
+    if not np.isfinite(Z[away]).all():
+        return 0.0  # no row, no comparator: counting its loss as 0 can only enlarge the regret
+    return math.fsum(loss.value(margins(Z[away], path[away]), y[away]).tolist())
+
+
+def _through(leaf: Leaf, own: Certificate, mine: Vector, uncovered: float) -> Certificate:
+    """Return the leaf's certificate with the composite's measured excess over it, in the composite's units."""
+    s = leaf.unit
+    incurred = math.fsum(mine.tolist())
+    theirs = s * own.comparator_loss + uncovered
+    return replace(
+        own,
+        regret=math.fsum((*mine.tolist(), -s * own.comparator_loss, -uncovered)),
+        start=s * own.start,
+        stability=s * own.stability,
+        variation=s * own.variation,
+        potential_drift=s * own.potential_drift,
+        variation_error=s * own.variation_error,
+        incurred=incurred,
+        comparator_loss=theirs,
+        excess=math.fsum((*mine.tolist(), -s * own.incurred, -uncovered)) + s * own.excess,
+        leaf=f"{leaf.name}/{own.leaf}" if own.leaf else leaf.name,
+    )

@@ -1,0 +1,128 @@
+r"""Play a run again and catch what its trace does not show: raised pivots, and rounds the learner could not use.
+
+Raising pivot j by $\delta$ with $\theta_j$ kept is one observation $\frac\delta2(l_j\cdot u-\theta_j)^2$ that is 0 at
+the leader: the learner's promise stays exact when it is added to the potential. A learner whose numbers left float64's
+range ignores rounds until it starts afresh: an ignored round costs at most its own loss, a fresh start at most what 0
+would have lost so far.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.discount import Discount
+from undrift.kernels import layout, reference
+from undrift.learners.information import InformationLearner
+from undrift.losses import Loss
+from undrift.regret.quadratic import Observations, none
+from undrift.trace import Trace
+
+CHUNK = 64 * reference.PERIOD
+"""Rounds played in one call while no pivot is raised."""
+
+
+class Replay(NamedTuple):
+    """A run played again."""
+
+    trace: Trace
+    """The learner's own columns, with the hint of its parameters."""
+    floors: Observations
+    """Every raised pivot."""
+    lost: Vector | None
+    """What ignored rounds and fresh starts cost, one number a round; None when there were none."""
+
+
+def replay(learner: InformationLearner, Z: Matrix, y: Vector, loss: Loss) -> Replay:
+    """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised."""
+    fresh = learner.clone()
+    discount = learner._discount
+    traces: list[Trace] = []
+    catches: list[Observations] = []
+    ignored: list[int] = []
+    restarts: list[int] = []
+    for begin in range(0, len(y), CHUNK):
+        rows, labels = Z[begin : begin + CHUNK], y[begin : begin + CHUNK]
+        before = fresh.copy()
+        traces.append(fresh.play(rows, labels))
+        if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:
+            continue
+        single = fresh.resets > 0 or discount.beta < reference.HASTY
+        step = 1 if single else reference.PERIOD
+        for k in range(0, len(rows), step):
+            if (begin + k) % reference.PERIOD == 0 or discount.beta < reference.HASTY:
+                caught, restarted = _raised(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k)
+                catches.append(caught)
+                restarts += [begin + k] if restarted else []
+            before.play(rows[k : k + step], labels[k : k + step])
+            if single and _column(before, Z.shape[1])[3 * Z.shape[1] + 1]:
+                ignored.append(begin + k)
+    floors = _joined(catches, Z.shape[1])
+    trace = Trace(
+        np.concatenate([np.empty(0), *(t.yhat for t in traces)]),
+        np.concatenate([np.empty(0), *(t.stability for t in traces if t.stability is not None)]),
+        np.concatenate([np.empty(0), *(t.potential for t in traces if t.potential is not None)]),
+        type(learner).__name__,
+        learner.parameters,
+    )
+    lost = _lost(trace.yhat, y, floors, ignored, restarts, discount, loss) if ignored or restarts else None
+    return Replay(trace, floors, lost)
+
+
+def _column(learner: InformationLearner, dim: int) -> Vector:
+    """Return a learner's stored numbers, also before its first row."""
+    if learner.dim is None:
+        return layout.column(layout.fresh(dim, np.array([learner.reg])), 0)
+    return layout.column(learner._state, 0)
+
+
+def _raised(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
+    """Return what the floor of round `at` adds to a stored column, and whether the learner starts afresh there."""
+    with np.errstate(over="ignore"):
+        inverse = one[:dim] * (1.0 / discount.beta)
+    least = np.maximum(
+        reference.FLOOR * np.maximum(one[2 * dim : 3 * dim] * discount.beta, reference.TINY), reference.TINY
+    )
+    restart = bool(one[3 * dim + 1])
+    if restart:
+        return Observations(np.full(dim, at), np.eye(dim), np.zeros(dim), least), True
+    low = np.flatnonzero(inverse > 1.0 / least)
+    L = np.eye(dim)
+    L[layout.factor_places(dim, 1)] = one[3 * dim + 3 :]
+    weight = least[low] - 1.0 / inverse[low]
+    return Observations(np.full(len(low), at), L[:, low].T.copy(), one[dim : 2 * dim][low].copy(), weight), False
+
+
+def _joined(parts: list[Observations], dim: int) -> Observations:
+    if not parts:
+        return none(dim)
+    return Observations(
+        np.concatenate([p.round for p in parts]),
+        np.concatenate([p.row for p in parts]),
+        np.concatenate([p.target for p in parts]),
+        np.concatenate([p.weight for p in parts]),
+    )
+
+
+def _lost(
+    yhat: Vector,
+    y: Vector,
+    floors: Observations,
+    ignored: list[int],
+    restarts: list[int],
+    discount: Discount,
+    loss: Loss,
+) -> Vector:
+    """Price ignored rounds at their loss, a fresh start at the discounted loss of 0 before it, floors included."""
+    price = np.zeros(len(y))
+    price[ignored] = loss.value(yhat[ignored], y[ignored])
+    still = loss.value(np.zeros(len(y)), y)
+    for at in restarts:
+        ages = np.arange(at, 0, -1, dtype=np.float64)
+        earlier = floors.round < at
+        held = 0.5 * floors.weight[earlier] * floors.target[earlier] ** 2
+        price[at] += float(still[:at] @ discount.power(ages))
+        price[at] += float(held @ discount.power((at - floors.round[earlier]).astype(np.float64)))
+    return price

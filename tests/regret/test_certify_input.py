@@ -1,0 +1,129 @@
+"""certify refuses what it cannot vouch for, in one sentence."""
+
+import numpy as np
+import pytest
+
+from undrift.errors import ConditionError, InputError
+from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Persistence
+from undrift.losses import logistic, squared
+from undrift.regret import Template, certify, d2d_identity, discounted_regret, dynamic_regret, path_length
+from undrift.trace import Trace
+
+rng = np.random.default_rng(0)
+Z, Y = rng.normal(size=(40, 2)), rng.normal(size=40)
+VAW = DiscountedVAW(beta=0.9)
+TRACE = VAW.clone().play(Z, Y)
+AIOLI = DiscountedAIOLI(beta=0.9, bound=0.5, radius=1.0)
+SIGNED = AIOLI.clone().play(Z, Y > 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((VAW, Z[:39], Y, TRACE, [0.0, 0.0]), r"certify: y must have one number a round, 39, got 40"),
+        ((VAW, Z[:39], Y[:39], TRACE, [0.0, 0.0]), r"certify: the trace must cover the 39 rounds given, it has 40"),
+        ((VAW, Z, Y, TRACE, [0.0]), r"u must be one comparator \(2,\) or one a round \(40, 2\), got .* \(1,\)"),
+        ((VAW, Z, Y, TRACE, np.zeros((39, 2))), r"one a round \(40, 2\), got an array of shape \(39, 2\)"),
+        ((VAW, Z, Y, TRACE, [0.0, np.nan]), r"certify: u must be finite, got nan at \(0, 1\)"),
+        ((VAW, Z, Y, TRACE, "best"), r"certify: u must be one comparator"),
+        ((AIOLI, Z, Y > 0, TRACE, [0.0, 0.0]), r"the trace is of DiscountedVAW, the learner is DiscountedAIOLI"),
+        ((DiscountedVAW(beta=0.8), Z, Y, TRACE, [0.0, 0.0]), r"played with beta=0.9, the learner has beta=0.8"),
+        ((DiscountedVAW(beta=0.9, hint="last"), Z, Y, TRACE, [0.0, 0.0]), r"hint='zero', the learner has hint='last'"),
+        ((Template(beta=0.8), Z, Y, TRACE, [0.0, 0.0]), r"the template has beta=0.8, the trace was .* beta=0.9"),
+        ((Template(beta=0.9), Z, Y, Trace(Y), [0.0, 0.0]), r"has no stability and potential, so no promise covers it"),
+        ((VAW, Z[::-1], Y, TRACE, [0.0, 0.0]), r"the trace does not fit these rows and labels: replayed, round"),
+        ((VAW, Z, Y + 1.0, TRACE, [0.0, 0.0]), r"the trace does not fit these rows and labels"),
+        ((AIOLI, Z, Y < 0, SIGNED, [0.0, 0.0]), r"the trace does not fit these rows and labels"),
+        ((VAW, Z * np.nan, Y, TRACE, [0.0, 0.0]), r"certify: z must be finite and at most 1e75"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, text):
+    with pytest.raises(InputError, match=text) as caught:
+        certify(*arguments)
+    assert str(caught.value).startswith("certify: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fragment_of_a_run_is_refused():
+    learner = VAW.clone()
+    learner.play(Z[:10], Y[:10])
+    rest = learner.play(Z[10:], Y[10:])
+    with pytest.raises(
+        InputError, match=r"a fragment that starts after round 10; play the stream from its first round"
+    ):
+        certify(VAW, Z[10:], Y[10:], rest, [0.0, 0.0])
+
+
+def test_nothing_of_a_refused_or_certified_learner_changes():
+    learner = VAW.clone()
+    learner.play(Z, Y)
+    before = learner.copy()
+    certify(learner, Z, Y, TRACE, [0.0, 0.0])
+    with pytest.raises(InputError):
+        certify(learner, Z, Y, TRACE, [0.0])
+    assert learner == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((AIOLI, Z, Y, SIGNED, [0.0, 0.0]), r"certify: y must be a binary label"),
+        ((AIOLI, Z, Y > 0, SIGNED, [3.0, 0.0]), r"\|u.z\| <= BR = 0.5, the one of round 39 has .* on row .*margin=0.5"),
+        ((DiscountedMean(), Z, Y, DiscountedMean().play(Z, Y), [0.0, 0.0]), r"certified on one constant feature"),
+        ((VAW, Z, Y > 0, VAW.clone().play(Z, Y > 0), [0.0, 0.0], logistic), r"promise of DiscountedVAW is for squared"),
+        ((AIOLI, Z, Y > 0, SIGNED, [0.0, 0.0], squared), r"promise of DiscountedAIOLI is for logistic"),
+        (
+            (Template(beta=0.9, loss=squared), Z, Y > 0, TRACE, [0.0, 0.0], logistic),
+            r"for squared loss, not for logistic",
+        ),
+        ((Persistence(), Z, Y, TRACE, [0.0, 0.0]), r"Persistence makes no promise; pass a learner with a guarantee"),
+        ((VAW, Z, Y, TRACE, [1e200, 0.0]), r"leave float64's range; rescale"),
+    ],
+)
+def test_a_failed_assumption_is_named(arguments, text):
+    with pytest.raises(ConditionError, match=text):
+        certify(*arguments)
+
+
+def test_only_rows_up_to_the_comparators_last_round_count_for_its_margin():
+    rows, labels = np.ones((6, 1)), np.ones(6)
+    rows[5] = 10.0
+    learner = DiscountedAIOLI(beta=0.9, bound=1.0)
+    trace = learner.clone().play(rows, labels)
+    u = np.array([[1.0]] * 5 + [[0.1]])  # 1 on rows of size 1; 0.1 by the time the row of size 10 arrives
+    assert certify(learner, rows, labels, trace, u).holds
+    with pytest.raises(ConditionError, match=r"round 5 has 2 on row 5"):
+        certify(learner, rows, labels, trace, np.array([[1.0]] * 5 + [[0.2]]))
+
+
+def test_a_function_may_choose_the_comparator():
+    cert = certify(VAW, Z, Y, TRACE, lambda rows, labels: np.zeros(rows.shape))
+    assert cert.comparator_loss == pytest.approx(0.5 * np.sum(Y * Y), rel=1e-14)
+
+
+def test_no_rounds_no_regret():
+    cert = certify(VAW, np.zeros((0, 2)), [], VAW.clone().play(np.zeros((0, 2)), []), np.zeros((0, 2)))
+    assert (cert.regret, cert.bound, cert.ratio, cert.holds) == (0.0, 0.0, 1.0, True)
+
+
+def test_a_free_comparator_has_an_infinite_ratio():
+    cert = certify(VAW, Z, Z @ [1.0, 2.0], VAW.clone().play(Z, Z @ [1.0, 2.0]), [1.0, 2.0])
+    assert cert.ratio > 1e10
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: dynamic_regret([1.0], [1.0, 2.0]), r"dynamic_regret: comparator_losses must have shape \(1\), got"),
+        (lambda: dynamic_regret([np.nan], [1.0]), r"dynamic_regret: incurred must be finite, got nan"),
+        (lambda: discounted_regret([1.0], [1.0], 0.0), r"discounted_regret: beta must be in \(0, 1\], got 0.0"),
+        (lambda: discounted_regret([1.0], [1.0], 1.5), r"discounted_regret: beta must be in \(0, 1\], got 1.5"),
+        (lambda: d2d_identity(Z, Y, Y[:3], [0.0, 0.0], 0.9), r"d2d_identity: yhat must have shape \(40\), got \(3,\)"),
+        (lambda: path_length([1.0]), r"path_length: u must have shape \(n, n\), got \(1,\)"),
+        (lambda: Template(beta=-1.0), r"Template: beta must be in \(0, 1\], got -1.0"),
+        (lambda: Template(beta=0.5, limit=-1.0), r"Template: limit must be in \[0, inf\], got -1.0"),
+    ],
+)
+def test_measures_say_what_is_wrong(call, text):
+    with pytest.raises(InputError, match=text):
+        call()
