@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test build clean
+.PHONY: demo test build clean stress stress-adam bench-certify certify-streams
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
@@ -21,6 +21,12 @@ stress: stress-adam
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
+
+bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
+	$(BIN)/python benchmarks/certify.py
+
+certify-streams: $(VENV)/.core  ## certificates on every stream of the data folder (UNDRIFT_DATA)
+	$(BIN)/python benchmarks/certify_streams.py
 
 build: $(VENV)/.test
 
