@@ -31,7 +31,7 @@ _HOME = {
     "load": "undrift.learners",
 }
 """Where each public name lives. Files name learners by these names alone."""
-_MODULES = ("checks", "errors", "losses", "learners", "optim", "regret", "store", "torch", "trace")
+_MODULES = ("checks", "errors", "learners", "losses", "optax", "optim", "regret", "store", "torch", "trace")
 """Submodules reachable as attributes without an import of their own."""
 
 __all__ = sorted(_HOME)
