@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 
 from undrift.kernels import _native
+from undrift.kernels._native import adam_apply as adam_apply
+from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
 from undrift.kernels._native import mean_play as mean_play

@@ -7,6 +7,31 @@ from undrift.kernels.layout import State
 def levels() -> list[str]: ...
 def choose(level: str) -> bool: ...
 def level() -> str: ...
+def adam_measure(
+    kind: int,
+    p: NDArray[np.uint64],
+    g: NDArray[np.uint64],
+    m: NDArray[np.uint64],
+    size: NDArray[np.int64],
+    rows: Matrix,
+    which: NDArray[np.int64],
+    with_m: bool,
+    threads: int,
+    out: Matrix,
+) -> None: ...
+def adam_apply(
+    kind: int,
+    p: NDArray[np.uint64],
+    g: NDArray[np.uint64],
+    m: NDArray[np.uint64],
+    v: NDArray[np.uint64],
+    average: NDArray[np.uint64],
+    size: NDArray[np.int64],
+    rows: Matrix,
+    which: NDArray[np.int64],
+    threads: int,
+    out: Matrix,
+) -> None: ...
 def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None: ...
 def vaw_play(
     state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from undrift.torch import foreach, plain
+from undrift.torch import foreach, fused, plain
 from undrift.torch.plain import Sums
 from undrift.torch.rounds import Group, Row
 from undrift.torch.slots import Slot
@@ -29,7 +29,11 @@ def plan(groups: Sequence[Group], slots: Sequence[Slot]) -> Plan:
     chosen: dict[int, tuple[Path, list[int]]] = {}
     for i, slot in enumerate(slots):
         group = groups[slot.group]
-        path: Path = plain if group["foreach"] is False else foreach
+        path: Path
+        if group["foreach"] is None and group["fused"] is not False and fused.takes(slot):
+            path = fused
+        else:
+            path = plain if group["foreach"] is False else foreach
         chosen.setdefault(id(path), (path, []))[1].append(i)
     return list(chosen.values())
 

@@ -107,9 +107,11 @@ static void log_odds(Input m0, Input kappa, Vector m) {
 }
 
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
+void bind_adam(nb::module_ &mod); // adam.cpp
 
 NB_MODULE(_native, mod) {
     bind_o2nc(mod);
+    bind_adam(mod);
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("levels", &levels, "Levels this machine can run, best first.");
     mod.def("choose", &choose, nb::arg("level"), "Use a level from now on; False if this machine lacks it.");

@@ -1,0 +1,144 @@
+// The two phases of an Adam step over many tensors, read by address: pieces are shared out among threads, sums are kept
+// per piece and added in order, so that the result does not depend on the number of threads.
+#include "adam.h"
+#include "dispatch.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <atomic>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace nb = nanobind;
+using namespace undrift;
+
+namespace {
+
+using Addresses = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Sums = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+constexpr size_t PIECE = 16384;           // numbers in one piece: a few streams of it fit the second-level cache
+constexpr size_t WORTH_A_THREAD = 200000; // numbers; below this a thread costs more than it saves
+
+// The loops of the level that was chosen for all kernels.
+const AdamTable &loops() {
+#if defined(UNDRIFT_X86)
+    const std::string name = table().name;
+    return name == "v4" ? adam_v4 : name == "v3" ? adam_v3 : name == "v2" ? adam_v2 : adam_portable;
+#else
+    return adam_portable;
+#endif
+}
+
+struct Job {
+    std::vector<AdamPiece> pieces;
+    std::vector<size_t> owner; // tensor of each piece
+    std::vector<double> sums;  // two per piece
+    size_t total = 0;
+};
+
+void check(bool fits) {
+    if (!fits) throw nb::value_error("adam kernels: arrays do not fit together");
+}
+
+const uint64_t *address(const Addresses &a, size_t n) {
+    check(a.shape(0) == n);
+    return a.data();
+}
+
+Job cut(int kind, const Addresses &p, const Addresses &g, const Addresses &m, const uint64_t *v,
+        const uint64_t *average, const Integers &size, const Rows &rows, const Integers &which, const Sums &out) {
+    const size_t n = p.shape(0);
+    check(kind >= 0 && kind <= 2 && rows.shape(1) * sizeof(double) == sizeof(AdamRow));
+    check(size.shape(0) == n && which.shape(0) == n && out.shape(0) == n && out.shape(1) == 2);
+    const uint64_t *pp = address(p, n), *gg = address(g, n), *mm = address(m, n);
+    const size_t wide = kind == ADAM_DOUBLE ? 8 : 4, narrow = kind == ADAM_BFLOAT ? 2 : wide;
+    const AdamRow *first = reinterpret_cast<const AdamRow *>(rows.data());
+    Job job;
+    for (size_t i = 0; i < n; ++i) {
+        check(size.data()[i] >= 0 && which.data()[i] >= 0 && (size_t)which.data()[i] < rows.shape(0));
+        const size_t count = (size_t)size.data()[i];
+        job.total += count;
+        for (size_t at = 0; at < count; at += PIECE) {
+            AdamPiece piece;
+            piece.p = reinterpret_cast<void *>(pp[i] + at * narrow);
+            piece.g = reinterpret_cast<const void *>(gg[i] + at * narrow);
+            piece.m = reinterpret_cast<void *>(mm[i] + at * wide);
+            piece.v = v && v[i] ? reinterpret_cast<void *>(v[i] + at * wide) : nullptr;
+            piece.average = average && average[i] ? reinterpret_cast<void *>(average[i] + at * wide) : nullptr;
+            piece.count = count - at < PIECE ? count - at : PIECE;
+            piece.row = first + which.data()[i];
+            job.pieces.push_back(piece);
+            job.owner.push_back(i);
+        }
+    }
+    job.sums.resize(2 * job.pieces.size());
+    return job;
+}
+
+template <class Act> void spread(const Job &job, size_t threads, const Act &act) {
+    const size_t pieces = job.pieces.size();
+    std::atomic<size_t> next{0};
+    auto take = [&] {
+        for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) act(i);
+    };
+    if (threads > 1 + job.total / WORTH_A_THREAD) threads = 1 + job.total / WORTH_A_THREAD;
+    std::vector<std::thread> helpers;
+    for (size_t k = 1; k < threads; ++k) {
+        try {
+            helpers.emplace_back(take);
+        } catch (const std::system_error &) {
+            break; // no more threads to be had: the rest is done here
+        }
+    }
+    take();
+    for (std::thread &t : helpers) t.join();
+}
+
+void add_up(const Job &job, double *out, size_t n) {
+    for (size_t i = 0; i < 2 * n; ++i) out[i] = 0.0;
+    for (size_t k = 0; k < job.pieces.size(); ++k) {
+        out[2 * job.owner[k]] += job.sums[2 * k];
+        out[2 * job.owner[k] + 1] += job.sums[2 * k + 1];
+    }
+}
+
+void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size, Rows rows, Integers which,
+                  bool with_m, size_t threads, Sums out) {
+    Job job = cut(kind, p, g, m, nullptr, nullptr, size, rows, which, out);
+    nb::gil_scoped_release unlocked;
+    const size_t pieces = job.pieces.size();
+    const AdamTable &loop = loops();
+    // Backwards: what was read last is still in the cache when the second phase starts at the front.
+    spread(job, threads, [&](size_t i) {
+        const size_t k = pieces - 1 - i;
+        loop.measure(kind, job.pieces[k], with_m, &job.sums[2 * k]);
+    });
+    add_up(job, out.data(), out.shape(0));
+}
+
+void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
+                Rows rows, Integers which, size_t threads, Sums out) {
+    Job job = cut(kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
+    nb::gil_scoped_release unlocked;
+    const AdamTable &loop = loops();
+    spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[2 * i]); });
+    add_up(job, out.data(), out.shape(0));
+}
+
+} // namespace
+
+void bind_adam(nb::module_ &m) {
+    m.def("adam_measure", &adam_measure, nb::arg("kind"), nb::arg("p").noconvert(), nb::arg("g").noconvert(),
+          nb::arg("m").noconvert(), nb::arg("size").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("which").noconvert(), nb::arg("with_m"), nb::arg("threads"), nb::arg("out").noconvert());
+    m.def("adam_apply", &adam_apply, nb::arg("kind"), nb::arg("p").noconvert(), nb::arg("g").noconvert(),
+          nb::arg("m").noconvert(), nb::arg("v").noconvert(), nb::arg("average").noconvert(),
+          nb::arg("size").noconvert(), nb::arg("rows").noconvert(), nb::arg("which").noconvert(), nb::arg("threads"),
+          nb::arg("out").noconvert());
+}
