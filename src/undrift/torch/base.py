@@ -7,7 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from undrift.errors import InputError, UndriftWarning
@@ -16,10 +18,11 @@ from undrift.torch import checkpoint, options, paths
 from undrift.torch.averaging import Averaging
 from undrift.torch.reading import Reading
 from undrift.torch.rounds import SCALARS, Group, Opening, Row, inherit, record
-from undrift.torch.slots import Slot, collect
-from undrift.torch.sums import numbers, on_host, over_ranks, reduced
+from undrift.torch.slots import Slot, Slots
+from undrift.torch.sums import numbers, over_ranks, per_group, reduced
 
 Norm = Literal["all", "tensor", "coord"]
+_SINGLE = float(torch.finfo(torch.float32).max)
 
 
 class DiscountedAdam(Averaging, Reading, Optimizer):
@@ -95,10 +98,16 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        slots = collect(self.NAME, self.param_groups, self.state)
+        slots = self._slots.collect(self.NAME, self.param_groups, self.state)
         if slots or self.process_group is not None:
             self._round(slots)
         return loss
+
+    @property
+    def _slots(self) -> Slots:
+        """The slots of the last step; not part of the state."""
+        kept: Slots = self.__dict__.setdefault("_kept_slots", Slots())
+        return kept
 
     def _round(self, slots: list[Slot]) -> None:
         norm = self.param_groups[0]["norm"]
@@ -107,36 +116,39 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             dim = round(over_ranks([dim], self.process_group, self._device())[0])
         openings = [Opening(group, dim) for group in self.param_groups]
         clips = any(opening.clip != math.inf for opening in openings)
-        plan = paths.plan(self.param_groups, slots)
+        plan = paths.Plan(self.param_groups, slots)
 
-        which = [slot.group for slot in slots]
+        which = self._slots.groups
         rows = [opening.row(opening.gamma(1)) for opening in openings]
-        sums = paths.measure(plan, slots, rows, which, with_m=clips and norm != "coord")
-        measured = numbers(reduced(slots, sums))
-        limits = [torch.finfo(slot.m.dtype).max if norm == "coord" else math.inf for slot in slots]
-        usable = all(g2 < limit for (g2, _), limit in zip(measured, limits, strict=True))
-        if not self._usable(usable):
+        measured = plan.measure(rows, which, with_m=clips and norm != "coord")
+        measured = numbers(reduced(slots, measured) if self._slots.sharded else measured)
+        if not self._usable(measured[:, 0], slots, norm):
             return
 
-        total = sum(g2 for g2, _ in measured)
+        total = float(measured[:, 0].sum())
         if self.process_group is not None:
             total = over_ranks([total], self.process_group, self._device())[0]
         second = [float(group["v"]) for group in self.param_groups]
         moments: list[float] = []
         clipped = 0.0
         if norm == "all":
-            second, rows, clipped = self._one_norm(total, slots, openings, measured)
+            second, rows, clipped = self._one_norm(total, openings, measured)
         elif norm == "tensor":
-            which = list(range(len(slots)))
+            which = np.arange(len(slots))
             moments, rows, clipped = _norm_per_tensor(slots, openings, measured)
-        sums = reduced(slots, paths.apply(plan, slots, rows, which))
+        sums = plan.apply(rows, which)
+        sums = reduced(slots, sums) if self._slots.sharded else sums
         for slot, v in zip(slots, moments, strict=False):
             slot.state["v"] = v
-        self._close(slots, openings, second, sums)
+        self._close(openings, second, sums)
         record(self.param_groups, total, clipped)
 
-    def _usable(self, usable: bool) -> bool:
+    def _usable(self, squares: NDArray[np.float64], slots: list[Slot], norm: str) -> bool:
         """Decide on a step whose gradients may be unusable; all ranks decide alike."""
+        usable = bool(np.isfinite(squares).all())
+        if usable and norm == "coord" and not (squares < _SINGLE).all():
+            limits = np.array([torch.finfo(slot.m.dtype).max for slot in slots])
+            usable = bool((squares < limits).all())
         if self.process_group is not None:
             usable = over_ranks([float(not usable)], self.process_group, self._device())[0] == 0.0
         if usable:
@@ -150,12 +162,10 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         return False
 
     def _one_norm(
-        self, total: float, slots: list[Slot], openings: list[Opening], measured: list[tuple[float, float]]
+        self, total: float, openings: list[Opening], measured: NDArray[np.float64]
     ) -> tuple[list[float], list[Row], float]:
         """Second moments and rows of the groups when one norm covers all of them, and whether it was clipped."""
-        lengths = [0.0] * len(openings)
-        for slot, (_, m2) in zip(slots, measured, strict=True):
-            lengths[slot.group] += m2
+        lengths = per_group(measured, 1, self._slots.groups, len(openings))
         if self.process_group is not None:
             lengths = over_ranks(lengths, self.process_group, self._device())
         second = [core.ema(opening.group["v"], total, opening.gap2) for opening in openings]
@@ -168,14 +178,11 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             rows.append(opening.row(gamma, rate * factor))
         return second, rows, float(length > openings[0].clip)
 
-    def _close(self, slots: list[Slot], openings: list[Opening], second: list[float], sums: Any) -> None:
+    def _close(self, openings: list[Opening], second: list[float], sums: Any) -> None:
         """Write the round's scalars into the groups; on an accelerator the last two stay there until read."""
-        if on_host(sums):
-            sums = numbers(sums)
-        totals: list[list[Any]] = [[0.0, 0.0] for _ in openings]
-        for slot, (m2, distance) in zip(slots, sums, strict=True):
-            totals[slot.group][0] += m2
-            totals[slot.group][1] += distance
+        groups, count = self._slots.groups, len(openings)
+        lengths, away = (per_group(sums, column, groups, count) for column in (0, 1))
+        totals = [list(pair) for pair in zip(lengths, away, strict=True)]
         if self.process_group is not None:
             flat = over_ranks([float(x) for pair in totals for x in pair], self.process_group, self._device())
             totals = [flat[i : i + 2] for i in range(0, len(flat), 2)]
@@ -191,11 +198,11 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
 
 
 def _norm_per_tensor(
-    slots: list[Slot], openings: list[Opening], measured: list[tuple[float, float]]
+    slots: list[Slot], openings: list[Opening], measured: NDArray[np.float64]
 ) -> tuple[list[float], list[Row], float]:
     """Second moment and row of every slot when each tensor has a norm of its own, and the share that was clipped."""
     moments, rows, clipped = [], [], 0
-    for slot, (g2, m2) in zip(slots, measured, strict=True):
+    for slot, (g2, m2) in zip(slots, measured.tolist(), strict=True):
         opening = openings[slot.group]
         gamma = opening.gamma(slot.numel)
         v = core.ema(slot.state["v"], g2, opening.gap2)

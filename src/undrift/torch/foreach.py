@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from undrift.torch.plain import Sums
 from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
+from undrift.torch.sums import Sums, packed
 
 Tensors = list[torch.Tensor]
+Pairs = list[tuple[torch.Tensor | float, torch.Tensor | float]]
 
 
 def batches(slots: Sequence[Slot], rows: Sequence[Row]) -> list[list[int]]:
@@ -47,9 +50,24 @@ def gradients(slots: Sequence[Slot], row: Row) -> Tensors:
     return gs
 
 
-def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Sums:
+class Foreach:
+    """Slots stepped together by torch's multi-tensor operations."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self.slots = slots
+
+    def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
+        """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
+        return packed(measure(self.slots, [rows[k] for k in which], with_m))
+
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
+        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
+        return packed(apply(self.slots, [rows[k] for k in which]))
+
+
+def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Pairs:
     """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
-    sums: Sums = [(0.0, 0.0)] * len(slots)
+    sums: Pairs = [(0.0, 0.0)] * len(slots)
     for batch in batches(slots, rows):
         some, row = [slots[i] for i in batch], rows[batch[0]]
         gs = gradients(some, row)
@@ -61,9 +79,9 @@ def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Sums:
     return sums
 
 
-def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Sums:
+def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Pairs:
     """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
-    sums: Sums = [(0.0, 0.0)] * len(slots)
+    sums: Pairs = [(0.0, 0.0)] * len(slots)
     for batch in batches(slots, rows):
         some, row = [slots[i] for i in batch], rows[batch[0]]
         gs, ms = gradients(some, row), [slot.m for slot in some]

@@ -5,54 +5,61 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
 from undrift.torch import foreach, fused, plain
-from undrift.torch.plain import Sums
 from undrift.torch.rounds import Group, Row
 from undrift.torch.slots import Slot
+from undrift.torch.sums import Sums
 
 
-class Path(Protocol):
-    """A way to run the two phases of a step."""
+class Loop(Protocol):
+    """A way to run the two phases of a step on some slots; `which` says which row belongs to each of them."""
 
-    def measure(self, slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Sums:
-        """Return sums; change nothing."""
+    def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
+        """Return |g|^2 and, if asked, |m|^2 after this round for every slot; change nothing."""
 
-    def apply(self, slots: Sequence[Slot], rows: Sequence[Row]) -> Sums:
-        """Make the step; return sums."""
-
-
-Plan = list[tuple[Path, list[int]]]
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
+        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
 
 
-def plan(groups: Sequence[Group], slots: Sequence[Slot]) -> Plan:
-    """Share the slots out among the paths."""
-    chosen: dict[int, tuple[Path, list[int]]] = {}
-    for i, slot in enumerate(slots):
-        group = groups[slot.group]
-        path: Path
-        if group["foreach"] is None and group["fused"] is not False and fused.takes(slot):
-            path = fused
+class Plan:
+    """The slots of a step, shared out among loops."""
+
+    def __init__(self, groups: Sequence[Group], slots: Sequence[Slot]) -> None:
+        chosen: dict[type, list[int]] = {}
+        for i, slot in enumerate(slots):
+            chosen.setdefault(_loop(groups[slot.group], slot), []).append(i)
+        self.parts: list[tuple[Loop, NDArray[np.int64]]] = []
+        for kind, members in chosen.items():
+            self.parts.append((kind([slots[i] for i in members]), np.array(members, dtype=np.int64)))
+
+    def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
+        """Run the first phase: sums of every slot."""
+        return self._merged([loop.measure(rows, which[members], with_m) for loop, members in self.parts])
+
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
+        """Run the second phase: make the step."""
+        return self._merged([loop.apply(rows, which[members]) for loop, members in self.parts])
+
+    def _merged(self, found: list[Sums]) -> Sums:
+        if len(found) == 1:
+            return found[0]
+        on_host = all(isinstance(part, np.ndarray) for part in found)
+        size = sum(len(part) for part in found)
+        if on_host:
+            out: Sums = np.empty((size, 2))
         else:
-            path = plain if group["foreach"] is False else foreach
-        chosen.setdefault(id(path), (path, []))[1].append(i)
-    return list(chosen.values())
+            device = next(part.device for part in found if isinstance(part, torch.Tensor))
+            out = torch.empty((size, 2), dtype=torch.float64, device=device)
+        for part, (_, members) in zip(found, self.parts, strict=True):
+            out[members] = part if on_host else torch.as_tensor(part, device=out.device, dtype=out.dtype)
+        return out
 
 
-def measure(plan: Plan, slots: Sequence[Slot], rows: Sequence[Row], which: Sequence[int], with_m: bool) -> Sums:
-    """Run the first phase: sums of every slot."""
-    sums: Sums = [(0.0, 0.0)] * len(slots)
-    for path, members in plan:
-        found = path.measure([slots[i] for i in members], [rows[which[i]] for i in members], with_m)
-        for i, pair in zip(members, found, strict=True):
-            sums[i] = pair
-    return sums
-
-
-def apply(plan: Plan, slots: Sequence[Slot], rows: Sequence[Row], which: Sequence[int]) -> Sums:
-    """Run the second phase: make the step."""
-    sums: Sums = [(0.0, 0.0)] * len(slots)
-    for path, members in plan:
-        found = path.apply([slots[i] for i in members], [rows[which[i]] for i in members])
-        for i, pair in zip(members, found, strict=True):
-            sums[i] = pair
-    return sums
+def _loop(group: Group, slot: Slot) -> type:
+    if group["foreach"] is None and group["fused"] is not False and fused.takes(slot):
+        return fused.Fused
+    return plain.Plain if group["foreach"] is False else foreach.Foreach

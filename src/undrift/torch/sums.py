@@ -5,10 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from undrift.torch.plain import Sums
 from undrift.torch.slots import Slot
+
+Sums = Any
+"""Two sums per slot, (n, 2): a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
+
+
+def packed(pairs: Sequence[tuple[torch.Tensor | float, torch.Tensor | float]]) -> Sums:
+    """Turn pairs of numbers or 0-d tensors into sums; those on an accelerator stay there."""
+    flat = [x for pair in pairs for x in pair]
+    tensors = [x for x in flat if isinstance(x, torch.Tensor)]
+    if not tensors:
+        return np.array(flat, dtype=np.float64).reshape(-1, 2)
+    device = next((x.device for x in tensors if x.device.type != "cpu"), tensors[0].device)
+    stacked = torch.stack([torch.as_tensor(x, dtype=tensors[0].dtype, device=device) for x in flat]).reshape(-1, 2)
+    return stacked.numpy() if device.type == "cpu" else stacked
 
 
 def reduced(slots: Sequence[Slot], sums: Sums) -> Sums:
@@ -17,40 +32,30 @@ def reduced(slots: Sequence[Slot], sums: Sums) -> Sums:
     for i, slot in enumerate(slots):
         if slot.shards:
             ways.setdefault(slot.shards, []).append(i)
-    out = list(sums)
     for groups, members in ways.items():
-        device = slots[members[0]].p.device
-        flat = [torch.as_tensor(x, dtype=torch.float64, device=device) for i in members for x in sums[i]]
-        packed = torch.stack(flat)
+        part = torch.as_tensor(sums[members], device=slots[members[0]].p.device).clone()
         for group in groups:
-            torch.distributed.all_reduce(packed, group=group)
-        for j, i in enumerate(members):
-            out[i] = (packed[2 * j], packed[2 * j + 1])
-    return out
+            torch.distributed.all_reduce(part, group=group)
+        sums[members] = part.numpy() if isinstance(sums, np.ndarray) else part
+    return sums
 
 
 def over_ranks(values: Sequence[float], process_group: Any, device: torch.device) -> list[float]:
     """Add up numbers over a process group: for parameters that are flat shards without saying so."""
-    packed = torch.tensor(list(values), dtype=torch.float64, device=device)
-    torch.distributed.all_reduce(packed, group=process_group)
-    total: list[float] = packed.tolist()
+    whole = torch.tensor(list(values), dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(whole, group=process_group)
+    total: list[float] = whole.tolist()
     return total
 
 
-def numbers(sums: Sums) -> list[tuple[float, float]]:
-    """Read sums from their device, in one transfer per device."""
-    flat = [x for pair in sums for x in pair]
-    devices: dict[torch.device, list[int]] = {}
-    for i, x in enumerate(flat):
-        if isinstance(x, torch.Tensor):
-            devices.setdefault(x.device, []).append(i)
-    for some in devices.values():
-        values = torch.stack([flat[i] for i in some]).tolist()  # type: ignore[misc]  # all of them are tensors
-        for i, value in zip(some, values, strict=True):
-            flat[i] = value
-    return [(float(flat[i]), float(flat[i + 1])) for i in range(0, len(flat), 2)]
+def numbers(sums: Sums) -> NDArray[np.float64]:
+    """Read sums from their device."""
+    return sums if isinstance(sums, np.ndarray) else sums.cpu().numpy().astype(np.float64)
 
 
-def on_host(sums: Sums) -> bool:
-    """Say whether reading the sums waits for no accelerator."""
-    return all(not isinstance(x, torch.Tensor) or x.device.type == "cpu" for pair in sums for x in pair)
+def per_group(sums: Sums, column: int, groups: NDArray[np.int64], count: int) -> list[Any]:
+    """Add up a column within each parameter group; on an accelerator the results stay there."""
+    if isinstance(sums, np.ndarray):
+        totals: list[float] = np.bincount(groups, weights=sums[:, column], minlength=count).tolist()
+        return totals
+    return [sums[torch.as_tensor(groups == i, device=sums.device), column].sum() for i in range(count)]

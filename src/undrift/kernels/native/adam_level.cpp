@@ -25,19 +25,66 @@ inline void narrow(float x, uint16_t &out) { // to nearest, ties to even; a NaN 
     out = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
+// Sums of squares are taken in the type of the state over BLOCK numbers, then in double precision: as accurate as the
+// numbers themselves and twice as fast. Where that overflows or loses digits the block is summed again.
+constexpr size_t BLOCK = 512;
+template <class S> constexpr double HIGH = sizeof(S) == 4 ? 1e37 : 1e300; // a block's sum below this is no overflow,
+template <class S> constexpr double LOW = sizeof(S) == 4 ? 1e-28 : 1e-280; // and above this all that counts is in it
+
+#if UNDRIFT_LEVEL >= 3
+inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
+#else
+inline float fused(float a, float b, float c) { return a * b + c; }
+inline double fused(double a, double b, double c) { return a * b + c; }
+#endif
+
+template <class S> double exact_square(const S *x, size_t n) {
+    double sum = 0.0;
+    for (size_t i = 0; i < n; ++i) sum += (double)x[i] * (double)x[i];
+    return sum;
+}
+
+template <class P, class S, bool L2, bool WITH_M>
+inline void look(const P *p, const P *g, const S *m, S sign, S l2, S gap1, S &gi, S &mi, size_t i) {
+    gi = sign * widen(g[i]);
+    if (L2) gi = fused(l2, widen(p[i]), gi);
+    if (WITH_M) mi = fused(gap1, gi - m[i], m[i]);
+}
+
 template <class P, class S, bool L2, bool WITH_M> void measure_loop(const AdamPiece &piece, double sums[2]) {
     const P *__restrict p = (const P *)piece.p, *__restrict g = (const P *)piece.g;
     const S *__restrict m = (const S *)piece.m;
     const S sign = (S)piece.row->sign, l2 = (S)piece.row->l2, gap1 = (S)piece.row->gap1;
     double g2 = 0.0, m2 = 0.0;
-#pragma omp simd reduction(+ : g2, m2)
-    for (size_t i = 0; i < piece.count; ++i) {
-        S gi = sign * widen(g[i]);
-        if (L2) gi = gi + l2 * widen(p[i]);
-        g2 += (double)gi * (double)gi;
-        if (WITH_M) {
-            const S mi = m[i] + gap1 * (gi - m[i]);
-            m2 += (double)mi * (double)mi;
+    for (size_t at = 0; at < piece.count; at += BLOCK) {
+        const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK, half = n / 2;
+        S block_g = 0, block_m = 0;
+#pragma omp simd reduction(+ : block_g, block_m)
+        for (size_t i = at; i < at + half; ++i) { // two at a time: half as many additions wait for each other
+            S a, b, c = 0, d = 0;
+            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, i);
+            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, b, d, i + half);
+            block_g += fused(a, a, b * b);
+            if (WITH_M) block_m += fused(c, c, d * d);
+        }
+        if (n % 2) {
+            S a, c = 0;
+            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, at + n - 1);
+            block_g += a * a;
+            block_m += c * c;
+        }
+        const bool fine_g = block_g > LOW<S> && block_g < HIGH<S>, fine_m = block_m > LOW<S> && block_m < HIGH<S>;
+        if (fine_g && (fine_m || !WITH_M)) {
+            g2 += (double)block_g;
+            m2 += (double)block_m;
+            continue;
+        }
+        for (size_t i = at; i < at + n; ++i) {
+            S a, c = 0;
+            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, i);
+            g2 += (double)a * (double)a;
+            m2 += (double)c * (double)c;
         }
     }
     sums[0] = g2;
@@ -53,29 +100,35 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
             clip = (S)row.clip, step = (S)row.step, weight = (S)row.weight, decay = (S)row.decay,
             m_scale = (S)row.m_scale, v_scale = (S)row.v_scale;
     double m2 = 0.0, away = 0.0;
-#pragma omp simd reduction(+ : m2, away)
-    for (size_t i = 0; i < piece.count; ++i) {
-        const S x = widen(p[i]);
-        S gi = sign * widen(g[i]);
-        if (L2) gi = gi + l2 * x;
-        const S mi = m[i] + gap1 * (gi - m[i]);
-        m[i] = mi;
-        m2 += (double)mi * (double)mi;
-        if (AVERAGE) {
-            const S d = x - average[i];
-            away += (double)d * (double)d;
-            average[i] = average[i] + weight * d;
+    for (size_t at = 0; at < piece.count; at += BLOCK) {
+        const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK;
+        S block_m = 0, block_d = 0;
+#pragma omp simd reduction(+ : block_m, block_d)
+        for (size_t i = at; i < at + n; ++i) {
+            const S x = widen(p[i]);
+            S gi = sign * widen(g[i]);
+            if (L2) gi = fused(l2, x, gi);
+            const S mi = fused(gap1, gi - m[i], m[i]);
+            m[i] = mi;
+            block_m = fused(mi, mi, block_m);
+            if (AVERAGE) {
+                const S d = x - average[i];
+                block_d = fused(d, d, block_d);
+                average[i] = fused(weight, d, average[i]);
+            }
+            S move = mi;
+            if (COORD) {
+                const S vi = fused(gap2, fused(gi, gi, -v[i]), v[i]);
+                v[i] = vi;
+                const S root = damping + std::sqrt(vi * v_scale);
+                move = mi * m_scale / (root == (S)0 ? (S)1 : root);
+                move = move > clip ? clip : move;
+                move = move < -clip ? -clip : move;
+            }
+            narrow(fused(-step, move, decay * x), p[i]);
         }
-        S move = mi;
-        if (COORD) {
-            const S vi = v[i] + gap2 * (gi * gi - v[i]);
-            v[i] = vi;
-            const S root = damping + std::sqrt(vi * v_scale);
-            move = mi * m_scale / (root == (S)0 ? (S)1 : root);
-            move = move > clip ? clip : move;
-            move = move < -clip ? -clip : move;
-        }
-        narrow(decay * x - step * move, p[i]);
+        m2 += block_m > LOW<S> && block_m < HIGH<S> ? (double)block_m : exact_square(m + at, n);
+        away += block_d < HIGH<S> ? (double)block_d : HIGH<S>; // farther than any model goes: say so, stay finite
     }
     sums[0] = m2;
     sums[1] = away;

@@ -1,0 +1,144 @@
+"""What a step costs: our optimizers against torch's, schedule-free and Adam with an average, as ratios to fused Adam.
+
+    python benchmarks/optimizers.py [--threads 1] [--rounds 30] [--shapes 1x10M,200x50k] [--json FILE]
+
+CPU time of the process is used for one thread (the machine may be shared), wall time for more. All contenders take
+turns within a round, so that drifts of the machine hit all alike; the minimum and the median over rounds are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+
+import torch
+
+import undrift.torch as ut
+
+SHAPES = {"1x10M": (1, 10_000_000), "200x50k": (200, 50_000), "1000x1k": (1000, 1000), "4x10M": (4, 10_000_000)}
+
+
+class WithAverage:
+    """Fused Adam followed by the exponential moving average people add by hand."""
+
+    def __init__(self, params):
+        self.params = params
+        self.adam = torch.optim.Adam(params, fused=True)
+        self.average = [p.detach().clone() for p in params]
+
+    @torch.no_grad()
+    def step(self):
+        self.adam.step()
+        torch._foreach_lerp_(self.average, self.params, 0.1)
+
+    @property
+    def state(self):
+        return {p: {**self.adam.state[p], "average": a} for p, a in zip(self.params, self.average, strict=True)}
+
+
+def schedule_free(params):
+    import schedulefree
+
+    opt = schedulefree.AdamWScheduleFree(params, foreach=True)
+    opt.train()
+    return opt
+
+
+CONTENDERS = {
+    "Adam fused": lambda ps: torch.optim.Adam(ps, fused=True),
+    "Adam for-loop (torch's default)": lambda ps: torch.optim.Adam(ps, foreach=False),
+    "Adam foreach": lambda ps: torch.optim.Adam(ps, foreach=True),
+    "AdamW fused": lambda ps: torch.optim.AdamW(ps, fused=True),
+    "Adam fused + average": WithAverage,
+    "schedule-free AdamW foreach": schedule_free,
+    "ClippedAdam all": lambda ps: ut.ClippedAdam(ps, norm="all"),
+    "ClipFreeAdam all": lambda ps: ut.ClipFreeAdam(ps, norm="all"),
+    "ClippedAdam tensor": lambda ps: ut.ClippedAdam(ps, norm="tensor"),
+    "ClippedAdam coord": lambda ps: ut.ClippedAdam(ps),
+    "ClipFreeAdam coord": lambda ps: ut.ClipFreeAdam(ps),
+    "ClippedAdam all foreach": lambda ps: ut.ClippedAdam(ps, norm="all", foreach=True),
+    "ClippedAdam coord foreach": lambda ps: ut.ClippedAdam(ps, foreach=True),
+}
+QUICK = ("Adam fused", "ClippedAdam all", "ClipFreeAdam all", "ClippedAdam coord", "ClipFreeAdam coord")
+
+
+def state_bytes(opt, params):
+    """Bytes of state per parameter."""
+    total = sum(
+        t.numel() * t.element_size()
+        for state in opt.state.values()
+        for t in state.values()
+        if isinstance(t, torch.Tensor) and t.ndim
+    )
+    return total / sum(p.numel() for p in params)
+
+
+def measure(shape, names, rounds, threads):
+    """Return seconds of every contender in every round, and its bytes of state per parameter."""
+    torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    count, size = SHAPES[shape]
+    torch.manual_seed(0)
+    params = [torch.nn.Parameter(torch.randn(size)) for _ in range(count)]
+    for p in params:
+        p.grad = torch.randn(size)
+    opts = {name: CONTENDERS[name](params) for name in names}
+    for opt in opts.values():
+        opt.step()
+        opt.step()
+    times = {name: [] for name in names}
+    for _ in range(rounds):
+        for name, opt in opts.items():
+            start = clock()
+            opt.step()
+            times[name].append(clock() - start)
+    return times, {name: state_bytes(opt, params) for name, opt in opts.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--shapes", default="1x10M,200x50k,1000x1k")
+    parser.add_argument("--quick", action="store_true", help="ours and fused Adam only")
+    parser.add_argument("--json", help="also write the numbers to this file")
+    options = parser.parse_args()
+    names = QUICK if options.quick else tuple(CONTENDERS)
+    record = []
+    for threads in options.threads:
+        for shape in options.shapes.split(","):
+            times, space = measure(shape, names, options.rounds, threads)
+            base = times["Adam fused"]
+            unit = "CPU" if threads == 1 else "wall"
+            print(f"\n{shape}, {threads} thread(s), {unit} time: ratio to fused Adam\n")
+            print("| optimizer | min ms | median ms | ratio of minima | median of paired ratios | state B/param |")
+            print("|---|---|---|---|---|---|")
+            for name, found in times.items():
+                paired = statistics.median(a / b for a, b in zip(found, base, strict=True))
+                row = {
+                    "shape": shape,
+                    "threads": threads,
+                    "optimizer": name,
+                    "min_ms": 1e3 * min(found),
+                    "median_ms": 1e3 * statistics.median(found),
+                    "ratio_of_minima": min(found) / min(base),
+                    "paired_ratio": paired,
+                    "state_bytes": space[name],
+                }
+                assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
+                record.append(row)
+                print(
+                    f"| {name} | {row['min_ms']:.2f} | {row['median_ms']:.2f} | {row['ratio_of_minima']:.2f} "
+                    f"| {paired:.2f} | {space[name]:.0f} |",
+                    flush=True,
+                )
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(record, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
