@@ -16,10 +16,12 @@ int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool bin
     return 0;
 }
 
-size_t scratch(const Run &run) {
-    const size_t tiles = 2 * PERIOD * run.dim * W, features = 10 * run.dim * LANES;
-    return (tiles > features ? tiles : features) + W * length_of(run.dim) + 64;
+size_t work_space(size_t dim) {
+    const size_t tiles = 2 * PERIOD * dim * W, features = 10 * dim * LANES;
+    return (tiles > features ? tiles : features) + 8;
 }
+
+size_t scratch(const Run &run) { return work_space(run.dim) + W * length_of(run.dim) + 8; }
 
 // Units of a stack: where unit i starts.
 double *place(const Run &run, size_t unit) {
@@ -27,12 +29,44 @@ double *place(const Run &run, size_t unit) {
     return run.state + (unit / per_group) * length_of(run.dim) * LANES + (unit % per_group) * W;
 }
 
+// A long replay works on a compact copy of each unit: whole cache lines, and none shared between threads.
+template <size_t S> void copy_in(const Run &run, const double *from, double *to) {
+    for (size_t k = 0; k < length_of(run.dim); ++k) store(to + k * S, load(from + k * LANES));
+}
+
+template <size_t S> void copy_out(const Run &run, const double *from, double *to) {
+    for (size_t k = 0; k < length_of(run.dim); ++k) store(to + k * LANES, load(from + k * S));
+}
+
+constexpr size_t LONG = 64; // rounds
+
+template <size_t S> void vaw_one(const Run &run, size_t unit, double *base, double *scratch) {
+    Block<S> b;
+    b.unit = Unit<S>(base, run, unit);
+    b.pb = (V *)scratch;
+    vaw_unit(run, b);
+}
+
+template <size_t S> void aioli_one(const Run &run, size_t unit, double *base, double *scratch) {
+    aioli_unit(run, Unit<S>(base, run, unit), scratch);
+}
+
+// One unit, where it lies or in a compact copy.
+template <class Near, class Far> void play(const Run &run, size_t unit, double *scratch, Near near, Far far) {
+    double *home = place(run, unit);
+    if (run.rounds < LONG || W == LANES) return far(run, unit, home, scratch);
+    double *copy = scratch + work_space(run.dim);
+    copy_in<W>(run, home, copy);
+    near(run, unit, copy, scratch);
+    copy_out<W>(run, copy, home);
+}
+
 void vaw_play(const Run &run, size_t begin, size_t end, double *scratch) {
     for (size_t i = begin; i < end; ++i) {
         if (run.lanes == 1)
             vaw_single(run, Single(run, i), scratch);
         else
-            vaw_unit(run, Unit<LANES>(place(run, i), run, i), (V *)scratch);
+            play(run, i, scratch, vaw_one<W>, vaw_one<LANES>);
     }
 }
 
@@ -41,7 +75,7 @@ void aioli_play(const Run &run, size_t begin, size_t end, double *scratch) {
         if (run.lanes == 1)
             aioli_single(run, Single(run, i), scratch);
         else
-            aioli_unit(run, Unit<LANES>(place(run, i), run, i), scratch);
+            play(run, i, scratch, aioli_one<W>, aioli_one<LANES>);
     }
 }
 

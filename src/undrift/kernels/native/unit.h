@@ -54,8 +54,8 @@ template <size_t S> struct Unit {
 };
 
 // Rounds that may be taken before the next floor.
-template <size_t S> INLINE size_t stretch(const Unit<S> &u, int64_t closed, size_t left) {
-    const size_t n = u.hasty ? 1 : (size_t)(PERIOD - closed % PERIOD);
+INLINE size_t stretch(bool hasty, int64_t closed, size_t left) {
+    const size_t n = hasty ? 1 : (size_t)(PERIOD - closed % PERIOD);
     return n < left ? n : left;
 }
 

@@ -31,33 +31,60 @@ INLINE Gain<X> pivot(X p, X z, X y, X rate, X beta, X blur, X &inverse, X &theta
     return {p, gain};
 }
 
-// Rows r0 .. r0+R-1 of T rounds. `pb` holds (p, be) of the tile's rounds: [feature][round][2].
+// One unit's block of at most PERIOD rounds.
+template <size_t S> struct Block {
+    Unit<S> unit;
+    V *pb; // (p, be) of the block: tiles of T rounds, in each [feature][round][2]
+    Carry<V> carry[PERIOD];
+    V rate0, beta0; // forgetting in the block's first round: 1 where `forget` has done it
+};
+
+// Rows r0 .. r0+R-1 of T rounds, up to column r0.
 template <int R, int T, size_t S>
-INLINE void vaw_tile(const Unit<S> &u, size_t d, size_t r0, const double *Z, const double *y, V *pb, Carry<V> *carry,
-                     V rate0, V beta0) {
+INLINE void vaw_bulk(double *const (&row)[R], size_t d, size_t r0, const double *Z, const V *q, V (&out)[R][T]) {
     V v[R][T];
-    for (int i = 0; i < R; ++i)
-        for (int t = 0; t < T; ++t) v[i][t] = all(Z[t * d + r0 + i]);
-    double *row[R];
-    for (int i = 0; i < R; ++i) row[i] = u.L + (r0 + i ? row_of(r0 + i) : 0) * S;
-    const V *q = pb;
+    UNROLL for (int i = 0; i < R; ++i) {
+        UNROLL for (int t = 0; t < T; ++t) v[i][t] = all(Z[t * d + r0 + i]);
+    }
     for (size_t j = 0; j < r0; ++j, q += 2 * T) {
         V l[R];
-        for (int i = 0; i < R; ++i) l[i] = load(row[i] + j * S);
-        for (int t = 0; t < T; ++t) {
+        UNROLL for (int i = 0; i < R; ++i) l[i] = load(row[i] + j * S);
+        UNROLL for (int t = 0; t < T; ++t) {
             const V p = q[2 * t], be = q[2 * t + 1];
-            for (int i = 0; i < R; ++i) {
+            UNROLL for (int i = 0; i < R; ++i) {
                 v[i][t] = fnma(p, l[i], v[i][t]);
                 l[i] = fma(be, v[i][t], l[i]);
             }
         }
-        for (int i = 0; i < R; ++i) store(row[i] + j * S, l[i]);
+        UNROLL for (int i = 0; i < R; ++i) store(row[i] + j * S, l[i]);
     }
-    for (int i = 0; i < R; ++i) {
+    UNROLL for (int i = 0; i < R; ++i) {
+        UNROLL for (int t = 0; t < T; ++t) out[i][t] = v[i][t];
+    }
+}
+
+// The same as a function of its own: with every register to itself, the large tile never spills.
+template <int R, int T, size_t S>
+APART void vaw_bulk_apart(double *const (&row)[R], size_t d, size_t r0, const double *Z, const V *q, V (&out)[R][T]) {
+    vaw_bulk<R, T, S>(row, d, r0, Z, q, out);
+}
+
+// Rows r0 .. r0+R-1 of T rounds, from round t0 of the block on.
+template <int R, int T, size_t S>
+INLINE void vaw_tile(Block<S> &b, size_t d, size_t r0, const double *Z, const double *y, size_t t0) {
+    const Unit<S> &u = b.unit;
+    V *pb = b.pb + 2 * t0 * d, v[R][T];
+    double *row[R];
+    UNROLL for (int i = 0; i < R; ++i) row[i] = u.L + (r0 + i ? row_of(r0 + i) : 0) * S;
+    if constexpr (R * T < 12)
+        vaw_bulk<R, T, S>(row, d, r0, Z, pb, v);
+    else
+        vaw_bulk_apart<R, T, S>(row, d, r0, Z, pb, v);
+    UNROLL for (int i = 0; i < R; ++i) {
         const size_t r = r0 + i;
-        for (int k = 0; k < i; ++k) {
+        UNROLL for (int k = 0; k < i; ++k) {
             V l = load(row[i] + (r0 + k) * S);
-            for (int t = 0; t < T; ++t) {
+            UNROLL for (int t = 0; t < T; ++t) {
                 const V *w = pb + ((r0 + k) * T + t) * 2;
                 v[i][t] = fnma(w[0], l, v[i][t]);
                 l = fma(w[1], v[i][t], l);
@@ -65,12 +92,12 @@ INLINE void vaw_tile(const Unit<S> &u, size_t d, size_t r0, const double *Z, con
             store(row[i] + (r0 + k) * S, l);
         }
         V inverse = load(u.inverse + r * S), theta = load(u.theta + r * S), energy = load(u.energy + r * S);
-        for (int t = 0; t < T; ++t) {
-            V *w = pb + (r * T + t) * 2;
-            const Gain<V> gain = pivot(v[i][t], all(Z[t * d + r]), all(y[t]), t ? u.rate : rate0, t ? u.beta : beta0,
-                                       u.blur, inverse, theta, energy, carry[t]);
-            w[0] = gain.p;
-            w[1] = gain.be;
+        UNROLL for (int t = 0; t < T; ++t) {
+            const bool begins = t == 0 && t0 == 0;
+            const Gain<V> gain = pivot(v[i][t], all(Z[t * d + r]), all(y[t]), begins ? b.rate0 : u.rate,
+                                       begins ? b.beta0 : u.beta, u.blur, inverse, theta, energy, b.carry[t0 + t]);
+            pb[(r * T + t) * 2] = gain.p;
+            pb[(r * T + t) * 2 + 1] = gain.be;
         }
         store(u.inverse + r * S, inverse);
         store(u.theta + r * S, theta);
@@ -78,37 +105,41 @@ INLINE void vaw_tile(const Unit<S> &u, size_t d, size_t r0, const double *Z, con
     }
 }
 
-template <int R, size_t S>
-static void vaw_rows(const Unit<S> &u, size_t d, size_t r0, const double *Z, const double *y, size_t n, V *pb,
-                     Carry<V> *carry, V rate0, V beta0) {
+template <int R, int T, size_t S>
+INLINE void vaw_rows(Block<S> &b, size_t d, size_t r0, const double *Z, const double *y, size_t n) {
     size_t t = 0;
-    for (; t + 4 <= n; t += 4)
-        vaw_tile<R, 4>(u, d, r0, Z + t * d, y + t, pb + 2 * t * d, carry + t, t ? u.rate : rate0, t ? u.beta : beta0);
-    for (; t < n; ++t)
-        vaw_tile<R, 1>(u, d, r0, Z + t * d, y + t, pb + 2 * t * d, carry + t, t ? u.rate : rate0, t ? u.beta : beta0);
+    for (; t + T <= n; t += T) vaw_tile<R, T>(b, d, r0, Z + t * d, y + t, t);
+    for (; t < n; ++t) vaw_tile<R, 1>(b, d, r0, Z + t * d, y + t, t);
 }
 
-// All rounds of one unit.
-template <size_t S> static void vaw_unit(const Run &run, const Unit<S> &u, V *pb) {
+template <int R, int T, size_t S>
+static void vaw_block(Block<S> &b, size_t d, const double *Z, const double *y, size_t n) {
+    size_t r = 0;
+    for (; r + R <= d; r += R) vaw_rows<R, T>(b, d, r, Z, y, n);
+    for (; r < d; ++r) vaw_rows<1, T>(b, d, r, Z, y, n);
+}
+
+constexpr size_t WIDE = 48; // features from which on the multiply-adds outweigh the pivots
+
+// All rounds of a unit.
+template <size_t S> static void vaw_unit(const Run &run, Block<S> &b) {
     const size_t d = run.dim;
-    Carry<V> carry[PERIOD];
+    const Unit<S> &u = b.unit;
     for (size_t t = 0, n; t < run.rounds; t += n) {
         const int64_t closed = run.first + (int64_t)t;
-        n = stretch(u, closed, run.rounds - t);
-        V rate0 = u.rate, beta0 = u.beta;
-        if (floors(u, closed)) {
-            forget_in_place(u, closed, d);
-            rate0 = beta0 = all(1.0);
-        }
-        for (size_t k = 0; k < n; ++k) carry[k] = Carry<V>{all(0.0), all(1.0), all(0.0)};
-        const double *Z = run.Z + t * d, *y = run.y + t;
-        size_t r = 0;
-        for (; r + 3 <= d; r += 3) vaw_rows<3>(u, d, r, Z, y, n, pb, carry, rate0, beta0);
-        if (d - r == 2) vaw_rows<2>(u, d, r, Z, y, n, pb, carry, rate0, beta0);
-        if (d - r == 1) vaw_rows<1>(u, d, r, Z, y, n, pb, carry, rate0, beta0);
+        n = stretch(u.hasty, closed, run.rounds - t);
+        const bool floored = floors(u, closed);
+        if (floored) forget_in_place(u, closed, d);
+        b.rate0 = floored ? all(1.0) : u.rate;
+        b.beta0 = floored ? all(1.0) : u.beta;
+        for (size_t k = 0; k < n; ++k) b.carry[k] = Carry<V>{all(0.0), all(1.0), all(0.0)};
+        if (d >= WIDE && n >= 4)
+            vaw_block<3, 4>(b, d, run.Z + t * d, run.y + t, n);
+        else
+            vaw_block<4, 2>(b, d, run.Z + t * d, run.y + t, n);
         M lost = load(u.lost) != all(0.0);
         for (size_t k = 0; k < n; ++k) {
-            V m = carry[k].part, h = carry[k].h;
+            V m = b.carry[k].part, h = b.carry[k].h;
             lost = judge(lost, m, h);
             store_some(run.one + (t + k) * run.learners + u.learner, m, u.count);
             store_some(run.two + (t + k) * run.learners + u.learner, h, u.count);

@@ -11,9 +11,13 @@
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
 #define COLD static __declspec(noinline)
+#define UNROLL
+#define APART static __declspec(noinline)
 #else
 #define INLINE static inline __attribute__((always_inline))
 #define COLD static __attribute__((noinline, cold))
+#define APART static __attribute__((noinline))
+#define UNROLL _Pragma("GCC unroll 16") // loops over a tile's shape
 #endif
 
 namespace {
