@@ -49,6 +49,30 @@ def aioli_play(
     threads: int = 1,
 ) -> int: ...
 def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1) -> int: ...
+def mix_logistic(
+    log_weights: Vector,
+    log_prior: Vector,
+    share: float,
+    E: Matrix,
+    y: Vector,
+    yhat: Vector,
+    losses: Vector,
+    weights: Matrix,
+) -> None: ...
+def mix_squared(
+    log_weights: Vector,
+    log_prior: Vector,
+    share: float,
+    state: Vector,
+    rule: int,
+    scale: float,
+    E: Matrix,
+    y: Vector,
+    yhat: Vector,
+    losses: Vector,
+    charged: Vector,
+    weights: Matrix,
+) -> None: ...
 def log_odds(m0: Vector, kappa: Vector, m: Vector) -> None: ...
 def o2nc_gradient(kind: int, x: Vector, out: Vector) -> None: ...
 def o2nc_play(

@@ -70,6 +70,8 @@ bool choose(const std::string &name) {
 
 const Table &table() { return *chosen; }
 
+double *scratch_of(size_t doubles) { return mine.get(doubles); }
+
 void share(Work work, const Run &run, size_t threads) {
     const size_t units = run.lanes == 1 ? run.learners : (run.learners + chosen->width - 1) / chosen->width;
     const size_t need = chosen->scratch(run), total = run.rounds * run.learners * (run.dim * run.dim + 8);

@@ -16,4 +16,6 @@ const Table &table();                 // the chosen level
 // Run all units on up to `threads` threads. Learners are independent, so the result does not depend on their number.
 void share(Work work, const Run &run, size_t threads);
 
+double *scratch_of(size_t doubles); // this thread's own
+
 } // namespace undrift

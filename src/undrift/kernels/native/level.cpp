@@ -1,5 +1,6 @@
 // One instruction-set level: compiled once per level with its own flags and -DUNDRIFT_LEVEL=0 (portable), 2, 3 or 4.
 #include "column.h"
+#include "mix.h"
 
 namespace {
 
@@ -122,6 +123,8 @@ void odds(const double *m0, const double *kappa, double *m, size_t count) {
     }
 }
 
+size_t mix_scratch(const Mix &mix) { return 9 * (mix.members + W); }
+
 } // namespace
 
 namespace undrift {
@@ -134,5 +137,6 @@ extern const Table table_v3 = {"v3",
 #else
 extern const Table table_v4 = {"v4",
 #endif
-                               W, refusal, scratch, vaw_play, vaw_predict, aioli_play, aioli_predict, odds};
+                               W, refusal, scratch, vaw_play, vaw_predict, aioli_play, aioli_predict, mix_scratch,
+                               mix_logistic, mix_squared, odds};
 } // namespace undrift

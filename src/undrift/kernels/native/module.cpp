@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
+
 #include "dispatch.h"
 
 namespace nb = nanobind;
@@ -106,6 +108,48 @@ static void log_odds(Input m0, Input kappa, Vector m) {
     table().log_odds(m0.data(), kappa.data(), m.data(), m0.shape(0));
 }
 
+static Mix mix_of(const Vector &log_weights, const Input &log_prior, double share, const Inputs &E, const Input &y,
+                  const Vector &yhat, const Vector &losses, const Matrix &weights) {
+    Mix mix{};
+    mix.members = log_weights.shape(0);
+    mix.rounds = E.shape(0);
+    if (!mix.members || log_prior.shape(0) != mix.members || E.shape(1) != mix.members || y.shape(0) != mix.rounds ||
+        yhat.shape(0) != mix.rounds || losses.shape(0) != mix.members ||
+        (weights.shape(0) && (weights.shape(0) != mix.rounds || weights.shape(1) != mix.members)))
+        throw nb::value_error("kernels: the mixer's arrays do not fit together");
+    mix.log_weights = log_weights.data();
+    mix.log_prior = log_prior.data();
+    mix.share = share;
+    mix.log_kept = std::log1p(-share);
+    mix.E = E.data();
+    mix.y = y.data();
+    mix.yhat = yhat.data();
+    mix.losses = losses.data();
+    mix.weights = weights.shape(0) ? weights.data() : nullptr;
+    return mix;
+}
+
+static void mix_logistic(Vector log_weights, Input log_prior, double share, Inputs E, Input y, Vector yhat,
+                         Vector losses, Matrix weights) {
+    const Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
+    nb::gil_scoped_release unlocked;
+    table().mix_logistic(mix, scratch_of(table().mix_scratch(mix)));
+}
+
+static void mix_squared(Vector log_weights, Input log_prior, double share, Vector state, int rule, double scale,
+                        Inputs E, Input y, Vector yhat, Vector losses, Vector charged, Matrix weights) {
+    Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
+    if (state.shape(0) != 9 || charged.shape(0) != mix.members || rule < 0 || rule > 3)
+        throw nb::value_error("kernels: the mixer's state, rule and charges do not fit together");
+    mix.state = state.data();
+    mix.rule = rule;
+    mix.scale = scale;
+    mix.log_members = std::fmax(1.0, std::log((double)mix.members));
+    mix.charged = charged.data();
+    nb::gil_scoped_release unlocked;
+    table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
+}
+
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 
@@ -125,6 +169,10 @@ NB_MODULE(_native, mod) {
             a("stability"), nb::arg("threads") = 1);
     mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
             nb::arg("threads") = 1);
+    mod.def("mix_logistic", &mix_logistic, a("log_weights"), a("log_prior"), nb::arg("share"), a("E"), a("y"),
+            a("yhat"), a("losses"), a("weights"));
+    mod.def("mix_squared", &mix_squared, a("log_weights"), a("log_prior"), nb::arg("share"), a("state"),
+            nb::arg("rule"), nb::arg("scale"), a("E"), a("y"), a("yhat"), a("losses"), a("charged"), a("weights"));
     mod.def("log_odds", &log_odds, a("m0"), a("kappa"), a("m"),
             "Fill m with the roots of m + kappa tanh(m/2) = m0.");
 }

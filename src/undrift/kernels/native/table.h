@@ -28,6 +28,21 @@ struct Run {
     double *one, *two;  // m and h, or yhat and stability (either may be null in AIOLI's case)
 };
 
+// One call of a mixer: what N members said in a block of rounds, (rounds, members).
+struct Mix {
+    double *log_weights;
+    const double *log_prior;
+    size_t members, rounds;
+    double share, log_kept; // and ln(1 - share)
+    const double *E, *y;
+    double *yhat, *losses;
+    double *weights;        // (rounds, members), or null
+    double *state;          // the rest: squared loss only
+    int rule;
+    double scale, log_members; // and max(1, ln N)
+    double *charged;
+};
+
 struct Table {
     const char *name;
     size_t width; // learners in one unit of a stack: units are what threads share out
@@ -39,6 +54,9 @@ struct Table {
     void (*vaw_predict)(const Run &, size_t begin, size_t end, double *scratch);
     void (*aioli_play)(const Run &, size_t begin, size_t end, double *scratch);
     void (*aioli_predict)(const Run &, size_t begin, size_t end, double *scratch);
+    size_t (*mix_scratch)(const Mix &);
+    void (*mix_logistic)(const Mix &, double *scratch);
+    void (*mix_squared)(const Mix &, double *scratch);
     // the scalar solve alone, for its own tests
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
 };

@@ -1,0 +1,235 @@
+// Mixing N members' predictions into one: weights in the log domain, a posterior per round, the fixed share.
+// Members stand in lanes; the twin is kernels/reference_mix.py.
+#pragma once
+#include "logistic.h"
+#include "table.h"
+
+namespace {
+using namespace undrift;
+
+// ln x for x > 0: x = 2^k f with f in [sqrt(1/2), sqrt(2)), ln f = 2 atanh((f-1)/(f+1)) by its series.
+INLINE V logarithm(V x) {
+    x = larger(x, all(2.3e-308));
+    const I i = bits(x), k = ((i - 0x3fe6a09e667f3bcdLL + (1024LL << 52)) >> 52) - 1024;
+    const V f = number(i - (k << 52)), s = (f - 1.0) / (f + 1.0), z = s * s;
+    const V e = number((k + 1024) | 0x4330000000000000LL) - 4503599627371520.0; // k as a number: 2^52 + 1024 off
+    V p = all(1.0 / 21.0);
+    p = fma(p, z, all(1.0 / 19.0));
+    p = fma(p, z, all(1.0 / 17.0));
+    p = fma(p, z, all(1.0 / 15.0));
+    p = fma(p, z, all(1.0 / 13.0));
+    p = fma(p, z, all(1.0 / 11.0));
+    p = fma(p, z, all(1.0 / 9.0));
+    p = fma(p, z, all(1.0 / 7.0));
+    p = fma(p, z, all(1.0 / 5.0));
+    p = fma(p, z, all(1.0 / 3.0));
+    const V small = fma(2.0 * s, z * p, e * 1.90821492927058770002e-10);
+    return fma(e, all(6.93147180369123816490e-01), 2.0 * s + small);
+}
+
+INLINE V log1p_of(V e) { // 0 <= e <= 1
+    const V u = 1.0 + e;
+    return logarithm(u) + (e - (u - 1.0)) / u;
+}
+
+INLINE double top_of(V v) {
+    double a = lane(v, 0);
+    for (size_t i = 1; i < W; ++i) a = larger(a, lane(v, i));
+    return a;
+}
+INLINE double sum_of(V v) {
+    double a = lane(v, 0);
+    for (size_t i = 1; i < W; ++i) a += lane(v, i);
+    return a;
+}
+
+constexpr double FAR_AWAY = 1e150, NOBODY = -1e300; // spare lanes weigh nothing
+
+// Loops over vectors of members; `n` of them.
+static double log_sum_exp(const V *x, size_t n) {
+    V top = x[0], sum = all(0.0);
+    for (size_t k = 1; k < n; ++k) top = larger(top, x[k]);
+    const double t = top_of(top);
+    for (size_t k = 0; k < n; ++k) sum += decay(t - x[k]).exp;
+    return t + lane(logarithm(all(sum_of(sum))), 0);
+}
+
+struct Mixing { // scratch: one padded array per name
+    size_t n;
+    V *log_weights, *log_prior, *prior, *e, *loss, *v, *up, *down, *raw;
+    Mixing(const Mix &mix, double *scratch) {
+        n = (mix.members + W - 1) / W;
+        V **all_of[] = {&log_weights, &log_prior, &prior, &e, &loss, &v, &up, &down, &raw};
+        V *next = (V *)scratch;
+        for (V **one : all_of) {
+            *one = next;
+            next += n;
+        }
+        fill(log_weights, mix.log_weights, mix.members, NOBODY);
+        fill(log_prior, mix.log_prior, mix.members, NOBODY);
+        for (size_t k = 0; k < n; ++k) prior[k] = decay(-log_prior[k]).exp;
+    }
+    void fill(V *to, const double *from, size_t members, double spare) const {
+        double *flat = (double *)to;
+        memcpy(flat, from, members * sizeof(double));
+        for (size_t i = members; i < n * W; ++i) flat[i] = spare;
+    }
+    void weights_to(double *row, size_t members) const {
+        for (size_t k = 0; k < n; ++k) v[k] = decay(-log_weights[k]).exp;
+        memcpy(row, v, members * sizeof(double));
+    }
+    // log_weights <- share of v, a log-posterior up to its normalisation
+    void settle(double share) const {
+        const double total = log_sum_exp(v, n);
+        for (size_t k = 0; k < n; ++k) {
+            V w = larger(v[k] - total, all(-FAR_AWAY));
+            if (share > 0.0) w = logarithm((1.0 - share) * decay(-w).exp + share * prior[k]);
+            log_weights[k] = w;
+        }
+        double *flat = (double *)log_weights;
+        for (size_t i = members_; i < n * W; ++i) flat[i] = NOBODY;
+    }
+    size_t members_ = 0;
+};
+
+static void mix_logistic(const Mix &mix, double *scratch) {
+    Mixing s(mix, scratch);
+    s.members_ = mix.members;
+    for (size_t t = 0; t < mix.rounds; ++t) {
+        if (mix.weights) s.weights_to(mix.weights + t * mix.members, mix.members);
+        s.fill(s.e, mix.E + t * mix.members, mix.members, 0.0);
+        const double y = mix.y[t];
+        V best = all(1e300);
+        bool heard = false;
+        for (size_t k = 0; k < s.n; ++k) {
+            const M said = s.e[k] == s.e[k];
+            heard |= any(said);
+            const V e = select(said, larger(smaller(s.e[k], all(FAR_AWAY)), all(-FAR_AWAY)), all(0.0));
+            const V rest = log1p_of(decay(magnitude(e)).exp);
+            const V right = larger(-e, all(0.0)) + rest, wrong = larger(e, all(0.0)) + rest; // softplus(-e), softplus(e)
+            s.up[k] = select(said, s.log_weights[k] - right, all(NOBODY));
+            s.down[k] = select(said, s.log_weights[k] - wrong, all(NOBODY));
+            s.loss[k] = select(said, y > 0.0 ? right : wrong, all(FAR_AWAY));
+        }
+        double *flat = (double *)s.loss;
+        for (size_t i = mix.members; i < s.n * W; ++i) flat[i] = 1e300;
+        for (size_t k = 0; k < s.n; ++k) best = smaller(best, s.loss[k]);
+        mix.yhat[t] = heard ? log_sum_exp(s.up, s.n) - log_sum_exp(s.down, s.n) : 0.0;
+        for (size_t i = 0; i < mix.members; ++i) mix.losses[i] += flat[i];
+        const double least = -top_of(-best);
+        for (size_t k = 0; k < s.n; ++k) s.v[k] = larger(s.log_weights[k] - (s.loss[k] - least), all(-FAR_AWAY));
+        double *v = (double *)s.v;
+        for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
+        s.settle(mix.share);
+    }
+    memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
+}
+
+// Places and rules as in the twin.
+enum { LOW, HIGH, INVERSE, EXCESS, GAPS, PAID, SHARED, SQUARE, COUNT };
+enum { BY_RANGE, AGGREGATING, CONFIDENT, RESIDUAL };
+constexpr double MEMORY = 1000.0;
+
+static double weighted_mean(const Mixing &s, size_t members) {
+    V above = all(0.0), below = all(0.0);
+    for (size_t k = 0; k < s.n; ++k) {
+        const V w = decay(-s.log_weights[k]).exp;
+        above = fma(w, s.e[k], above); // spare lanes: e = 0
+        below += w;
+    }
+    const double *e = (const double *)s.e;
+    double low = e[0], high = e[0];
+    for (size_t i = 1; i < members; ++i) {
+        low = smaller(low, e[i]);
+        high = larger(high, e[i]);
+    }
+    return smaller(larger(sum_of(above) / sum_of(below), low), high);
+}
+
+static double substitution(const Mixing &s, double most) {
+    if (most == 0.0) return 0.0;
+    for (size_t k = 0; k < s.n; ++k) {
+        const V x = s.e[k] / most;
+        s.up[k] = s.log_weights[k] - 0.5 * ((1.0 - x) * (1.0 - x));
+        s.down[k] = s.log_weights[k] - 0.5 * ((1.0 + x) * (1.0 + x));
+    }
+    const double guess = 0.5 * most * (log_sum_exp(s.up, s.n) - log_sum_exp(s.down, s.n));
+    return smaller(larger(guess, -most), most);
+}
+
+static void mix_squared(const Mix &mix, double *scratch) {
+    Mixing s(mix, scratch);
+    s.members_ = mix.members;
+    double *state = mix.state;
+    const bool symmetric = mix.rule == BY_RANGE || mix.rule == AGGREGATING;
+    for (size_t t = 0; t < mix.rounds; ++t) {
+        if (mix.weights) s.weights_to(mix.weights + t * mix.members, mix.members);
+        const double label = mix.y[t], low = state[LOW], high = state[HIGH], inverse = state[INVERSE];
+        const double seen = symmetric ? smaller(larger(label, low), high) : label;
+        s.fill(s.raw, mix.E + t * mix.members, mix.members, 0.0);
+        V best = all(1e300);
+        for (size_t k = 0; k < s.n; ++k) {
+            V e = select(s.raw[k] == s.raw[k], s.raw[k], all(0.0));
+            e = larger(smaller(e, all(FAR_AWAY)), all(-FAR_AWAY));
+            s.raw[k] = e;
+            s.e[k] = smaller(larger(e, all(low)), all(high));
+            const V miss = s.e[k] - seen;
+            s.loss[k] = 0.5 * (miss * miss);
+        }
+        double *e = (double *)s.e, *raw = (double *)s.raw, *loss = (double *)s.loss;
+        for (size_t i = mix.members; i < s.n * W; ++i) {
+            e[i] = 0.0;
+            loss[i] = 1e300;
+        }
+        const double guess = mix.rule == AGGREGATING ? substitution(s, high) : weighted_mean(s, mix.members);
+        mix.yhat[t] = guess;
+        for (size_t i = 0; i < mix.members; ++i) {
+            mix.losses[i] += 0.5 * ((raw[i] - label) * (raw[i] - label));
+            mix.charged[i] += 0.5 * ((e[i] - label) * (e[i] - label));
+        }
+        for (size_t k = 0; k < s.n; ++k) best = smaller(best, s.loss[k]);
+        const double least = -top_of(-best);
+        double mixed = least;
+        for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k];
+        double *v = (double *)s.v;
+        if (inverse > 0.0) {
+            for (size_t k = 0; k < s.n; ++k)
+                s.v[k] = larger(s.v[k] - (s.loss[k] - least) / inverse, all(-FAR_AWAY));
+            for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
+            const double total = log_sum_exp(s.v, s.n);
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.v[k] - total;
+            mixed = least - inverse * total;
+        }
+        const double gap = 0.5 * ((guess - seen) * (guess - seen)) - mixed;
+        state[GAPS] += gap;
+        state[EXCESS] += larger(gap, 0.0);
+        state[COUNT] += 1.0;
+        const double residual = (guess - label) * (guess - label);
+        state[SQUARE] += (residual - state[SQUARE]) / smaller(state[COUNT], MEMORY);
+        if (symmetric) {
+            state[HIGH] = larger(high, magnitude(label));
+            state[LOW] = -state[HIGH];
+        } else if (state[COUNT] == 1.0) {
+            state[LOW] = state[HIGH] = label;
+        } else {
+            state[LOW] = smaller(low, label);
+            state[HIGH] = larger(high, label);
+        }
+        double following = mix.scale * state[SQUARE];
+        if (mix.rule == BY_RANGE) following = 4.0 * (state[HIGH] * state[HIGH]);
+        if (mix.rule == AGGREGATING) following = state[HIGH] * state[HIGH];
+        if (mix.rule == CONFIDENT) following = state[EXCESS] / mix.log_members;
+        state[PAID] += larger(following - inverse, 0.0);
+        if (following > 0.0) {
+            state[SHARED] -= following * mix.log_kept;
+            const double r = inverse / following, more = larger(1.0 - r, 0.0);
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = larger(r * s.v[k] + more * s.log_prior[k], all(-FAR_AWAY));
+            for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
+            s.settle(mix.share);
+        }
+        state[INVERSE] = following;
+    }
+    memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
+}
+
+} // namespace
