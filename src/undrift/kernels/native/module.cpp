@@ -1,21 +1,21 @@
 // Python bindings of the compiled kernels. Arrays in, changed in place; no Python object is touched while a loop runs.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
 
+#include "array.h"
 #include "dispatch.h"
 
 namespace nb = nanobind;
 using namespace undrift;
 
-using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Matrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using State = nb::ndarray<double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
-using Input = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Inputs = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = Array<double, 1>;
+using Matrix = Array<double, 2>;
+using State = Array<double, 3>;
+using Input = Array<const double, 1>;
+using Inputs = Array<const double, 2>;
 
 static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector stability) {
     double *s = state.data();
@@ -154,6 +154,7 @@ void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 
 NB_MODULE(_native, mod) {
+    learn_numpy();
     bind_o2nc(mod);
     bind_adam(mod);
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
