@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Persistence
 from undrift.losses import logistic, squared
@@ -14,6 +15,7 @@ Z, Y = rng.normal(size=(40, 2)), rng.normal(size=40)
 VAW = DiscountedVAW(beta=0.9)
 TRACE = VAW.clone().play(Z, Y)
 AIOLI = DiscountedAIOLI(beta=0.9, bound=0.5, radius=1.0)
+ONES, HALF = np.ones((40, 1)), DiscountedVAW(half_life=7).play(Z, Y)
 SIGNED = AIOLI.clone().play(Z, Y > 0)
 
 
@@ -31,6 +33,8 @@ SIGNED = AIOLI.clone().play(Z, Y > 0)
         ((DiscountedVAW(beta=0.9, hint="last"), Z, Y, TRACE, [0.0, 0.0]), r"hint='zero', the learner has hint='last'"),
         ((Template(beta=0.8), Z, Y, TRACE, [0.0, 0.0]), r"the template has beta=0.8, the trace was .* beta=0.9"),
         ((Template(beta=0.9), Z, Y, Trace(Y), [0.0, 0.0]), r"has no stability and potential, so no promise covers it"),
+        ((Template(Discount(0.5, 0.5)), Z, Y, HALF, [0.0, 0.0]), r"template has half_life=1, .* half_life=7"),
+        ((DiscountedMean(), ONES, Y + 1.0, DiscountedMean().play(ONES, Y), [0.0]), r"trace does not fit these rows"),
         ((VAW, Z[::-1], Y, TRACE, [0.0, 0.0]), r"the trace does not fit these rows and labels: replayed, round"),
         ((VAW, Z, Y + 1.0, TRACE, [0.0, 0.0]), r"the trace does not fit these rows and labels"),
         ((AIOLI, Z, Y < 0, SIGNED, [0.0, 0.0]), r"the trace does not fit these rows and labels"),

@@ -7,7 +7,7 @@ from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Persistence
 from undrift.learners.base import Columns
 from undrift.losses import logistic, squared
-from undrift.regret import Leaf, certify, comparators, frontier
+from undrift.regret import Leaf, Through, certify, comparators, frontier
 from undrift.trace import Trace
 
 
@@ -164,3 +164,22 @@ def test_the_members_of_an_ensemble_are_its_leaves():
     assert names <= {repr(DiscountedVAW(beta=0.9)), repr(DiscountedVAW(beta=1.0, hint="last"))}
     assert certify(played, Z, y, trace, u).holds
     assert played.members[0].rounds == len(y)  # left as they were
+
+
+def test_any_predictions_are_certified_through_learners_they_do_not_contain():
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        Z, y, u = problem(rng)
+        someone = Trace(y + 30.0 * rng.normal(size=len(y)), learner="SomeoneElse", parameters={"beta": 0.3})
+        beside = Through([DiscountedVAW(beta=b, hint="ridge") for b in (0.8, 0.99, 1.0)])
+        for opponent in (u, comparators.fixed):
+            cert = certify(beside, Z, y, someone, opponent)
+            assert cert.slack >= -1e-12 * cert.scale
+            assert cert.leaf.startswith("DiscountedVAW(beta=")
+    signs = np.sign(y)
+    logit = Through([DiscountedAIOLI(beta=0.99, bound=9.0)])
+    assert certify(logit, Z, signs, Trace(signs), [0.1, 0.2]).holds
+    with pytest.raises(InputError, match=r"Through: learners must be learners with a guarantee, at least one"):
+        Through([])
+    with pytest.raises(ConditionError, match=r"no leaf of Through covers .*Persistence makes no promise"):
+        certify(Through([Persistence()]), Z, y, someone, u)

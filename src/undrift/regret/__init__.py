@@ -6,6 +6,7 @@ from undrift.regret import bounds as bounds
 from undrift.regret import comparators as comparators
 from undrift.regret import lemmas as lemmas
 from undrift.regret.certify import certify as certify
+from undrift.regret.composite import Through as Through
 from undrift.regret.d2d import Certificate as Certificate
 from undrift.regret.frontier import frontier as frontier
 from undrift.regret.measures import d2d_identity as d2d_identity

@@ -21,6 +21,7 @@ from undrift.regret._input import comparator, moves, table
 from undrift.regret.composite import certify_composite
 from undrift.regret.d2d import Certificate, d2d_terms
 from undrift.regret.matching import same_learner, same_run
+from undrift.regret.quadratic import none
 from undrift.regret.replay import Replay, replay
 from undrift.regret.template import Certifiable, Composite, Template, checked_trace
 from undrift.trace import Trace
@@ -155,6 +156,8 @@ def _template(learner: object, Z: Matrix, y: Vector, loss: Loss, trace: Trace) -
             raise ConditionError(
                 f"{WHO}: the promise of {name} is for {own.name if own else 'no'} loss, not {loss.name}"
             )
+    if isinstance(learner, (DiscountedMean, Zero)):
+        plain = Replay(learner.clone().play(Z, y), none(Z.shape[1]), None)
     if isinstance(learner, InformationLearner):
         if len(trace) != len(y) or trace.first:
             checked_trace(WHO, trace, len(y), learner._discount)  # say so before a long replay
@@ -164,9 +167,9 @@ def _template(learner: object, Z: Matrix, y: Vector, loss: Loss, trace: Trace) -
     if isinstance(learner, DiscountedMean):
         if Z.shape[1] != 1 or (Z != 1.0).any():
             raise ConditionError(f"{WHO}: DiscountedMean is certified on one constant feature; pass Z = ones (T, 1)")
-        return Template(learner._discount, loss=squared), None
+        return Template(learner._discount, loss=squared), plain
     if isinstance(learner, Zero):
-        return Template(Discount(0.0, 1.0), loss=loss), None
+        return Template(Discount(0.0, 1.0), loss=loss), plain
     if isinstance(learner, Certifiable):
         return learner.template(Z, y), None
     raise ConditionError(

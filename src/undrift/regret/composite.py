@@ -7,7 +7,7 @@ mixer is needed: what it cost is known after the run. The smallest bound over th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,39 @@ WHO = "certify"
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
 
 
+class Through:
+    """Any run, certified through learners it need not contain.
+
+    Whatever made the predictions (a pipeline, another library, a person), its loss over a certified learner's on the
+    same rows is known after the run, and the learner's own certificate covers the rest.
+
+    Parameters
+    ----------
+    learners
+        Learners with a guarantee, at least one; fresh clones of them play the rows given to `certify`.
+
+    Examples
+    --------
+    >>> from undrift.learners import DiscountedVAW
+    >>> from undrift.regret import certify
+    >>> Z, y = np.ones((6, 1)), np.array([1.0, 1.2, 0.8, 3.0, 3.1, 2.9])
+    >>> someone = Trace(np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0]))
+    >>> c = certify(Through([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)]), Z, y, someone, [2.0])
+    >>> c.leaf, round(c.regret, 2), round(c.bound, 2)
+    ("DiscountedVAW(beta=1.0, reg=1.0, hint='zero')", -1.0, -0.35)
+    """
+
+    def __init__(self, learners: Sequence[Learner]) -> None:
+        if not learners or not all(isinstance(one, Learner) for one in learners):
+            raise InputError("Through: learners must be learners with a guarantee, at least one")
+        self.learners = [one.clone() for one in learners]
+        self.binary = learners[0].binary
+
+    def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
+        """Return every learner as a leaf, played on the rows as they are."""
+        return [Leaf(repr(one), one, Z, y, one.clone().play(Z, y), u) for one in self.learners]
+
+
 def certify_composite(
     composite: object,
     Z: ArrayLike,
@@ -38,7 +71,7 @@ def certify_composite(
 ) -> Certificate:
     """Return the smallest certificate over the leaves; `certify` is the one for a single learner."""
     name = type(composite).__name__
-    if trace.learner and trace.learner != name:
+    if trace.learner and trace.learner != name and not isinstance(composite, Through):
         raise InputError(f"{WHO}: the trace is of {trace.learner}, the learner is {name}; pass the one that played it")
     rows = np.asarray(Z, dtype=np.float64)
     _, labels = table(WHO, np.zeros((len(rows), 1)), y, loss)
@@ -77,8 +110,7 @@ def _leaves(composite: object, Z: Matrix, y: Vector, u: Matrix | None) -> list[L
         begun = composite.clone()
         begun.play(Z[:1], y[:1])
         found = getattr(begun, "members", [])
-    fresh = [member.clone() for member in found]
-    return [Leaf(repr(member), member, Z, y, member.clone().play(Z, y), u) for member in fresh]
+    return Through(found).leaves(Z, y, u) if found else []
 
 
 def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss) -> float:

@@ -125,9 +125,10 @@ def checked_trace(who: object, trace: Trace, rounds: int, discount: Discount) ->
             f"{label}: the trace of {trace.learner or 'this learner'} has no stability and potential, so no promise "
             "covers it; use a learner with a guarantee, or a Trace that carries both columns"
         )
-    theirs = trace.parameters.get("beta")
-    if isinstance(theirs, float) and abs(theirs - discount.beta) > 1e-15:
-        raise InputError(f"{label}: the template has beta={discount.beta!r}, the trace was played with beta={theirs!r}")
+    for name, own in (("beta", discount.beta), ("half_life", discount.half_life)):
+        theirs = trace.parameters.get(name)
+        if isinstance(theirs, (int, float)) and not math.isclose(theirs, own, rel_tol=1e-14):
+            raise InputError(f"{label}: the template has {name}={own:g}, the trace was played with {name}={theirs:g}")
     yhat = _check.finite(who, "yhat", trace.yhat, (rounds,))
     stability = _check.finite(who, "stability", trace.stability, (rounds,))
     potential = _check.finite(who, "potential", trace.potential, (rounds,))
