@@ -41,6 +41,7 @@ $(VENV)/.core: $(NATIVE) | $(VENV)/bin/python
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.test: $(VENV)/.core
+# One build serves both: with the test tools installed, the core is too.
+$(VENV)/.test: $(NATIVE) | $(VENV)/bin/python
 	$(PIP) --editable ".[cli,test]"
-	touch $@
+	touch $(VENV)/.core $@
