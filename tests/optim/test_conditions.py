@@ -66,16 +66,25 @@ def test_what_tune_returns_conditions_accepts_and_one_ulp_outside_it_refuses(dat
     t = tune(problem, key, nu=nu, rho=width if which.by_margin else None)
     assert judge(t, problem).holds
     assert verdict(key, problem, t).holds
-    outside = [{"gap1": up(t.gap1)}, {"nu": up(problem.scale)}, {"steps": t.steps - 1}]
+    by_beta = conditions(t.beta1, t.beta2, t.nu, problem, steps=t.steps)  # beta says the same as 1 - beta
+    assert next(v for v in by_beta if v.theorem == key).holds
+    outside = [{"gap1": 1.0 - down(t.beta1)}, {"nu": up(problem.scale)}, {"steps": t.steps - 1}]
     if which.by_margin:
         q = Fraction(t.gap1) * (2 - Fraction(t.gap1))
         m = (1 - Fraction(t.rho)) / 2 * q
-        high = optim.exact.floor_float(q - m)
-        outside += [{"gap2": down(t.gap2)}, {"gap2": up(high), "steps": None}]
-        if t.rho > 1e-9:  # otherwise the interval holds one float
-            assert verdict(key, problem, t, gap2=high, steps=None).holds
+        low, high = optim.exact.ceil_float(m), optim.exact.floor_float(q - m)
+        for edge, beyond in ((low, down(low)), (high, up(high))):
+            if low <= high:
+                assert verdict(key, problem, t, gap2=edge, steps=None).holds
+            outside.append({"gap2": beyond, "steps": None})
     else:
-        outside.append({"gap2": up(t.gap2)})
+        q = Fraction(t.gap1) * (2 - Fraction(t.gap1))
+        border = min(Fraction(t.nu) / Fraction(problem.scale), 1 - (1 - Fraction(t.gap1)) ** which.power)
+        edge = optim.exact.floor_float(border)
+        assert verdict(key, problem, t, gap2=edge).holds
+        outside += [{"gap2": up(edge)}, {"gap2": 1.0 - down(t.beta2)}]
+    limit = which.gap1_limit(Fraction(problem.epsilon), Fraction(problem.scale), Fraction(t.rho or 0.0))
+    outside.append({"gap1": up(optim.exact.floor_float(limit))})
     for change in outside:
         refused = verdict(key, problem, t, **change)
         assert not refused.holds
@@ -166,6 +175,9 @@ def test_nearest_is_covered_and_nothing_covered_is_nearer(one, two, damping, sha
         near = v.nearest
         checked = conditions(gap1=near.gap1, gap2=near.gap2, nu=near.nu, problem=problem)
         assert next(w for w in checked if w.theorem == v.theorem).holds
+        if near.gap1 != 10**one and near.gap2 != 10**two:  # numbers of ours are on the grid of float64 betas
+            by_beta = conditions(near.beta1, near.beta2, near.nu, problem)
+            assert next(w for w in by_beta if w.theorem == v.theorem).holds
         assert near.distance == pytest.approx(np.linalg.norm(np.log(near[:3]) - start), abs=1e-9)
         assert (near.distance == 0.0) == v.holds
         for size in (1e-3, 1e-1, 1.0):  # covered points around the answer are not nearer
@@ -220,7 +232,7 @@ def test_beta2_alone_finds_the_largest_gap1():
     problem = Problem(1.0, 0.0, 1.0, 1.0, epsilon=0.5)
     t = tune(problem, "clipped/margin", gap2=1e-6)
     assert judge(t, problem).holds
-    larger = t.gap1 * (1 + 1e-12)
+    larger = 1.0 - math.nextafter(t.beta1, 0.0)
     assert not conditions(gap1=larger, gap2=1e-6, nu=t.nu, problem=problem)[1].holds
 
 

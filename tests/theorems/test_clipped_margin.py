@@ -1,7 +1,10 @@
 """clipped/margin: Theorem 6 run to its own T stays below epsilon; `make stress-adam` has the long runs."""
 
+import numpy as np
 import pytest
 from adam_runs import held
+
+from undrift.optim import lemmas
 
 CELLS = [("saturated", [0.3, -0.2], 1.0), ("kinks", [0.4, 0.1], 1.0), ("well", [0.2, -0.1], 1.0)]
 
@@ -14,3 +17,14 @@ def test_the_promise_is_kept_at_the_prescribed_number_of_steps(name, x0, share):
 @pytest.mark.parametrize("choice", [{"nu": 1.9}, {"nu": 1e-6}, {"rho": 0.5}])
 def test_the_promise_is_kept_where_the_clauses_end(choice):
     assert held("clipped/margin", "well", [0.2, -0.1], 1.0, seeds=[5], **choice)
+
+
+def test_the_comparator_term_of_the_proof_is_larger_than_printed():
+    """G = 1, nu = 1.5, 1 - beta1 = .01, T = 1000: Term D is .1298, printed at most G sqrt(1 - beta1) = .1."""
+    gap1, T, D = 0.01, 1000, 1.0
+    r, gamma = np.sqrt(gap1), (1 - gap1) * D / np.sqrt(gap1)
+    total = lemmas.step_sum(np.ones(T - 1), gap1, 0.5, gamma, 1.5, 0.0).left  # |g_t| = G, a beta2 that forgets fast
+    term = (1 - gap1) * D / 2 * total / T
+    assert term == pytest.approx(0.1298, abs=2e-4)
+    assert term > 1.0 * r
+    assert term <= (1.0 / (2 * T * r) + (1.0 + 1.5) * r / 2) * (1 + 1e-12)

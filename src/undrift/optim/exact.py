@@ -26,6 +26,21 @@ def ceil_float(x: Fraction) -> float:
     return near if near >= x else math.nextafter(near, math.inf)
 
 
+def gap_at_most(x: Fraction) -> float:
+    """Return the largest 1 - beta, at most x <= 1/2, whose beta is a float64: 1 - gap and beta then say the same.
+
+    >>> gap = gap_at_most(Fraction(1, 10))
+    >>> 1 - Fraction(1.0 - gap) == Fraction(gap) <= Fraction(1, 10)
+    True
+    """
+    return 1.0 - ceil_float(1 - x)
+
+
+def gap_at_least(x: Fraction) -> float:
+    """Return the smallest 1 - beta, at least x <= 1/2, whose beta is a float64."""
+    return 1.0 - floor_float(1 - x)
+
+
 def ceil_sqrt_float(x: Fraction) -> float:
     """Return the smallest float whose square, taken exactly, is at least x >= 0."""
     root = nearest_float(sqrt(x))

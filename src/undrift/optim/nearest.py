@@ -68,12 +68,16 @@ def _by_nu(theorem: Theorem, at: Setting, S: Fraction, epsilon: Fraction) -> Set
         return (a - a0) ** 2 + (b - b0) ** 2 + (n - n0) ** 2
 
     a = A if a0 >= A else _golden(cost, a0, A)
-    gap1 = at.gap1 if a == a0 else min(Fraction(math.exp(a)), Fraction(exact.floor_float(limit)))
+    gap1 = at.gap1 if a == a0 else Fraction(exact.gap_at_most(min(Fraction(math.exp(a)), limit)))
     if gap1 <= 0:
         return None
     b = best_b(a)
     gap2 = at.gap2 if b == b0 else Fraction(math.exp(b))
-    gap2 = min(gap2, Fraction(exact.floor_float(1 - (1 - gap1) ** theorem.power)))
+    border = 1 - (1 - gap1) ** theorem.power
+    if gap2 != at.gap2 or gap2 > border:
+        gap2 = Fraction(exact.gap_at_most(min(gap2, border)))
+    if gap2 <= 0:
+        return None
     nu = min(max(at.nu, Fraction(exact.ceil_float(S * gap2))), S)
     return Setting(gap1, gap2, nu)
 
@@ -101,8 +105,9 @@ def _by_margin(theorem: Theorem, at: Setting, S: Fraction, epsilon: Fraction) ->
     z = _golden(cost, coarse - 0.5, coarse + 0.5)
     gap1, gap2 = point(z)
     for k in range(-52, -8):  # a little to the inside at the same y: more where y is so close to 1 that 1 - y is coarse
-        found = Setting(Fraction(gap1), Fraction(gap2), nu)
-        if _covers(theorem, found, S, epsilon):
+        one, two = Fraction(exact.gap_at_most(Fraction(gap1))), Fraction(exact.gap_at_most(Fraction(gap2)))
+        found = Setting(one, two, nu)
+        if one > 0 and two > 0 and _covers(theorem, found, S, epsilon):
             return found
         gap1 *= 1.0 - 2.0**k
         gap2 = gap1 * (2.0 - gap1) / (1.0 + math.exp(-z))

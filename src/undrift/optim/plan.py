@@ -46,7 +46,8 @@ def tune(
     Notes
     -----
     Keys `clipped/nu`, `clipped/margin`, `clip-free/nu`, `clip-free/margin`. Numbers are rounded towards the inside of
-    each clause, so `judge` accepts what this returns. A choice no theorem covers raises `ConditionError`.
+    each clause, and onto float64 betas: `conditions` accepts what this returns, by beta and by 1 - beta. A choice
+    no theorem covers raises `ConditionError`.
 
     Examples
     --------
@@ -134,18 +135,24 @@ def best_epsilon(
             low = middle
 
 
+def _gap1(which: Theorem, epsilon: Fraction, S: Fraction, rho: Fraction) -> float:
+    """Largest 1 - beta1 of a float64 beta1."""
+    limit = which.gap1_limit(epsilon, S, rho)
+    return gaps.representable("tune", "1", exact.gap_at_most(limit) or exact.nearest_float(limit))
+
+
 def _nu_gaps(
     which: Theorem, epsilon: Fraction, S: Fraction, one: float | None, two: float | None, nu: float | None
 ) -> tuple[float, float, float]:
     if one is None:
-        one = gaps.representable("tune", "1", exact.floor_float(which.gap1_limit(epsilon, S, Fraction(0))))
+        one = _gap1(which, epsilon, S, Fraction(0))
     beta1 = 1 - Fraction(one)
     if nu is None:
         wanted = Fraction(two) if two is not None else 1 - beta1 * beta1
         nu = exact.ceil_float(S * wanted)
     if two is None:
         limit = min(Fraction(nu) / S, 1 - beta1**which.power)
-        two = gaps.representable("tune", "2", min(exact.floor_float(limit), math.nextafter(1.0, 0.0)))
+        two = gaps.representable("tune", "2", exact.gap_at_most(limit) or float(limit))
     return one, two, nu
 
 
@@ -155,7 +162,7 @@ def _margin_gaps(
     given = one is not None
     if one is None and (two is None or rho is not None):
         rho = 0.0 if rho is None else rho
-        one = exact.floor_float(which.gap1_limit(epsilon, S, Fraction(rho)))
+        one = _gap1(which, epsilon, S, Fraction(rho))
     elif one is None:
         assert two is not None  # the branch above took the other case
         one = _largest_gap1(which, epsilon, S, two)
@@ -164,13 +171,15 @@ def _margin_gaps(
     if two is None:
         if rho is None:
             rho = 0.0
-        two = exact.ceil_float((1 - Fraction(rho)) / 2 * q)
-        while Fraction(two) > q - (1 - Fraction(rho)) / 2 * q and rho < 1.0:  # rho = 0 leaves no float in between
+        two = exact.gap_at_least((1 - Fraction(rho)) / 2 * q)
+        while (
+            Fraction(two) > q - (1 - Fraction(rho)) / 2 * q and rho < 1.0
+        ):  # no float64 beta2 that close to the middle
             rho = max(2.0 * rho, 2.0**-52)
             if not given:
-                one = min(one, exact.floor_float(which.gap1_limit(epsilon, S, Fraction(rho))))
+                one = _gap1(which, epsilon, S, Fraction(rho))
             q = Fraction(one) * (2 - Fraction(one))
-            two = exact.ceil_float((1 - Fraction(rho)) / 2 * q)
+            two = exact.gap_at_least((1 - Fraction(rho)) / 2 * q)
         gaps.representable("tune", "2", two)
     return one, two, rho
 
@@ -192,12 +201,12 @@ def _largest_gap1(which: Theorem, epsilon: Fraction, S: Fraction, two: float) ->
             low = middle
         else:
             high = middle
-    one = gap1(high)
+    one = exact.gap_at_most(Fraction(gap1(high)))
     while True:  # to the inside, exactly
         at = Setting(Fraction(one), Fraction(two), S)
         if at.gap1 <= which.gap1_limit(epsilon, S, at.rho):
             return one
-        one = math.nextafter(one, 0.0)
+        one -= 2.0**-53
 
 
 def _parameters(which: Theorem, at: Setting, problem: Problem, rho: Fraction, given_rho: float | None) -> Tuning:
