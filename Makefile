@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test build clean stress stress-adam bench-certify certify-streams
+.PHONY: bench-adam quality-adam demo test build clean stress stress-adam bench-certify certify-streams
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
@@ -29,6 +29,15 @@ certify-streams: $(VENV)/.core  ## certificates on every stream of the data fold
 	$(BIN)/python benchmarks/certify_streams.py
 
 build: $(VENV)/.test
+
+# What a step of the torch optimizers costs, and how well they train; minutes each.
+bench-adam: $(VENV)/.test
+	$(PIP) schedulefree
+	$(BIN)/python benchmarks/optimizers.py
+
+quality-adam: $(VENV)/.test
+	$(PIP) matplotlib scikit-learn
+	$(BIN)/python benchmarks/training.py --json build/training.json --figure build/training.png
 
 clean:
 	rm -rf $(VENV) build dist

@@ -75,7 +75,7 @@ class Slots:
 
     def _still(self, params: list[torch.Tensor], states: Any) -> bool:
         """Say whether the slots of the last step are this one's: same plain parameters, same state objects."""
-        if len(params) != len(self.found) or not all(map(is_, params, self._params)):
+        if not self._kept or len(params) != len(self.found) or not all(map(is_, params, self._params)):
             return False
         if any(slot.p is not p for slot, p in zip(self.found, params, strict=True)):  # local parts, views: build anew
             return False

@@ -1,0 +1,215 @@
+"""Training quality: our optimizers against Adam and AdamW on six small tasks, at equal tuning budgets.
+
+    python benchmarks/training.py [--tasks digits_mlp,char] [--seeds 4] [--json FILE] [--figure FILE.png]
+
+Each method gets the same learning rates (ClipFreeAdam a third of them, as its docstring says); the one with the best
+validation loss, over seeds of their own, is then run on fresh seeds and judged on a test split that nobody has seen.
+Needs scikit-learn (data) and, for the figure, matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import statistics
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import undrift.torch as ut
+
+RATES = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+TUNING_SEEDS = (0, 1)
+METHODS = {
+    "Adam": (lambda ps, lr: torch.optim.Adam(ps, lr, fused=True), 1.0, False),
+    "AdamW": (lambda ps, lr: torch.optim.AdamW(ps, lr, fused=True), 1.0, False),
+    "ClippedAdam": (lambda ps, lr: ut.ClippedAdam(ps, lr), 1.0, False),
+    "ClippedAdam averaged": (lambda ps, lr: ut.ClippedAdam(ps, lr), 1.0, True),
+    "ClipFreeAdam averaged": (lambda ps, lr: ut.ClipFreeAdam(ps, lr), 1 / 3, True),
+    "ClippedAdam all averaged": (lambda ps, lr: ut.ClippedAdam(ps, lr, norm="all"), 1 / 3, True),
+}
+
+
+def table(name):
+    """Features scaled to unit variance, and labels, of one of scikit-learn's bundled data sets."""
+    from sklearn import datasets
+
+    data = getattr(datasets, f"load_{name}")()
+    z, y = torch.tensor(data.data, dtype=torch.float32), torch.tensor(data.target)
+    return (z - z.mean(0)) / (z.std(0) + 1e-6), y
+
+
+def text(window=32):
+    """Windows of characters of this project's own pages."""
+    root = Path(__file__).parent.parent
+    pages = [*sorted((root / "docs").rglob("*.md")), root / "README.md", root / "CHANGELOG.md"]
+    whole = "".join(page.read_text() for page in pages)[:60_000]
+    letters = {c: i for i, c in enumerate(sorted(set(whole)))}
+    codes = torch.tensor([letters[c] for c in whole])
+    rows = codes[: len(codes) // (window + 1) * (window + 1)].reshape(-1, window + 1)
+    return rows[:, :-1], rows[:, 1:], len(letters)
+
+
+class Characters(nn.Module):
+    """A transformer of one layer."""
+
+    def __init__(self, letters, width=32, window=32):
+        super().__init__()
+        self.letters, self.place = nn.Embedding(letters, width), nn.Parameter(torch.randn(window, width) / 10)
+        self.layer = nn.TransformerEncoderLayer(width, 4, 64, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(width, letters)
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(window))
+
+    def forward(self, z):
+        return self.out(self.layer(self.letters(z) + self.place, src_mask=self.mask)).transpose(1, 2)
+
+
+def mlp(*sizes):
+    layers = []
+    for a, b in itertools.pairwise(sizes):
+        layers += [nn.Linear(a, b), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10),
+    )  # fmt: skip
+
+
+def tasks():
+    """Name -> (features, labels, model, loss, steps, batch)."""
+    digits, label = table("digits")
+    sugar, level = table("diabetes")
+    tumour, kind = table("breast_cancer")
+    level = ((level - level.mean()) / level.std()).float().unsqueeze(1)
+    letters, following, count = text()
+    entropy = nn.functional.cross_entropy
+    return {
+        "digits_mlp": (digits, label, lambda: mlp(64, 32, 10), entropy, 500, 32),
+        "digits_hinge": (digits, label, lambda: mlp(64, 32, 10), nn.functional.multi_margin_loss, 500, 32),
+        "diabetes_l1": (sugar, level, lambda: mlp(10, 32, 1), nn.functional.l1_loss, 500, 32),
+        "cancer": (tumour, kind, lambda: mlp(30, 16, 2), entropy, 500, 32),
+        "char": (letters, following, lambda: Characters(count), entropy, 200, 16),
+        "digits_cnn": (digits, label, cnn, entropy, 200, 32),
+    }
+
+
+def split(task, seed):
+    """Training, validation and test rows; the test rows are the same for every seed."""
+    z, y = task[0], task[1]
+    order = torch.randperm(len(z), generator=torch.Generator().manual_seed(12345))
+    test, rest = order[: len(z) // 4], order[len(z) // 4 :]
+    rest = rest[torch.randperm(len(rest), generator=torch.Generator().manual_seed(seed))]
+    held = len(rest) // 4
+    return [(z[i], y[i]) for i in (rest[held:], rest[:held], test)]
+
+
+def run(task, method, lr, seed, points=20):
+    """Train once; return the final (validation, test) loss and the validation curve."""
+    make, factor, averaged = METHODS[method]
+    _, _, build, loss, steps, batch = task
+    (z, y), validation, test = split(task, seed)
+    torch.manual_seed(1000 + seed)
+    model = build()
+    opt = make(model.parameters(), lr * factor)
+    rng = torch.Generator().manual_seed(seed)
+
+    @torch.no_grad()
+    def judge(*sets):
+        if not averaged:
+            return [float(loss(model(a), b)) for a, b in sets]
+        with opt.averaged():
+            return [float(loss(model(a), b)) for a, b in sets]
+
+    curve = []
+    for k in range(steps):
+        rows = torch.randint(len(z), (batch,), generator=rng)
+        opt.zero_grad()
+        loss(model(z[rows]), y[rows]).backward()
+        opt.step()
+        if (k + 1) % (steps // points) == 0:
+            curve.append(judge(validation)[0])
+    return (*judge(validation, test), curve)
+
+
+def contest(name, task, methods, seeds):
+    """Tune every method on validation, then judge it on fresh seeds and unseen rows."""
+    record = {}
+    for method in methods:
+        scores = {lr: statistics.mean(run(task, method, lr, seed)[0] for seed in TUNING_SEEDS) for lr in RATES}
+        best = min(scores, key=lambda lr: scores[lr] if math.isfinite(scores[lr]) else math.inf)
+        finals = [run(task, method, best, 100 + seed) for seed in range(seeds)]
+        tests = [final[1] for final in finals]
+        record[method] = {
+            "lr": best * METHODS[method][1],
+            "edge": best in (RATES[0], RATES[-1]),
+            "test": tests,
+            "mean": statistics.mean(tests),
+            "std": statistics.stdev(tests),
+            "curve": [statistics.mean(values) for values in zip(*(final[2] for final in finals), strict=True)],
+            "steps": task[4],
+        }
+        one = record[method]
+        note = " (edge of the grid)" if one["edge"] else ""
+        print(f"| {name} | {method} | {one['mean']:.4f} | {one['std']:.4f} | {one['lr']:.2g}{note} |", flush=True)
+    return record
+
+
+def figure(record, path):
+    """Validation curves, one panel per task; the lr of each was chosen for its last point."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    fig, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    for ax, (name, methods) in zip(axes.flat, record.items(), strict=False):
+        for k, (method, one) in enumerate(methods.items()):
+            curve = one["curve"]
+            steps = [one["steps"] * (i + 1) / len(curve) for i in range(len(curve))]
+            ax.plot(steps, curve, color=f"C{k}", label=method, lw=2 if method == "Adam" else 1.4)
+        ax.set_yscale("log")
+        ax.set_title(name)
+        ax.set_xlabel("step")
+        ax.set_ylabel("validation loss")
+        ax.grid(alpha=0.3, which="both")
+    for ax in list(axes.flat)[len(record) :]:
+        ax.set_visible(False)
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    fig.suptitle("Validation loss, mean over fresh seeds, each method at its own best learning rate")
+    fig.savefig(path, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", default="digits_mlp,digits_hinge,diabetes_l1,cancer,char,digits_cnn")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--json", help="write the numbers to this file")
+    parser.add_argument("--figure", help="draw the curves into this file")
+    parser.add_argument("--draw", nargs="+", help="only draw, from these files of numbers")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    record = {}
+    if options.draw:
+        for path in options.draw:
+            record.update(json.loads(Path(path).read_text()))
+    else:
+        print("| task | method | test loss | std over seeds | lr |\n|---|---|---|---|---|")
+        every = tasks()
+        for name in options.tasks.split(","):
+            record[name] = contest(name, every[name], options.methods.split(","), options.seeds)
+            if options.json:
+                Path(options.json).write_text(json.dumps(record, indent=1))
+    if options.figure:
+        figure(record, options.figure)
+
+
+if __name__ == "__main__":
+    main()
