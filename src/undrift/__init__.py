@@ -9,6 +9,11 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from undrift.ensemble import Ensemble as Ensemble
+    from undrift.ensemble import LinearEnsemble as LinearEnsemble
+    from undrift.ensemble import LogisticEnsemble as LogisticEnsemble
+    from undrift.ensemble import linear_ensemble as linear_ensemble
+    from undrift.ensemble import logistic_ensemble as logistic_ensemble
     from undrift.learners import BaseRate as BaseRate
     from undrift.learners import DiscountedAIOLI as DiscountedAIOLI
     from undrift.learners import DiscountedMean as DiscountedMean
@@ -17,6 +22,8 @@ if TYPE_CHECKING:
     from undrift.learners import Persistence as Persistence
     from undrift.learners import Zero as Zero
     from undrift.learners import load as load
+    from undrift.online import OnlineClassifier as OnlineClassifier
+    from undrift.online import OnlineRegressor as OnlineRegressor
 
 __version__ = "0.1.0"
 
@@ -28,10 +35,30 @@ _HOME = {
     "Learner": "undrift.learners",
     "Persistence": "undrift.learners",
     "Zero": "undrift.learners",
+    "Ensemble": "undrift.ensemble",
+    "LinearEnsemble": "undrift.ensemble",
+    "LogisticEnsemble": "undrift.ensemble",
+    "linear_ensemble": "undrift.ensemble",
+    "logistic_ensemble": "undrift.ensemble",
+    "OnlineClassifier": "undrift.online",
+    "OnlineRegressor": "undrift.online",
     "load": "undrift.learners",
 }
 """Where each public name lives. Files name learners by these names alone."""
-_MODULES = ("checks", "errors", "learners", "losses", "optax", "optim", "regret", "store", "torch", "trace")
+_MODULES = (
+    "checks",
+    "ensemble",
+    "errors",
+    "learners",
+    "losses",
+    "online",
+    "optax",
+    "optim",
+    "regret",
+    "store",
+    "torch",
+    "trace",
+)
 """Submodules reachable as attributes without an import of their own."""
 
 __all__ = sorted(_HOME)

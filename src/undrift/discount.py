@@ -69,3 +69,42 @@ def from_eta(eta: float) -> Discount:
     if math.isinf(eta):
         return Discount(1.0, 0.0)
     return Discount(eta / (1.0 + eta), 1.0 / (1.0 + eta))
+
+
+LONGEST = 2.0**40
+"""Rounds covered when no horizon is given: a label every millisecond for 34 years."""
+
+
+def linear_grid(dim: int, horizon: float | None = None) -> list[Discount]:
+    r"""Return the memories of the linear ensemble: $\eta_i = \min(2d\,2^i, dT)$, doubling up to $dT$.
+
+    Without a horizon the grid reaches $2^{40}$ rounds and $\beta = 1$ is added, so that its guarantee holds for every
+    $T \le 2^{40}$ at once. The member without memory ($\beta = 0$, the learner `Zero`) is not part of the list.
+
+    >>> [round(memory.eta) for memory in linear_grid(3, horizon=10)]
+    [6, 12, 24, 30]
+    """
+    longest = dim * (LONGEST if horizon is None else horizon)
+    etas = [2.0 * dim]
+    while etas[-1] < longest:
+        etas.append(2.0 * etas[-1])
+    etas[-1] = min(etas[-1], longest)
+    return [from_eta(eta) for eta in etas] + ([from_eta(math.inf)] if horizon is None else [])
+
+
+def logistic_grid(dim: int, bound: float, radius: float, horizon: float | None = None) -> list[Discount]:
+    r"""Return the memories of the logistic ensemble: $\eta_i = 2^{i-1}\eta_{\min}$ up to at least $\eta_{\max} = dT$.
+
+    $\eta_{\min} = \sqrt{d(1 + BR)/\max(1/2, 2RB)}$, where the paper prints a maximum that is too small for $B < 1/2$,
+    and there is never fewer than one memory. Without a horizon as in `linear_grid`.
+
+    >>> [round(memory.eta, 3) for memory in logistic_grid(1, bound=2.0, radius=1.0, horizon=4)]
+    [0.866, 1.732, 3.464, 6.928]
+    >>> len(logistic_grid(1, bound=1e-4, radius=1.0, horizon=1))
+    1
+    """
+    smallest = math.sqrt(dim * (1.0 + bound * radius) / max(0.5, 2.0 * radius * bound))
+    longest = dim * (LONGEST if horizon is None else horizon)
+    count = max(1, math.ceil(math.log2(longest / smallest)) + 1)
+    grid = [from_eta(smallest * 2.0**i) for i in range(count)]
+    return grid + ([from_eta(math.inf)] if horizon is None else [])

@@ -23,10 +23,32 @@ LEARNERS = [
     ud.BaseRate(half_life=10.0),
     ud.Zero(),
     ud.Zero(binary=True),
+    ud.Ensemble([ud.DiscountedVAW(beta=b, hint=h) for b in (0.5, 0.9, 1.0) for h in ("zero", "last", "ridge")]),
+    ud.Ensemble(
+        [ud.Persistence(), ud.DiscountedVAW(), ud.DiscountedMean(), ud.DiscountedVAW(beta=0.9, reg=2.0)],
+        ud.ensemble.Aggregating(share=1e-3),
+        prior=[1.0, 2.0, 3.0, 4.0],
+    ),
+    ud.Ensemble(
+        [
+            ud.Ensemble([ud.DiscountedAIOLI(), ud.BaseRate()], ud.ensemble.Mixable(share=1e-2)),
+            ud.DiscountedAIOLI(beta=0.9, curvature=0.1),
+            ud.Persistence(binary=True),
+        ]
+    ),
+    ud.Ensemble([ud.DiscountedMean(beta=b) for b in (0.5, 0.9, 0.99)], ud.ensemble.ResidualScale()),
+    ud.linear_ensemble(),
+    ud.linear_ensemble(horizon=100, reg=0.1, hint="last", mixer=ud.ensemble.SelfConfident(share=1e-3)),
+    ud.logistic_ensemble(bound=2.0, radius=3.0),
+    ud.logistic_ensemble(bound=0.1, radius=3.0, horizon=50),
+    ud.OnlineRegressor(),
+    ud.OnlineRegressor(speed="fast", indicators=True),
+    ud.OnlineClassifier(),
+    ud.OnlineClassifier(speed="fast", indicators=True),
 ]
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: repr(one)[:80])
 def test_every_learner_keeps_the_contract(learner):
     check_learner(learner)
 

@@ -115,3 +115,23 @@ def _aligned(groups: int, size: int, lanes: int) -> State:
     raw = np.zeros(count + 8)
     skip = (-raw.ctypes.data // 8) % 8
     return raw[skip : skip + count].reshape(groups, size, lanes)
+
+
+def grown(state: State, dim: int, count: int, strength: Vector) -> State:
+    """Return the state with `count` more features at the end, which were 0 in every round so far.
+
+    Learner i's new pivots are `strength[i]`, its ridge after all that forgetting; exact, because a feature that was 0
+    has left no other trace.
+    """
+    wide = dim + count
+    out = fresh(wide, strength)
+    rows, columns = factor_places(wide, out.shape[2])
+    for i in range(len(strength)):
+        old, new = column(state, i), column(out, i)
+        for part in range(3):
+            new[part * wide : part * wide + dim] = old[part * dim : (part + 1) * dim]
+        new[3 * wide : 3 * wide + 3] = old[3 * dim : 3 * dim + 3]
+        L = np.eye(wide)
+        L[:dim, :dim] = factor(state, i, dim)
+        new[3 * wide + 3 :] = L[rows, columns]
+    return out

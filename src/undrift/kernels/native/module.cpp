@@ -150,11 +150,13 @@ static void mix_squared(Vector log_weights, Input log_prior, double share, Vecto
     table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
 }
 
+void bind_online(nb::module_ &mod); // online.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 
 NB_MODULE(_native, mod) {
     learn_numpy();
+    bind_online(mod);
     bind_o2nc(mod);
     bind_adam(mod);
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };

@@ -1,0 +1,15 @@
+"""Ensembles: learners side by side, and mixers that learn whom to trust."""
+
+from __future__ import annotations
+
+from undrift.ensemble.ensemble import Ensemble as Ensemble
+from undrift.ensemble.logistic import Mixable as Mixable
+from undrift.ensemble.memories import LinearEnsemble as LinearEnsemble
+from undrift.ensemble.memories import LogisticEnsemble as LogisticEnsemble
+from undrift.ensemble.memories import linear_ensemble as linear_ensemble
+from undrift.ensemble.memories import logistic_ensemble as logistic_ensemble
+from undrift.ensemble.mixer import Mixer as Mixer
+from undrift.ensemble.squared import Aggregating as Aggregating
+from undrift.ensemble.squared import RangeMean as RangeMean
+from undrift.ensemble.squared import ResidualScale as ResidualScale
+from undrift.ensemble.squared import SelfConfident as SelfConfident

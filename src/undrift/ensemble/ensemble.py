@@ -1,0 +1,245 @@
+"""Ensemble: members and a mixer, itself a learner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check, ensemble, store
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.ensemble.logistic import Mixable
+from undrift.ensemble.mixer import Mixer
+from undrift.ensemble.squared import SelfConfident
+from undrift.ensemble.stack import BLOCK, Members
+from undrift.errors import InputError, ModelFileError
+from undrift.learners import Learner
+from undrift.learners.base import Arrays, Columns
+from undrift.learners.files import revive
+from undrift.trace import Trace
+
+
+class Ensemble(Learner):
+    r"""Learners side by side on the same rows, and a mixer that learns whom to trust.
+
+    Members of one kind are stacked and advanced by one kernel call; baselines, learners of your own and other
+    ensembles may stand among them.
+
+    Parameters
+    ----------
+    members
+        Fresh learners, all for regression or all for two classes; clones of them are used.
+    mixer
+        By default `Mixable` for two classes, `SelfConfident` for regression.
+    prior
+        Positive numbers, one for each member; all equal by default. A member's prior is what the mixture's guarantee
+        against it costs.
+
+    Notes
+    -----
+    `cost` is the mixer's guarantee as a number. O(N d^2) time a round for N linear members.
+
+    Examples
+    --------
+    >>> import numpy as np, undrift as ud
+    >>> model = Ensemble([ud.DiscountedVAW(half_life=h) for h in (5, 50, 500)] + [ud.Persistence()])
+    >>> Z = np.column_stack([np.ones(300), np.sin(np.arange(300))])
+    >>> trace = model.play(Z, Z @ [1.0, 2.0])
+    >>> int(np.argmax(model.weights))
+    2
+    """
+
+    _prior: Vector | None = None
+
+    def __init__(
+        self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
+    ) -> None:
+        if not members or not all(isinstance(one, Learner) for one in members):
+            raise InputError(f"{_check.name_of(self)}: members must be learners, at least one, got {members!r:.60}")
+        kinds = {one.binary for one in members}
+        if len(kinds) > 1:
+            raise InputError(f"{_check.name_of(self)}: members must be all for regression or all for two classes")
+        if any(one.rounds for one in members):
+            raise InputError(f"{_check.name_of(self)}: members must be fresh, one has learned; pass clone() of it")
+        self._setup(kinds.pop(), mixer)
+        self._prototypes: list[Learner] = [one.clone() for one in members]
+        self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # of this very ensemble
+        self._prior = None if prior is None else _check.finite(self, "prior", prior, (len(members),))
+        if self._prior is not None and not (self._prior > 0.0).all():
+            raise InputError(f"{_check.name_of(self)}: prior must be positive, got {self._prior.min():g}")
+
+    def _setup(self, binary: bool, mixer: Mixer | None, **parameters: Scalar) -> None:
+        """Do what every kind of ensemble needs; parameters are those of a subclass."""
+        self.binary = binary
+        self.mixer = mixer.clone() if mixer is not None else (Mixable() if binary else SelfConfident())
+        if self.mixer.binary != binary:
+            kind = "two classes" if binary else "regression"
+            raise InputError(f"{_check.name_of(self)}: the mixer must be one for {kind}, got {self.mixer!r}")
+        super().__init__(**parameters)
+
+    def _build(self, dim: int) -> list[Learner]:
+        """Return the members for rows of this width."""
+        return [one.clone() for one in self._prototypes]
+
+    def _begin(self, dim: int) -> None:
+        learners = self._build(dim)
+        self._members = Members(learners, dim)
+        self._rates = np.array([_rate(one) for one in learners])
+        self._stability = np.zeros(len(learners))
+        self.mixer = self.mixer.clone()
+        self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
+
+    @property
+    def members(self) -> list[Learner]:
+        """The members with the state they have now, as learners of their own; empty before the first row."""
+        return [] if self.dim is None else self._members.learners(self.rounds)
+
+    @property
+    def betas(self) -> Vector:
+        """The members' discount factors (N,): 0 for a member without memory, 1 for one without a discount."""
+        return np.zeros(0) if self.dim is None else np.exp(-self._rates)
+
+    @property
+    def weights(self) -> Vector:
+        """The members' weights for the coming round (N,); they sum to 1."""
+        return np.zeros(0) if self.dim is None else self.mixer.weights
+
+    @property
+    def losses(self) -> Vector:
+        """Sum of each member's losses so far (N,)."""
+        return np.zeros(0) if self.dim is None else self.mixer.losses
+
+    @property
+    def stabilities(self) -> Vector:
+        """Sum of each member's stability so far (N,); 0 for members without a guarantee."""
+        return np.zeros(0) if self.dim is None else self._stability.copy()
+
+    def cost(self) -> Vector:
+        """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's."""
+        return np.zeros(0) if self.dim is None else self.mixer.cost()
+
+    @property
+    def half_life(self) -> float:
+        """Rounds after which a row counts half: ln 2 / (mean of -ln beta by weight) of the members with a memory."""
+        if self.dim is None:
+            return math.inf
+        remembers = np.isfinite(self._rates)
+        weights = self.weights[remembers]
+        rate = float(np.sum(weights * self._rates[remembers]))
+        return math.log(2.0) * float(np.sum(weights)) / rate if rate else math.inf
+
+    def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None) -> Trace:
+        """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace."""
+        if record is not None:
+            _check.choice(self, "record", record, ("weights",))
+        rows = self._block(Z)
+        labels = self._labels(y, len(rows))
+        history: list[Matrix] | None = None if record is None else []
+        trace = self._close(rows, lambda: self._play(rows, labels, history))
+        if history is None:
+            return trace
+        weights = np.concatenate(history) if history else np.empty((0, len(self.weights)))
+        return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights)
+
+    def _predict(self, Z: Matrix) -> Vector:
+        return self.mixer.predict(self._members.predict(Z, self.rounds))
+
+    def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
+        yhat = np.empty(len(y))
+        for a in range(0, len(y), BLOCK):
+            part = slice(a, a + BLOCK)
+            said = self._members.play(Z[part], y[part], self.rounds + a)
+            weights = None if history is None else np.empty_like(said.yhat)
+            yhat[part] = self.mixer.play(said.yhat, y[part], weights=weights)
+            said.stability[0] += self._stability
+            self._stability = np.add.accumulate(said.stability, axis=0, out=said.stability)[-1].copy()
+            if history is not None and weights is not None:
+                history.append(weights)
+        return Columns(yhat)
+
+    def _arrays(self) -> Arrays:
+        mixing = {f"mixer.{name}": array for name, array in self.mixer.arrays().items()}
+        return {"stability": self._stability, **mixing, **self._members.arrays()}
+
+    def _adopt(self, arrays: Arrays) -> None:
+        super()._adopt(arrays)
+        self._members.adopt(arrays, self.rounds)
+
+    def clone(self) -> Self:
+        """Return a fresh ensemble with the same members and mixer."""
+        return type(self)(self._prototypes, self.mixer, prior=self._prior)
+
+    def copy(self) -> Self:
+        """Return an ensemble with the same members, mixer and state, sharing nothing."""
+        return self._resumed(*self.snapshot())
+
+    def _resumed(self, header: store.Header, arrays: Arrays) -> Self:
+        """Return a clone with the state of a snapshot."""
+        other = self.clone()
+        other.rounds = _check.integer(self, "rounds", header["rounds"], 0)
+        if header["dim"] is not None:
+            other.dim = _check.integer(self, "dim", header["dim"], 0)
+            other._begin(other.dim)
+            other._adopt(arrays)
+        elif other.rounds or arrays:
+            raise ModelFileError(f"{_check.name_of(self)}: it has rounds or arrays but no number of features")
+        return other
+
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the ensemble is: a JSON header and its arrays, copied."""
+        header, arrays = super().snapshot()
+        header["mixer"] = {"class": type(self.mixer).__name__, "parameters": dict(self.mixer.parameters)}
+        header["members"] = {str(i): one.snapshot()[0] for i, one in enumerate(self._prototypes)}
+        if self._prior is not None:
+            header["prior"] = {str(i): float(p) for i, p in enumerate(self._prior)}
+        return header, arrays
+
+    @classmethod
+    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+        members, prior = header.get("members"), header.get("prior")
+        if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
+            raise ModelFileError(f"{cls.__name__}: the saved members cannot be used")
+        try:
+            learners = [revive(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]
+            weights = [prior[str(i)] for i in range(len(prior))] if isinstance(prior, dict) else None
+            fresh = cls(learners, mixer_of(header), prior=weights)  # type: ignore[arg-type]  # checked there
+            return fresh._resumed(header, arrays)
+        except (KeyError, TypeError, InputError) as error:
+            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
+
+    def __reduce__(self) -> tuple[Callable[..., Ensemble], tuple[Any, ...]]:
+        return _unpickled, (type(self), self._prototypes, self.mixer.clone(), self._prior, *self.snapshot())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._prototypes!r}, {self.mixer!r})"
+
+
+def mixer_of(header: store.Header) -> Mixer:
+    """Return the mixer a snapshot names, one of ours."""
+    saved = header["mixer"]
+    if not isinstance(saved, dict) or not isinstance(saved.get("parameters"), dict):
+        raise KeyError("mixer")
+    found = getattr(ensemble, str(saved["class"]), None)
+    if not (isinstance(found, type) and issubclass(found, Mixer)):
+        raise KeyError(str(saved["class"]))
+    return found(**saved["parameters"])  # type: ignore[arg-type]  # __init__ checks every one of them
+
+
+def _rate(learner: Learner) -> float:
+    """Forgetting per round, -ln(beta): infinite without memory, 0 without a discount."""
+    beta, half_life = getattr(learner, "beta", 1.0), getattr(learner, "half_life", math.inf)
+    return math.inf if beta == 0.0 else math.log(2.0) / half_life if half_life else math.inf
+
+
+def _unpickled(
+    cls: type[Ensemble],
+    members: list[Learner],
+    mixer: Mixer,
+    prior: Vector | None,
+    header: store.Header,
+    arrays: Arrays,
+) -> Ensemble:
+    return cls(members, mixer, prior=prior)._resumed(header, arrays)

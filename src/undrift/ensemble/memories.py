@@ -1,0 +1,160 @@
+"""The paper's two ensembles: learners that differ in memory alone, on the grid the theorem asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from undrift import _check, store
+from undrift._typing import Scalar
+from undrift.discount import Discount, linear_grid, logistic_grid
+from undrift.ensemble.ensemble import Ensemble, mixer_of
+from undrift.ensemble.mixer import Mixer
+from undrift.ensemble.squared import RangeMean
+from undrift.errors import ModelFileError
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
+from undrift.learners.base import Arrays
+from undrift.learners.vaw import HINTS
+
+
+class MemoryEnsemble(Ensemble):
+    """An ensemble whose members follow from a few numbers and the width of the rows."""
+
+    def __init__(self, binary: bool, mixer: Mixer | None, **parameters: Scalar) -> None:
+        self._setup(binary, mixer, **parameters)
+        self._prototypes: list[Learner] = []
+
+    def clone(self) -> Self:
+        """Return a fresh ensemble with the same parameters and mixer."""
+        return type(self)(**self.parameters, mixer=self.mixer)  # type: ignore[arg-type]
+
+    @classmethod
+    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+        try:
+            fresh = cls(**header["parameters"], mixer=mixer_of(header))  # type: ignore[arg-type]  # checked there
+            return fresh._resumed(header, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
+
+    def __reduce__(self) -> tuple[Callable[..., MemoryEnsemble], tuple[Any, ...]]:
+        return _unpickled, (type(self), self.parameters, self.mixer.clone(), *self.snapshot())
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
+        return f"{type(self).__name__}({given}{', ' if given else ''}mixer={self.mixer!r})"
+
+
+class LinearEnsemble(MemoryEnsemble):
+    r"""Linear regression that learns its own memory length: discounted VAW over a grid of discounts, and `Zero`.
+
+    Parameters
+    ----------
+    horizon
+        Rounds to come, at least 1. None covers every horizon up to $2^{40}$ rounds with a longer grid and $\beta = 1$.
+    reg
+        Ridge $\lambda > 0$ of every member.
+    hint
+        As in `DiscountedVAW`; the theorem is about "zero".
+    mixer
+        `RangeMean` by default, for which the theorem is stated; `SelfConfident` follows the residuals instead.
+
+    Notes
+    -----
+    Guarantee `linear-ensemble`: for every path $u_1, ..., u_T$, with $Y = \max|y_t|$ and $N$ members,
+    $\text{D-Reg} \le Y^2(4\ln N + 2) + \frac\lambda2|u_1|^2 + \frac d2Y^2\ln(1 + \frac{\sum|z_t|^2}{\lambda d})
+    + 3\sqrt{\frac d2TY^2P_T^{\beta^*}}$. Without a horizon it holds for every $T \le 2^{40}$ with that grid's N.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = LinearEnsemble(horizon=400)
+    >>> Z = np.column_stack([np.ones(400), np.sin(np.arange(400))])
+    >>> y = np.where(np.arange(400) < 200, 1.0, -1.0) * Z[:, 1]
+    >>> trace = model.play(Z, y)
+    >>> len(model.members), bool(np.corrcoef(trace.yhat[300:], y[300:])[0, 1] > 0.99)
+    (10, True)
+    """
+
+    def __init__(
+        self, *, horizon: float | None = None, reg: float = 1.0, hint: str = "zero", mixer: Mixer | None = None
+    ) -> None:
+        super().__init__(False, RangeMean() if mixer is None else mixer, horizon=horizon, reg=reg, hint=hint)
+        self.horizon = _horizon(self, horizon)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        self.hint = _check.choice(self, "hint", hint, HINTS)
+
+    def _build(self, dim: int) -> list[Learner]:
+        vaws = [DiscountedVAW(**_memory(one), reg=self.reg, hint=self.hint) for one in linear_grid(dim, self.horizon)]
+        return [*vaws, Zero()]
+
+
+class LogisticEnsemble(MemoryEnsemble):
+    r"""Logistic regression that learns its own memory length: discounted AIOLI over a grid of discounts.
+
+    Parameters
+    ----------
+    bound, radius
+        $B$ and $R$: the guarantee is against paths with $|u_t| \le B$ on rows with $|z_t| \le R$.
+    horizon
+        As in `LinearEnsemble`.
+    mixer
+        `Mixable` by default.
+
+    Notes
+    -----
+    Guarantee `logistic-ensemble`: $\text{D-Reg} = O(dB\log(BT) + \sqrt{dBT\,P_T^{\beta^*}})$; the mixing part is
+    $\ln N$. The ridge is $1/B^2$.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(300, 2))
+    >>> y = rng.random(300) < 1 / (1 + np.exp(-3 * Z[:, 0]))
+    >>> model = LogisticEnsemble(bound=5.0, radius=4.0, horizon=300)
+    >>> trace = model.play(Z, y)
+    >>> bool(model.predict([2.0, 0.0]) > 1.0)
+    True
+    """
+
+    def __init__(
+        self, *, bound: float, radius: float, horizon: float | None = None, mixer: Mixer | None = None
+    ) -> None:
+        super().__init__(True, mixer, bound=bound, radius=radius, horizon=horizon)
+        self.bound = _check.interval(self, "bound", bound, "[1e-50, 1e50]")
+        self.radius = _check.interval(self, "radius", radius, "[0, 1e50]")
+        self.horizon = _horizon(self, horizon)
+
+    def _build(self, dim: int) -> list[Learner]:
+        B, R = self.bound, self.radius
+        grid = logistic_grid(dim, B, R, self.horizon)
+        return [DiscountedAIOLI(**_memory(one), reg=B**-2, bound=B, radius=R) for one in grid]
+
+
+def linear_ensemble(
+    horizon: float | None = None, reg: float = 1.0, *, hint: str = "zero", mixer: Mixer | None = None
+) -> LinearEnsemble:
+    """Return a `LinearEnsemble`."""
+    return LinearEnsemble(horizon=horizon, reg=reg, hint=hint, mixer=mixer)
+
+
+def logistic_ensemble(
+    bound: float, radius: float, horizon: float | None = None, *, mixer: Mixer | None = None
+) -> LogisticEnsemble:
+    """Return a `LogisticEnsemble`."""
+    return LogisticEnsemble(bound=bound, radius=radius, horizon=horizon, mixer=mixer)
+
+
+def _horizon(who: object, horizon: float | None) -> float | None:
+    return None if horizon is None else _check.interval(who, "horizon", horizon, "[1, 1e15]")
+
+
+def _memory(memory: Discount) -> dict[str, float]:
+    """Name a memory by its half-life, which keeps 1 - beta to full precision."""
+    return {"half_life": memory.half_life} if memory.gap else {"beta": 1.0}
+
+
+def _unpickled(
+    cls: type[MemoryEnsemble], parameters: dict[str, Any], mixer: Mixer, header: store.Header, arrays: Arrays
+) -> MemoryEnsemble:
+    return cls(**parameters, mixer=mixer)._resumed(header, arrays)

@@ -1,0 +1,102 @@
+"""Mixer: many predictions in, one out, and a number that says how much that can have cost."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.errors import InputError
+
+
+class Mixer:
+    r"""Weights over N members, in the log domain, moved by the members' losses.
+
+    Parameters
+    ----------
+    share
+        Part of the weight in [0, 1) that returns to the prior each round. 0 follows the best member in the long run;
+        1e-3 to 1e-2 follows the best one of the moment, and is paid for by $\ln\frac{1}{1-\text{share}}$ a round.
+
+    Notes
+    -----
+    A mixer of your own derives from this class and provides `_advance(E, y, weights)`, which changes its arrays and
+    returns the mixture's predictions, and `cost`.
+    """
+
+    binary: ClassVar[bool]
+    """Whether predictions are log-odds of two classes."""
+
+    def __init__(self, *, share: float = 0.0, **parameters: Scalar) -> None:
+        self.share = _check.interval(self, "share", share, "[0, 1)")
+        self.parameters: dict[str, Scalar] = {"share": share, **parameters}
+        self._arrays: dict[str, Vector] = {}
+
+    def begin(self, prior: ArrayLike) -> None:
+        """Start with these weights, positive numbers of any sum; the members' number is theirs."""
+        p = _check.finite(self, "prior", prior, (None,))
+        if not len(p) or not (p > 0.0).all():
+            raise InputError(f"{_check.name_of(self)}: prior must be positive for every member, got {p.tolist()}")
+        self._log_prior = np.log(p) - np.log(np.sum(p))
+        self._arrays = {
+            "log_weights": self._log_prior.copy(),
+            "losses": np.zeros(len(p)),
+            "charged": np.zeros(len(p)),
+            "rate": np.zeros(9),
+        }
+
+    def play(self, E: Matrix, y: Vector, *, weights: Matrix | None = None) -> Vector:
+        """Close rounds: members said E (rounds, members), then the labels came; return what the mixture said.
+
+        `weights`, if given, receives the weights before each round.
+        """
+        E = np.ascontiguousarray(E)
+        return self._advance(E, y, np.empty((0, E.shape[1])) if weights is None else weights)
+
+    def predict(self, E: Matrix) -> Vector:
+        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        kept = {name: array.copy() for name, array in self._arrays.items()}
+        E, yhat = np.ascontiguousarray(E), np.empty(len(E))
+        for t in range(len(E)):
+            yhat[t] = self._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
+            for name, array in kept.items():
+                self._arrays[name][...] = array
+        return yhat
+
+    @property
+    def weights(self) -> Vector:
+        """The members' weights for the coming round; they sum to 1."""
+        w = np.exp(self._arrays["log_weights"])
+        return np.asarray(w / np.sum(w), dtype=np.float64)
+
+    @property
+    def prior(self) -> Vector:
+        """The members' weights before the first round."""
+        return np.asarray(np.exp(self._log_prior))
+
+    @property
+    def losses(self) -> Vector:
+        """Sum of each member's losses so far."""
+        return self._arrays["losses"].copy()
+
+    def cost(self) -> Vector:
+        """Return a bound on (the mixture's losses so far) - (each member's losses so far)."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return the state by name, the very arrays."""
+        return self._arrays
+
+    def clone(self) -> Self:
+        """Return a mixer with the same parameters that has seen nothing."""
+        return type(self)(**self.parameters)  # type: ignore[arg-type]  # __init__ checks every one of them
+
+    def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({given})"

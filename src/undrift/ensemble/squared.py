@@ -1,0 +1,188 @@
+r"""Mixers for squared loss: where the mixing rate comes from, and what it can cost.
+
+All of them clip members to the labels seen so far, and all share one accounting. With the inverse rate $\iota_t$ of
+round t, the mix loss $m_t = -\iota_t\ln\sum_i w_{t,i}e^{-\ell_{t,i}/\iota_t}$, the prior p and the mixture's loss
+$\ell_t$: when weights are tempered towards the prior as the rate falls and sharpened as it rises
+(`kernels.reference_mix`),
+
+$$\sum_t \ell_t - \ell_{t,i} \le \sum_t(\ell_t - m_t) + \ln\tfrac1{p_i}\sum_t(\iota_{t+1} - \iota_t)_+
+  + \ln\tfrac1{1-\text{share}}\sum_t\iota_{t+1}.$$
+
+Proof. $m_t - \ell_{t,i} = \iota_t(\ln\frac1{w_{t,i}} - \ln\frac1{v_{t,i}})$ for the posterior v. If the rate falls,
+$r = \iota_t/\iota_{t+1} \le 1$, the weights $v^rp^{1-r}/S$ have $S \le 1$ (Hoelder), hence
+$\iota_{t+1}\ln\frac1{w_{t+1,i}} \le \iota_t\ln\frac1{v_{t,i}} + (\iota_{t+1}-\iota_t)\ln\frac1{p_i}$; if it rises,
+$v^r/S$ has $S \le 1$ because $r \ge 1$, and the second term is 0; a share costs at most
+$\iota_{t+1}\ln\frac1{1-\text{share}}$. Sum, drop $-\iota_{T+1}\ln\frac1{w_{T+1,i}} \le 0$.
+
+Squared loss $(e-y)^2/2$ is exp-concave at the rate $1/\max_i(e_i-y)^2$, so gaps $\ell_t - m_t$ are positive only in
+rounds whose residuals are larger than the rate allowed for.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from undrift import _check, kernels
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.ensemble.mixer import Mixer
+from undrift.kernels import reference_mix as place
+
+
+class SquaredMixer(Mixer):
+    """What the mixers for squared loss share: one kernel, one rule each."""
+
+    binary = False
+    rule: ClassVar[int]
+
+    def __init__(self, *, share: float = 0.0, **parameters: Scalar) -> None:
+        super().__init__(share=share, **parameters)
+        self._scale = 1.0
+
+    def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
+        yhat, a = np.empty(len(y)), self._arrays
+        kernels.mix_squared(
+            a["log_weights"], self._log_prior, self.share, a["rate"], self.rule, self._scale,
+            E, y, yhat, a["losses"], a["charged"], weights,
+        )  # fmt: skip
+        return yhat
+
+    def _ranged(self, factor: float) -> Vector:
+        """Y^2 (factor ln(1/p_i) + 3/2), and the share."""
+        state = self._arrays["rate"]
+        return np.asarray(state[place.HIGH] ** 2 * (1.5 - factor * self._log_prior) + state[place.SHARED])
+
+    def _accounted(self) -> Vector:
+        """Gaps, rises of the inverse rate, share; and what clipping gave or took, member by member."""
+        a, state = self._arrays, self._arrays["rate"]
+        bound = state[place.GAPS] - self._log_prior * state[place.PAID] + state[place.SHARED]
+        return np.asarray(bound + (a["charged"] - a["losses"]), dtype=np.float64)
+
+
+class RangeMean(SquaredMixer):
+    r"""Weighted mean at the rate $1/(4Y^2)$, $Y$ the largest label so far.
+
+    Proved before the first round: losses exceed member i's by at most $Y^2(4\ln\frac1{p_i} + \frac32)$. Safe and slow:
+    one large label slows it for good.
+
+    Parameters
+    ----------
+    share
+        As in `Mixer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mixer = RangeMean()
+    >>> mixer.begin([1.0, 1.0])
+    >>> yhat = mixer.play(np.array([[1.0, -1.0]] * 40), np.ones(40))
+    >>> mixer.weights.round(3).tolist()
+    [1.0, 0.0]
+    >>> mixer.cost().round(3).tolist()          # 4 ln 2 + 3/2
+    [4.273, 4.273]
+    """
+
+    rule = place.RANGE
+
+    def cost(self) -> Vector:
+        """Y^2 (4 ln(1/p_i) + 3/2), and the share."""
+        return self._ranged(4.0)
+
+
+class Aggregating(SquaredMixer):
+    r"""Vovk's aggregating rule at the rate $1/Y^2$, $Y$ the largest label so far.
+
+    Proved before the first round: losses exceed member i's by at most $Y^2(\ln\frac1{p_i} + \frac32)$. Its prediction
+    is not the mean but the point that suits both ends of the range.
+
+    Parameters
+    ----------
+    share
+        As in `Mixer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mixer = Aggregating()
+    >>> mixer.begin([1.0, 1.0])
+    >>> yhat = mixer.play(np.array([[1.0, -1.0]] * 40), np.ones(40))
+    >>> mixer.cost().round(3).tolist()          # ln 2 + 3/2
+    [2.193, 2.193]
+    """
+
+    rule = place.AGGREGATING
+
+    def cost(self) -> Vector:
+        """Y^2 (ln(1/p_i) + 3/2), and the share."""
+        return self._ranged(1.0)
+
+
+class SelfConfident(SquaredMixer):
+    r"""Weighted mean at a rate that follows the residuals, not the labels: as fast as the data allow.
+
+    The inverse rate is $\Delta_t/C$, $\Delta_t$ the sum of positive mixability gaps so far, $C = \max(1, \ln N)$.
+    With a uniform prior, losses exceed each (clipped) member's by at most $2\Delta_T \le R^2(2C + 1)$, $R$ the largest
+    residual of any member: a gap is positive only while $\Delta_{t-1} < C R^2$, and is at most $R^2/2$. `cost` gives
+    the number for the run itself, which is usually far smaller.
+
+    Parameters
+    ----------
+    share
+        As in `Mixer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.normal(size=200)
+    >>> E = y[:, None] + np.array([0.01, 0.1]) * rng.normal(size=(200, 2))
+    >>> mixer = SelfConfident()
+    >>> mixer.begin([1.0, 1.0])
+    >>> yhat = mixer.play(E, y)
+    >>> mixer.weights.round(3).tolist()
+    [1.0, 0.0]
+    >>> print(f"{mixer.cost()[0]:.2f}")
+    1.33
+    """
+
+    rule = place.CONFIDENT
+
+    def cost(self) -> Vector:
+        """The accounted cost of the rates used, in the run so far."""
+        return self._accounted()
+
+
+class ResidualScale(SquaredMixer):
+    r"""Weighted mean at the rate 1 / (`scale` x mean squared residual of the mixture over the last 1000 rounds or so).
+
+    Quick: made to be followed by a learner over several such mixtures. Nothing is proved before the run; `cost` is
+    the accounted cost of the rates used, valid for every run and possibly large.
+
+    Parameters
+    ----------
+    share
+        As in `Mixer`; 0.01 by default.
+    scale
+        Larger is slower; 2 by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.sin(np.arange(300) / 10.0)
+    >>> E = np.column_stack([np.where(np.arange(300) < 150, y, 0.0), np.where(np.arange(300) < 150, 0.0, y)])
+    >>> mixer = ResidualScale()
+    >>> mixer.begin([1.0, 1.0])
+    >>> bool(np.abs(mixer.play(E, y) - y)[200:].max() < 0.05)          # it changed horses
+    True
+    """
+
+    rule = place.RESIDUAL
+
+    def __init__(self, *, share: float = 0.01, scale: float = 2.0) -> None:
+        super().__init__(share=share, scale=scale)
+        self._scale = _check.interval(self, "scale", scale, "(0, 1e6]")
+
+    def cost(self) -> Vector:
+        """The accounted cost of the rates used, in the run so far."""
+        return self._accounted()

@@ -1,0 +1,8 @@
+"""The two estimators most people need: no parameters, any rows, never far behind "same as last time"."""
+
+from __future__ import annotations
+
+from undrift.online.classifier import OnlineClassifier as OnlineClassifier
+from undrift.online.intervals import Coverage as Coverage
+from undrift.online.intervals import Interval as Interval
+from undrift.online.regressor import OnlineRegressor as OnlineRegressor

@@ -1,0 +1,356 @@
+"""What both online estimators do around their core: names, holes, scaling, warm-up, growth, the last mixer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check, store
+from undrift._typing import Matrix, Vector
+from undrift.ensemble.mixer import Mixer
+from undrift.errors import InputError, ModelFileError
+from undrift.learners import Learner
+from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.online.rows import Memory, Rows, is_named, matrix, names_in
+from undrift.streams import Scaling
+from undrift.trace import Trace
+
+REFITS = (4, 32, 256)
+"""Rounds after which the scaling is fitted again to all rows so far; after the last it is frozen."""
+WARMUP = REFITS[-1]
+BLOCK = 1024
+WAVES = {"fast": 0, "best": 48}
+
+
+class Core(Protocol):
+    """Candidates that say something about every row: level 2 first, then the families."""
+
+    names: list[str]
+
+    def fit_scale(self, y: Vector) -> None:
+        """Take the label scale from labels so far."""
+
+    def predict(self, X: Matrix, first: int) -> Matrix:
+        """Return what candidates would say."""
+
+    def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
+        """Close rounds; return what candidates said."""
+
+    def grow(self, count: int, rounds: int) -> None:
+        """Add features that were 0 so far."""
+
+    def arrays(self) -> Arrays:
+        """Return the state."""
+
+
+class OnlineLearner(Learner):
+    """The shell around a core. Subclasses say which core, which baselines and which last mixer."""
+
+    accepts_nan: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
+    baselines: ClassVar[tuple[str, ...]]
+
+    def __init__(self, *, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+        self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
+        if not isinstance(indicators, (bool, np.bool_)):
+            raise InputError(f"{_check.name_of(self)}: indicators must be True or False, got {indicators!r}")
+        self.indicators = bool(indicators)
+        self.seed = _check.integer(self, "seed", seed, 0, 2**53)
+        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed)
+        self.names: list[str] | None = None
+
+    def _core(self, dim: int) -> Core:
+        raise NotImplementedError
+
+    def _last_mixer(self) -> Mixer:
+        raise NotImplementedError
+
+    def _baseline_start(self) -> Vector:
+        raise NotImplementedError
+
+    def _baseline_peek(self, rows: int) -> Matrix:
+        """Return what the baselines would say."""
+        raise NotImplementedError
+
+    def _baseline_play(self, y: Vector) -> Matrix:
+        """Return what the baselines said, and take the labels in."""
+        raise NotImplementedError
+
+    def _softened(self, y: Vector, first: int) -> Vector:
+        """Return labels as the core should see them."""
+        return y
+
+    def _closed(self, yhat: Vector, y: Vector) -> None:
+        """Hear how rounds ended."""
+
+    def _froze(self, y: Vector) -> None:
+        """Hear that the warm-up is over, with its labels."""
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of what the last mixer chooses from: level 2, the families, the baselines."""
+        return [] if self.dim is None else [*self._heart.names, *self.baselines]
+
+    @property
+    def weights(self) -> Vector:
+        """The candidates' weights for the coming round; they sum to 1."""
+        return np.zeros(0) if self.dim is None else self._mixer.weights
+
+    @property
+    def losses(self) -> Vector:
+        """Sum of each candidate's losses so far."""
+        return np.zeros(0) if self.dim is None else self._mixer.losses
+
+    def cost(self) -> Vector:
+        """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate."""
+        return np.zeros(0) if self.dim is None else self._mixer.cost()
+
+    @property
+    def missing(self) -> Vector:
+        """How many values of each feature were missing in learned rows."""
+        return np.zeros(0) if self.dim is None else self._memory.missing.copy()
+
+    @property
+    def unlabelled(self) -> int:
+        """Rows that were played without a label."""
+        return 0 if self.dim is None else int(self._counts[0])
+
+    def predict(self, z: Rows) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
+
+        Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing;
+        a name that a mapping lacks is 0, an unknown one is ignored until it is learned.
+        """
+        Z, single = self._seen(z)
+        yhat = self._begun(Z)._predict(Z)
+        return float(yhat[0]) if single else yhat
+
+    def learn(self, z: Rows, y: float) -> None:
+        """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
+        Z, names, _ = self._arriving(z)
+        if len(Z) != 1:
+            raise InputError(f"{_check.name_of(self)}: learn takes one row, got {len(Z)}; use play(Z, y) for a block")
+        labels = self._labels(y, 1)
+        self._admit(names)
+        self._close(Z, lambda: self._play(Z, labels))
+
+    def play(self, Z: Rows, y: ArrayLike) -> Trace:
+        """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
+        rows, names, single = self._arriving(Z)
+        if single:
+            raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
+        labels = self._labels(y, len(rows))
+        if not len(rows):
+            return self._close(rows, lambda: Columns(np.empty(0)))
+        self._admit(names)
+        return self._close(rows, lambda: self._play(rows, labels))
+
+    def _seen(self, z: Rows) -> tuple[Matrix, bool]:
+        """Return rows to predict, in the order of the columns known so far, and whether there was one only."""
+        if not is_named(z):
+            return self._rows(z)
+        names = names_in(self, z)
+        known = self.names if self.names is not None else names
+        if self.dim is not None and self.names is None:
+            raise InputError(f"{_check.name_of(self)}: rows had no names so far; pass arrays of {self.dim} features")
+        extra = set(names) - set(known)
+        Z = matrix(self, z, [*known, *sorted(extra)])[:, : len(known)]
+        return _check.bounded(self, "z", np.ascontiguousarray(Z), nan=True), isinstance(z, Mapping)
+
+    def _arriving(self, z: Rows) -> tuple[Matrix, list[str] | None, bool]:
+        """Return rows to learn, the names of their columns (new ones last), and whether there was one row only."""
+        if not is_named(z):
+            if isinstance(z, (list, tuple)) and not len(z):
+                return np.empty((0, self.dim or self.least_dim)), None, False
+            if self.names is not None:
+                raise InputError(f"{_check.name_of(self)}: rows had names so far; pass mappings or a data frame")
+            Z, single = self._rows(z)
+            return Z, None, single
+        if self.dim is not None and self.names is None:
+            raise InputError(f"{_check.name_of(self)}: rows had no names so far; pass arrays of {self.dim} features")
+        known = self.names or []
+        names = [*known, *(name for name in names_in(self, z) if name not in set(known))]
+        if not names:
+            raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
+        return _check.bounded(self, "z", matrix(self, z, names), nan=True), names, isinstance(z, Mapping)
+
+    def _admit(self, names: list[str] | None) -> None:
+        """Make room for names that are new."""
+        count = 0 if names is None or self.dim is None else len(names) - self.dim
+        if names is not None:
+            self.names = names
+        if count and self.dim is not None:
+            self._grow(count)
+            self.dim += count
+
+    def _begin(self, dim: int) -> None:
+        self._memory = Memory(dim)
+        self._wide = dim * (2 if self.indicators else 1)
+        self._scaling = Scaling(self._wide)
+        self._heart = self._core(self._wide)
+        self._first = dim  # features the core began with
+        self._buffer, self._known = np.zeros((WARMUP, self._wide)), np.zeros((WARMUP, self._wide))
+        self._buffer_y = np.zeros(WARMUP)
+        self._counts = np.zeros(1)  # rows without a label
+        self._baseline = self._baseline_start()
+        self._mixer = self._last_mixer()
+        count = len(self._heart.names) + len(self.baselines)
+        self._mixer.begin([0.9, *[0.1 / (count - 1)] * (count - 1)])
+
+    def _grow(self, count: int) -> None:
+        """Append features that were 0 in every row so far."""
+        wide = count * (2 if self.indicators else 1)
+        self._memory.grow(count)
+        if self.rounds >= WARMUP:
+            self._heart.grow(wide, self.rounds)
+            self._scaling.grow(wide)
+        self._wide += wide
+        self._buffer = np.concatenate((self._buffer, np.zeros((WARMUP, wide))), axis=1)
+        self._known = np.concatenate((self._known, np.ones((WARMUP, wide))), axis=1)
+        if self.rounds < WARMUP:
+            self._first += count
+            self._scaling, self._heart = Scaling(self._wide), self._core(self._wide)
+            self._refit(self.rounds)
+
+    def _with_indicators(self, Z: Matrix, filled: Matrix) -> Matrix:
+        """Append 1 where a number was missing; pairs (value, indicator) stay together when features are added."""
+        if not self.indicators:
+            return filled
+        out = np.empty((len(Z), 2 * Z.shape[1]))
+        out[:, 0::2], out[:, 1::2] = filled, np.isnan(Z)
+        return out
+
+    def _predict(self, Z: Matrix) -> Vector:
+        X = self._scaling.peek(self._with_indicators(Z, self._memory.peek(Z)))
+        said = self._heart.predict(X, self.rounds)
+        return self._mixer.predict(np.concatenate((said, self._baseline_peek(len(Z))), axis=1))
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        yhat = np.empty(len(y))
+        rounds, a = self.rounds, 0
+        while a < len(y):
+            b = self._cut(y, a, rounds)
+            if np.isnan(y[a]):
+                yhat[a:b] = self._skip(Z[a:b], rounds)
+            else:
+                yhat[a:b] = self._advance(Z[a:b], y[a:b], rounds)
+                rounds += b - a
+                if rounds in REFITS:
+                    self._refit(rounds)
+            a = b
+        return Columns(yhat)
+
+    @staticmethod
+    def _cut(y: Vector, a: int, rounds: int) -> int:
+        """Return the end of the run from row a: before a change of labelled to unlabelled, a refit, or a full block."""
+        b = min(len(y), a + BLOCK)
+        blank = np.isnan(y[a:b])
+        change = np.flatnonzero(blank != blank[0])
+        if len(change):
+            b = a + int(change[0])
+        if rounds < WARMUP and not blank[0]:
+            b = min(b, a + next(n for n in REFITS if n > rounds) - rounds)
+        return b
+
+    def _skip(self, Z: Matrix, rounds: int) -> Vector:
+        """Predict rows whose label never came; only last-seen values move."""
+        filled = self._memory.fill(Z)
+        X = self._scaling.peek(self._with_indicators(Z, filled))
+        said = np.concatenate((self._heart.predict(X, rounds), self._baseline_peek(len(Z))), axis=1)
+        self._counts[0] += len(Z)
+        return self._mixer.predict(said)
+
+    def _advance(self, Z: Matrix, y: Vector, rounds: int) -> Vector:
+        """Close labelled rounds that need no refit in between."""
+        filled = self._with_indicators(Z, self._memory.fill(Z))
+        if rounds < WARMUP:
+            rows = slice(rounds, rounds + len(y))
+            self._known[rows] = ~np.isnan(filled)
+            self._buffer[rows] = np.where(np.isnan(filled), 0.0, filled)
+            self._buffer_y[rows] = y
+        X = self._scaling.apply(filled, rounds)
+        said = self._heart.play(X, self._softened(y, rounds), rounds)
+        yhat = self._mixer.play(np.concatenate((said, self._baseline_play(y)), axis=1), y)
+        self._closed(yhat, y)
+        return yhat
+
+    def _refit(self, rounds: int) -> None:
+        """Fit the scaling to all rows so far, and let a fresh core learn them again; the last mixer stays."""
+        rows = slice(0, rounds)
+        scaling, core = Scaling(self._wide), self._core(self._wide)
+        if rounds:
+            scaling.fit(self._buffer[rows], self._known[rows])
+            X = scaling.apply(np.where(self._known[rows] > 0.0, self._buffer[rows], np.nan), 0)
+            core.fit_scale(self._buffer_y[rows])
+            core.play(X, self._buffer_y[rows], 0)
+        _overwrite(self._scaling.arrays(), scaling.arrays())
+        _overwrite(self._heart.arrays(), core.arrays())
+        if rounds == WARMUP:
+            self._froze(self._buffer_y)
+            self._buffer[...], self._known[...], self._buffer_y[...] = 0.0, 0.0, 0.0
+
+    def _close(self, Z: Matrix, rounds: Callable[[], Columns]) -> Trace:
+        before = self.unlabelled
+        trace = super()._close(Z, rounds)
+        self.rounds -= self.unlabelled - before  # a round is a labelled row
+        return trace
+
+    def _labels(self, y: ArrayLike, count: int) -> Vector:
+        labels = _check.column(self, "y", y, count, nan=True)
+        if not self.binary:
+            return labels
+        known = ~np.isnan(labels)
+        out = labels.copy()
+        out[known] = _check.signs(self, labels[known])
+        return out
+
+    def _arrays(self) -> Arrays:
+        own: dict[str, Arrays] = {
+            "memory": dict(self._memory.arrays()),
+            "scaling": dict(self._scaling.arrays()),
+            "core": self._heart.arrays(),
+            "mixer": dict(self._mixer.arrays()),
+        }
+        out: Arrays = {f"{part}.{name}": array for part, arrays in own.items() for name, array in arrays.items()}
+        warm = {"buffer": self._buffer, "known": self._known, "labels": self._buffer_y}
+        return {**out, **warm, "counts": self._counts, "baseline": self._baseline}
+
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the estimator is: a JSON header and its arrays, copied."""
+        header, arrays = super().snapshot()
+        if self.names is not None:
+            header["names"] = {str(j): name for j, name in enumerate(self.names)}
+        if self.dim is not None:
+            header["began"] = self._first
+        return header, arrays
+
+    @classmethod
+    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+        saved, dim, began = header.get("names"), header.get("dim"), header.get("began")
+        if dim is None:
+            return super()._restored(header, arrays)
+        if not (isinstance(began, int) and isinstance(dim, int) and 1 <= began <= dim <= 1_000_000):
+            raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
+        fresh = super()._restored({**header, "dim": None, "rounds": 0}, {})
+        fresh._begin(began)
+        fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0)
+        if dim > began:
+            if fresh.rounds < WARMUP:
+                raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
+            fresh._grow(dim - began)
+        fresh.dim = dim
+        fresh._adopt(arrays)
+        if saved is not None:
+            if not isinstance(saved, dict) or len(saved) != dim:
+                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
+            fresh.names = [str(saved[str(j)]) for j in range(dim)]
+        return fresh
+
+
+def _overwrite(arrays: Mapping[str, NDArray[np.float64]], others: Mapping[str, NDArray[np.float64]]) -> None:
+    """Put other numbers into arrays of the same names and shapes."""
+    for name, array in arrays.items():
+        array[...] = others[name]

@@ -1,0 +1,148 @@
+"""What the regressor is made of: families of memories, and a learner over their predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.ensemble.squared import ResidualScale, SelfConfident
+from undrift.ensemble.stack import Sweep
+from undrift.learners.base import Arrays
+from undrift.online.memories import BETAS, fresh_sweep, shifted, widened
+from undrift.streams import Waves
+
+WAVE_BETAS = 1.0 - 1.0 / np.array([250.0, 2000.0])
+"""Two memories suffice for the many-parameter families, which cannot use short ones."""
+
+LARGEST = 1e60
+"""Level 2 sees numbers up to this many label scales."""
+
+
+class Family:
+    """Memories over one set of features, each answered with two hints (last label, leader), all mixed into one."""
+
+    def __init__(self, beta: Vector, dim: int) -> None:
+        self.dim, self.sweep = dim, fresh_sweep(beta, dim)
+        self.mixer = ResidualScale()
+        self.mixer.begin(np.ones(2 * len(beta)))
+
+    def predict(self, Z: Matrix, first: int, last: Vector) -> Vector:
+        """Return the mixture's predictions for rows that might come next."""
+        return self.mixer.predict(self._answers(*self.sweep.predict(Z, first), last))
+
+    def play(self, Z: Matrix, y: Vector, first: int, last: Vector) -> Vector:
+        """Close rounds; return what the mixture said."""
+        return self.mixer.play(self._answers(*self.sweep.play(Z, y, first), last), y)
+
+    @staticmethod
+    def _answers(m: Matrix, h: Matrix, last: Vector) -> Matrix:
+        """(m + h last) / (1 + h), and m, side by side."""
+        memories = m.shape[1]
+        E = np.empty((len(m), 2 * memories))
+        E[:, memories:] = m
+        hinted = E[:, :memories]
+        np.multiply(h, last[:, None], out=hinted)
+        hinted += m
+        h += 1.0
+        hinted /= h
+        return E
+
+    def grow(self, count: int, rounds: int) -> None:
+        """Add features at the end that were 0 so far."""
+        self.sweep.state = widened(self.sweep.state, self.sweep.beta, self.dim, count, rounds)
+        self.dim += count
+
+    def arrays(self) -> Arrays:
+        """Return the state by name."""
+        return {"information": self.sweep.state, **self.mixer.arrays()}
+
+
+class RegressionCore:
+    """Linear and wave families, and level 2: discounted VAW whose features are the families' predictions.
+
+    Level 2 sees the families' mixtures, the last label, and the richest family corrected by its last error, all
+    divided by the label scale; the richest family is its hint.
+    """
+
+    def __init__(self, dim: int, waves: int, seed: int) -> None:
+        self.families = {"linear": Family(BETAS, 1 + dim)}
+        self.waves = None
+        if waves:
+            self.waves = Waves(dim, waves, seed)
+            self.families["waves"] = Family(WAVE_BETAS, 1 + dim + waves)
+        self.dim = dim
+        self.names = ["level 2", *self.families]
+        self.level2: Sweep = fresh_sweep(BETAS, len(self.families) + 2)
+        self.mixer = SelfConfident(share=1e-3)
+        self.mixer.begin(np.ones(len(BETAS)))
+        self.state = np.zeros(3)  # last label, last error of the richest family, label scale (0: none yet)
+
+    def fit_scale(self, y: Vector) -> None:
+        """Take the label scale from labels so far; constant ones leave it to the first label that is not 0."""
+        spread = float(np.std(y))
+        self.state[2] = spread if spread > 1e-12 * float(np.max(np.abs(y), initial=0.0)) else 0.0
+
+    def predict(self, X: Matrix, first: int) -> Matrix:
+        """Return what every candidate says about rows that might come next (rows, 1 + families)."""
+        last = np.full(len(X), self.state[0])
+        rows = self._inputs(X)
+        mixtures = [one.predict(Z, first, last) for one, Z in zip(self.families.values(), rows, strict=True)]
+        F, scale = self._level2_rows(mixtures, last, np.full(len(X), self.state[1]))
+        E = self._answers(*self.level2.predict(F, first), mixtures[-1], scale)
+        return np.column_stack([self.mixer.predict(E), *mixtures])
+
+    def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
+        """Close rounds; return what every candidate said."""
+        last = shifted(self.state[:1], y)
+        rows = self._inputs(X)
+        mixtures = [one.play(Z, y, first, last) for one, Z in zip(self.families.values(), rows, strict=True)]
+        error = y - mixtures[-1]
+        if self.state[2] == 0.0:
+            moved = y[y != 0.0]
+            self.state[2] = abs(moved[0]) if len(moved) else 0.0
+        F, scale = self._level2_rows(mixtures, last, shifted(self.state[1:2], error))
+        E = self._answers(*self.level2.play(F, np.clip(y / scale, -LARGEST, LARGEST), first), mixtures[-1], scale)
+        self.state[:2] = y[-1], error[-1]
+        return np.column_stack([self.mixer.play(E, y), *mixtures])
+
+    def _inputs(self, X: Matrix) -> list[Matrix]:
+        """Return the rows of each family: a constant, the features, the waves, and features that came later."""
+        linear = np.empty((len(X), 1 + X.shape[1]))
+        linear[:, 0] = 1.0
+        linear[:, 1:] = X
+        if self.waves is None:
+            return [linear]
+        began, count = 1 + self.dim, len(self.waves.table)
+        bent = np.empty((len(X), linear.shape[1] + count))
+        bent[:, :began] = linear[:, :began]
+        self.waves.apply(X, bent, began)
+        bent[:, began + count :] = linear[:, began:]
+        return [linear, bent]
+
+    def _level2_rows(self, mixtures: list[Vector], last: Vector, error: Vector) -> tuple[Matrix, float]:
+        scale = float(self.state[2]) or 1.0
+        F = np.column_stack([*mixtures, last, mixtures[-1] + error])
+        F /= scale
+        return np.clip(F, -LARGEST, LARGEST, out=F), scale
+
+    @staticmethod
+    def _answers(m: Matrix, h: Matrix, reference: Vector, scale: float) -> Matrix:
+        one = 1.0 + h
+        m *= scale
+        h *= reference[:, None]
+        m += h
+        m /= one
+        return m
+
+    def grow(self, count: int, rounds: int) -> None:
+        """Add input features at the end that were 0 so far; the waves do not see them."""
+        for one in self.families.values():
+            one.grow(count, rounds)
+
+    def arrays(self) -> Arrays:
+        """Return the state by name."""
+        out: Arrays = {"state": self.state, "level2.information": self.level2.state}
+        out |= {f"level2.{name}": a for name, a in self.mixer.arrays().items()}
+        for family, one in self.families.items():
+            out |= {f"{family}.{name}": a for name, a in one.arrays().items()}
+        return out if self.waves is None else {**out, "waves.table": self.waves.table}

@@ -1,0 +1,103 @@
+"""OnlineRegressor: predict numbers on a drifting stream, with nothing to tune."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.ensemble.squared import SelfConfident
+from undrift.learners.base import Arrays
+from undrift.online.base import WARMUP, WAVES, OnlineLearner
+from undrift.online.intervals import Coverage, Interval, Intervals
+from undrift.online.memories import shifted
+from undrift.online.regression import RegressionCore
+from undrift.online.rows import Rows
+from undrift.streams import Despiker
+
+
+class OnlineRegressor(OnlineLearner):
+    r"""Regression on a drifting stream without parameters: scaling, holes, memory length and bends are learned.
+
+    Eight memories of linear regression, each answered with two hints, are mixed into a family, and (unless
+    `speed="fast"`) two memories over 48 random waves into another; a second level of discounted VAW follows the best
+    drifting combination of the families, the last label and the last error; the last, self-confident mixer chooses
+    among level 2, the families and the naive baselines.
+
+    Parameters
+    ----------
+    speed
+        "best", or "fast": without the waves, about 4 times faster.
+    indicators
+        Add for every feature another one that is 1 where its value was missing.
+    seed
+        Of the random waves.
+
+    Notes
+    -----
+    Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
+    a number known for every run. Labels scaled by s scale predictions by s. A label far beyond all jumps so far is
+    predicted and scored as it is, but learned from only up to 25 mean jumps, unless it lasts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(600, 3))
+    >>> y = Z @ [1.0, -2.0, 0.0] + np.where(np.arange(600) < 300, 0.0, 5.0)          # the level shifts
+    >>> model = OnlineRegressor(speed="fast")
+    >>> trace = model.play(Z, y)
+    >>> bool(np.abs(trace.yhat - y)[350:].mean() < 0.2)
+    True
+    >>> interval = model.predict_interval(Z[0], level=0.9)
+    >>> bool(interval.low < model.predict(Z[0]) < interval.high)
+    True
+    """
+
+    baselines = ("last value", "running mean")
+
+    def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
+        """Return an interval for the label of each row; in the long run the share `level` of labels lies inside."""
+        yhat = self.predict(z)
+        half = (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
+        return Interval(yhat - half, yhat + half)
+
+    def coverage(self) -> list[Coverage]:
+        """Return how often labels lay inside the intervals predicted for them, level by level."""
+        return (self._intervals if self.dim is not None else Intervals()).coverage()
+
+    def _core(self, dim: int) -> RegressionCore:
+        return RegressionCore(dim, WAVES[self.speed], self.seed)
+
+    def _last_mixer(self) -> SelfConfident:
+        return SelfConfident()
+
+    def _begin(self, dim: int) -> None:
+        super()._begin(dim)
+        self._despiker, self._intervals = Despiker(), Intervals()
+
+    def _baseline_start(self) -> Vector:
+        return np.zeros(3)  # last label, sum, count
+
+    def _baseline_peek(self, rows: int) -> Matrix:
+        last, total, count = self._baseline
+        return np.tile([last, total / max(count, 1.0)], (rows, 1))
+
+    def _baseline_play(self, y: Vector) -> Matrix:
+        _, total, count = self._baseline
+        sums = np.add.accumulate(np.concatenate(([total], y)))
+        before = np.maximum(count + np.arange(len(y)), 1.0)
+        said = np.column_stack([shifted(self._baseline[:1], y), sums[:-1] / before])
+        self._baseline[...] = y[-1], sums[-1], count + len(y)
+        return said
+
+    def _softened(self, y: Vector, first: int) -> Vector:
+        return self._despiker.apply(y, first) if first >= WARMUP else y
+
+    def _froze(self, y: Vector) -> None:
+        self._despiker.fit(y)
+
+    def _closed(self, yhat: Vector, y: Vector) -> None:
+        self._intervals.play(np.abs(y - yhat))
+
+    def _arrays(self) -> Arrays:
+        return {**super()._arrays(), "despiker": self._despiker.state, "intervals": self._intervals.state}

@@ -1,0 +1,127 @@
+"""Rows as people have them: arrays, dictionaries, data frames, with holes; out come arrays in a fixed column order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+
+Rows = Any
+"""An array (d,) or (n, d), a mapping of names to numbers, a list of mappings, or any data frame narwhals knows."""
+
+
+def is_named(z: Rows) -> bool:
+    """Whether rows bring names: a mapping, mappings, or a data frame."""
+    return isinstance(z, Mapping) or _are_mappings(z) or _is_frame(z)
+
+
+def _are_mappings(z: Rows) -> bool:
+    return isinstance(z, (list, tuple)) and len(z) > 0 and all(isinstance(row, Mapping) for row in z)
+
+
+def _is_frame(z: Rows) -> bool:
+    return hasattr(z, "columns") and not isinstance(z, np.ndarray)
+
+
+def names_in(who: object, z: Rows) -> list[str]:
+    """Return the names rows bring, in order of appearance."""
+    if _is_frame(z):
+        names: Iterable[object] = list(z.columns)
+    elif isinstance(z, Mapping):
+        names = z
+    else:
+        names = dict.fromkeys(name for row in z for name in row)
+    found = list(names)
+    bad = next((name for name in found if not isinstance(name, str)), None)
+    if bad is not None:
+        raise InputError(f"{_check.name_of(who)}: feature names must be text, got {bad!r}; rename that column")
+    return [str(name) for name in found]
+
+
+def matrix(who: object, z: Rows, names: Sequence[str]) -> Matrix:
+    """Return named rows as an array (n, names): a name that a mapping lacks is 0, None or NaN is missing (NaN)."""
+    if _is_frame(z):
+        return _from_frame(who, z, names)
+    rows = [z] if isinstance(z, Mapping) else z
+    out = np.zeros((len(rows), len(names)))
+    place = {name: j for j, name in enumerate(names)}
+    for t, row in enumerate(rows):
+        for name, value in row.items():
+            out[t, place[name]] = _number(who, name, value)
+    return out
+
+
+def _number(who: object, name: str, value: object) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, (str, bytes)):
+        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got {value!r}; encode it first")
+    try:
+        return float(value)  # type: ignore[arg-type]  # anything else fails right here
+    except (TypeError, ValueError, OverflowError):
+        kind = type(value).__name__
+        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got a {kind}") from None
+
+
+def _from_frame(who: object, frame: Rows, names: Sequence[str]) -> Matrix:
+    """Return a data frame's columns by name; one that is not there is 0 throughout, as in mappings."""
+    import narwhals as nw
+
+    table: Any = nw.from_native(frame, eager_only=True, pass_through=True)  # whichever library it came from
+    if not isinstance(table, nw.DataFrame):
+        raise InputError(f"{_check.name_of(who)}: z must be an array or a data frame, got a {type(frame).__name__}")
+    out = np.zeros((len(table), len(names)))
+    here = set(table.columns)
+    for j, name in enumerate(names):
+        if name in here:
+            column = table[name]
+            if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+                raise InputError(
+                    f"{_check.name_of(who)}: feature '{name}' must be numbers, got {column.dtype}; encode it first"
+                )
+            out[:, j] = column.cast(nw.Float64).fill_null(math.nan).to_numpy()
+    return out
+
+
+class Memory:
+    """Last seen values, for numbers that are missing; and how many were."""
+
+    def __init__(self, dim: int) -> None:
+        self.value, self.seen, self.missing = np.zeros(dim), np.zeros(dim), np.zeros(dim)
+
+    def peek(self, Z: Matrix) -> Matrix:
+        """Return rows with holes filled as if each came next; what was never seen stays NaN."""
+        last = np.where(self.seen > 0.0, self.value, math.nan)
+        return np.where(np.isnan(Z), last, Z)
+
+    def fill(self, Z: Matrix) -> Matrix:
+        """Return the next rows, each hole filled with the last value seen before it; what was never seen stays NaN."""
+        holes = np.isnan(Z)
+        filled = Z
+        if holes.any():
+            filled = Z.copy()
+            order = np.arange(len(Z))
+            for j in np.flatnonzero(holes.any(axis=0)):
+                before = np.maximum.accumulate(np.where(holes[:, j], -1, order))
+                start = self.value[j] if self.seen[j] else math.nan
+                filled[:, j] = np.where(before >= 0, Z[before, j], start)
+            self.missing += np.count_nonzero(holes, axis=0)
+        known = ~np.isnan(filled[-1])
+        self.value[known] = filled[-1, known]
+        self.seen[known] = 1.0
+        return filled
+
+    def grow(self, count: int) -> None:
+        """Add features that were 0 so far."""
+        for name, array in self.arrays().items():
+            setattr(self, name, np.concatenate((array, np.full(count, 1.0 if name == "seen" else 0.0))))
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return the state by name."""
+        return {"value": self.value, "seen": self.seen, "missing": self.missing}

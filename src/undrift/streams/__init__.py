@@ -1,0 +1,7 @@
+"""Streams: what happens to rows before a learner sees them."""
+
+from __future__ import annotations
+
+from undrift.streams.features import Waves as Waves
+from undrift.streams.scaling import Despiker as Despiker
+from undrift.streams.scaling import Scaling as Scaling
