@@ -15,6 +15,10 @@ WARM = 500
 """Rows whose mean and spread set the scale; rows after them cannot peek."""
 
 
+SPIKE = 5.0
+"""Features of the binary streams are clipped at so many spreads."""
+
+
 class Stream(NamedTuple):
     name: str
     Z: np.ndarray
@@ -43,7 +47,10 @@ def load(name: str, rows: int | None = None) -> Stream:
         column[:] = np.where(last >= 0, column[known[np.maximum(last, 0)]], 0.0)
     features, target = table[:, :-1], table[:, -1]
     binary = name in BINARY
-    Z = np.column_stack([_scaled(features), np.ones(len(table))])
+    scaled = _scaled(features)
+    if binary:
+        scaled = np.clip(scaled, -SPIKE, SPIKE)  # one spike must not decide the margin of every comparator
+    Z = np.column_stack([scaled, np.ones(len(table))])
     return Stream(name, Z, np.where(target > 0, 1.0, -1.0) if binary else _scaled(target[:, None])[:, 0], binary)
 
 
