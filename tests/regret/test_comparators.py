@@ -150,6 +150,15 @@ def test_dead_and_doubled_features_are_no_trouble():
         assert np.abs(u).max() < 1e4
 
 
+@pytest.mark.parametrize("tau", [1e-6, 1e4, 1e12])
+@pytest.mark.parametrize("loss", [squared, logistic], ids=lambda loss: loss.name)
+def test_a_dead_feature_is_no_trouble_at_any_price_of_movement(loss, tau):
+    Z, y = problem(loss, T=3000)
+    u = smooth(np.column_stack([Z, np.zeros(3000)]), y, loss, tau=tau)
+    assert np.isfinite(u).all()
+    assert np.abs(u[:, -1]).max() < 1e-6
+
+
 def test_no_rounds():
     empty = np.zeros((0, 2))
     for u in (fixed(empty, []), piecewise(empty, [], segments=2), smooth(empty, [], tau=1.0)):

@@ -31,7 +31,7 @@ def smoothed(Z: Matrix, curvature: Vector, slope: Vector, u: Matrix, tau: float)
     neighbours[0] -= 1.0
     neighbours[-1] -= 1.0
     size = float(np.einsum("t,td,td->", curvature, Z, Z)) / (rounds * dim)
-    own = 1e-12 * (size + 1e-300)  # a direction without data does not move
+    own = 1e-12 * size + 1e-14 * pull  # a direction without data does not move, and stays above rounding
     diagonal = np.einsum("t,ti,tj->tij", curvature, Z, Z)
     diagonal += ((pull * neighbours + own)[:, None, None]) * np.eye(dim)
     beside = np.broadcast_to(-pull * np.eye(dim), (max(rounds - 1, 0), dim, dim))
