@@ -24,4 +24,4 @@ def test_ensembles_and_estimators_never_exceed_their_certificates():
             certify(aiolis, Z, signs, ud.OnlineClassifier().play(Z, signs), near),
         ):
             assert cert.slack >= -1e-12 * cert.scale
-            assert cert.leaf.startswith("Discounted")
+            assert cert.leaf  # the learner it goes through, Zero among them
