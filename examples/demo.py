@@ -1,4 +1,4 @@
-"""Two drifting streams, a few memories, and the naive guesses they must beat."""
+"""Two drifting streams, memories chosen and learned, and the naive guesses they must beat."""
 
 import time
 
@@ -42,11 +42,15 @@ def main() -> None:
     half_lives = (5, 20, 80, 320, np.inf)
     regressors = {f"VAW, half-life {h:g} rounds": ud.DiscountedVAW(half_life=h) for h in half_lives}
     regressors["VAW, half-life 20 rounds, hint ridge"] = ud.DiscountedVAW(half_life=20, hint="ridge")
+    regressors["memory learned (linear_ensemble)"] = ud.linear_ensemble()
+    regressors["everything learned (OnlineRegressor)"] = ud.OnlineRegressor()
     regressors |= {"same as last time": ud.Persistence(), "running mean": ud.DiscountedMean(beta=1.0)}
     y = signal + rng.normal(scale=0.5, size=ROUNDS)
     shown("Regression: what is y? (the noise alone costs 0.125)", "loss", regressors, Z, y, squared)
 
     classifiers = {f"AIOLI, half-life {h:g} rounds": ud.DiscountedAIOLI(half_life=h, bound=10) for h in half_lives}
+    classifiers["memory learned (logistic_ensemble)"] = ud.logistic_ensemble(10, 5)
+    classifiers["everything learned (OnlineClassifier)"] = ud.OnlineClassifier()
     classifiers |= {"same as last time": ud.Persistence(binary=True), "base rate": ud.BaseRate()}
     labels = np.where(rng.random(ROUNDS) < 1.0 / (1.0 + np.exp(-signal)), 1.0, -1.0)
     shown("Classification: is it +1? (a coin costs 0.693)", "log-loss", classifiers, Z, labels, logistic)
