@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench-adam quality-adam demo test build clean stress stress-adam bench-certify certify-streams
+.PHONY: bench fuzz sanitize bench-adam quality-adam demo test build clean stress stress-adam bench-certify certify-streams
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
@@ -21,6 +21,20 @@ stress: stress-adam
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
+
+bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
+	$(PIP) --editable ".[bench]"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py $(BENCH)
+
+fuzz: $(VENV)/.core  ## random shapes, strides, dtypes and values at the kernels
+	$(BIN)/python tests/stress/kernel_fuzz.py 300
+
+sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behaviour sanitizers
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check nanobind
+	cmake -S . -B build/sanitize -DUNDRIFT_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	cmake --build build/sanitize --parallel 2
+	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	$(BIN)/python tests/stress/sanitized.py build/sanitize
 
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py

@@ -40,6 +40,7 @@ template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &
             fma(k.weight * f.z, f.z, f.energy), k.weight * gain};
 }
 
+constexpr size_t FEATURES = 6; // arrays of:
 struct Features { // scratch of one round, one vector per feature
     V *p, *be;
     Past past;
@@ -74,46 +75,64 @@ INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Feat
         }
 }
 
-template <size_t S> static void aioli_unit(const Run &run, const Unit<S> &u, double *scratch) {
+// All rounds of C units, whose scalar solves overlap.
+template <int C, size_t S> static void aioli_units(const Run &run, const Unit<S> *units, double *scratch) {
     const size_t d = run.dim;
-    const Features f(scratch, d);
-    double b[W];
-    for (size_t i = 0; i < W; ++i) b[i] = i < u.count ? run.bend[u.learner + i] : 1.0;
-    const V bend = load(b), rest = 1.0 / bend;
-    M lost = load(u.lost) != all(0.0);
+    V bend[C], rest[C];
+    M lost[C];
+    for (int c = 0; c < C; ++c) {
+        const Unit<S> &u = units[c];
+        double b[W];
+        for (size_t i = 0; i < W; ++i) b[i] = i < u.count ? run.bend[u.learner + i] : 1.0;
+        bend[c] = load(b);
+        rest[c] = 1.0 / bend[c];
+        lost[c] = load(u.lost) != all(0.0);
+    }
     for (size_t t = 0; t < run.rounds; ++t) {
         const int64_t closed = run.first + (int64_t)t;
         const double *z = run.Z + t * d;
-        if (any(lost) && floors(u, closed)) clear_lost(u, d);
-        if (floors(u, closed)) forget_in_place(u, closed, d);
-        lost = load(u.lost) != all(0.0);
-        const V rate = floors(u, closed) ? all(1.0) : u.rate, beta = floors(u, closed) ? all(1.0) : u.beta;
-        for (size_t j = 0; j < d; ++j) {
-            f.past.now[j] = load(u.inverse + j * S) * rate;
-            f.past.energy[j] = load(u.energy + j * S) * beta;
+        V m[C], h[C], yhat[C];
+        for (int c = 0; c < C; ++c) {
+            const Unit<S> &u = units[c];
+            const Features f(scratch + c * FEATURES * d * W, d);
+            V rate = u.rate, beta = u.beta;
+            if (floors(u, closed)) {
+                if (any(lost[c])) clear_lost(u, d);
+                forget_in_place(u, closed, d);
+                lost[c] = load(u.lost) != all(0.0);
+                rate = beta = all(1.0);
+            }
+            for (size_t j = 0; j < d; ++j) {
+                f.past.now[j] = load(u.inverse + j * S) * rate;
+                f.past.energy[j] = load(u.energy + j * S) * beta;
+            }
+            solve<1, true>(u, d, z, f.past, f.p, &h[c], &m[c], f.steps);
+            lost[c] = judge(lost[c], m[c], h[c]);
         }
-        V h, m;
-        solve<1, true>(u, d, z, f.past, f.p, &h, &m, f.steps);
-        lost = judge(lost, m, h);
-        const V yhat = log_odds(m, h);
-        const Verdict k = score(yhat, h, run.y[t], bend, rest);
-        V s = all(1.0);
-        for (size_t j = 0; j < d; ++j) {
-            const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
-            const Update<V> next = learn(one, k.scores, load(u.theta + j * S), s);
-            f.be[j] = next.be;
-            store(u.inverse + j * S, next.inverse);
-            store(u.theta + j * S, next.theta);
-            store(u.energy + j * S, next.energy);
+        log_odds<C>(m, h, yhat);
+        for (int c = 0; c < C; ++c) {
+            const Unit<S> &u = units[c];
+            const Features f(scratch + c * FEATURES * d * W, d);
+            const Verdict k = score(yhat[c], h[c], run.y[t], bend[c], rest[c]);
+            V s = all(1.0);
+            for (size_t j = 0; j < d; ++j) {
+                const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
+                const Update<V> next = learn(one, k.scores, load(u.theta + j * S), s);
+                f.be[j] = next.be;
+                store(u.inverse + j * S, next.inverse);
+                store(u.theta + j * S, next.theta);
+                store(u.energy + j * S, next.energy);
+            }
+            size_t r = 0;
+            for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
+            for (; r < d; ++r) update_rows<1>(u, r, z, f);
+            store_some(run.one + t * run.learners + u.learner, yhat[c], u.count);
+            store_some(run.two + t * run.learners + u.learner, k.stability, u.count);
+            if (any(lost[c])) store(u.lost, select(lost[c], all(1.0), all(0.0)));
         }
-        size_t r = 0;
-        for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
-        for (; r < d; ++r) update_rows<1>(u, r, z, f);
-        store_some(run.one + t * run.learners + u.learner, yhat, u.count);
-        store_some(run.two + t * run.learners + u.learner, k.stability, u.count);
-        if (any(lost)) store(u.lost, select(lost, all(1.0), all(0.0)));
     }
-    if (any(lost)) clear_lost(u, d);
+    for (int c = 0; c < C; ++c)
+        if (any(lost[c])) clear_lost(units[c], d);
 }
 
 } // namespace

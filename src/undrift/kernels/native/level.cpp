@@ -17,12 +17,14 @@ int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool bin
     return 0;
 }
 
+constexpr int TOGETHER = 3; // units whose scalar solves overlap
+
 size_t work_space(size_t dim) {
-    const size_t tiles = 2 * PERIOD * dim * W, features = 10 * dim * LANES;
-    return (tiles > features ? tiles : features) + 8;
+    const size_t tiles = 2 * PERIOD * dim * W, features = TOGETHER * FEATURES * dim * W;
+    return (tiles > features ? tiles : features) + 16 * dim + 8; // one learner alone needs less than 16 numbers a feature
 }
 
-size_t scratch(const Run &run) { return work_space(run.dim) + W * length_of(run.dim) + 8; }
+size_t scratch(const Run &run) { return work_space(run.dim) + TOGETHER * W * length_of(run.dim) + 8; }
 
 // Units of a stack: where unit i starts.
 double *place(const Run &run, size_t unit) {
@@ -41,25 +43,36 @@ template <size_t S> void copy_out(const Run &run, const double *from, double *to
 
 constexpr size_t LONG = 64; // rounds
 
-template <size_t S> void vaw_one(const Run &run, size_t unit, double *base, double *scratch) {
+template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, double *scratch) {
     Block<S> b;
     b.unit = Unit<S>(base, run, unit);
     b.pb = (V *)scratch;
     vaw_unit(run, b);
 }
 
-template <size_t S> void aioli_one(const Run &run, size_t unit, double *base, double *scratch) {
-    aioli_unit(run, Unit<S>(base, run, unit), scratch);
+void vaw_one(const Run &run, size_t unit, double *scratch) {
+    double *home = place(run, unit), *copy = scratch + work_space(run.dim);
+    if (run.rounds < LONG || W == LANES) return vaw_units<LANES>(run, unit, home, scratch);
+    copy_in<W>(run, home, copy);
+    vaw_units<W>(run, unit, copy, scratch);
+    copy_out<W>(run, copy, home);
 }
 
-// One unit, where it lies or in a compact copy.
-template <class Near, class Far> void play(const Run &run, size_t unit, double *scratch, Near near, Far far) {
-    double *home = place(run, unit);
-    if (run.rounds < LONG || W == LANES) return far(run, unit, home, scratch);
+template <int C> void aioli_some(const Run &run, size_t unit, double *scratch) {
+    if (run.rounds < LONG || W == LANES) {
+        Unit<LANES> u[C];
+        for (int c = 0; c < C; ++c) u[c] = Unit<LANES>(place(run, unit + c), run, unit + c);
+        return aioli_units<C>(run, u, scratch);
+    }
+    Unit<W> u[C];
     double *copy = scratch + work_space(run.dim);
-    copy_in<W>(run, home, copy);
-    near(run, unit, copy, scratch);
-    copy_out<W>(run, copy, home);
+    const size_t step = W * length_of(run.dim);
+    for (int c = 0; c < C; ++c) {
+        copy_in<W>(run, place(run, unit + c), copy + c * step);
+        u[c] = Unit<W>(copy + c * step, run, unit + c);
+    }
+    aioli_units<C>(run, u, scratch);
+    for (int c = 0; c < C; ++c) copy_out<W>(run, copy + c * step, place(run, unit + c));
 }
 
 void vaw_play(const Run &run, size_t begin, size_t end, double *scratch) {
@@ -67,17 +80,19 @@ void vaw_play(const Run &run, size_t begin, size_t end, double *scratch) {
         if (run.lanes == 1)
             vaw_single(run, Single(run, i), scratch);
         else
-            play(run, i, scratch, vaw_one<W>, vaw_one<LANES>);
+            vaw_one(run, i, scratch);
     }
 }
 
 void aioli_play(const Run &run, size_t begin, size_t end, double *scratch) {
-    for (size_t i = begin; i < end; ++i) {
-        if (run.lanes == 1)
-            aioli_single(run, Single(run, i), scratch);
-        else
-            play(run, i, scratch, aioli_one<W>, aioli_one<LANES>);
+    size_t i = begin;
+    if (run.lanes == 1) {
+        for (; i < end; ++i) aioli_single(run, Single(run, i), scratch);
+        return;
     }
+    if (run.dim < WIDE) // beyond, three factors would crowd the cache
+        for (; i + TOGETHER <= end; i += TOGETHER) aioli_some<TOGETHER>(run, i, scratch);
+    for (; i < end; ++i) aioli_some<1>(run, i, scratch);
 }
 
 template <int T> void unit_predict(const Run &run, const Unit<LANES> &u, size_t t, M lost, const Features &f, bool odds) {
@@ -123,6 +138,39 @@ void odds(const double *m0, const double *kappa, double *m, size_t count) {
     }
 }
 
+// Chains and lanes start from different numbers that the compiler cannot know: it can neither merge nor drop them.
+double multiply_adds(size_t n) {
+    constexpr int CHAINS = 12, TURNS = 32;
+    volatile double seed = 1.0, sink;
+    V a[CHAINS];
+    const V b = all(seed * 0.999), c = all(seed * 0.001);
+    UNROLL for (int k = 0; k < CHAINS; ++k) {
+        double start[W];
+        for (size_t i = 0; i < W; ++i) start[i] = seed + (double)(k * W + i);
+        a[k] = load(start);
+    }
+    for (size_t i = 0; i < n * TURNS; ++i) {
+        UNROLL for (int k = 0; k < CHAINS; ++k) a[k] = fma(a[k], b, c);
+    }
+    V sum = a[0];
+    UNROLL for (int k = 1; k < CHAINS; ++k) sum += a[k];
+    for (size_t i = 0; i < W; ++i) sink = lane(sum, i);
+    (void)sink;
+    return (double)n * TURNS * CHAINS * W;
+}
+
+void stream(double *data, size_t size, size_t n) {
+    volatile double one = 1.0;
+    for (size_t k = 0; k < n; ++k) {
+        const V by = all(one);
+        size_t i = 0;
+        for (; i + 4 * W <= size; i += 4 * W) {
+            UNROLL for (size_t u = 0; u < 4; ++u) store(data + i + u * W, load(data + i + u * W) * by);
+        }
+        for (; i < size; ++i) data[i] *= lane(by, 0);
+    }
+}
+
 size_t mix_scratch(const Mix &mix) { return 9 * (mix.members + W); }
 
 } // namespace
@@ -138,5 +186,5 @@ extern const Table table_v3 = {"v3",
 extern const Table table_v4 = {"v4",
 #endif
                                W, refusal, scratch, vaw_play, vaw_predict, aioli_play, aioli_predict, mix_scratch,
-                               mix_logistic, mix_squared, odds};
+                               mix_logistic, mix_squared, odds, multiply_adds, stream};
 } // namespace undrift

@@ -25,31 +25,51 @@ INLINE Decay decay(V x) {
     return {fma(scale, small, scale), fma(scale, small, scale - 1.0)};
 }
 
-// The root of m + kappa tanh(m/2) = m0: Halley's steps (third order) up from a point below the root, at most twice
-// Newton's, kept inside a bracket. Past m = 1 the equation is taken as m - (m0 - kappa) = kappa (1 - tanh(m/2)), whose
-// terms are of the size of m. A lane that has arrived stays where it is.
-static V log_odds(V m0, V kappa) {
-    const V target = magnitude(m0), beyond = target - kappa;
-    V low = larger(target / (1.0 + 0.5 * kappa), beyond), high = target;
-    V m = low;
-    M active = target > all(0.0);
-    for (int guard = 0; any(active) && guard < 2000; ++guard) {
-        const Decay e = decay(m);
-        const V rq = 1.0 / (1.0 + e.exp), tanh = -e.expm1 * rq;
-        const V rest = 2.0 * (e.exp * rq), half = kappa * (rest * rq); // 1 - tanh; kappa/2 (1 - tanh^2)
-        const V slack = select(m > all(1.0), fma(kappa, rest, beyond - m), fnma(kappa, tanh, target - m));
-        const M up = slack >= all(0.0);
-        low = select(up, m, low);
-        high = select(up, high, m);
-        const V slope = 1.0 + half, newton = slack / slope;
-        const V bend = smaller(0.5 * (newton * (half * tanh)), 0.5 * slope); // Halley: divide by 1 - bend / slope
-        V step = slack / (slope - bend);
-        const V next = m + step;
-        step = select(neither((next >= low) & (next <= high)), 0.5 * (low + high) - m, step);
-        m = select(active, m + step, m);
-        active = active & (magnitude(step) > 0x1p-18 * smaller(m, all(1.0)));
+// The roots of m + kappa tanh(m/2) = m0, C vectors side by side: Halley's steps (third order), at most twice Newton's,
+// kept inside a bracket. Past m = 1 the equation is taken as m - (m0 - kappa) = kappa (1 - tanh(m/2)), whose terms are of
+// the size of m. A lane that has arrived stays where it is.
+template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
+    V target[C], beyond[C], low[C], high[C], m[C];
+    M active[C];
+    bool going = false;
+    UNROLL for (int c = 0; c < C; ++c) {
+        target[c] = high[c] = magnitude(m0[c]);
+        beyond[c] = target[c] - kappa[c];
+        const V line = target[c] / (1.0 + 0.5 * kappa[c]); // tanh(m/2) <= m/2, and about m/2 / (1 + m^2/12)
+        const V some = smaller(line, all(4.0)), bent = fma(some * (1.0 / 12.0), some, all(1.0));
+        low[c] = larger(line, beyond[c]);
+        m[c] = smaller(larger(target[c] * (bent / (bent + 0.5 * kappa[c])), low[c]), high[c]);
+        active[c] = target[c] > all(0.0);
+        going |= any(active[c]);
     }
-    return with_sign(m, m0);
+    for (int guard = 0; going && guard < 2000; ++guard) {
+        going = false;
+        UNROLL for (int c = 0; c < C; ++c) {
+            const Decay e = decay(m[c]);
+            const V rq = 1.0 / (1.0 + e.exp), tanh = -e.expm1 * rq;
+            const V rest = 2.0 * (e.exp * rq), half = kappa[c] * (rest * rq); // 1 - tanh; kappa/2 (1 - tanh^2)
+            const V slack = select(m[c] > all(1.0), fma(kappa[c], rest, beyond[c] - m[c]),
+                                   fnma(kappa[c], tanh, target[c] - m[c]));
+            const M up = slack >= all(0.0);
+            low[c] = select(up, m[c], low[c]);
+            high[c] = select(up, high[c], m[c]);
+            const V slope = 1.0 + half, newton = slack / slope;
+            const V bend = smaller(0.5 * (newton * (half * tanh)), 0.5 * slope); // Halley: divide by 1 - bend / slope
+            V step = slack / (slope - bend);
+            const V next = m[c] + step;
+            step = select(neither((next >= low[c]) & (next <= high[c])), 0.5 * (low[c] + high[c]) - m[c], step);
+            m[c] = select(active[c], m[c] + step, m[c]);
+            active[c] = active[c] & (magnitude(step) > 0x1p-18 * smaller(m[c], all(1.0)));
+            going |= any(active[c]);
+        }
+    }
+    UNROLL for (int c = 0; c < C; ++c) roots[c] = with_sign(m[c], m0[c]);
+}
+
+INLINE V log_odds(V m0, V kappa) {
+    V root;
+    log_odds<1>(&m0, &kappa, &root);
+    return root;
 }
 
 } // namespace

@@ -172,6 +172,10 @@ NB_MODULE(_native, mod) {
             a("stability"), nb::arg("threads") = 1);
     mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
             nb::arg("threads") = 1);
+    mod.def("multiply_adds", [](size_t n) { return table().multiply_adds(n); }, nb::arg("n"),
+            "Do n times a fixed number of independent multiply-adds; return how many.");
+    mod.def("stream", [](Vector data, size_t n) { table().stream(data.data(), data.shape(0), n); }, a("data"),
+            nb::arg("n"), "Read and write an array n times.");
     mod.def("mix_logistic", &mix_logistic, a("log_weights"), a("log_prior"), nb::arg("share"), a("E"), a("y"),
             a("yhat"), a("losses"), a("weights"));
     mod.def("mix_squared", &mix_squared, a("log_weights"), a("log_prior"), nb::arg("share"), a("state"),

@@ -59,6 +59,10 @@ struct Table {
     void (*mix_squared)(const Mix &, double *scratch);
     // the scalar solve alone, for its own tests
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
+    // what the machine can do, for benchmarks: n times a fixed number of independent multiply-adds (returned), and n
+    // passes that read and write an array
+    double (*multiply_adds)(size_t n);
+    void (*stream)(double *data, size_t size, size_t n);
 };
 
 // Each is defined when its level could be compiled; see CMakeLists.txt.

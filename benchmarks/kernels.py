@@ -1,0 +1,197 @@
+"""Speed of the compiled kernels against NumPy, peers and the machine itself, from one interleaved run.
+
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/kernels.py [--quick]     (make bench)
+
+Every contender of a line is run in turn, many times; the figure is its minimum (CPU time of the thread; wall time
+where two threads work). Read ratios: absolute times depend on the machine and on who else uses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from kernel_peers import peers
+
+from undrift import kernels
+from undrift.kernels import _native, layout, reference
+
+DIMS = (4, 8, 16, 32, 64, 128, 256)
+
+
+def fastest(runs: dict[str, Callable[[], int]], seconds: float, clock=time.thread_time) -> dict[str, float]:
+    """Seconds per round of each contender, all of them in turn until the time is up; a run returns its rounds."""
+    best = dict.fromkeys(runs, float("inf"))
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for name, run in runs.items():
+            begin = clock()
+            rounds = run()
+            best[name] = min(best[name], (clock() - begin) / rounds)
+    return best
+
+
+class Stack:
+    """N learners and a stream, played by the kernels again and again."""
+
+    def __init__(self, dim: int, learners: int, rounds: int) -> None:
+        rng = np.random.default_rng(dim)
+        self.Z, self.y = rng.normal(size=(rounds, dim)), rng.normal(size=rounds)
+        self.sign = np.where(self.y > 0, 1.0, -1.0)
+        self.beta = 1.0 - 0.5 ** np.linspace(1, 14, learners)
+        self.bend = np.full(learners, 2.0)
+        self.vaw, self.aioli = (layout.fresh(dim, np.ones(learners)) for _ in range(2))
+        self.out = np.empty((rounds, learners)), np.empty((rounds, learners))
+        self.row = np.empty((1, learners)), np.empty((1, learners))
+        self.closed = 0
+
+    def replay(self, loss: str, threads: int = 1) -> int:
+        if loss == "vaw":
+            kernels.vaw_play(self.vaw, self.beta, self.closed, self.Z, self.y, *self.out, threads)
+        else:
+            kernels.aioli_play(self.aioli, self.beta, self.bend, self.closed, self.Z, self.sign, *self.out, threads)
+        self.closed += len(self.y)
+        return len(self.y)
+
+    def stream(self, loss: str, rounds: int = 16) -> int:
+        for t in range(rounds):
+            Z, y, sign = self.Z[t : t + 1], self.y[t : t + 1], self.sign[t : t + 1]
+            if loss == "vaw":
+                kernels.vaw_play(self.vaw, self.beta, t, Z, y, *self.row)
+            else:
+                kernels.aioli_play(self.aioli, self.beta, self.bend, t, Z, sign, *self.row)
+        return rounds
+
+    def twin(self) -> int:
+        state = layout.fresh(self.Z.shape[1], np.ones(len(self.beta)))
+        reference.vaw_play(state, self.beta, 0, self.Z[:1], self.y[:1], *self.row)
+        return 1
+
+    def numpy(self, rounds: int = 16) -> int:
+        """A batched loop as one would write it: inverses of all learners at once (it is not stable for long)."""
+        N, d = len(self.beta), self.Z.shape[1]
+        P, x, rate, yhat = np.tile(np.eye(d), (N, 1, 1)), np.zeros((N, d)), 1.0 / self.beta, np.empty((rounds, N))
+        for t in range(rounds):
+            z = self.Z[t]
+            P *= rate[:, None, None]
+            q = P @ z
+            h, m = q @ z, x @ z
+            yhat[t] = m / (1.0 + h)
+            gain = q / (1.0 + h)[:, None]
+            x += gain * (self.y[t] - m)[:, None]
+            P -= gain[:, :, None] * q[:, None, :]
+        return rounds
+
+
+def machine(seconds: float) -> tuple[float, dict[str, float]]:
+    """(FMA peak in GFlop/s, read+write GB/s by size of the array) of one core, by the same compiled level."""
+    flops = 2.0 * _native.multiply_adds(1)
+    peak = fastest({"peak": lambda: _native.multiply_adds(20000) and 20000}, seconds)["peak"]
+    band = {}
+    for label, size in (("16 KB", 2**11), ("256 KB", 2**15), ("8 MB", 2**20), ("128 MB", 2**24)):
+        data, turns = np.ones(size), max(1, 2**22 // size)
+        band[label] = 16e-9 * size / fastest({"s": lambda d=data, n=turns: _native.stream(d, n) or n}, seconds)["s"]
+    return flops / peak * 1e-9, band
+
+
+def table(seconds: float, peak: float) -> None:
+    head = (
+        "vaw replay   stream  2 threads",
+        "aioli replay   stream  of vaw",
+        "NumPy loop  ratio  twin ratio",
+        "FMA peak",
+    )
+    print("\nN  d    " + " | ".join(head))
+    for N in (24, 1):
+        for d in DIMS:
+            s = Stack(d, N, 1024 if d <= 16 else 256 if d <= 64 else 128)
+            runs = {
+                "vaw": lambda s=s: s.replay("vaw"),
+                "vaw stream": lambda s=s: s.stream("vaw"),
+                "aioli": lambda s=s: s.replay("aioli"),
+                "aioli stream": lambda s=s: s.stream("aioli"),
+                "numpy": s.numpy,
+            }
+            best = fastest(runs, seconds)
+            best |= fastest({"twin": s.twin}, seconds / 10)
+            both = {"one": lambda s=s: s.replay("vaw"), "two": lambda s=s: s.replay("vaw", 2)}
+            wall = fastest(both, seconds / 2, time.perf_counter)
+            flops = 2.0 * d * (d - 1) * N / best["vaw"] * 1e-9
+            print(
+                f"{N:<2} {d:<4}{best['vaw'] * 1e9:9.0f} ns{best['vaw stream'] * 1e9:9.0f}"
+                f"{wall['one'] / wall['two']:10.2f}x |{best['aioli'] * 1e9:10.0f} ns{best['aioli stream'] * 1e9:9.0f}"
+                f"{best['aioli'] / best['vaw']:7.2f} |{best['numpy'] * 1e6:9.1f} us{best['numpy'] / best['vaw']:6.0f}x"
+                f"{best['twin'] / best['vaw']:9.0f}x  |{flops / peak:7.0%}"
+            )
+
+
+def growth(seconds: float) -> None:
+    print("\nns per round, VAW replay at d = 8")
+    stacks = {f"T={T}": Stack(8, 24, T) for T in (1000, 10_000, 100_000)}
+    stacks |= {f"N={N}": Stack(8, N, 1000) for N in (8, 24, 48, 96)}
+    for name, best in fastest({k: partial(s.replay, "vaw") for k, s in stacks.items()}, seconds).items():
+        print(f"  {name:<9}{best * 1e9:9.0f}")
+
+
+def streaming(seconds: float) -> None:
+    s = Stack(8, 24, 64)
+    z, y, (m, h) = s.Z[:1], s.y[:1], s.row
+    log_weights = np.full(24, -np.log(24.0))
+    prior, state, yhat = log_weights.copy(), np.zeros(9), np.empty(1)
+    losses, charged, none = np.zeros(24), np.zeros(24), np.empty((0, 24))
+
+    def predict() -> int:
+        for _ in range(64):
+            kernels.vaw_predict(s.vaw, s.beta, 3, z, m, h)
+        return 64
+
+    def learn() -> int:
+        for _ in range(64):
+            kernels.vaw_play(s.vaw, s.beta, 3, z, y, m, h)
+        return 64
+
+    def mix() -> int:
+        for _ in range(64):
+            kernels.mix_squared(log_weights, prior, 0.01, state, 3, 2.0, m, y, yhat, losses, charged, none)
+        return 64
+
+    print("\nus per Python call, 24 learners at d = 8, one row")
+    for name, best in fastest({"vaw_predict": predict, "vaw_play": learn, "mix_squared": mix}, seconds).items():
+        print(f"  {name:<13}{best * 1e6:6.2f}")
+    print("us per round of the peers (one learner each), and how many 24-learner rounds of ours that is, at d = 8")
+    best = fastest({"ours": lambda: s.replay("vaw"), **peers(8)}, 4 * seconds)
+    for name, cost in best.items():
+        print(f"  {name:<52}{cost * 1e6:9.2f}{cost / best['ours']:9.1f}")
+
+
+def module() -> None:
+    def importing(what: str) -> float:
+        code = f"import time, numpy; t = time.process_time(); import {what}; print(time.process_time() - t)"
+        runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(5)]
+        return 1e3 * min(map(float, runs))
+
+    print(f"\nimport after NumPy: undrift {importing('undrift'):.0f} ms, kernels {importing('undrift.kernels'):.0f} ms")
+    print(f"compiled module: {Path(_native.__file__).stat().st_size / 2**20:.2f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a rough run of about a minute")
+    seconds = 0.5 if parser.parse_args().quick else 3.0
+    peak, band = machine(seconds)
+    print(f"level {kernels.LEVEL}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
+    print(", ".join(f"{size} {rate:.0f}" for size, rate in band.items()))
+    table(seconds, peak)
+    growth(seconds)
+    streaming(seconds)
+    module()
+
+
+if __name__ == "__main__":
+    main()

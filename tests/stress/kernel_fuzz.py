@@ -1,0 +1,115 @@
+"""Random shapes, strides, dtypes and values at the kernels: nothing may crash, hang or yield a non-finite number.
+
+    python tests/stress/kernel_fuzz.py [seconds] [seed]
+
+A call either takes its arrays, and then the layouts agree in bits and all numbers are finite, or refuses them with a
+TypeError, a ValueError or a refusal code, and then nothing has changed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from undrift import kernels
+from undrift.kernels import _native, layout
+
+VALUES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-75, 1e-8, 1e8, 1e75, -1e75)
+BAD = (np.nan, np.inf, -np.inf, 1.1e75, -1e300)
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    out = rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4)
+    odd = rng.random(shape) < rng.choice([0.0, 0.0, 0.05, 0.5])
+    out[odd] = rng.choice(VALUES, size=int(odd.sum()))
+    return out
+
+
+def good_call(rng: np.random.Generator) -> None:
+    dim, learners, rounds = int(rng.choice([*range(20), 33, 70])), int(rng.integers(1, 71)), int(rng.integers(0, 90))
+    first = int(rng.integers(0, 40))
+    Z, y = numbers(rng, (rounds, dim)), numbers(rng, (rounds,))
+    sign = np.where(rng.random(rounds) < 0.5, -1.0, 1.0)
+    if rng.random() < 0.3 and dim > 1:
+        Z[:, -1] = Z[:, 0]
+    beta = rng.choice([1e-3, 0.02, 0.5, 0.9, 0.999, 1.0], size=learners)
+    bend, reg = 1.0 + 10.0 ** rng.uniform(-3, 3, learners), 10.0 ** rng.uniform(-8, 8, learners)
+    results = []
+    for lanes in (1, 8):
+        state = layout._aligned(-(-learners // lanes), layout.length(dim), lanes)
+        state[:, :dim, :] = 1.0
+        for i in range(learners):
+            layout.column(state, i)[:dim] = 1.0 / reg[i]
+            layout.column(state, i)[2 * dim : 3 * dim] = reg[i]
+        other = state.copy()
+        a, b, c, e, f = (np.full((rounds, learners), np.nan) for _ in range(5))
+        threads = int(rng.integers(1, 4))
+        assert kernels.vaw_play(state, beta, first, Z, y, a, b, threads) == 0
+        assert kernels.aioli_play(other, beta, bend, first, Z, sign, c, e, threads) == 0
+        assert kernels.aioli_predict(other, beta, first + rounds, Z, f, threads) == 0
+        for out in (a, b, c, e, f, state, other):
+            assert np.isfinite(out).all()
+        results.append((a, b, c, e, f))
+    for one, two in zip(*results, strict=True):
+        assert np.array_equal(one, two)
+
+
+def bad_call(rng: np.random.Generator) -> None:
+    dim, learners, rounds = 5, int(rng.choice([1, 9])), 12
+    state = layout.fresh(dim, np.ones(learners))
+    before = state.copy()
+    arrays = {
+        "state": state,
+        "beta": np.full(learners, 0.9),
+        "Z": rng.normal(size=(rounds, dim)),
+        "y": rng.normal(size=rounds),
+        "m": np.empty((rounds, learners)),
+        "h": np.empty((rounds, learners)),
+    }
+    victim = str(rng.choice([*arrays]))
+    a = arrays[victim]
+    spoiled = [
+        np.ones(a.shape, np.float32),
+        a.astype(">f8"),
+        np.ones((*a.shape, 2))[..., 0],
+        a[..., None],
+        a[:-1],
+        np.zeros(a.size + 1)[1:].view(np.uint8)[4:-4] if a.size > 1 else None,
+        a.tolist(),
+        None,
+        a.astype(object),
+    ]
+    if victim in ("Z", "y"):
+        broken = a.copy()
+        broken.flat[rng.integers(a.size)] = rng.choice(BAD)
+        spoiled.append(broken)
+    call = {**arrays, victim: spoiled[rng.integers(len(spoiled))]}
+    try:
+        code = kernels.vaw_play(call["state"], call["beta"], 0, call["Z"], call["y"], call["m"], call["h"])
+    except (TypeError, ValueError):
+        code = 1
+    fewer = victim in ("beta",) and isinstance(call["beta"], np.ndarray)
+    assert code != 0 or fewer, victim
+    assert np.array_equal(state, before) or code == 0
+
+
+def main() -> None:
+    seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    rng, end, calls = np.random.default_rng(seed), time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        assert _native.choose(str(rng.choice(_native.levels())))
+        good_call(rng)
+        for _ in range(20):
+            bad_call(rng)
+        calls += 1
+    assert _native.choose(kernels.LEVEL)
+    print(
+        f"{calls} streams in both layouts and {20 * calls} spoiled calls "
+        f"on levels {', '.join(_native.levels())}: nothing found"
+    )
+
+
+if __name__ == "__main__":
+    main()
