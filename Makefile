@@ -1,13 +1,15 @@
 # Two commands do everything on a machine with Python >= 3.11 (venv), a C++17 compiler and make:
 #   make demo    build, then run the learners on a drifting stream and say what they reached
 #   make test    build, then every check and every test
+#   make stress  build, then the long checks: every Adam theorem, the accuracy matrix at full length
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: bench fuzz sanitize bench-adam quality-adam demo test build clean stress stress-adam bench-certify certify-streams
+.PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify certify-streams
+.PHONY: stress stress-adam stress-accuracy
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
@@ -17,7 +19,7 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-stress: stress-adam
+stress: stress-adam stress-accuracy
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
@@ -41,6 +43,9 @@ bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 
 certify-streams: $(VENV)/.core  ## certificates on every stream of the data folder (UNDRIFT_DATA)
 	$(BIN)/python benchmarks/certify_streams.py
+
+stress-accuracy: $(VENV)/.test
+	$(BIN)/python tests/accuracy/stress.py --write docs/accuracy.md
 
 build: $(VENV)/.test
 

@@ -20,7 +20,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 from wide import BLOCK, Floats, integers, sums
 
-PLACES = (256, 1024, 4096, 16384, 131072)
+PLACES = (192, 512, 2048, 16384, 131072)
 """Binary places tried in turn; the last is for 1e5 rounds without news at beta = 1/2."""
 
 
@@ -133,8 +133,8 @@ class _Integers:
         age = self._powers(t - first, t - last + 1)
         wi, w_shift = integers(w[:, None])
         ei, e_shift = integers(e[:, None])
-        a = [c * v for c, v in zip(age, wi, strict=True)]
-        b = [c * v for c, v in zip(age, ei, strict=True)]
+        a = [c * int(v) for c, v in zip(age, wi, strict=True)]
+        b = [c * int(v) for c, v in zip(age, ei, strict=True)]
         heads = np.flatnonzero(np.r_[True, (Z[1:] != Z[:-1]).any(axis=1)]).tolist()
         if len(heads) < len(Z):
             ends = [*heads[1:], len(Z)]

@@ -17,7 +17,7 @@ MOST_DIGITS = 64
 """Beyond this FLINT's integer matrices are quicker."""
 
 
-def integers(X: Floats) -> tuple[list[int], list[int]]:
+def integers(X: Floats) -> tuple[list[int] | Whole, list[int]]:
     """Return the entries of X as integers, row by row, and the binary places each column was shifted by."""
     mantissa, exponent = np.frexp(X)
     whole = np.ldexp(mantissa, 53).astype(np.int64)
@@ -26,17 +26,19 @@ def integers(X: Floats) -> tuple[list[int], list[int]]:
     whole, exponent = whole >> spare, exponent - 53 + spare
     lowest = np.where(whole == 0, 5000, exponent).min(axis=0)
     lowest = np.where(lowest == 5000, 0, lowest)
-    up = np.where(whole == 0, 0, exponent - lowest).ravel().tolist()
-    return [v << s for v, s in zip(whole.ravel().tolist(), up, strict=True)], (-lowest).tolist()
+    up = np.where(whole == 0, 0, exponent - lowest)
+    size = np.frexp(whole.astype(np.float64))[1] + up
+    if size.max() < 48:
+        return (whole << up).ravel(), (-lowest).tolist()
+    return [v << s for v, s in zip(whole.ravel().tolist(), up.ravel().tolist(), strict=True)], (-lowest).tolist()
 
 
-def sums(z: list[int], dim: int, c: list[int], e: list[int]) -> tuple[list[int], list[int]]:
+def sums(z: list[int] | Whole, dim: int, c: list[int], e: list[int]) -> tuple[list[int], list[int]]:
     """Return the sum of c z z' (row by row) and the sum of e z, for non-negative c."""
-    rows = len(c)
     digits = 1 + max(max(c).bit_length(), max(map(abs, e)).bit_length()) // 16
-    if digits > MOST_DIGITS or rows < 16 or max(map(abs, z)) >= 1 << 47:
-        return _sums_by_flint(z, dim, c, e)
-    Z = np.array(z, dtype=np.int64).reshape(rows, dim)
+    if isinstance(z, list) or digits > MOST_DIGITS:
+        return _sums_by_flint([int(v) for v in z], dim, c, e)
+    Z = z.reshape(len(c), dim)
     high = Z >> 24
     halves = np.concatenate((Z - (high << 24), high), axis=1).astype(np.float64)
     G = _combined(_digits_of_products(_digits(c, digits), Z), halves)
