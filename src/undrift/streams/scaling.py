@@ -96,19 +96,20 @@ class Scaling:
 class Despiker:
     """Labels as learners should see them: a jump far beyond all jumps so far is cut off, unless it lasts.
 
-    A jump counts in full up to 25 times the mean jump of the prefix it was fitted on. Beyond, it is cut there; the
-    bound widens as the clip of `Scaling` does, so that a new level is reached within a few rounds.
+    A jump counts in full up to 8 times the mean jump of the prefix it was fitted on (6 deviations, were jumps normal).
+    Beyond, it is cut there; the bound widens as the clip of `Scaling` does, so that a new level is reached within a
+    few rounds.
 
     Examples
     --------
     >>> import numpy as np
     >>> labels = Despiker()
     >>> labels.fit(np.array([0.0, 1.0, 0.0, 1.0]))
-    >>> labels.apply(np.array([0.0, 1e6, 1.0, 1e6, 1e6]), first=4).tolist()
-    [0.0, 25.0, 1.0, 27.25, 54.8125]
+    >>> labels.apply(np.array([0.0, 1e6, 1.0, 1e6, 1e6]), first=4).round(2).tolist()
+    [0.0, 8.0, 1.0, 9.4, 18.22]
     """
 
-    FACTOR = 25.0
+    FACTOR = 8.0
 
     def __init__(self) -> None:
         self.state = np.array([0.0, 0.0, NEVER])  # last label, bound on a jump (0: none yet), round of the last cut

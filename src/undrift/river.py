@@ -1,0 +1,146 @@
+"""River estimators: one dictionary at a time, in pipelines, with `evaluate.progressive_val_score`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from undrift.errors import InputError, MissingExtraError
+from undrift.online import OnlineClassifier, OnlineRegressor
+
+try:
+    from river import base
+except ImportError:
+    raise MissingExtraError("undrift.river needs river; install it with: pip install 'undrift[river]'") from None
+
+Row = Mapping[Hashable, Any]
+"""A River row: feature names to numbers."""
+Frame = Any
+"""A pandas data frame or series, which is what River's mini-batch methods pass."""
+
+
+class DriftRegressor(base.MiniBatchRegressor):
+    """`OnlineRegressor` for River.
+
+    Parameters
+    ----------
+    speed, indicators, seed
+        As in `OnlineRegressor`, which is kept as `model`.
+
+    Examples
+    --------
+    >>> model = DriftRegressor(speed="fast")
+    >>> for t in range(100):
+    ...     model.learn_one({"x": t % 7}, 2.0 * (t % 7))
+    >>> round(model.predict_one({"x": 3}), 1)
+    6.0
+    """
+
+    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+        self.speed, self.indicators, self.seed = speed, indicators, seed
+        self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed)
+
+    def learn_one(self, x: Row, y: float) -> None:
+        """Close one round."""
+        if x:
+            self.model.learn(_named(x), y)
+
+    def predict_one(self, x: Row) -> float:
+        """Return the prediction for the coming round."""
+        return float(self.model.predict(_named(x))) if x and self.model.rounds else 0.0
+
+    def learn_many(self, X: Frame, y: Frame) -> None:
+        """Close a block of rounds: the same as one after the other."""
+        self.model.play(_texted(X), np.asarray(y, dtype=np.float64))
+
+    def predict_many(self, X: Frame) -> Frame:
+        """Return predictions, each as if its row came next."""
+        import pandas as pd
+
+        yhat = self.model.predict(_texted(X)) if self.model.rounds else np.zeros(len(X))
+        return pd.Series(yhat, index=X.index)
+
+
+class DriftClassifier(base.MiniBatchClassifier):
+    """`OnlineClassifier` for River: two classes, of any name.
+
+    Parameters
+    ----------
+    speed, indicators, seed
+        As in `OnlineClassifier`, which is kept as `model`.
+
+    Examples
+    --------
+    >>> model = DriftClassifier(speed="fast")
+    >>> for t in range(100):
+    ...     model.learn_one({"x": t % 7}, t % 7 > 3)
+    >>> model.predict_one({"x": 6})
+    True
+    """
+
+    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+        self.speed, self.indicators, self.seed = speed, indicators, seed
+        self.model = OnlineClassifier(speed=speed, indicators=indicators, seed=seed)
+        self.classes: list[Any] = []
+
+    @property
+    def _multiclass(self) -> bool:
+        return False
+
+    def learn_one(self, x: Row, y: Any) -> None:
+        """Close one round."""
+        signs, classes = self._signs([y])
+        if x:
+            self.model.learn(_named(x), signs[0])
+        self.classes = classes
+
+    def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
+        """Return the probability of each class seen so far."""
+        if len(self.classes) < 2 or not x:
+            known = self.classes or [False, True]
+            return dict.fromkeys(known, 1.0 / len(known))
+        p = self.model.predict_proba(_named(x))
+        return {self.classes[0]: 1.0 - p, self.classes[1]: p}
+
+    def learn_many(self, X: Frame, y: Frame) -> None:
+        """Close a block of rounds: the same as one after the other."""
+        signs, classes = self._signs(list(y))
+        self.model.play(_texted(X), signs)
+        self.classes = classes
+
+    def predict_proba_many(self, X: Frame) -> Frame:
+        """Return the probability of each class seen so far, for every row."""
+        import pandas as pd
+
+        if len(self.classes) < 2:
+            return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
+        p = self.model.predict_proba(_texted(X))
+        return pd.DataFrame({self.classes[0]: 1.0 - p, self.classes[1]: p}, index=X.index)
+
+    def _signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
+        """Return -1 for the class seen first, +1 for the other, and both; False and True, 0 and 1 keep their sense."""
+        classes = list(self.classes)
+        for label in labels:
+            if label not in classes:
+                classes.append(label)
+        if len(classes) > 2:
+            raise InputError(
+                f"DriftClassifier: y must have two classes, got {classes[2]!r} beside {classes[0]!r}, {classes[1]!r}; "
+                "multi-class is not supported yet, use one classifier per class"
+            )
+        if not self.classes and all(isinstance(one, (bool, int, np.bool_, np.integer)) for one in classes):
+            kind = type(classes[0])
+            if set(classes) <= {0, 1}:
+                classes = [kind(0), kind(1)]  # whichever of the two came first
+        return [1.0 if len(classes) == 2 and label == classes[1] else -1.0 for label in labels], classes
+
+
+def _named(x: Row) -> dict[str, Any]:
+    """Return a row whose names are text, as data-only files need."""
+    return {str(name): value for name, value in x.items()}
+
+
+def _texted(X: Frame) -> Frame:
+    return X.rename(columns=str)

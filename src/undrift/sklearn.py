@@ -1,0 +1,169 @@
+"""scikit-learn estimators: `fit`, `partial_fit`, `predict`, on rows in the order they came."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from undrift.errors import MissingExtraError
+from undrift.online import OnlineClassifier, OnlineRegressor
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_consistent_length
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+except ImportError:
+    raise MissingExtraError(
+        "undrift.sklearn needs scikit-learn; install it with: pip install 'undrift[sklearn]'"
+    ) from None
+
+Data = Any
+"""Whatever scikit-learn accepts as rows or labels."""
+
+
+class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share: parameters as scikit-learn wants them, and an online learner behind."""
+
+    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+        self.speed = speed
+        self.indicators = indicators
+        self.seed = seed
+
+    def _settings(self) -> dict[str, Any]:
+        return {"speed": self.speed, "indicators": self.indicators, "seed": self.seed}
+
+    def _rows(self, X: Data, *, reset: bool) -> Data:
+        return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]
+    """`OnlineRegressor` for scikit-learn. Rows are a stream: do not shuffle them, and score what comes after.
+
+    Parameters
+    ----------
+    speed, indicators, seed
+        As in `OnlineRegressor`, which is kept as `model_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> model = DriftRegressor(speed="fast").fit(X, X[:, 0])
+    >>> bool(model.score(X, X[:, 0]) > 0.99)
+    True
+    """
+
+    def fit(self, X: Data, y: Data) -> Self:
+        """Forget everything and learn the rows in order."""
+        X, y = self._checked(X, y, reset=True)
+        self.model_ = OnlineRegressor(**self._settings())
+        self.model_.play(X, y)
+        return self
+
+    def partial_fit(self, X: Data, y: Data) -> Self:
+        """Learn further rows in order."""
+        first = not hasattr(self, "model_")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            self.model_ = OnlineRegressor(**self._settings())
+        self.model_.play(X, y)
+        return self
+
+    def predict(self, X: Data) -> Data:
+        """Return predictions, each as if its row came next."""
+        check_is_fitted(self)
+        return self.model_.predict(self._rows(X, reset=False))
+
+    def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
+        return X, y
+
+
+class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]
+    """`OnlineClassifier` for scikit-learn, two classes of any name. Rows are a stream: do not shuffle them.
+
+    Parameters
+    ----------
+    speed, indicators, seed
+        As in `OnlineClassifier`, which is kept as `model_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = np.where(X[:, 0] > 0, "up", "down")
+    >>> model = DriftClassifier(speed="fast").fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def fit(self, X: Data, y: Data) -> Self:
+        """Forget everything and learn the rows in order."""
+        X, y = self._checked(X, y, reset=True)
+        self._begin(np.unique(y), y)
+        return self._learn(X, y)
+
+    def partial_fit(self, X: Data, y: Data, classes: Data = None) -> Self:
+        """Learn further rows in order; the first call may name both classes."""
+        first = not hasattr(self, "model_")
+        X, y = self._checked(X, y, reset=first)
+        if first:
+            self._begin(np.unique(y) if classes is None else np.unique(classes), y)
+        return self._learn(X, y)
+
+    def predict(self, X: Data) -> Data:
+        """Return the likelier class of each row, as if it came next."""
+        check_is_fitted(self)
+        at = (self.model_.predict(self._rows(X, reset=False)) > 0.0).astype(int)
+        return self.classes_[np.minimum(at, len(self.classes_) - 1)]
+
+    def predict_proba(self, X: Data) -> Data:
+        """Return the probability of each class (rows, classes)."""
+        check_is_fitted(self)
+        p = self.model_.predict_proba(self._rows(X, reset=False))
+        return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
+
+    def decision_function(self, X: Data) -> Data:
+        """Return the log-odds of the second class."""
+        check_is_fitted(self)
+        return self.model_.predict(self._rows(X, reset=False))
+
+    def _begin(self, classes: Data, y: Data) -> None:
+        if len(classes) > 2:
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
+                f"got {len(classes)} classes"
+            )
+        if len(classes) < 2:
+            raise ValueError(f"Classifier can't train when only one class is present: {classes[0]!r}")
+        self.classes_ = classes
+        self.model_ = OnlineClassifier(**self._settings())
+
+    def _learn(self, X: Data, y: Data) -> Self:
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has a class that was not there before: {unknown[0]!r}; classes are {self.classes_!r}")
+        self.model_.play(X, np.where(y == self.classes_[-1], 1.0, -1.0))
+        return self
+
+    def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+        X = self._rows(X, reset=reset)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        check_consistent_length(X, y)
+        return X, y
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

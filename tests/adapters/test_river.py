@@ -1,0 +1,72 @@
+"""undrift.river: a good citizen of River, and the same numbers as the estimators behind it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+river = pytest.importorskip("river")
+from river import checks, evaluate, metrics, preprocessing  # noqa: E402  (after the check that River is there)
+
+import undrift as ud  # noqa: E402
+import undrift.river as host  # noqa: E402
+
+MODELS = [host.DriftRegressor(speed="fast"), host.DriftClassifier(speed="fast")]
+CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]
+
+
+def name_of(value):
+    return getattr(value, "__name__", None) or getattr(getattr(value, "func", None), "__name__", type(value).__name__)
+
+
+@pytest.mark.filterwarnings("ignore")  # River's own data sets and pandas deprecations
+@pytest.mark.parametrize(("model", "check"), CHECKS, ids=name_of)
+def test_rivers_own_checks(model, check):
+    if name_of(check) not in model._unit_test_skips():
+        check(model.clone())
+
+
+def rows(count=300, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(count, 3))
+    return [dict(zip("abc", row, strict=True)) for row in Z.tolist()], Z, Z @ [1.0, -2.0, 0.5]
+
+
+def test_pipelines_delays_and_progressive_validation():
+    names, _, y = rows()
+    model = preprocessing.StandardScaler() | host.DriftRegressor(speed="fast")
+    score = evaluate.progressive_val_score(zip(names, y, strict=True), model, metrics.R2())
+    assert score.get() > 0.95
+    timed = [({**row, "t": t}, value) for t, (row, value) in enumerate(zip(names, y, strict=True))]
+    late = evaluate.progressive_val_score(timed, host.DriftRegressor(speed="fast"), metrics.R2(), moment="t", delay=10)
+    assert late.get() > 0.8
+
+
+def test_one_at_a_time_and_many_are_the_same_numbers():
+    names, Z, y = rows()
+    one, many, plain = host.DriftRegressor(), host.DriftRegressor(), ud.OnlineRegressor()
+    for row, value in zip(names[:50], y[:50], strict=True):
+        one.learn_one(row, value)
+    many.learn_many(pd.DataFrame(names[:50]), pd.Series(y[:50]))
+    plain.play(Z[:50], y[:50])
+    assert one.predict_one(names[60]) == many.predict_one(names[60]) == plain.predict(Z[60])
+    frame = pd.DataFrame(names[50:60], index=range(100, 110))
+    pd.testing.assert_series_equal(many.predict_many(frame), pd.Series(plain.predict(Z[50:60]), index=frame.index))
+
+
+def test_two_classes_of_any_name_and_no_third():
+    names, _, y = rows()
+    model = host.DriftClassifier(speed="fast")
+    for row, value in zip(names, y, strict=True):
+        model.learn_one(row, "high" if value > 0 else "low")
+    p = model.predict_proba_one({"a": 3.0, "b": -3.0, "c": 0.0})
+    assert p["high"] > 0.95
+    assert sum(p.values()) == pytest.approx(1.0)
+    assert model.predict_one({"a": -3.0, "b": 3.0, "c": 0.0}) == "low"
+    before = model.model.copy()
+    with pytest.raises(ud.errors.InputError, match="y must have two classes, got 'middle' beside"):
+        model.learn_one(names[0], "middle")
+    assert model.model == before
+    with pytest.raises(ud.errors.InputError, match="feature 'a' must be a number, got 'x'"):
+        model.learn_one({"a": "x"}, "low")
+    assert model.model == before
+    assert list(model.predict_proba_many(pd.DataFrame(names[:4])).columns) == model.classes

@@ -1,0 +1,42 @@
+"""undrift.sklearn: passes scikit-learn's own checks, and the same numbers as the estimators behind it."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+from sklearn.utils.estimator_checks import check_estimator
+
+import undrift as ud
+import undrift.sklearn as host
+
+
+@pytest.mark.filterwarnings("ignore")  # scikit-learn warns about checks it skips
+@pytest.mark.parametrize("model", [host.DriftRegressor(speed="fast"), host.DriftClassifier(speed="fast")])
+def test_scikit_learns_own_checks(model):
+    failed = [one for one in check_estimator(model, on_fail=None) if one["status"] == "failed"]
+    assert [(one["check_name"], str(one["exception"])[:200]) for one in failed] == []
+
+
+def test_partial_fit_continues_where_fit_ended():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = X @ [1.0, 2.0]
+    X[5, 0] = np.nan
+    parts = host.DriftRegressor().fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
+    plain = ud.OnlineRegressor()
+    plain.play(X, y)
+    np.testing.assert_array_equal(parts.predict(X[:5]), plain.predict(X[:5]))
+
+
+def test_classes_keep_their_names_and_a_third_is_refused():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = np.where(X[:, 0] > 0.0, "up", "down")
+    model = host.DriftClassifier(speed="fast").partial_fit(X, y, classes=["up", "down"])
+    assert model.classes_.tolist() == ["down", "up"]
+    assert model.predict([[3.0, 0.0], [-3.0, 0.0]]).tolist() == ["up", "down"]
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match=r"a class that was not there before: .*'flat'"):
+        model.partial_fit(X[:1], ["flat"])
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        host.DriftClassifier().fit(X[:3], ["a", "b", "c"])
