@@ -101,8 +101,9 @@ class _Integers:
             self.G, self.q = self._older(start)
         step = arb(self.past.beta) ** (t - start)
         self.G, self.q = self.G * step, self.q * step
-        for first in range(start, t, BLOCK):
-            last = min(t, first + BLOCK)
+        size = BLOCK if self.bits <= 1024 else BLOCK // 32  # wide integers fill memory
+        for first in range(start, t, size):
+            last = min(t, first + size)
             G, q = self._block(first, last, t)
             self.G, self.q = self.G + G, self.q + q
         self.done = t

@@ -9,7 +9,18 @@ from flint import arb, arb_mat, fmpq, fmpq_mat
 from numpy.typing import NDArray
 from wide import Floats
 
-NAMES = ("full", "scaled", "near 1e-6", "near 1e-8", "zero", "duplicate", "combination", "frozen", "silent")
+NAMES = (
+    "full",
+    "scaled",
+    "near 1e-6",
+    "near 1e-8",
+    "zero",
+    "duplicate",
+    "combination",
+    "frozen",
+    "silent",
+    "steep 1e-6",
+)
 LARGE, SHORT = 1e6, 10
 
 
@@ -55,9 +66,11 @@ def make(name: str, dim: int, rounds: int, seed: int) -> Case:
     if name == "scaled":
         scales = 10.0 ** np.linspace(-6.0, 6.0, dim)
         U = np.column_stack([_on_grid(u * s, 30 - round(np.log2(s))) for u, s in zip(U.T, scales, strict=True)])
-    elif name.startswith("near"):
+    elif name.startswith(("near", "steep")):
         U[:, -1] = U[:, 0] + float(name.split()[1]) * U[:, -1]
         U = _on_grid(U, 44)
+        if name.startswith("near"):  # steep: the labels depend on the difference, with a coefficient of its inverse
+            y = U @ weights + 0.3 * rng.normal(size=rounds)
     elif name == "silent":
         U = _on_grid(U, 22)
         for start, length in _silences(rounds):
