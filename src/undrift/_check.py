@@ -47,7 +47,7 @@ def interval(who: object, name: str, value: object, allowed: str) -> float:
 def integer(who: object, name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int of at least `low` (and at most `high`)."""
     try:
-        n = operator.index(value)  # type: ignore[arg-type]
+        n = operator.index(value)  # type: ignore[arg-type]  # anything else fails right here
     except TypeError:
         n = None
     if n is None or isinstance(value, bool) or n < low or (high is not None and n > high):

@@ -84,7 +84,7 @@ def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
     slow, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
         yhat.append(slow.predict(z))
-        _claim(slow.learn(z, y) is None, learner, "learn returns something")  # type: ignore[func-returns-value]
+        _claim(slow.learn(z, y) is None, learner, "learn returns something")  # type: ignore[func-returns-value]  # that is the claim
     trace = learner.play(stream.Z, stream.y)
     _claim(np.array(yhat).tobytes() == trace.yhat.tobytes(), learner, "play predicts other bits than row by row")
     _claim(slow == learner, learner, "play leaves another state than row by row")
@@ -206,7 +206,7 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
     yield "ragged rows", lambda: learner.play([[1.0, 2.0, 3.0], [1.0, 2.0]], [1.0, 1.0])
     yield "an integer beyond float64", lambda: learner.learn([10**400, 1, 1], 1.0)
     yield "a label beyond float64", lambda: learner.learn(Z[0], 10**400)
-    yield "no label", lambda: learner.learn(Z[0], None)  # type: ignore[arg-type]
+    yield "no label", lambda: learner.learn(Z[0], None)  # type: ignore[arg-type]  # wrong on purpose
     yield "a complex number", lambda: learner.predict(Z[0] + 1j)
     yield "several rows to learn", lambda: learner.learn(Z, 1.0)
 

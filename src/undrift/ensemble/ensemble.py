@@ -203,7 +203,7 @@ class Ensemble(Learner):
         if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
             raise ModelFileError(f"{cls.__name__}: the saved members cannot be used")
         try:
-            learners = [revive(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]
+            learners = [revive(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]  # checked there
             weights = [prior[str(i)] for i in range(len(prior))] if isinstance(prior, dict) else None
             fresh = cls(learners, mixer_of(header), prior=weights)  # type: ignore[arg-type]  # checked there
             return fresh._resumed(header, arrays)
