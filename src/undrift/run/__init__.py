@@ -1,0 +1,6 @@
+"""Runs: from a file of rows to a directory with predictions, the model, and everything a report needs."""
+
+from __future__ import annotations
+
+from undrift.run.data import RunData as RunData
+from undrift.run.directory import read_run as read_run

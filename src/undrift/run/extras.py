@@ -1,0 +1,21 @@
+"""Libraries that only runs need, imported when they are."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+from undrift.errors import MissingExtraError
+
+
+def polars(what: str) -> ModuleType:
+    """Return polars."""
+    return extra("polars", what)
+
+
+def extra(name: str, what: str) -> ModuleType:
+    """Return an optional library, or say how to install it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingExtraError(f"{what}: needs {name}; install it with: pip install 'undrift[cli]'") from None
