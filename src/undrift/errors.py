@@ -3,6 +3,7 @@
 ```
 UndriftError
 ├── InputError (ValueError)        an argument or a row that cannot be used; nothing was changed
+├── DataError (ValueError)         a file of rows that cannot be used; the text says where and what to do
 ├── ModelFileError (ValueError)    a file that is not a whole, readable undrift file
 ├── ConditionError (ValueError)    a theorem's condition or a certificate's assumption does not hold
 └── MissingExtraError (ImportError)  an optional dependency is not installed
@@ -19,6 +20,10 @@ class UndriftError(Exception):
 
 class InputError(UndriftError, ValueError):
     """An argument or a row cannot be used; the object is as it was before the call."""
+
+
+class DataError(UndriftError, ValueError):
+    """A file of rows cannot be used; the text names the file, the line, and what to do."""
 
 
 class ModelFileError(UndriftError, ValueError):

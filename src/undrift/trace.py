@@ -29,6 +29,10 @@ class Trace:
     """Rounds the learner had closed before this block; 0 for a whole run."""
     weights: Matrix | None = None
     """Ensembles, on request: the members' weights before each round (T, N)."""
+    lower: Vector | None = None
+    """Lower ends of the intervals asked for, made before the label was seen (T,)."""
+    upper: Vector | None = None
+    """Their upper ends (T,)."""
 
     def __len__(self) -> int:
         return len(self.yhat)

@@ -5,4 +5,7 @@ from __future__ import annotations
 from undrift.online.classifier import OnlineClassifier as OnlineClassifier
 from undrift.online.intervals import Coverage as Coverage
 from undrift.online.intervals import Interval as Interval
+from undrift.online.memories import Line as Line
+from undrift.online.memories import Spectrum as Spectrum
 from undrift.online.regressor import OnlineRegressor as OnlineRegressor
+from undrift.online.rows import Table as Table

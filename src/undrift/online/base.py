@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol, Self
 
@@ -10,10 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, store
 from undrift._typing import Matrix, Vector
+from undrift.discount import discount
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError, ModelFileError
+from undrift.kernels import layout
 from undrift.learners import Learner
 from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.online.memories import Line, Memories, Spectrum
+from undrift.online.memories import half_life as half_life_of
 from undrift.online.rows import Memory, Rows, is_named, matrix, names_in
 from undrift.streams import Scaling
 from undrift.trace import Trace
@@ -39,6 +44,9 @@ class Core(Protocol):
     def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
         """Close rounds; return what candidates said."""
 
+    def memories(self) -> list[Memories]:
+        """Return the memories of the linear families."""
+
     def grow(self, count: int, rounds: int) -> None:
         """Add features that were 0 so far."""
 
@@ -53,13 +61,16 @@ class OnlineLearner(Learner):
     grows: ClassVar[bool] = True
     baselines: ClassVar[tuple[str, ...]]
 
-    def __init__(self, *, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, *, speed: str = "best", indicators: bool = False, seed: int = 0, half_life: float | None = None
+    ) -> None:
         self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
         if not isinstance(indicators, (bool, np.bool_)):
             raise InputError(f"{_check.name_of(self)}: indicators must be True or False, got {indicators!r}")
         self.indicators = bool(indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
-        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed)
+        self._betas = None if half_life is None else np.array([discount(self, None, half_life).beta])
+        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
         self.names: list[str] | None = None
 
     def _core(self, dim: int) -> Core:
@@ -98,6 +109,48 @@ class OnlineLearner(Learner):
     def weights(self) -> Vector:
         """The candidates' weights for the coming round; they sum to 1."""
         return np.zeros(0) if self.dim is None else self._mixer.weights
+
+    def spectrum(self) -> Spectrum:
+        """Return how fast the data forget: the weight of each memory length in the linear families.
+
+        Within a family the weights are those of its mixer, which follows the best memory of the moment; families (one
+        for regression, three curvatures for two classes) count by what the last mixer thinks of them. The waves, which
+        have two long memories only, and level 2, which forgets how to combine and not what it saw, are left out.
+        """
+        if self.dim is None:
+            return Spectrum(np.zeros(0), np.zeros(0))
+        found, trust = self._linear()
+        weights = np.sum([w * one.weights for w, one in zip(trust, found, strict=True)], axis=0)
+        return Spectrum(half_life_of(found[0].beta), weights / np.sum(weights))
+
+    def line(self) -> Line:
+        """Return the coefficients of the linear memory that leads, in the units of the rows.
+
+        For two classes they are log-odds. Waves and level 2 bend and correct what this line says; it is for reading.
+        """
+        if self.dim is None:
+            return Line(np.zeros(0), 0.0, math.inf)
+        found, trust = self._linear()
+        best = found[int(np.argmax(trust))]
+        i = int(np.argmax(best.weights))
+        x = layout.leader(best.state, i, best.dim)
+        awake = self._scaling.scale > 0.0
+        coef = np.where(awake, x[1:] / np.where(awake, self._scaling.scale, 1.0), 0.0)
+        return Line(coef, float(x[0] - np.sum(coef * self._scaling.center)), float(half_life_of(best.beta)[i]))
+
+    def _linear(self) -> tuple[list[Memories], Vector]:
+        """Return the linear families' memories, and how far the last mixer trusts each family."""
+        found = self._heart.memories()
+        trust = self._mixer.arrays()["log_weights"][[self._heart.names.index(one.family) for one in found]]
+        return found, np.exp(trust - np.max(trust))
+
+    @property
+    def floored(self) -> int:
+        """Pivots of the linear memories that were kept from vanishing: there, forgetting was suspended."""
+        if self.dim is None:
+            return 0
+        memories = self._heart.memories()
+        return int(sum(layout.column(m.state, i)[3 * m.dim] for m in memories for i in range(len(m.beta))))
 
     @property
     def losses(self) -> Vector:

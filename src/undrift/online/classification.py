@@ -10,7 +10,7 @@ from undrift.ensemble.logistic import Mixable
 from undrift.kernels import layout
 from undrift.learners.base import Arrays
 from undrift.losses import sigmoid
-from undrift.online.memories import BETAS, shifted, widened
+from undrift.online.memories import BETAS, Memories, shifted, widened
 from undrift.streams import Waves
 
 CURVATURES = (1.0, 0.2, 0.04)
@@ -60,15 +60,18 @@ class ClassificationCore:
     Level 2 also sees a constant, the odds of the label of last time, and the last error of the richest family.
     """
 
-    def __init__(self, dim: int, waves: int, seed: int) -> None:
-        self.families = {f"curvature {k:g}": LogisticFamily(BETAS, k, 1 + dim) for k in CURVATURES}
+    def __init__(self, dim: int, waves: int, seed: int, betas: Vector | None = None) -> None:
+        memories = BETAS if betas is None else betas
+        self.families = {f"curvature {k:g}": LogisticFamily(memories, k, 1 + dim) for k in CURVATURES}
         self.waves = None
         if waves:
             self.waves = Waves(dim, waves, seed)
-            self.families["waves"] = LogisticFamily(WAVE_BETAS, WAVE_CURVATURE, 1 + dim + waves)
+            self.families["waves"] = LogisticFamily(
+                WAVE_BETAS if betas is None else betas, WAVE_CURVATURE, 1 + dim + waves
+            )
         self.dim = dim
         self.names = ["level 2", *self.families]
-        self.level2 = LogisticFamily(BETAS, LEVEL2_CURVATURE, len(self.families) + 3)
+        self.level2 = LogisticFamily(memories, LEVEL2_CURVATURE, len(self.families) + 3)
         self.state = np.zeros(4)  # last label, last error, labels that stayed, labels that changed
 
     def fit_scale(self, y: Vector) -> None:
@@ -113,6 +116,11 @@ class ClassificationCore:
     def _level2_rows(mixtures: list[Vector], odds: Vector, error: Vector) -> Matrix:
         F = np.column_stack([*mixtures, odds, 2.0 * error, np.ones(len(odds))])
         return np.clip(F, -SURE, SURE, out=F)
+
+    def memories(self) -> list[Memories]:
+        """Return the memories of the linear families."""
+        linear = {name: one for name, one in self.families.items() if name != "waves"}
+        return [Memories(name, one.beta, one.mixer.weights, one.state, one.dim) for name, one in linear.items()]
 
     def grow(self, count: int, rounds: int) -> None:
         """Add input features at the end that were 0 so far; the waves do not see them."""

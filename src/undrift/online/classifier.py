@@ -31,6 +31,8 @@ class OnlineClassifier(OnlineLearner):
         Add for every feature another one that is 1 where its value was missing.
     seed
         Of the random waves.
+    half_life
+        One memory length in rounds for every stage, in place of learned ones.
 
     Notes
     -----
@@ -68,7 +70,7 @@ class OnlineClassifier(OnlineLearner):
         return super()._labels(y, count)
 
     def _core(self, dim: int) -> ClassificationCore:
-        return ClassificationCore(dim, WAVES[self.speed], self.seed)
+        return ClassificationCore(dim, WAVES[self.speed], self.seed, self._betas)
 
     def _last_mixer(self) -> Mixable:
         return Mixable()

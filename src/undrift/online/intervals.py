@@ -53,6 +53,14 @@ class Intervals:
         """Follow residuals |y - yhat|."""
         kernels.interval_play(self.state, UP, DOWN, residual)
 
+    def followed(self, who: object, residual: Vector, level: float) -> Vector:
+        """Follow residuals and return the half-width before each of them."""
+        widths = np.empty(len(residual))
+        for t in range(len(residual)):
+            widths[t] = self.half_width(who, level)
+            kernels.interval_play(self.state, UP, DOWN, residual[t : t + 1])
+        return widths
+
     def half_width(self, who: object, level: float) -> float:
         """Return the half-width for a level, between tracked ones by their logarithms."""
         at = _check.number(who, "level", level)

@@ -8,7 +8,7 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import ResidualScale, SelfConfident
 from undrift.ensemble.stack import Sweep
 from undrift.learners.base import Arrays
-from undrift.online.memories import BETAS, fresh_sweep, shifted, widened
+from undrift.online.memories import BETAS, Memories, fresh_sweep, shifted, widened
 from undrift.streams import Waves
 
 WAVE_BETAS = 1.0 - 1.0 / np.array([250.0, 2000.0])
@@ -64,17 +64,18 @@ class RegressionCore:
     divided by the label scale; the richest family is its hint.
     """
 
-    def __init__(self, dim: int, waves: int, seed: int) -> None:
-        self.families = {"linear": Family(BETAS, 1 + dim)}
+    def __init__(self, dim: int, waves: int, seed: int, betas: Vector | None = None) -> None:
+        memories = BETAS if betas is None else betas
+        self.families = {"linear": Family(memories, 1 + dim)}
         self.waves = None
         if waves:
             self.waves = Waves(dim, waves, seed)
-            self.families["waves"] = Family(WAVE_BETAS, 1 + dim + waves)
+            self.families["waves"] = Family(WAVE_BETAS if betas is None else betas, 1 + dim + waves)
         self.dim = dim
         self.names = ["level 2", *self.families]
-        self.level2: Sweep = fresh_sweep(BETAS, len(self.families) + 2)
+        self.level2: Sweep = fresh_sweep(memories, len(self.families) + 2)
         self.mixer = SelfConfident(share=1e-3)
-        self.mixer.begin(np.ones(len(BETAS)))
+        self.mixer.begin(np.ones(len(memories)))
         self.state = np.zeros(3)  # last label, last error of the richest family, label scale (0: none yet)
 
     def fit_scale(self, y: Vector) -> None:
@@ -133,6 +134,12 @@ class RegressionCore:
         m += h
         m /= one
         return m
+
+    def memories(self) -> list[Memories]:
+        """Return the linear family's memories; both hints of one share a weight."""
+        family = self.families["linear"]
+        weights = family.mixer.weights.reshape(2, -1).sum(axis=0)
+        return [Memories("linear", family.sweep.beta, weights, family.sweep.state, family.dim)]
 
     def grow(self, count: int, rounds: int) -> None:
         """Add input features at the end that were 0 so far; the waves do not see them."""

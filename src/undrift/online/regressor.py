@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import SelfConfident
@@ -13,6 +16,7 @@ from undrift.online.memories import shifted
 from undrift.online.regression import RegressionCore
 from undrift.online.rows import Rows
 from undrift.streams import Despiker
+from undrift.trace import Trace
 
 
 class OnlineRegressor(OnlineLearner):
@@ -31,6 +35,8 @@ class OnlineRegressor(OnlineLearner):
         Add for every feature another one that is 1 where its value was missing.
     seed
         Of the random waves.
+    half_life
+        One memory length in rounds for every stage, in place of learned ones.
 
     Notes
     -----
@@ -54,6 +60,8 @@ class OnlineRegressor(OnlineLearner):
     """
 
     baselines = ("last value", "running mean")
+    _level: float | None = None
+    _widths: list[Vector] | None = None
 
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
         """Return an interval for the label of each row; in the long run the share `level` of labels lies inside."""
@@ -61,12 +69,30 @@ class OnlineRegressor(OnlineLearner):
         half = (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
         return Interval(yhat - half, yhat + half)
 
+    def play(self, Z: Rows, y: ArrayLike, *, interval: float | None = None) -> Trace:
+        """Close a block of rounds, as every learner does.
+
+        With `interval`, a level such as 0.9, the trace keeps for every row the interval `predict_interval` would have
+        given before its label was seen.
+        """
+        if interval is None:
+            return super().play(Z, y)
+        Intervals().half_width(self, interval)  # refuses a level before anything is learned
+        widths: list[Vector] = []
+        self._level, self._widths = interval, widths
+        try:
+            trace = super().play(Z, y)
+        finally:
+            self._level = self._widths = None
+        half = np.concatenate(widths) if widths else np.empty(0)
+        return replace(trace, lower=trace.yhat - half, upper=trace.yhat + half)
+
     def coverage(self) -> list[Coverage]:
         """Return how often labels lay inside the intervals predicted for them, level by level."""
         return (self._intervals if self.dim is not None else Intervals()).coverage()
 
     def _core(self, dim: int) -> RegressionCore:
-        return RegressionCore(dim, WAVES[self.speed], self.seed)
+        return RegressionCore(dim, WAVES[self.speed], self.seed, self._betas)
 
     def _last_mixer(self) -> SelfConfident:
         return SelfConfident()
@@ -97,7 +123,16 @@ class OnlineRegressor(OnlineLearner):
         self._despiker.fit(y)
 
     def _closed(self, yhat: Vector, y: Vector) -> None:
-        self._intervals.play(np.abs(y - yhat))
+        residual = np.abs(y - yhat)
+        if self._level is None or self._widths is None:
+            self._intervals.play(residual)
+        else:
+            self._widths.append(self._intervals.followed(self, residual, self._level))
+
+    def _skip(self, Z: Matrix, rounds: int) -> Vector:
+        if self._level is not None and self._widths is not None:
+            self._widths.append(np.full(len(Z), self._intervals.half_width(self, self._level)))
+        return super()._skip(Z, rounds)
 
     def _arrays(self) -> Arrays:
         return {**super()._arrays(), "despiker": self._despiker.state, "intervals": self._intervals.state}

@@ -131,9 +131,10 @@ class RunDirectory:
         if missing is not None:
             raise ModelFileError(f"{missing}: missing; the run is damaged, start it again")
         try:
-            return pl.read_parquet(parts)
+            frame: DataFrame = pl.read_parquet(parts)
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
+        return frame
 
 
 @contextlib.contextmanager
