@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from undrift.ensemble import LogisticEnsemble as LogisticEnsemble
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
+    from undrift.fleet import Fleet as Fleet
     from undrift.learners import BaseRate as BaseRate
     from undrift.learners import DiscountedAIOLI as DiscountedAIOLI
     from undrift.learners import DiscountedMean as DiscountedMean
@@ -40,6 +41,7 @@ _HOME = {
     "LogisticEnsemble": "undrift.ensemble",
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",
+    "Fleet": "undrift.fleet",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",
     "load": "undrift.learners",
@@ -49,6 +51,7 @@ _MODULES = (
     "checks",
     "ensemble",
     "errors",
+    "fleet",
     "learners",
     "losses",
     "online",

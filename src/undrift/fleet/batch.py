@@ -1,0 +1,244 @@
+"""Batch: records as columns, what cannot be used marked and explained instead of raised."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._check import LIMIT
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.fleet.outputs import ABSENT, Key
+
+FARTHEST = 2**62
+"""Largest order in size: differences of two still fit 64 bits."""
+
+
+class Fields(NamedTuple):
+    """Which columns of a record mean what."""
+
+    key: str
+    """Which stream the record belongs to: text or an integer."""
+    order: str | None
+    """Its place in the stream, an integer; None: records are in order of arrival."""
+    features: tuple[str, ...]
+    """z of the record."""
+    target: str
+    """y; missing in a record that only asks for a prediction."""
+    label_of: str | None
+    """In a record that brings a label only: the order of the record it belongs to."""
+
+    @property
+    def names(self) -> list[str]:
+        """All columns."""
+        return [name for name in (self.key, self.order, *self.features, self.target, self.label_of) if name is not None]
+
+
+@dataclass(eq=False)
+class Batch:
+    """Records as columns, in order of arrival."""
+
+    keys: list[Key]
+    order: NDArray[np.int64]
+    """ABSENT where there is none."""
+    Z: Matrix
+    y: Vector
+    """NaN where there is no label."""
+    of: NDArray[np.int64]
+    """The record that a label belongs to; ABSENT in ordinary records."""
+    bad: dict[int, str] = field(default_factory=dict)
+    """Row number -> why it cannot be used."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
+        at = np.asarray(rows, dtype=np.intp)
+        bad = {k: self.bad[i] for k, i in enumerate(at.tolist()) if i in self.bad} if self.bad else {}
+        keys = [self.keys[i] for i in at.tolist()]
+        return Batch(keys, self.order[at], self.Z[at], self.y[at], self.of[at], bad)
+
+
+class Judge(NamedTuple):
+    """What the model accepts."""
+
+    holes: bool
+    """Whether features may be missing."""
+    binary: bool
+    """Whether labels are two classes."""
+
+
+def from_records(fields: Fields, judge: Judge, records: Iterable[Mapping[str, Any]]) -> Batch:
+    """Return mappings of column names to values as a batch; whatever is wrong with one is its own affair."""
+    rows = list(records)
+    n = len(rows)
+    keys: list[Key] = []
+    order = np.full(n, ABSENT, np.int64)
+    of = np.full(n, ABSENT, np.int64)
+    Z, y = np.zeros((n, len(fields.features))), np.full(n, math.nan)
+    bad: dict[int, str] = {}
+    for i, row in enumerate(rows):
+        key: Key = None
+        try:
+            if not isinstance(row, Mapping):
+                raise Unusable(f"a record must be a mapping of names to values, got a {type(row).__name__}")
+            if fields.order is not None and row.get(fields.order) is not None:
+                order[i] = _integer(fields.order, row[fields.order])  # even if the rest is bad: it is no gap then
+            key = _key(fields.key, row.get(fields.key))
+            if fields.order is not None and order[i] == ABSENT:
+                raise Unusable(f"'{fields.order}' is missing")
+            label_of = None if fields.label_of is None else row.get(fields.label_of)
+            if label_of is not None and label_of == label_of:
+                of[i] = _integer(str(fields.label_of), label_of)
+            else:
+                for j, name in enumerate(fields.features):
+                    if name not in row:
+                        raise Unusable(f"feature '{name}' is not there")
+                    Z[i, j] = _number(name, row[name])
+            y[i] = _number(fields.target, row.get(fields.target))
+        except Unusable as why:
+            bad[i] = str(why)
+        keys.append(key)
+    batch = Batch(keys, order, Z, y, of, bad)
+    judged(fields, judge, batch)
+    return batch
+
+
+def judged(fields: Fields, judge: Judge, batch: Batch) -> None:
+    """Mark rows whose numbers cannot be used: too large, infinite, missing where that is not allowed, no label."""
+    Z, y, bad = batch.Z, batch.y, batch.bad
+    labels = batch.of != ABSENT
+    size = np.abs(Z)
+    fine = size <= LIMIT
+    if judge.holes:
+        fine |= np.isnan(size)
+    for i in np.flatnonzero(~fine.all(axis=1) & ~labels).tolist():
+        if i not in bad:
+            j = int(np.argmin(fine[i]))
+            value, name = float(Z[i, j]), fields.features[j]
+            missing = value != value
+            bad[i] = f"feature '{name}' is missing" if missing else f"feature '{name}' is {value:g}, beyond 1e75"
+    known = ~np.isnan(y)
+    right = (y == 1.0) | (y == 0.0) | (y == -1.0) if judge.binary else np.abs(y) <= LIMIT
+    for i in np.flatnonzero(known & ~right).tolist():
+        what = "not -1, 0 or 1" if judge.binary else "beyond 1e75"
+        bad.setdefault(i, f"target '{fields.target}' is {float(y[i]):g}, {what}")
+    for i in np.flatnonzero(labels & ~known).tolist():
+        bad.setdefault(i, f"it has '{fields.label_of}' but no '{fields.target}'")
+    Z[labels] = 0.0
+    if bad:
+        Z[list(bad)] = 0.0
+
+
+class Unusable(Exception):
+    """Why a record cannot be used."""
+
+
+def _key(name: str, value: object) -> Key:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and abs(int(value)) < 2**63:
+        return int(value)
+    if value is None or value != value:
+        raise Unusable(f"key '{name}' is missing")
+    raise Unusable(f"key '{name}' must be text or an integer, got {_short(value)}")
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        value = int(value)
+    if value != value:
+        raise Unusable(f"'{name}' is missing")
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise Unusable(f"'{name}' must be an integer, got {_short(value)}")
+    n = int(value)
+    if abs(n) > FARTHEST:
+        raise Unusable(f"'{name}' must be at most 2^62 in size, got {_short(value)}")
+    return n
+
+
+def _number(name: str, value: object) -> float:
+    if value is None:
+        return math.nan
+    if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
+        raise Unusable(f"'{name}' must be a number, got {_short(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def from_frame(fields: Fields, judge: Judge, frame: Any) -> Batch:
+    """Return a data frame as a batch; a missing column or one of a wrong type is refused as a whole."""
+    import narwhals as nw
+
+    table: Any = nw.from_native(frame, eager_only=True)
+    here = list(table.columns)
+    for name in fields.names:
+        if name not in here:
+            near = difflib.get_close_matches(name, here, 1)
+            hint = f". Did you mean '{near[0]}'?" if near else ""
+            raise InputError(f"Fleet: column '{name}' not found; columns are {', '.join(here)}{hint}")
+    n = len(table)
+    bad: dict[int, str] = {}
+
+    def numbers(name: str) -> Vector:
+        column = table[name]
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            raise InputError(f"Fleet: column '{name}' must be numbers, got {column.dtype}; convert it first")
+        return np.asarray(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), np.float64)
+
+    def integers(name: str, needed: bool) -> NDArray[np.int64]:
+        column = table[name]
+        if isinstance(column.dtype, (nw.Datetime, nw.Date)):
+            column = column.cast(nw.Datetime("us")).dt.timestamp("us")
+        if not column.dtype.is_numeric():
+            raise InputError(f"Fleet: column '{name}' must be integers or times, got {column.dtype}; convert it first")
+        out = np.full(n, ABSENT, np.int64)
+        if column.dtype.is_integer() and not column.null_count():
+            values = column.to_numpy()
+            fine = (values >= -FARTHEST) & (values <= FARTHEST)
+            out[fine] = values[fine]
+            plain = bool(fine.all())
+        else:
+            plain = False
+        if not plain:
+            for i, value in enumerate(column.to_list()):
+                try:
+                    if value is None or value != value:
+                        if needed:
+                            raise Unusable(f"'{name}' is missing")
+                        continue
+                    out[i] = _integer(name, value)
+                except Unusable as why:
+                    bad.setdefault(i, str(why))
+        return out
+
+    order = np.full(n, ABSENT, np.int64) if fields.order is None else integers(fields.order, needed=True)
+    keys = table[fields.key].to_list()
+    for i, key in enumerate(keys):
+        if type(key) is not str and type(key) is not int:
+            try:
+                keys[i] = _key(fields.key, key)
+            except Unusable as why:
+                keys[i] = None
+                bad.setdefault(i, str(why))
+    of = np.full(n, ABSENT, np.int64) if fields.label_of is None else integers(fields.label_of, needed=False)
+    Z = np.empty((n, len(fields.features)))
+    for j, name in enumerate(fields.features):
+        Z[:, j] = numbers(name)
+    batch = Batch(keys, order, Z, numbers(fields.target), of, bad)
+    judged(fields, judge, batch)
+    return batch

@@ -1,0 +1,239 @@
+"""Fleet: one model per key, the same object on one machine and on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from undrift import _check
+from undrift.errors import InputError, UndriftError
+from undrift.fleet import batch as rows
+from undrift.fleet.advance import Walk
+from undrift.fleet.batch import Batch, Fields, Judge
+from undrift.fleet.bench import Bench, prototype_of
+from undrift.fleet.outputs import ERROR, Key, Outputs
+from undrift.fleet.state import KeyState, pack, unpack
+from undrift.learners import Learner
+
+if TYPE_CHECKING:
+    from undrift.fleet.run import FleetRun
+
+
+class Advanced(NamedTuple):
+    """What `Fleet.advance` returns."""
+
+    state: bytes
+    """The key's new state."""
+    outputs: Outputs
+    """What became of each record."""
+
+
+class Info(NamedTuple):
+    """What is known about one key."""
+
+    rounds: int
+    """Rounds learned."""
+    mean_loss: float
+    """Half the squared error, or the log-loss, by round."""
+    counts: dict[str, int]
+    """How many records ended as what."""
+    waiting: int
+    """Records that wait for those before them."""
+    unlabelled: int
+    """Rows that wait for their label."""
+    bytes: int
+    """Size of the state."""
+
+
+class Fleet:
+    r"""Thousands of streams, each with a model of its own.
+
+    Parameters
+    ----------
+    make_model
+        A fresh learner, or a function that returns one; every key gets a clone.
+    key
+        Column that names the stream: text or integers.
+    features
+        Columns that make up z.
+    target
+        Column of the label y. Missing (None, NaN): the record only asks for a prediction, and waits for its label.
+    order
+        Column of integers that says a record's place in its stream, and is unique there. None: order of arrival; then
+        nothing can be recognised as a duplicate.
+    label_of
+        Column for labels that come later, in records of their own with an order of their own: the order of the record
+        they belong to, missing in all others. Their features are ignored.
+    wait
+        Records may come late: one waits until no order more than `wait` behind it can come any more. 0: never.
+    hold
+        At most this many rows of a key wait for their label.
+    numbered
+        Whether orders count 1 by 1, so that gaps are worth reporting; False for times.
+    on_error
+        "raise" stops when a model raises something that is not a refusal of a row; "report" leaves that key as it was
+        and goes on with the others.
+
+    Notes
+    -----
+    Everything follows from one pure function, `advance`. Predictions and models are the same bits for any cut of a
+    stream into batches and any shuffle that moves no record by more than `wait` orders; copies may come at any time
+    while the last 64 gaps are remembered.
+
+    Examples
+    --------
+    >>> import undrift as ud
+    >>> fleet = Fleet(ud.DiscountedVAW(half_life=50), key="pump", order="n", features=["load"], target="heat")
+    >>> records = [{"pump": p, "n": n, "load": 1.0, "heat": h} for n in range(20) for p, h in [("a", 1.0), ("b", 5.0)]]
+    >>> run = fleet.run(records)
+    >>> run.outputs.count()
+    {'ok': 40}
+    >>> round(run.model("b").predict([1.0]), 1)
+    4.5
+    """
+
+    def __init__(
+        self,
+        make_model: Learner | Callable[[], Learner],
+        *,
+        key: str,
+        features: Sequence[str],
+        target: str,
+        order: str | None = None,
+        label_of: str | None = None,
+        wait: int = 0,
+        hold: int = 256,
+        numbered: bool = True,
+        on_error: str = "raise",
+    ) -> None:
+        self.prototype = prototype_of(make_model)
+        if isinstance(features, str) or not all(isinstance(name, str) for name in features):
+            raise InputError(f"Fleet: features must be a list of column names, got {features!r}")
+        self.fields = Fields(key, order, tuple(features), target, label_of)
+        names = self.fields.names
+        for name in names:
+            if not isinstance(name, str) or names.count(name) > 1:
+                raise InputError(f"Fleet: columns must have different names, text all of them, got {name!r} in {names}")
+        if len(features) < self.prototype.least_dim:
+            raise InputError("Fleet: features must name at least one column, got none")
+        self.wait = _check.integer(self, "wait", wait, 0, 1_000_000)
+        self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
+        self.numbered = bool(numbered)
+        self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
+        if order is None and (wait or label_of is not None):
+            raise InputError("Fleet: wait and label_of need order=, the column that says a record's place")
+        self._bench: Bench | None = None
+
+    @property
+    def judge(self) -> Judge:
+        """What the model accepts."""
+        return Judge(self.prototype.accepts_nan, self.prototype.binary)
+
+    @property
+    def bench(self) -> Bench:
+        """The models' workplace, made when first used and not shipped with the fleet."""
+        if self._bench is None:
+            self._bench = Bench(self.prototype, self.fields.features)
+        return self._bench
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bench": None}
+
+    def advance(self, state: bytes | None, records: Iterable[Mapping[str, Any]] | Batch) -> Advanced:
+        """Advance one key: predict before learning, record by record; nothing but the result changes.
+
+        Parameters
+        ----------
+        state
+            What an earlier call returned for this key; None for a new one.
+        records
+            The key's records, mappings of column names to values. What cannot be used is reported in the outputs.
+        """
+        batch = self.batch(records)
+        before = self._read(state)
+        named = [key for key in batch.keys if key is not None]
+        if any(key != named[0] for key in named):
+            raise InputError(f"Fleet: advance takes records of one key, got {named[0]!r} and others; use run")
+        walk = self._walk(named[0] if named else None, before)
+        try:
+            walk.take(batch, self.fields.order is not None)
+            outputs = walk.close()
+        except UndriftError:
+            raise
+        except Exception as error:
+            self._bench = None  # whatever the model became, nobody else shall see it
+            if self.on_error == "raise":
+                error.add_note(f"Fleet: while advancing key {walk.key!r}; its state is as it was before this batch")
+                raise
+            return self._failed(state, batch, f"{type(error).__name__}: {error}")
+        return Advanced(self._written(before), outputs)
+
+    def finish(self, state: bytes, key: Key = None) -> Advanced:
+        """Release the records that still wait: nothing before them will come any more."""
+        before = self._read(state)
+        walk = self._walk(key, before)
+        walk.finish()
+        outputs = walk.close()
+        return Advanced(self._written(before), outputs)
+
+    def batch(self, records: Any) -> Batch:
+        """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""
+        if isinstance(records, Batch):
+            return records
+        if hasattr(records, "columns"):
+            return rows.from_frame(self.fields, self.judge, records)
+        return rows.from_records(self.fields, self.judge, records)
+
+    def model(self, state: bytes) -> Learner:
+        """Return the model in a key's state, as a learner of its own."""
+        return self.bench.model(self._read(state))
+
+    def info(self, state: bytes) -> Info:
+        """Return what is known about the key whose state this is."""
+        one = self._read(state)
+        learned = one.counts.get("ok", 0) + one.counts.get("labelled", 0)
+        mean = one.loss / learned if learned else 0.0
+        return Info(learned, mean, dict(one.counts), len(one.parked), len(one.held), len(state))
+
+    def run(
+        self,
+        records: Any,
+        *,
+        states: Mapping[Key, bytes] | None = None,
+        folder: Any = None,
+        source: str = "",
+        batch: int = 100_000,
+        workers: int = 1,
+        progress: Callable[[int], None] | None = None,
+    ) -> FleetRun:
+        """Advance every key on this machine; see `undrift.fleet.run.run`."""
+        from undrift.fleet.run import run
+
+        return run(
+            self, records, states=states, folder=folder, source=source, batch=batch, workers=workers, progress=progress
+        )
+
+    def _walk(self, key: Key, state: KeyState) -> Walk:
+        return Walk(self.bench, key, state, wait=self.wait, hold=self.hold, numbered=self.numbered)
+
+    def _read(self, state: bytes | None) -> KeyState:
+        if state is None:
+            return KeyState()
+        return unpack(state, self.bench.fingerprint, self.bench.layout, len(self.fields.features))
+
+    def _written(self, state: KeyState) -> bytes:
+        return pack(state, self.bench.fingerprint, self.bench.layout)
+
+    def _failed(self, state: bytes | None, batch: Batch, why: str) -> Advanced:
+        """The state as it was, and every record of the batch reported."""
+        nothing = float("nan")
+        said = [
+            (k, int(o), nothing, float(y), ERROR, why) for k, o, y in zip(batch.keys, batch.order, batch.y, strict=True)
+        ]
+        kept = self._written(KeyState()) if state is None else bytes(state)
+        return Advanced(kept, Outputs.of(said))
+
+    def __repr__(self) -> str:
+        f = self.fields
+        order = "" if f.order is None else f", order={f.order!r}"
+        return f"Fleet({self.prototype!r}, key={f.key!r}{order}, features={list(f.features)!r}, target={f.target!r})"

@@ -1,0 +1,70 @@
+"""Ledger: which orders of a stream were there, which are waited for, which were given up.
+
+Records are released in increasing order. One that is ahead waits until everything before it was released, or was given
+up because an order more than `wait` larger has been seen. While no record comes later than that, the released sequence
+is the sorted stream, however it was shuffled and cut.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+REMEMBERED = 64
+"""Ranges of released orders that are told apart from orders that never came, at least."""
+
+
+@dataclass
+class Ledger:
+    """The account of one stream's orders."""
+
+    next: int | None = None
+    """The lowest order that may still be released; None before the first record."""
+    top: int = 0
+    """The highest order seen."""
+    ranges: list[list[int]] = field(default_factory=list)
+    """Released orders as ranges [first, last], increasing; the latest ones."""
+    forgot: bool = False
+    """Whether older ranges were dropped."""
+
+    def used(self, order: int) -> bool | None:
+        """Whether an order below `next` was released: None if that was forgotten."""
+        at = bisect_right(self.ranges, order, key=lambda one: one[0]) - 1
+        if at >= 0:
+            return order <= self.ranges[at][1]
+        return None if self.forgot else False
+
+    def see(self, order: int, wait: int) -> None:
+        """Take note of an order that came, and give up what is more than `wait` behind."""
+        if self.next is None:
+            self.next, self.top = order - wait, order
+        elif order > self.top:
+            self.top = order
+            self.next = max(self.next, order - wait)
+
+    def release(self, order: int, wait: int) -> int:
+        """Close the account of an order; return how many before it never came."""
+        missing = 0
+        if self.ranges and order == self.ranges[-1][1] + 1:
+            self.ranges[-1][1] = order
+        else:
+            missing = order - self.ranges[-1][1] - 1 if self.ranges else 0
+            self.ranges.append([order, order])
+            if len(self.ranges) > max(REMEMBERED, wait + 1):
+                del self.ranges[0]
+                self.forgot = True
+        self.next = order + 1 if self.next is None else max(self.next, order + 1)
+        return missing
+
+    def header(self) -> list[int]:
+        """Return the account as a flat list of integers."""
+        ends = [end for one in self.ranges for end in one]
+        return [] if self.next is None else [self.next, self.top, int(self.forgot), *ends]
+
+    @classmethod
+    def read(cls, numbers: list[int]) -> Ledger:
+        """Return what `header` wrote."""
+        if not numbers:
+            return cls()
+        following, top, forgot, *ends = numbers
+        return cls(following, top, [list(pair) for pair in zip(ends[::2], ends[1::2], strict=True)], bool(forgot))

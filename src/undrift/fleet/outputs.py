@@ -1,0 +1,170 @@
+"""Outputs: what a fleet says about records, column by column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Vector
+from undrift.errors import ModelFileError
+
+Key = Any
+"""What names a stream: text or an integer; None where a record had no usable key."""
+
+STATUSES = ("ok", "predicted", "labelled", "duplicate", "late", "gap", "poison", "expired", "error")
+"""What can become of a record.
+
+- ok: predicted, then learned.
+- predicted: it had no label; it waits for one.
+- labelled: the label of an earlier record came, and was learned.
+- duplicate: its order was there before; dropped.
+- late: its order was given up before it came; dropped.
+- gap: no record: the orders before the next one never came.
+- poison: it could not be used; `reason` says why; nothing was learned.
+- expired: no record: a row without a label was let go to make room.
+- error: the model raised (`on_error="report"`); the key is as it was before.
+"""
+OK, PREDICTED, LABELLED, DUPLICATE, LATE, GAP, POISON, EXPIRED, ERROR = range(len(STATUSES))
+ABSENT = -(2**63)
+"""The order of a record that had none."""
+
+
+class Output(NamedTuple):
+    """One row of outputs."""
+
+    key: Key
+    """The stream."""
+    order: int | None
+    """The record's place in it."""
+    prediction: float | None
+    """Made before the label was used; log-odds for two classes."""
+    target: float | None
+    """The label, if it came."""
+    status: str
+    """One of `STATUSES`."""
+    reason: str
+    """Why, where there is something to explain."""
+
+
+@dataclass(eq=False)
+class Outputs:
+    """Rows of outputs as columns; NaN stands for a missing number."""
+
+    keys: list[Key]
+    order: NDArray[np.int64]
+    prediction: Vector
+    target: Vector
+    status: NDArray[np.uint8]
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Row number -> reason, where there is one."""
+
+    @classmethod
+    def empty(cls) -> Outputs:
+        """Return no rows."""
+        return cls([], np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Key, int, float, float, int, str]]) -> Outputs:
+        """Return rows given as (key, order, prediction, target, status code, reason)."""
+        if not rows:
+            return cls.empty()
+        keys, order, prediction, target, status, reason = zip(*rows, strict=True)
+        return cls(
+            list(keys),
+            np.array(order, np.int64),
+            np.array(prediction),
+            np.array(target),
+            np.array(status, np.uint8),
+            {i: why for i, why in enumerate(reason) if why},
+        )
+
+    @classmethod
+    def joined(cls, parts: Iterable[Outputs]) -> Outputs:
+        """Return rows one part after the other."""
+        some = [part for part in parts if len(part)]
+        if not some:
+            return cls.empty()
+        starts = np.cumsum([0, *(len(part) for part in some)])
+        return cls(
+            [key for part in some for key in part.keys],
+            np.concatenate([part.order for part in some]),
+            np.concatenate([part.prediction for part in some]),
+            np.concatenate([part.target for part in some]),
+            np.concatenate([part.status for part in some]),
+            {int(a) + i: why for a, part in zip(starts, some, strict=False) for i, why in part.reasons.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Output]:
+        columns = self.order.tolist(), self.prediction.tolist(), self.target.tolist(), self.status.tolist()
+        for i, (key, order, prediction, target, status) in enumerate(zip(self.keys, *columns, strict=True)):
+            yield Output(
+                key,
+                None if order == ABSENT else order,
+                None if prediction != prediction else prediction,
+                None if target != target else target,
+                STATUSES[status],
+                self.reasons.get(i, ""),
+            )
+
+    def count(self) -> dict[str, int]:
+        """Return how many rows have each status, those that occur."""
+        codes, numbers = np.unique(self.status, return_counts=True)
+        return {STATUSES[code]: int(n) for code, n in zip(codes, numbers, strict=True)}
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the rows as lists by name, None where something is missing: what data frames are made from."""
+        rows = list(self)
+        return {name: [row[j] for row in rows] for j, name in enumerate(Output._fields)}
+
+    def canonical(self) -> list[tuple[str, ...]]:
+        """Return the rows in an order of their own and with floats to the bit, so that `==` compares two runs."""
+        return canonical(self)
+
+    def pack(self) -> bytes:
+        """Return the rows as data-only bytes."""
+        head = json.dumps({"keys": self.keys, "reasons": {str(i): why for i, why in self.reasons.items()}}).encode()
+        columns = (self.order, self.prediction, self.target, self.status)
+        return b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Outputs:
+        """Return what `pack` wrote."""
+        size = int.from_bytes(data[:8], "little")
+        try:
+            head = json.loads(data[8 : 8 + size])
+            n = len(head["keys"])
+            body = data[8 + size :]
+            if len(body) != 25 * n:
+                raise ValueError
+            reasons = {int(i): str(why) for i, why in head["reasons"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelFileError("Outputs: the saved rows are cut off or damaged") from None
+        numbers = np.frombuffer(body[: 24 * n], np.int64).reshape(3, n).copy()
+        status = np.frombuffer(body[24 * n :], np.uint8).copy()
+        return cls(head["keys"], numbers[0], numbers[1].view(np.float64), numbers[2].view(np.float64), status, reasons)
+
+
+def canonical(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ...]]:
+    """Return rows of outputs, ours or an engine's, sorted and as text, floats to the bit.
+
+    Examples
+    --------
+    >>> canonical([("b", 0, 0.5, None, "predicted", ""), ("a", 0, 1.0, 2.0, "ok", "")])[0]
+    ("'a'", '0', '0x1.0000000000000p+0', '0x1.0000000000000p+1', 'ok', '')
+    """
+
+    def exact(x: float | None) -> str:
+        return "-" if x is None else float(x).hex()
+
+    return sorted(
+        (repr(key), str(order), exact(prediction), exact(target), status, reason or "")
+        for key, order, prediction, target, status, reason in rows
+    )

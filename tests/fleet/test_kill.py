@@ -1,0 +1,47 @@
+"""A run that is killed at any moment goes on where it stopped, to the same bits."""
+
+import signal
+import subprocess
+import sys
+import time
+
+from dirty import FEATURES, WAIT, arrivals, clean, spoil
+
+import undrift as ud
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_kill import fleet, rows
+fleet().run(rows(), folder=sys.argv[1], batch=40)
+"""
+
+
+def fleet():
+    return ud.Fleet(
+        ud.linear_ensemble(1000), key="key", order="n", features=FEATURES, target="y", label_of="of", wait=WAIT
+    )
+
+
+def rows():
+    return arrivals(spoil(clean(20, 100, seed=1), seed=2), seed=3)
+
+
+def test_kill_minus_9_and_again(tmp_path):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "f"), str(__file__).rsplit("/", 1)[0]]
+    killed = 0
+    for delay in (0.02, 0.1, 0.3):
+        process = subprocess.Popen(command)
+        file = tmp_path / "f" / "fleet.db"
+        deadline = time.monotonic() + 60
+        while not file.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            killed += 1
+        process.wait()
+    assert killed
+    resumed, whole = fleet().run(rows(), folder=tmp_path / "f", batch=40), fleet().run(rows())
+    assert resumed.outputs.canonical() == whole.outputs.canonical()
+    assert dict(resumed.states) == dict(whole.states)
