@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from undrift.online.classifier import OnlineClassifier as OnlineClassifier
+from undrift.online.design import Design as Design
 from undrift.online.intervals import Coverage as Coverage
 from undrift.online.intervals import Interval as Interval
 from undrift.online.memories import Line as Line

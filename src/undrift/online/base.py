@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,46 +15,20 @@ from undrift.discount import discount
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
-from undrift.learners import Learner
 from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.online.design import REFITS, DesignedLearner
 from undrift.online.memories import Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
 from undrift.online.rows import Memory, Rows, is_named, matrix, names_in
 from undrift.streams import Scaling
 from undrift.trace import Trace
 
-REFITS = (4, 32, 256)
-"""Rounds after which the scaling is fitted again to all rows so far; after the last it is frozen."""
 WARMUP = REFITS[-1]
 BLOCK = 1024
 WAVES = {"fast": 0, "best": 48}
 
 
-class Core(Protocol):
-    """Candidates that say something about every row: level 2 first, then the families."""
-
-    names: list[str]
-
-    def fit_scale(self, y: Vector) -> None:
-        """Take the label scale from labels so far."""
-
-    def predict(self, X: Matrix, first: int) -> Matrix:
-        """Return what candidates would say."""
-
-    def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
-        """Close rounds; return what candidates said."""
-
-    def memories(self) -> list[Memories]:
-        """Return the memories of the linear families."""
-
-    def grow(self, count: int, rounds: int) -> None:
-        """Add features that were 0 so far."""
-
-    def arrays(self) -> Arrays:
-        """Return the state."""
-
-
-class OnlineLearner(Learner):
+class OnlineLearner(DesignedLearner):
     """The shell around a core. Subclasses say which core, which baselines and which last mixer."""
 
     accepts_nan: ClassVar[bool] = True
@@ -72,9 +46,6 @@ class OnlineLearner(Learner):
         self._betas = None if half_life is None else np.array([discount(self, None, half_life).beta])
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
         self.names: list[str] | None = None
-
-    def _core(self, dim: int) -> Core:
-        raise NotImplementedError
 
     def _last_mixer(self) -> Mixer:
         raise NotImplementedError
@@ -267,14 +238,6 @@ class OnlineLearner(Learner):
             self._first += count
             self._scaling, self._heart = Scaling(self._wide), self._core(self._wide)
             self._refit(self.rounds)
-
-    def _with_indicators(self, Z: Matrix, filled: Matrix) -> Matrix:
-        """Append 1 where a number was missing; pairs (value, indicator) stay together when features are added."""
-        if not self.indicators:
-            return filled
-        out = np.empty((len(Z), 2 * Z.shape[1]))
-        out[:, 0::2], out[:, 1::2] = filled, np.isnan(Z)
-        return out
 
     def _predict(self, Z: Matrix) -> Vector:
         X = self._scaling.peek(self._with_indicators(Z, self._memory.peek(Z)))

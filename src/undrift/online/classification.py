@@ -8,6 +8,7 @@ from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.kernels import layout
+from undrift.learners import DiscountedAIOLI, Learner
 from undrift.learners.base import Arrays
 from undrift.losses import sigmoid
 from undrift.online.memories import BETAS, Memories, shifted, widened
@@ -27,7 +28,8 @@ class LogisticFamily:
     """Discounted AIOLI of one curvature over several memories, mixed."""
 
     def __init__(self, beta: Vector, curvature: float, dim: int, share: float = 1e-3) -> None:
-        self.dim, self.beta, self.bend = dim, beta, np.full(len(beta), 1.0 / curvature)
+        self.dim, self.beta, self.curvature = dim, beta, curvature
+        self.bend = np.full(len(beta), 1.0 / curvature)
         self.state = layout.fresh(dim, np.ones(len(beta)))
         self.mixer = Mixable(share=share)
         self.mixer.begin(np.ones(len(beta)))
@@ -43,6 +45,10 @@ class LogisticFamily:
         E, stability = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
         kernels.aioli_play(self.state, self.beta, self.bend, first, Z, y, E, stability)
         return self.mixer.play(E, y)
+
+    def members(self) -> list[Learner]:
+        """Return every answer the mixture hears as a fresh learner of its own."""
+        return [DiscountedAIOLI(beta=float(b), curvature=self.curvature) for b in self.beta]
 
     def grow(self, count: int, rounds: int) -> None:
         """Add features at the end that were 0 so far."""
@@ -79,7 +85,7 @@ class ClassificationCore:
 
     def predict(self, X: Matrix, first: int) -> Matrix:
         """Return the log-odds of every candidate for rows that might come next (rows, 1 + families)."""
-        rows = self._inputs(X)
+        rows = self.inputs(X)
         mixtures = [one.predict(Z, first) for one, Z in zip(self.families.values(), rows, strict=True)]
         label, error, stayed, changed = (np.full(len(X), value) for value in self.state)
         F = self._level2_rows(mixtures, label * np.log((stayed + 1.0) / (changed + 1.0)), error)
@@ -87,7 +93,7 @@ class ClassificationCore:
 
     def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
         """Close rounds; return what every candidate said."""
-        rows = self._inputs(X)
+        rows = self.inputs(X)
         mixtures = [one.play(Z, y, first) for one, Z in zip(self.families.values(), rows, strict=True)]
         odds = no_change(self.state[[0, 2, 3]], y)
         error = (y > 0.0) - sigmoid(mixtures[-1])
@@ -99,7 +105,7 @@ class ClassificationCore:
         self.state[:2] = y[-1], error[-1]
         return np.column_stack([yhat, *mixtures])
 
-    def _inputs(self, X: Matrix) -> list[Matrix]:
+    def inputs(self, X: Matrix) -> list[Matrix]:
         """Return the rows of each family: a constant, the features, the waves, and features that came later."""
         linear = np.concatenate((np.ones((len(X), 1)), X), axis=1)
         rows = [linear] * len(CURVATURES)

@@ -7,6 +7,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import ResidualScale, SelfConfident
 from undrift.ensemble.stack import Sweep
+from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays
 from undrift.online.memories import BETAS, Memories, fresh_sweep, shifted, widened
 from undrift.streams import Waves
@@ -47,6 +48,11 @@ class Family:
         hinted /= h
         return E
 
+    def members(self) -> list[Learner]:
+        """Return every answer the mixture hears as a fresh learner of its own."""
+        beta = self.sweep.beta
+        return [DiscountedVAW(beta=float(b), hint=hint) for hint in ("last", "ridge") for b in beta]
+
     def grow(self, count: int, rounds: int) -> None:
         """Add features at the end that were 0 so far."""
         self.sweep.state = widened(self.sweep.state, self.sweep.beta, self.dim, count, rounds)
@@ -86,7 +92,7 @@ class RegressionCore:
     def predict(self, X: Matrix, first: int) -> Matrix:
         """Return what every candidate says about rows that might come next (rows, 1 + families)."""
         last = np.full(len(X), self.state[0])
-        rows = self._inputs(X)
+        rows = self.inputs(X)
         mixtures = [one.predict(Z, first, last) for one, Z in zip(self.families.values(), rows, strict=True)]
         F, scale = self._level2_rows(mixtures, last, np.full(len(X), self.state[1]))
         E = self._answers(*self.level2.predict(F, first), mixtures[-1], scale)
@@ -95,7 +101,7 @@ class RegressionCore:
     def play(self, X: Matrix, y: Vector, first: int) -> Matrix:
         """Close rounds; return what every candidate said."""
         last = shifted(self.state[:1], y)
-        rows = self._inputs(X)
+        rows = self.inputs(X)
         mixtures = [one.play(Z, y, first, last) for one, Z in zip(self.families.values(), rows, strict=True)]
         error = y - mixtures[-1]
         if self.state[2] == 0.0:
@@ -106,7 +112,7 @@ class RegressionCore:
         self.state[:2] = y[-1], error[-1]
         return np.column_stack([self.mixer.play(E, y), *mixtures])
 
-    def _inputs(self, X: Matrix) -> list[Matrix]:
+    def inputs(self, X: Matrix) -> list[Matrix]:
         """Return the rows of each family: a constant, the features, the waves, and features that came later."""
         linear = np.empty((len(X), 1 + X.shape[1]))
         linear[:, 0] = 1.0

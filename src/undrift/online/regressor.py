@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import SelfConfident
 from undrift.learners.base import Arrays
-from undrift.online.base import WARMUP, WAVES, OnlineLearner
+from undrift.online.base import BLOCK, WARMUP, WAVES, OnlineLearner
 from undrift.online.intervals import Coverage, Interval, Intervals
 from undrift.online.memories import shifted
 from undrift.online.regression import RegressionCore
@@ -118,6 +118,14 @@ class OnlineRegressor(OnlineLearner):
 
     def _softened(self, y: Vector, first: int) -> Vector:
         return self._despiker.apply(y, first) if first >= WARMUP else y
+
+    def _learned(self, y: Vector) -> Vector:
+        if len(y) <= WARMUP:
+            return y
+        despiker = Despiker()
+        despiker.fit(y[:WARMUP])
+        later = [despiker.apply(y[a : a + BLOCK], a) for a in range(WARMUP, len(y), BLOCK)]
+        return np.concatenate([y[:WARMUP], *later])
 
     def _froze(self, y: Vector) -> None:
         self._despiker.fit(y)

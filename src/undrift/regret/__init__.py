@@ -15,6 +15,7 @@ from undrift.regret.measures import dynamic_regret as dynamic_regret
 from undrift.regret.measures import path_length as path_length
 from undrift.regret.template import Certifiable as Certifiable
 from undrift.regret.template import Composite as Composite
+from undrift.regret.template import Designed as Designed
 from undrift.regret.template import Leaf as Leaf
 from undrift.regret.template import Template as Template
 from undrift.regret.variation import beta_star as beta_star

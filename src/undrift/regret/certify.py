@@ -41,15 +41,15 @@ def certify(
     learner
         The learner that played, or a fresh one with the same parameters: it is played again from its first round, so
         that raised pivots are counted. Or a `Template`, or any object with a `template(Z, y)` method: a learner of
-        your own. Or a composite (an ensemble with `members`, an object with `leaves`): the bound goes through its
-        best leaf, which is named.
+        your own. Or a composite (an ensemble with `members`, an online estimator, an object with `leaves`): the bound
+        goes through its best leaf, which is named.
     Z, y
-        The rows (T, d) and labels (T,) of the whole run.
+        The rows (T, d) and labels (T,) of the whole run; for online estimators whatever they played.
     trace
         What `play` returned for them, from the first round.
     u
         Comparators (T, d), or one (d,), or a function of (Z, y) that returns them; composites call it with the rows as
-        each leaf saw them.
+        each leaf saw them. Online estimators: in the coordinates of `model.design(Z, y).rows`.
     loss
         `undrift.losses.squared` or `logistic`; None: the loss of the learner's promise.
 

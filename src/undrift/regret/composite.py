@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
@@ -20,7 +21,8 @@ from undrift.learners.base import Learner
 from undrift.losses import Loss
 from undrift.regret._input import comparator, margins, table
 from undrift.regret.d2d import Certificate
-from undrift.regret.template import Composite, Leaf
+from undrift.regret.matching import same_learner
+from undrift.regret.template import Composite, Designed, Leaf
 from undrift.trace import Trace
 
 WHO = "certify"
@@ -71,40 +73,68 @@ def certify_composite(
 ) -> Certificate:
     """Return the smallest certificate over the leaves; `certify` is the one for a single learner."""
     name = type(composite).__name__
-    if trace.learner and trace.learner != name and not isinstance(composite, Through):
+    if isinstance(composite, Learner):
+        same_learner(name, composite.parameters, trace)
+    elif trace.learner and trace.learner != name and not isinstance(composite, Through):
         raise InputError(f"{WHO}: the trace is of {trace.learner}, the learner is {name}; pass the one that played it")
-    rows = np.asarray(Z, dtype=np.float64)
-    _, labels = table(WHO, np.zeros((len(rows), 1)), y, loss)
-    if len(trace) != len(labels):
-        raise InputError(f"{WHO}: the trace must cover the {len(labels)} rounds given, it has {len(trace)}")
+    rows, labels, counted = _rounds(composite, Z, y, loss)
+    if len(trace) != len(counted):
+        raise InputError(f"{WHO}: the trace must cover the {len(counted)} rounds given, it has {len(trace)}")
     if trace.first:
         raise InputError(f"{WHO}: the trace is a fragment that starts after round {trace.first}; play from the first")
-    yhat = _check.finite(WHO, "yhat", trace.yhat, (len(labels),))
-    path = None if callable(u) else comparator(WHO, u, *rows.shape)
+    yhat = _check.finite(WHO, "yhat", trace.yhat, (len(counted),))[counted]
+    path: Matrix | None = None
+    if isinstance(composite, Designed):  # it says itself which widths it can use
+        found = np.asarray(u(rows, labels) if callable(u) else u)
+        path = comparator(WHO, found, len(labels), found.shape[-1] if found.ndim else 0)
+    elif not callable(u):
+        path = comparator(WHO, u, *rows.shape)
     mine = loss.value(yhat, labels)
     best: Certificate | None = None
     refusals: list[str] = []
-    for leaf in _leaves(composite, rows, labels, path):
+    for leaf in _leaves(composite, Z if isinstance(composite, Designed) else rows, y, labels, path):
         if path is not None and leaf.comparator is None:
             refusals.append(f"{leaf.name}: cannot express this comparator in its own coordinates")
             continue
+        theirs: Comparator = u if path is None or leaf.comparator is None else leaf.comparator
+        if leaf.labels is not None:
+            theirs = comparator(WHO, theirs(leaf.Z, leaf.labels) if callable(theirs) else theirs, *leaf.Z.shape)
         try:
-            own = certify(leaf.learner, leaf.Z, leaf.y, leaf.trace, u if path is None else leaf.comparator, loss)
+            own = certify(leaf.learner, leaf.Z, leaf.y, leaf.trace, theirs, loss)
         except ConditionError as error:
             refusals.append(f"{leaf.name}: {error}")
             continue
-        found = _through(leaf, own, mine, _uncovered(leaf, rows, labels, path, loss))
-        if best is None or found.comparator_loss + found.bound < best.comparator_loss + best.bound:
-            best = found
+        scored = own.comparator_loss
+        if leaf.labels is not None and isinstance(theirs, np.ndarray):
+            scored = math.fsum(loss.value(margins(leaf.Z, theirs), leaf.labels).tolist())
+        through = _through(leaf, own, mine, scored, _uncovered(leaf, rows, labels, path, loss))
+        if best is None or through.comparator_loss + through.bound < best.comparator_loss + best.bound:
+            best = through
     if best is None:
-        raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {'; '.join(refusals) or 'it has none'}")
+        raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {_shortened(refusals)}")
     return best
 
 
-def _leaves(composite: object, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
+def _rounds(composite: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
+    """Return the rows comparators are for, their labels, and which of the given rows count as rounds."""
+    if isinstance(composite, Designed):
+        rows, labels = composite.design(Z, y)[:2]
+        return rows, labels, ~np.isnan(np.asarray(y, dtype=np.float64))
+    rows = np.asarray(Z, dtype=np.float64)
+    _, labels = table(WHO, np.zeros((len(rows), 1)), y, loss)
+    return rows, labels, np.ones(len(labels), dtype=bool)
+
+
+def _shortened(refusals: list[str]) -> str:
+    """Return why leaves were passed over, without saying the same of dozens of them."""
+    few = refusals[:3] + ([f"and {len(refusals) - 3} more"] if len(refusals) > 3 else [])
+    return "; ".join(few) or "it has none"
+
+
+def _leaves(composite: object, Z: Any, given: Any, y: Vector, u: Matrix | None) -> list[Leaf]:
     """Return a composite's own leaves, or an ensemble's members, each played on the same rows by a fresh clone."""
     if isinstance(composite, Composite):
-        return composite.leaves(Z, y, u)
+        return composite.leaves(Z, given if isinstance(composite, Designed) else y, u)
     found = getattr(composite, "members", [])
     if not found and isinstance(composite, Learner) and len(y):
         begun = composite.clone()
@@ -124,14 +154,19 @@ def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss
     return math.fsum(loss.value(margins(Z[away], path[away]), y[away]).tolist())
 
 
-def _through(leaf: Leaf, own: Certificate, mine: Vector, uncovered: float) -> Certificate:
-    """Return the leaf's certificate with the composite's measured excess over it, in the composite's units."""
+def _through(leaf: Leaf, own: Certificate, mine: Vector, scored: float, uncovered: float) -> Certificate:
+    """Return the leaf's certificate with the composite's measured excess over it, in the composite's units.
+
+    `scored`: the comparator's loss on the composite's labels, where the leaf learned from others: what that changes
+    for the comparator is measured too, hence part of the excess.
+    """
     s = leaf.unit
     incurred = math.fsum(mine.tolist())
-    theirs = s * own.comparator_loss + uncovered
+    theirs = s * scored + uncovered
+    apart = s * math.fsum((own.comparator_loss, -scored))
     return replace(
         own,
-        regret=math.fsum((*mine.tolist(), -s * own.comparator_loss, -uncovered)),
+        regret=math.fsum((*mine.tolist(), -s * scored, -uncovered)),
         start=s * own.start,
         stability=s * own.stability,
         variation=s * own.variation,
@@ -139,6 +174,6 @@ def _through(leaf: Leaf, own: Certificate, mine: Vector, uncovered: float) -> Ce
         variation_error=s * own.variation_error,
         incurred=incurred,
         comparator_loss=theirs,
-        excess=math.fsum((*mine.tolist(), -s * own.incurred, -uncovered)) + s * own.excess,
+        excess=math.fsum((*mine.tolist(), -s * own.incurred, -uncovered, apart, s * own.excess)),
         leaf=f"{leaf.name}/{own.leaf}" if own.leaf else leaf.name,
     )

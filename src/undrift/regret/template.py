@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
@@ -99,6 +99,8 @@ class Leaf:
     """Which rounds of the composite the leaf played (n,); None: all of them. The others count as measured."""
     unit: float = 1.0
     """Loss of the composite per loss of the leaf: s^2 when the leaf's labels are y / s under squared loss."""
+    labels: Vector | None = None
+    """The true labels (n,), in the leaf's units, where it learned from others: comparators are scored with them."""
 
 
 @runtime_checkable
@@ -107,6 +109,15 @@ class Composite(Protocol):
 
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return the leaves over the rounds (Z, y), the comparator translated where that is exact."""
+        ...
+
+
+@runtime_checkable
+class Designed(Composite, Protocol):
+    """A composite that prepares raw rows itself: comparators live in its design, not in the rows it was given."""
+
+    def design(self, Z: Any, y: Any) -> tuple[Any, ...]:
+        """Return the rows and labels comparators are for, first of all, of the rounds that count."""
         ...
 
 
