@@ -7,6 +7,11 @@ import sys
 
 def main() -> None:
     """Run the command line; the entry point of the package."""
+    if sys.argv[1:] == ["--version"]:  # answered before anything is imported
+        from undrift import __version__
+
+        print(f"undrift {__version__}")
+        raise SystemExit(0)
     try:
         import rich  # noqa: F401  # only asked whether it is there
         import typer  # noqa: F401  # only asked whether it is there

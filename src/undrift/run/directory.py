@@ -118,8 +118,8 @@ class RunDirectory:
         """Remove files of earlier commits and of killed ones; nothing that counts."""
         keep = {*state["parts"], state["model"], state["trace"]}
         for file in self.path.iterdir():
-            stale = file.name.startswith((".predictions", ".model-", ".model.", ".trace-", ".run.json"))
-            ours = file.name.startswith(("predictions", "model", "trace-")) and file.suffix in (".parquet", ".undrift")
+            stale = file.name.startswith((".predictions", ".model", ".trace", ".run.json"))
+            ours = file.name.startswith(("predictions", "model", "trace")) and file.suffix in (".parquet", ".undrift")
             if stale or (ours and file.name not in keep):
                 file.unlink(missing_ok=True)
 

@@ -1,0 +1,83 @@
+"""Options that say what to predict from a file and how; shared by `run` and `compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from undrift.errors import InputError
+
+File = Annotated[
+    str | None,
+    typer.Argument(help="CSV (also .gz, .zst), Parquet or NDJSON file; - is the standard input.", show_default=False),
+]
+Target = Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run [default: FILE-run].")]
+Time = Annotated[str | None, typer.Option("--time", help="Column with the time [default: found].")]
+Features = Annotated[
+    list[str] | None, typer.Option("--features", "-f", help="Columns to learn from, a,b,c [default: all others].")
+]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out, a,b,c.")]
+Task = Annotated[
+    str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
+]
+Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
+Model = Annotated[str | None, typer.Option("--model", help="best, or fast: linear only [default: best].")]
+HalfLife = Annotated[
+    float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
+]
+Lag = Annotated[list[str] | None, typer.Option("--lag", help="Add the target's value 1,24,168 rows ago as features.")]
+Delay = Annotated[int | None, typer.Option("--delay", help="Labels become known so many rows late [default: 0].")]
+Calendar = Annotated[
+    bool | None, typer.Option("--calendar", help="Add hour, weekday and time of year as features.", show_default=False)
+]
+Missing = Annotated[
+    str | None, typer.Option("--missing", help="Missing values: fill, indicate, skip or refuse [default: fill].")
+]
+Na = Annotated[list[str] | None, typer.Option("--na", help="Texts that mean missing, besides the usual ones.")]
+Categories = Annotated[
+    int | None, typer.Option("--categories", help="Most different texts a column may have [default: 20].")
+]
+TimeFormat = Annotated[str | None, typer.Option("--time-format", help="How times are written, as in %d.%m.%Y %H:%M.")]
+Encoding = Annotated[str | None, typer.Option("--encoding", help="Of the file's text [default: utf-8].")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates cells [default: found].")]
+Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or ndjson [default: by the ending].")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many rows.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Of the model's random features [default: 0].")]
+SettingsFile = Annotated[
+    Path | None, typer.Option("--settings", "-s", help="TOML file with the same settings; options win over it.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+_LISTS = ("features", "drop", "na", "lag")
+
+
+def merged(file: str | None, settings_file: Path | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the file and the settings, from a settings file and the options that win over it."""
+    from undrift.run.settings import read_toml
+
+    words: dict[str, Any] = {}
+    if settings_file is not None:
+        words = read_toml(settings_file)
+        source = words.pop("source", None)
+        if file is None and source is not None:
+            file = str(settings_file.parent / str(source))
+    for name, value in given.items():
+        if value is not None:
+            words[name] = _split(name, value) if name in _LISTS else value
+    if file is None:
+        raise InputError("name a file to learn from: undrift run FILE --target COLUMN")
+    return file, words
+
+
+def _split(name: str, texts: list[str]) -> list[Any]:
+    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    if name != "lag":
+        return parts
+    try:
+        return [int(part) for part in parts]
+    except ValueError:
+        raise InputError(f"--lag must be whole numbers such as 1,24,168, got {', '.join(texts)}") from None

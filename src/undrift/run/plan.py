@@ -1,0 +1,306 @@
+"""The plan of a run: what each column is, found on the first rows, stated, and then kept to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from undrift.errors import DataError, InputError
+from undrift.run.cells import Unreadable, clock, is_missing, number, numbers, shown, texts, times
+from undrift.run.data import Lines
+from undrift.run.settings import did_you_mean
+from undrift.run.source import Batch, Cells, Source
+
+PREFIX = 2
+"""Batches the plan is made from."""
+MOSTLY = 0.9
+"""A column is what this part of its first cells is; the others are then errors, with their lines."""
+CLOCKS = ("time", "timestamp", "date", "datetime", "ds", "index", "id", "row")
+NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
+LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
+"""Pairs of numbers that are taken for two classes unless the user says otherwise."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What each column is."""
+
+    task: str
+    """"regression" or "classification"."""
+    classes: tuple[str, ...] | None
+    """The labels, the negative one first."""
+    time: str | None
+    """Column with the time."""
+    clock: str
+    """How it is written: "iso", "epoch", or the letters of strptime."""
+    hours: bool
+    """Whether times have hours."""
+    numbers: tuple[str, ...]
+    """Number columns."""
+    texts: tuple[tuple[str, tuple[str, ...]], ...]
+    """Text columns, with the texts of the first rows in order of arrival."""
+    notes: tuple[str, ...]
+    """What was decided that the user may want to know."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON would hold it."""
+        out = asdict(self)
+        out["texts"] = {name: list(values) for name, values in self.texts}
+        return out
+
+
+class _Prefix:
+    """The first rows, column by column."""
+
+    def __init__(self, source: Source, batches: list[Batch], whole: bool) -> None:
+        self.source, self.whole = source, whole
+        self.settings, self.na = source.settings, frozenset(source.settings.na)
+        names = list(dict.fromkeys(name for batch in batches for name in batch.columns))
+        self.columns: dict[str, Cells] = {name: _joined(name, batches) for name in names}
+        self.lines: Lines = np.concatenate([batch.lines for batch in batches])
+
+    @property
+    def rows(self) -> int:
+        return len(self.lines)
+
+    @property
+    def where(self) -> str:
+        return f"all {self.rows} rows" if self.whole else f"the first {self.rows} rows"
+
+    def known(self, name: str) -> list[object]:
+        """Return the cells of a column that say something."""
+        cells = self.columns[name]
+        return [cell for cell in _objects(cells) if not is_missing(cell, self.na)]
+
+    def require(self, names: Iterable[str], option: str) -> None:
+        for name in names:
+            if name not in self.columns:
+                what = f"{option} '{name}': {self.source.name} has no such column"
+                raise InputError(what + did_you_mean(name, self.columns))
+
+
+def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
+    """Return what the columns are, from the first batches; `whole`: there are no others."""
+    if not batches:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
+    first, settings = _Prefix(source, batches, whole), source.settings
+    first.require([settings.target], "--target")
+    if settings.time is not None:
+        first.require([settings.time], "--time")
+    first.require(settings.features or (), "--features")
+    first.require(settings.drop, "--drop")
+    if first.rows == 1 and whole:
+        raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
+    notes: list[str] = []
+    task, classes = _target(first, notes)
+    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
+    kinds = {name: _kind(first, name) for name in others}
+    time, how = _time(first, kinds, notes)
+    columns = [name for name in others if name != time]
+    if settings.features is not None:
+        columns = [name for name in columns if name in settings.features]
+    number_columns, text_columns = [], []
+    for name in columns:
+        if kinds[name] == "number":
+            number_columns.append(name)
+        elif kinds[name] == "text":
+            text_columns.append((name, _categories(first, name)))
+        elif kinds[name] == "counter":
+            continue
+        elif settings.features is not None:
+            raise InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
+        else:
+            notes.append(f"'{name}' is a second time and was left out")
+    hours = False
+    if time is not None:
+        instants = _times(first, time, how)
+        hours = bool((instants != instants.astype("datetime64[D]"))[~np.isnat(instants)].any())
+    if settings.calendar and time is None:
+        raise InputError("--calendar needs a column with times; none was found, name it with --time")
+    if not number_columns and not text_columns and not settings.calendar and not settings.lag:
+        raise DataError(
+            f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
+        )
+    return Plan(task, classes, time, how, hours, tuple(number_columns), tuple(text_columns), tuple(notes))
+
+
+def _joined(name: str, batches: list[Batch]) -> Cells:
+    parts = [batch.columns.get(name, [None] * len(batch.lines)) for batch in batches]
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)  # type: ignore[arg-type]  # arrays, as just checked
+    return [cell for part in parts for cell in part]
+
+
+def _objects(cells: Cells) -> list[object]:
+    if isinstance(cells, np.ndarray):
+        if cells.dtype.kind == "M":
+            return [None if np.isnat(cell) else cell for cell in cells]
+        return list(cells.tolist())
+    return list(cells)
+
+
+def _kind(first: _Prefix, name: str) -> str:
+    """Return "number", "time" or "text"; a column that says nothing yet counts as numbers."""
+    cells = first.columns[name]
+    if isinstance(cells, np.ndarray):
+        return "time" if cells.dtype.kind == "M" else "number"
+    known = first.known(name)
+    if not known:
+        return "number"
+    enough = MOSTLY * len(known)
+    if sum(number(cell) is not None for cell in known) >= enough:
+        return "number"
+    form = first.settings.time_format or "iso"
+    if sum(_is_time(cell, form) or _is_time(cell, "iso") for cell in known) >= enough:
+        return "time"
+    return "text"
+
+
+def _is_time(cell: object, form: str) -> bool:
+    if not isinstance(cell, str) or len(cell.strip()) < 6:
+        return False
+    try:
+        clock(form)(cell.strip())
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _time(first: _Prefix, kinds: dict[str, str], notes: list[str]) -> tuple[str | None, str]:
+    """Return the time column and how it is written."""
+    settings = first.settings
+    form = settings.time_format or "iso"
+    if settings.time is not None:
+        how = "epoch" if kinds.get(settings.time) == "number" else form
+        _times(first, settings.time, how)
+        return settings.time, how
+    wanted = settings.features or ()
+    found = [name for name, kind in kinds.items() if kind == "time" and name not in wanted]
+    if found:
+        _times(first, found[0], form)
+        return found[0], form
+    for name, kind in kinds.items():
+        if kind == "number" and name.lower() in CLOCKS and name not in wanted:
+            column = _numbers(first, name)
+            steps = np.diff(column[~np.isnan(column)])
+            if len(steps) and (steps >= 0.0).all() and (steps > 0.0).any():
+                if float(np.nanmin(column)) > 1e8:
+                    return name, "epoch"
+                notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
+                kinds[name] = "counter"
+    return None, form
+
+
+def _times(first: _Prefix, name: str, how: str) -> np.ndarray[Any, Any]:
+    try:
+        return times(first.columns[name], how, first.na)
+    except Unreadable as bad:
+        line = int(first.lines[bad.row])
+        raise DataError(
+            f"{first.source.at(line)}: '{name}' should be a time, got {bad.cell!r:.60}; "
+            "correct it, or say how times are written with --time-format"
+        ) from None
+
+
+def _numbers(first: _Prefix, name: str) -> np.ndarray[Any, Any]:
+    try:
+        return numbers(first.columns[name], first.na)
+    except Unreadable as bad:
+        raise not_a_number(first.source, int(first.lines[bad.row]), name, bad.cell) from None
+
+
+def not_a_number(source: Source, line: int, name: str, cell: object) -> DataError:
+    """Return the error for a text in a number column."""
+    text = str(cell)
+    hint = "correct the cell"
+    if text.count(",") == 1 and text.replace(",", "").lstrip("+-").isdigit():
+        hint = "write a decimal point, not a comma"
+    return DataError(
+        f"{source.at(line)}: '{name}' is a column of numbers, got {text[:60]!r}; "
+        f"{hint}, pass --na {text[:20]!r} if it means missing, or --drop '{name}'"
+    )
+
+
+def _categories(first: _Prefix, name: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(text for text in texts(first.columns[name], first.na) if text is not None))
+    if len(found) > first.settings.categories:
+        raise DataError(
+            f"{first.source.name}: '{name}' has {len(found)} different texts in {first.where}, more than "
+            f"{first.settings.categories}; leave it out with --drop '{name}', or raise --categories"
+        )
+    return found
+
+
+def _target(first: _Prefix, notes: list[str]) -> tuple[str, tuple[str, ...] | None]:
+    """Return the task and the classes, or say why the target cannot be predicted."""
+    settings, source = first.settings, first.source
+    name, known = settings.target, first.known(settings.target)
+    if not known:
+        raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
+    cells = first.columns[name]
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
+    values = [number(cell) for cell in known]
+    flags = all(
+        isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
+        for cell in known
+    )
+    numeric = sum(value is not None for value in values) >= MOSTLY * len(values) and not flags
+    labels = list(dict.fromkeys(shown(cell) for cell in known))
+    task = settings.task
+    if task == "auto":
+        two = set(values) in LABELS if numeric else True
+        task = "classification" if two or settings.positive is not None else "regression"
+    if task == "regression":
+        if not numeric and not flags:
+            _numbers(first, name)
+        finite = {value for value in values if value is not None and math.isfinite(value)}
+        if len(finite) == 1 and first.whole:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {finite.pop():g} in every row; there is nothing to learn"
+            )
+        return task, None
+    if len(labels) > 2:
+        third = next(
+            row
+            for row, cell in enumerate(_objects(cells))
+            if not is_missing(cell, first.na) and shown(cell) == labels[2]
+        )
+        count = f"{len(labels)} different values" if numeric else f"{len(labels)} classes"
+        hint = "pass --task regression" if numeric else "join classes, or make one column of 0 and 1 for each class"
+        raise DataError(
+            f"{source.at(int(first.lines[third]))}: the target '{name}' has {count} ({', '.join(labels[:3])}"
+            f"{', ...' if len(labels) > 3 else ''}) where two are allowed; {hint}"
+        )
+    return task, _ordered(first, labels, notes)
+
+
+def _ordered(first: _Prefix, labels: list[str], notes: list[str]) -> tuple[str, ...]:
+    settings, source, name = first.settings, first.source, first.settings.target
+    if len(labels) == 1:
+        if first.whole:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {labels[0]!r} in every row; there is nothing to learn"
+            )
+        if settings.positive is None:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {labels[0]!r} in {first.where}; "
+                "say which label counts as 1 with --positive"
+            )
+        positive = shown(settings.positive)
+        return (labels[0] if labels[0] != positive else "", positive)  # "": not seen yet
+    if settings.positive is not None:
+        positive = shown(settings.positive)
+        if positive not in labels:
+            raise InputError(f"--positive '{positive}': the target's labels are {labels[0]!r} and {labels[1]!r}")
+        return tuple(sorted(labels, key=lambda label: label == positive))
+    return tuple(sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label))))
+
+
+def _sort_key(label: str) -> tuple[float, str]:
+    value = number(label)
+    return (math.inf if value is None else value, label)

@@ -1,0 +1,151 @@
+"""Settings: everything a run can be told, from options or from a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from undrift import _check
+from undrift.errors import InputError
+
+MISSING = ("fill", "indicate", "skip", "refuse")
+TASKS = ("auto", "regression", "classification")
+FORMATS = ("auto", "csv", "parquet", "ndjson")
+MODELS = ("best", "fast")
+_LISTS = ("features", "drop", "na", "lag")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to predict, from what, and how."""
+
+    target: str
+    """Column to predict."""
+    time: str | None = None
+    """Column with the time; None: found by its contents. It is not a feature."""
+    features: tuple[str, ...] | None = None
+    """Columns to learn from; None: all others."""
+    drop: tuple[str, ...] = ()
+    """Columns to leave out."""
+    task: str = "auto"
+    """"regression", "classification" (two classes), or "auto": found from the target."""
+    positive: str | None = None
+    """Label that counts as 1; None: the later of the two in order."""
+    model: str = "best"
+    """"best", or "fast": linear families only, several times faster."""
+    half_life: float | None = None
+    """One memory length in rounds in place of learned ones."""
+    lag: tuple[int, ...] = ()
+    """Add the target's value so many rows ago as a feature, for each of these numbers."""
+    delay: int = 0
+    """Labels become known so many rows late."""
+    calendar: bool = False
+    """Add the hour of the day, the day of the week and the day of the year as features."""
+    missing: str = "fill"
+    """"fill" with the last value seen, "indicate" (fill, and tell the model), "skip" such rows, or "refuse"."""
+    na: tuple[str, ...] = ()
+    """Texts that mean missing, besides the usual ones."""
+    categories: int = 20
+    """Most different texts a column may have to be used."""
+    time_format: str | None = None
+    """How times are written, in the letters of strptime; None: ISO 8601, or seconds since 1970."""
+    encoding: str = "utf-8"
+    """How the file's text is encoded."""
+    delimiter: str | None = None
+    """What separates cells; None: found from the header."""
+    format: str = "auto"
+    """"csv", "parquet", "ndjson", or "auto": by the file's ending."""
+    limit: int | None = None
+    """Stop after so many rows."""
+    seed: int = 0
+    """Of the model's random features."""
+
+    def __post_init__(self) -> None:
+        who = "settings"
+        if not isinstance(self.target, str) or not self.target:
+            raise InputError("settings: target must name the column to predict; pass --target")
+        for name in _LISTS:
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(value))
+        for name in ("features", "drop", "na"):
+            for text in getattr(self, name) or ():
+                if not isinstance(text, str):
+                    raise InputError(f"{who}: {name} must be a list of texts, got {text!r}")
+        _check.choice(who, "task", self.task, TASKS)
+        _check.choice(who, "model", self.model, MODELS)
+        _check.choice(who, "missing", self.missing, MISSING)
+        _check.choice(who, "format", self.format, FORMATS)
+        if self.half_life is not None:
+            _check.interval(who, "half_life", self.half_life, "(0, inf]")
+        _check.integer(who, "delay", self.delay, 0, 1_000_000)
+        _check.integer(who, "categories", self.categories, 1, 10_000)
+        _check.integer(who, "seed", self.seed, 0, 2**53)
+        if self.limit is not None:
+            _check.integer(who, "limit", self.limit, 1)
+        for lag in self.lag:
+            _check.integer(who, "lag", lag, 1, 1_000_000)
+            if lag <= self.delay:
+                raise InputError(
+                    f"settings: lag {lag} is not known yet when labels are {self.delay} rows late; "
+                    f"use a lag of at least {self.delay + 1}"
+                )
+        if len(set(self.lag)) < len(self.lag):
+            raise InputError("settings: lag must not name a number twice")
+        if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
+            raise InputError(f"settings: delimiter must be one character, got {self.delimiter!r}")
+        if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
+            raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as a settings file would hold them; what is None is left out."""
+        out = {}
+        for name, value in dataclasses.asdict(self).items():
+            if value is not None:
+                out[name] = list(value) if isinstance(value, tuple) else value
+        return out
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any], where: str = "settings") -> Self:
+        """Return settings from words, refusing unknown ones."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        plain = {name.replace("-", "_"): value for name, value in words.items()}
+        unknown = next((name for name in plain if name not in known), None)
+        if unknown is not None:
+            raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, known)}")
+        if "target" not in plain:
+            raise InputError(f"{where}: target is missing; name the column to predict, with --target COLUMN")
+        for name in _LISTS:
+            if isinstance(plain.get(name), (str, int)):
+                plain[name] = (plain[name],)
+        try:
+            return cls(**plain)
+        except TypeError as error:
+            raise InputError(f"{where}: {error}") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return the words of a settings file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({(error.strerror or '').lower()})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a settings file in TOML ({error})") from None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about a word that is unknown.
+
+    >>> did_you_mean("tmp", ["date", "temp", "load"])
+    "; there are date, temp, load. Did you mean 'temp'?"
+    """
+    names = list(known)
+    lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
+    shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"; there are {shown}." + (f" Did you mean '{lower[near[0]]}'?" if near else "")

@@ -1,0 +1,61 @@
+"""Snapshots: what the model believed, at rounds that depend on nothing but their number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.online.base import OnlineLearner
+
+MOST = 1000
+"""Snapshots kept; when there are more, every other one goes."""
+FIRST_STRIDE = 8
+
+
+class Snapshots:
+    """Spectrum, candidates' weights and coefficients every so many rounds, thinned as the run grows."""
+
+    def __init__(self, width: int) -> None:
+        self.most = max(100, min(MOST, 400_000 // max(width, 1)))
+        self.stride = FIRST_STRIDE
+        self.half_lives = np.zeros(0)
+        self.rows: list[tuple[float, Vector, Vector, Vector]] = []
+
+    def next(self, rounds: int) -> int:
+        """Return the next round after which one is due."""
+        return (rounds // self.stride + 1) * self.stride
+
+    def take(self, model: OnlineLearner) -> None:
+        """Read the model."""
+        spectrum, line = model.spectrum(), model.line()
+        self.half_lives = spectrum.half_lives
+        row = (float(model.rounds), spectrum.weights, model.weights, np.append(line.coef, line.intercept))
+        if self.rows and self.rows[-1][0] == row[0]:
+            return
+        self.rows.append(row)
+        if len(self.rows) > self.most:
+            self.stride *= 2
+            self.rows = [one for one in self.rows if one[0] % self.stride == 0.0]
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return everything as arrays; coefficients of features that were not there yet are NaN."""
+        if not self.rows:
+            return {"round": np.zeros(0), "half_lives": self.half_lives, "spectrum": np.zeros((0, 0))} | {
+                "weights": np.zeros((0, 0)),
+                "coef": np.zeros((0, 0)),
+                "stride": np.array([float(self.stride)]),
+            }
+        rounds, spectrum, weights, coef = zip(*self.rows, strict=True)
+        wide = np.full((len(coef), max(len(one) for one in coef)), np.nan)
+        for k, one in enumerate(coef):
+            wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
+        out = {"round": np.array(rounds), "half_lives": self.half_lives, "spectrum": np.array(spectrum)}
+        return {**out, "weights": np.array(weights), "coef": wide, "stride": np.array([float(self.stride)])}
+
+    def resume(self, arrays: Mapping[str, Vector]) -> None:
+        """Go on where `arrays` left off."""
+        self.stride, self.half_lives = int(arrays["stride"][0]), arrays["half_lives"]
+        columns = (arrays[name] for name in ("round", "spectrum", "weights", "coef"))
+        self.rows = [(float(r), s, w, c) for r, s, w, c in zip(*columns, strict=True)]

@@ -1,0 +1,92 @@
+"""A run: every format gives the same predictions, and they are those of the model fed by hand."""
+
+import gzip
+
+import numpy as np
+import polars as pl
+import pytest
+import zstandard
+from files import table, write_csv, write_ndjson
+
+import undrift as ud
+from undrift.run import Settings, play_file, read_run
+
+
+def played(path, out, **settings):
+    state = play_file(str(path), out, Settings(**({"target": "y", "drop": ("hot",)} | settings)))
+    assert state["status"] == "finished"
+    return read_run(out)
+
+
+def test_predictions_are_those_of_the_model_by_hand(tmp_path):
+    columns = table()
+    run = played(write_csv(tmp_path / "t.csv", columns), tmp_path / "run")
+    model = ud.OnlineRegressor()
+    cities = list(dict.fromkeys(columns["city"]))
+    yhat, ends = [], []
+    for a, b, city, y in zip(columns["a"], columns["b"], columns["city"], columns["y"], strict=True):
+        row = {"a": a, "b": b} | {f"city={name}": float(name == city) for name in cities}
+        yhat.append(model.predict(row))
+        ends.append(model.predict_interval(row, 0.9))
+        model.learn(row, y)
+    assert run.yhat.tobytes() == np.array(yhat).tobytes()
+    assert run.lower.tobytes() == np.array([one.low for one in ends]).tobytes()
+    assert run.upper.tobytes() == np.array([one.high for one in ends]).tobytes()
+    assert ud.load(tmp_path / "run" / "model.undrift") == model
+    assert run.features == ["a", "b", *(f"city={name}" for name in cities)]
+    assert run.line.tolist() == list(range(2, 602))
+    assert run.time[25] == np.datetime64("2024-01-02T01:00")
+    assert run.y.tolist() == columns["y"]
+    assert run.baselines["last value"][1:].tolist() == columns["y"][:-1]
+    assert run.baselines["running mean"][10] == pytest.approx(np.mean(columns["y"][:10]))
+    assert run.candidates == ["level 2", "linear", "waves", "last value", "running mean"]
+
+
+def test_every_format_gives_the_same_bits(tmp_path):
+    columns = table()
+    plain = write_csv(tmp_path / "t.csv", columns)
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    small = tmp_path / "t.csv.zst"
+    small.write_bytes(zstandard.compress(plain.read_bytes()))
+    parquet = tmp_path / "t.parquet"
+    frame = pl.DataFrame(columns)
+    frame.with_columns(pl.col("when").str.to_datetime()).write_parquet(parquet)
+    semicolons = write_csv(tmp_path / "s.csv", columns, delimiter=";")
+    bom = tmp_path / "bom.csv"
+    bom.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes())
+    expected = played(plain, tmp_path / "plain")
+    for k, path in enumerate([packed, small, parquet, semicolons, bom, write_ndjson(tmp_path / "t.ndjson", columns)]):
+        run = played(path, tmp_path / f"run{k}")
+        assert run.yhat.tobytes() == expected.yhat.tobytes(), path
+        assert run.time.tolist() == expected.time.tolist(), path
+        assert run.features == expected.features, path
+    assert run.line.tolist() == list(range(1, 601))
+
+
+def test_two_classes_are_found_and_predicted_as_log_odds(tmp_path):
+    columns = table()
+    run = played(write_csv(tmp_path / "t.csv", columns), tmp_path / "run", target="hot", drop=("y",))
+    assert (run.task, run.classes) == ("classification", ["no", "yes"])
+    assert run.y.tolist() == [float(one == "yes") for one in columns["hot"]]
+    assert (run.lower, run.upper) == (None, None)
+    assert list(run.baselines) == ["same as last time", "base rate"]
+    frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert frame["probability"].to_numpy() == pytest.approx(1 / (1 + np.exp(-run.yhat)))
+    flipped = played(tmp_path / "t.csv", tmp_path / "run2", target="hot", drop=("y",), positive="no")
+    assert flipped.classes == ["yes", "no"]
+    assert flipped.y.tolist() == (1 - run.y).tolist()
+
+
+def test_snapshots_are_thinned_and_sum_to_one(tmp_path):
+    run = played(write_csv(tmp_path / "t.csv", table(9000)), tmp_path / "run", model="fast")
+    assert 500 <= len(run.spectrum_round) <= 1001
+    assert run.spectrum_round[-1] == 9000
+    assert (np.diff(run.spectrum_round) > 0).all()
+    assert run.spectrum.sum(axis=1) == pytest.approx(1.0)
+    assert run.candidate_weights.sum(axis=1) == pytest.approx(1.0)
+    assert run.coef.shape == (len(run.coef_round), len(run.coef_names))
+    assert run.coef_names[-1] == "(intercept)"
+    names = list(run.coef_names)
+    assert run.coef[-1, names.index("a")] == pytest.approx(-2.0, abs=0.1)
+    assert run.coef[-1, names.index("b")] == pytest.approx(0.1, abs=0.01)
