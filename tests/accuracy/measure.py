@@ -44,6 +44,7 @@ class Row(NamedTuple):
     error: float
     at: int
     leader: float
+    ridge: float  # the leader's error without the divisor
     gap: float  # largest disagreement of the variants, over all rounds
     floored: int
     resets: int
@@ -81,14 +82,15 @@ def vaw(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
         leads = [_relative(a, m, scale) / np.sqrt(1.0 + h) for a, _ in others]
         asked = _rounds(case, [*gaps, *leads])
         truth = exact(Past(case.U, np.ones(rounds), case.y, beta, case.prior()), asked)
-        errors, leaders = [], []
+        errors, leaders, ridges = [], [], []
         for t in asked:
             value, lead = float(truth[t].m / (1 + truth[t].h)), float(truth[t].m)
             errors.append((abs(yhat[t] - value) / max(abs(value), scale), t))
             wide = float((1 + truth[t].h).sqrt())
-            leaders.append(abs(m[t] - lead) / max(abs(lead), scale) / wide)
+            ridges.append(abs(m[t] - lead) / max(abs(lead), scale))
+            leaders.append(ridges[-1] / wide)
         gap = float(max(g.max() for g in gaps))
-        rows.append(_row("vaw", case, beta, runs[0], i, errors, max(leaders), gap))
+        rows.append(_row("vaw", case, beta, runs[0], i, errors, gap, max(leaders), max(ridges)))
     return rows
 
 
@@ -101,7 +103,7 @@ def aioli(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
         yhat = runs[0].one[:, i]
         gaps = [_relative(run.one[:, i], yhat, 1.0) for run in runs[1:]]
         errors = open_loop(case, y, yhat, beta, _rounds(case, gaps))
-        rows.append(_row("aioli", case, beta, runs[0], i, errors, 0.0, float(max(g.max() for g in gaps))))
+        rows.append(_row("aioli", case, beta, runs[0], i, errors, float(max(g.max() for g in gaps))))
     return rows
 
 
@@ -128,7 +130,7 @@ def aioli_closed(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
         value = closed_loop(case.U, case.prior(), y, beta, BEND, bits=256 - math.floor(still * math.log2(beta)))
         errors = _relative(run.one[:, 0], value, 1.0)
         worst = int(np.argmax(errors))
-        row = _row("closed", case, beta, run, 0, [(float(errors[worst]), worst)], 0.0, 0.0)
+        row = _row("closed", case, beta, run, 0, [(float(errors[worst]), worst)], 0.0)
         rows.append(row._replace(asked=len(y)))
     return rows
 
@@ -176,13 +178,21 @@ def _rounds(case: Case, gaps: list[Floats]) -> list[int]:
 
 
 def _row(
-    kind: str, case: Case, beta: float, run: Run, i: int, errors: list[tuple[float, int]], leader: float, gap: float
+    kind: str,
+    case: Case,
+    beta: float,
+    run: Run,
+    i: int,
+    errors: list[tuple[float, int]],
+    gap: float,
+    leader: float = 0.0,
+    ridge: float = 0.0,
 ) -> Row:
     # NaN must not hide behind max()
     error, at = max(errors, key=lambda e: math.inf if math.isnan(e[0]) else e[0])
     rounds, dim = len(case.y), len(case.M)
     counts = run.floored[i], run.resets[i], run.broken[i]
-    return Row(kind, case.name, dim, beta, rounds, len(errors), error, at, leader, gap, *counts)
+    return Row(kind, case.name, dim, beta, rounds, len(errors), error, at, leader, ridge, gap, *counts)
 
 
 def _relative(a: Floats, b: Floats, scale: float) -> Floats:

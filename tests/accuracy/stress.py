@@ -57,18 +57,22 @@ def table(rows: list[Row]) -> list[str]:
     """One line per kind, scenario and dimension; one column per discount."""
     betas = sorted({row.beta for row in rows})
     out = [
-        "| | d | rounds | " + " | ".join(f"beta {b:g}" for b in betas) + " | leader | floored | resets | not finite |"
+        "| | d | rounds | "
+        + " | ".join(f"beta {b:g}" for b in betas)
+        + " | leader | ridge | floored | resets | not finite |"
     ]
-    out.append("|---|---|---|" + "---|" * (len(betas) + 4))
+    out.append("|---|---|---|" + "---|" * (len(betas) + 5))
     keys = sorted({(r.kind, streams.NAMES.index(r.name), r.dim) for r in rows}, key=lambda k: (k[0], k[1], k[2]))
     for kind, name, dim in keys:
         cells = {r.beta: r for r in rows if (r.kind, r.name, r.dim) == (kind, streams.NAMES[name], dim)}
         errors = [f"{cells[b].error:.0e}" if b in cells else "" for b in betas]
-        leader = f"{max(r.leader for r in cells.values()):.0e}" if kind == "vaw" else ""
+        leader, ridge = (f"{max(getattr(r, what) for r in cells.values()):.0e}" for what in ("leader", "ridge"))
+        if kind != "vaw":
+            leader = ridge = ""
         sums = [sum(getattr(r, what) for r in cells.values()) for what in ("floored", "resets", "broken")]
         rounds = max(r.rounds for r in cells.values())
         head = f"| {kind}, {streams.NAMES[name]} | {dim} | {rounds} | "
-        out.append(head + " | ".join([*errors, leader, *map(str, sums)]) + " |")
+        out.append(head + " | ".join([*errors, leader, ridge, *map(str, sums)]) + " |")
     return out
 
 
@@ -77,7 +81,7 @@ def line(r: Row) -> str:
     verdict = "" if good(r) else "  FAILS"
     return (
         f"{r.kind:7s} {r.name:12s} d={r.dim:<3d} beta={r.beta:<6g} {r.error:.1e} at {r.at:<8d} leader {r.leader:.1e} "
-        f"gap {r.gap:.1e} of {r.asked:<6d} floored {r.floored}{verdict}"
+        f"ridge {r.ridge:.1e} gap {r.gap:.1e} of {r.asked:<6d} floored {r.floored}{verdict}"
     )
 
 
