@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, ensemble, store
+from undrift import _check, ensemble, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
@@ -17,7 +17,7 @@ from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stack import BLOCK, Members
 from undrift.errors import InputError, ModelFileError
 from undrift.learners import Learner
-from undrift.learners.base import Arrays, Columns
+from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import revive
 from undrift.trace import Trace
 
@@ -53,6 +53,7 @@ class Ensemble(Learner):
     """
 
     _prior: Vector | None = None
+    _round: kernels.Round | None = None
 
     def __init__(
         self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
@@ -91,6 +92,8 @@ class Ensemble(Learner):
         self._stability = np.zeros(len(learners))
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
+        mixing = self.mixer.parts()
+        self._round = None if mixing is None else self._members.round(self._stability, mixing)
 
     @property
     def members(self) -> list[Learner]:
@@ -131,6 +134,19 @@ class Ensemble(Learner):
         rate = float(np.sum(weights * self._rates[remembers]))
         return math.log(2.0) * float(np.sum(weights)) / rate if rate else math.inf
 
+    def predict(self, z: ArrayLike) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
+        if self._round is not None and (yhat := self._round.predict(self.rounds, z)) is not None:
+            return yhat
+        return super().predict(z)
+
+    def learn(self, z: ArrayLike, y: float) -> None:
+        """Close one round: the label `y` of row `z` has become known."""
+        if self._round is not None and self._round.learn(self.rounds, z, y):
+            self.rounds += 1
+        else:
+            super().learn(z, y)
+
     def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None) -> Trace:
         """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace."""
         if record is not None:
@@ -145,19 +161,29 @@ class Ensemble(Learner):
         return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights)
 
     def _predict(self, Z: Matrix) -> Vector:
-        return self.mixer.predict(self._members.predict(Z, self.rounds))
+        if self._round is None:
+            return self.mixer.predict(self._members.predict(Z, self.rounds))
+        yhat = np.empty(len(Z))
+        self._round.predict_rows(self.rounds, Z, yhat)
+        return yhat
 
     def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
         yhat = np.empty(len(y))
+        if self._round is not None:
+            weights = np.empty((0 if history is None else len(y), len(self._stability)))
+            self._round.play(self.rounds, Z, y, yhat, weights)
+            if history is not None:
+                history.append(weights)
+            return Columns(yhat)
         for a in range(0, len(y), BLOCK):
             part = slice(a, a + BLOCK)
             said = self._members.play(Z[part], y[part], self.rounds + a)
-            weights = None if history is None else np.empty_like(said.yhat)
-            yhat[part] = self.mixer.play(said.yhat, y[part], weights=weights)
+            before = None if history is None else np.empty(said.yhat.shape)
+            yhat[part] = self.mixer.play(said.yhat, y[part], weights=before)
             said.stability[0] += self._stability
-            self._stability = np.add.accumulate(said.stability, axis=0, out=said.stability)[-1].copy()
-            if history is not None and weights is not None:
-                history.append(weights)
+            self._stability[...] = np.add.accumulate(said.stability, axis=0, out=said.stability)[-1]
+            if history is not None and before is not None:
+                history.append(before)
         return Columns(yhat)
 
     def _arrays(self) -> Arrays:

@@ -9,6 +9,7 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
+from undrift.kernels.reference_round import Mixing
 
 
 class Mixable(Mixer):
@@ -39,6 +40,17 @@ class Mixable(Mixer):
     def cost(self) -> Vector:
         """ln(1/p_i), and what the fixed share may have cost."""
         return np.asarray(-self._log_prior - self._arrays["rate"][0] * math.log1p(-self.share))
+
+    def predict(self, E: Matrix) -> Vector:
+        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        yhat = np.empty(len(E))
+        kernels.mix_logistic_predict(self._arrays["log_weights"], np.ascontiguousarray(E), yhat)
+        return yhat
+
+    def parts(self) -> Mixing:
+        """Return what `kernels.Round` needs of a mixer."""
+        a = self._arrays
+        return a["log_weights"], self._log_prior, self.share, a["rate"], 0, 0.0, a["losses"], a["charged"]
 
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays

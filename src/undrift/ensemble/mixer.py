@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
+from undrift.kernels.reference_round import Mixing
 
 
 class Mixer:
@@ -65,6 +66,10 @@ class Mixer:
             for name, array in kept.items():
                 self._arrays[name][...] = array
         return yhat
+
+    def parts(self) -> Mixing | None:
+        """Return what `kernels.Round` needs to mix by itself; None for a mixer of your own."""
+        return None
 
     @property
     def weights(self) -> Vector:

@@ -28,6 +28,7 @@ from undrift import _check, kernels
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.mixer import Mixer
 from undrift.kernels import reference_mix as place
+from undrift.kernels.reference_round import Mixing
 
 
 class SquaredMixer(Mixer):
@@ -40,12 +41,26 @@ class SquaredMixer(Mixer):
         super().__init__(share=share, **parameters)
         self._scale = 1.0
 
+    def parts(self) -> Mixing:
+        """Return what `kernels.Round` needs of a mixer."""
+        a = self._arrays
+        return (
+            a["log_weights"], self._log_prior, self.share, a["rate"], self.rule, self._scale, a["losses"], a["charged"],
+        )  # fmt: skip
+
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays
         kernels.mix_squared(
             a["log_weights"], self._log_prior, self.share, a["rate"], self.rule, self._scale,
             E, y, yhat, a["losses"], a["charged"], weights,
         )  # fmt: skip
+        return yhat
+
+    def predict(self, E: Matrix) -> Vector:
+        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        yhat = np.empty(len(E))
+        arrays = self._arrays
+        kernels.mix_squared_predict(arrays["log_weights"], arrays["rate"], self.rule, np.ascontiguousarray(E), yhat)
         return yhat
 
     def _ranged(self, factor: float) -> Vector:

@@ -10,7 +10,8 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
+from undrift.kernels.reference_round import HINTS, Mixing
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
 from undrift.learners.base import Arrays
 
 BLOCK = 1024
@@ -56,7 +57,9 @@ class Alone:
 
     def members(self, first: int) -> list[Learner]:
         """Return the member, as a copy of its own."""
-        return [self.learner.copy()]
+        one = self.learner.copy()
+        one.rounds = first
+        return [one]
 
 
 class Sweep:
@@ -89,6 +92,14 @@ class VAWStack:
         self._sweep = Sweep(np.array([beta for beta, _ in memories]), np.array([reg for _, reg in memories]), dim)
         self._last = np.zeros(1)
         self._hints = [one.hint for one in learners]
+
+    def round(self, at: Vector, stability: Vector, mixer: Mixing) -> kernels.Round:
+        """Return whole rounds in one call; `at` places this stack's members among the ensemble's, -1 a `Zero`."""
+        memory, hint = np.full(len(at), -1.0), np.zeros(len(at))
+        memory[at >= 0] = self._at
+        hint[at >= 0] = [HINTS.index(one) for one in self._hints]
+        sweep = self._sweep
+        return kernels.Round(False, sweep.state, sweep.beta, np.empty(0), memory, hint, self._last, stability, mixer)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
@@ -150,6 +161,11 @@ class AIOLIStack:
         self._bend = np.array([1.0 / one.curvature for one in learners])
         self._state = layout.fresh(dim, np.array([one.reg for one in learners]))
 
+    def round(self, at: Vector, stability: Vector, mixer: Mixing) -> kernels.Round:
+        """Return whole rounds in one call; see `VAWStack.round`."""
+        none = np.zeros(len(at))
+        return kernels.Round(True, self._state, self._beta, self._bend, at, none, np.zeros(1), stability, mixer)
+
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return log-odds (rows, members)."""
         yhat = np.empty((len(Z), len(self._beta)))
@@ -200,6 +216,20 @@ class Members:
         self.parts: list[Part] = [_part([learners[i] for i in places], dim) for places in order]
         self._places = np.array([i for places in order for i in places])
         self._sorted = bool(np.all(self._places == np.arange(len(learners))))
+
+    def round(self, stability: Vector, mixer: Mixing) -> kernels.Round | None:
+        """Return whole rounds, mixture included, in one call, if the members are one stack and perhaps `Zero`."""
+        stacks = [part for part in self.parts if not isinstance(part, Alone)]
+        rest = [part for part in self.parts if isinstance(part, Alone) and type(part.learner) is not Zero]
+        if len(stacks) != 1 or rest:
+            return None
+        at, next_place = np.full(len(self._places), -1.0), 0
+        for part in self.parts:
+            count = 1 if isinstance(part, Alone) else len(part.learners)
+            if not isinstance(part, Alone):
+                at[self._places[next_place : next_place + count]] = np.arange(count)
+            next_place += count
+        return stacks[0].round(at, stability, mixer)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return every member's predictions (rows, members)."""

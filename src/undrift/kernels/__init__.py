@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from undrift.kernels import _native
+from undrift.kernels._native import Round as Round
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
@@ -17,7 +18,9 @@ from undrift.kernels._native import aioli_predict as aioli_predict
 from undrift.kernels._native import interval_play as interval_play
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic
+from undrift.kernels._native import mix_logistic_predict as mix_logistic_predict
 from undrift.kernels._native import mix_squared as mix_squared
+from undrift.kernels._native import mix_squared_predict as mix_squared_predict
 from undrift.kernels._native import o2nc_gradient as o2nc_gradient
 from undrift.kernels._native import o2nc_play as o2nc_play
 from undrift.kernels._native import vaw_play as vaw_play

@@ -55,11 +55,9 @@ def mix_logistic(
         if len(weights):
             weights[t] = np.exp(log_weights)
         said = ~np.isnan(E[t])
-        e = np.clip(E[t][said], -FAR, FAR)
-        w = log_weights[said]
-        yhat[t] = log_sum_exp(w - softplus(-e)) - log_sum_exp(w - softplus(e)) if said.any() else 0.0
+        yhat[t] = _mixed_odds(log_weights, E[t])
         loss = np.full(E.shape[1], FAR)
-        loss[said] = softplus(-y[t] * e)
+        loss[said] = softplus(-y[t] * np.clip(E[t][said], -FAR, FAR))
         losses += loss
         v = np.maximum(log_weights - (loss - np.min(loss)), -FAR)
         _share(log_weights, v - log_sum_exp(v), log_prior, share)
@@ -104,9 +102,9 @@ def mix_squared(
             weights[t] = np.exp(log_weights)
         label = float(y[t])
         low, high, inverse = float(state[LOW]), float(state[HIGH]), float(state[INVERSE])
-        raw = np.clip(np.where(np.isnan(E[t]), 0.0, E[t]), -FAR, FAR)
+        raw = _cleaned(E[t])
         e = np.clip(raw, low, high)
-        yhat[t] = _substitution(log_weights, e, high) if rule == AGGREGATING else _mean(log_weights, e)
+        yhat[t] = _mixed(log_weights, state, rule, raw)
         losses += 0.5 * (raw - label) ** 2
         charged += 0.5 * (e - label) ** 2
 
@@ -137,10 +135,41 @@ def mix_squared(
         state[PAID] += max(following - inverse, 0.0)
         if following > 0.0:
             state[SHARED] -= following * math.log1p(-share)
-            r = inverse / following
-            v = np.maximum(r * v + max(1.0 - r, 0.0) * log_prior, -FAR)
-            _share(log_weights, v - log_sum_exp(v), log_prior, share)
+            if following != inverse:  # otherwise v is a distribution already
+                r = inverse / following
+                v = np.maximum(r * v + max(1.0 - r, 0.0) * log_prior, -FAR)
+                v -= log_sum_exp(v)
+            _share(log_weights, v, log_prior, share)
         state[INVERSE] = following
+
+
+def mix_logistic_predict(log_weights: Vector, E: Matrix, yhat: Vector) -> None:
+    """Fill `yhat` with what `mix_logistic` would say to each row of E in the coming round."""
+    for t in range(len(E)):
+        yhat[t] = _mixed_odds(log_weights, E[t])
+
+
+def mix_squared_predict(log_weights: Vector, state: Vector, rule: int, E: Matrix, yhat: Vector) -> None:
+    """Fill `yhat` with what `mix_squared` would say to each row of E in the coming round."""
+    for t in range(len(E)):
+        yhat[t] = _mixed(log_weights, state, rule, _cleaned(E[t]))
+
+
+def _mixed_odds(log_weights: Vector, e: Vector) -> float:
+    """Log-odds whose loss is the mix loss under either label."""
+    said = ~np.isnan(e)
+    e, w = np.clip(e[said], -FAR, FAR), log_weights[said]
+    return log_sum_exp(w - softplus(-e)) - log_sum_exp(w - softplus(e)) if said.any() else 0.0
+
+
+def _cleaned(e: Vector) -> Vector:
+    return np.asarray(np.clip(np.where(np.isnan(e), 0.0, e), -FAR, FAR), dtype=np.float64)
+
+
+def _mixed(log_weights: Vector, state: Vector, rule: int, raw: Vector) -> float:
+    """What the rule makes of predictions, clipped to the labels so far."""
+    e = np.clip(raw, state[LOW], state[HIGH])
+    return _substitution(log_weights, e, float(state[HIGH])) if rule == AGGREGATING else _mean(log_weights, e)
 
 
 def _inverse_rate(rule: int, scale: float, state: Vector, members: int) -> float:

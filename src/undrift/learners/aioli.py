@@ -71,6 +71,10 @@ class DiscountedAIOLI(InformationLearner):
             self.curvature = 1.0 / (1.0 + B * R)
         self._bend = np.array([1.0 / self.curvature])
 
+    def _in_one_call(self) -> kernels.Round:
+        one, none = np.zeros(1), np.zeros(1)
+        return kernels.Round(True, self._state, self._betas, self._bend, one, none, none, none, None)
+
     def _predict(self, Z: Matrix) -> Vector:
         yhat = np.empty((len(Z), 1))
         kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)

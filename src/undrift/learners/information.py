@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from undrift import _check
+from undrift import _check, kernels
 from undrift._typing import Scalar, Vector
 from undrift.discount import discount
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import Arrays, Learner
+from undrift.learners.base import Arrays, Learner, Prediction
 
 
 class InformationLearner(Learner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
+
+    _round: kernels.Round | None = None
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         if beta is None and half_life is None:
@@ -53,8 +56,34 @@ class InformationLearner(Learner):
     def _counts(self) -> Vector:
         return layout.column(self._state, 0)[3 * (self.dim or 0) :][:3]
 
+    def predict(self, z: ArrayLike) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
+        if self._round is not None and (yhat := self._round.predict(self.rounds, z)) is not None:
+            return yhat
+        return super().predict(z)
+
+    def learn(self, z: ArrayLike, y: float) -> None:
+        """Close one round: the label `y` of row `z` has become known."""
+        if self._round is not None and self._round.learn(self.rounds, z, y):
+            self.rounds += 1
+        else:
+            super().learn(z, y)
+
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))
+        self._round = self._in_one_call()
+
+    def _in_one_call(self) -> kernels.Round:
+        """Return whole rounds over this learner's own arrays, the short way for one row at a time."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_round": None}  # it points into the arrays of this very learner
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        if self.dim is not None:
+            self._round = self._in_one_call()
 
     def _arrays(self) -> Arrays:
         return {"information": self._state[0, :, 0]}

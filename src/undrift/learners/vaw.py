@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
+from undrift.kernels.reference_round import HINTS as HINTS
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.information import InformationLearner
 from undrift.trace import Trace
 
-HINTS = ("zero", "last", "ridge")
 BLOCK = 4096
 """Rounds handed to the kernel at a time."""
 
@@ -67,17 +67,18 @@ class DiscountedVAW(InformationLearner):
 
         `hint`: a guess of each label, in place of the learner's own.
         """
+        if hint is None:
+            return super().predict(z)
         Z, single = self._rows(z)
-        given = None if hint is None else _check.column(self, "hint", hint, len(Z))
+        given = _check.column(self, "hint", hint, len(Z))
         yhat = self._begun(Z)._predict(Z, given)
         return float(yhat[0]) if single else yhat
 
     def learn(self, z: ArrayLike, y: float, *, hint: float | None = None) -> None:
         """Close one round. The hint does not enter the state; it is accepted so that calls can be alike."""
-        Z = self._row(z)
-        labels = self._labels(y, 1)
-        given = None if hint is None else _check.column(self, "hint", hint, 1)
-        self._close(Z, lambda: self._play(Z, labels, given))
+        if hint is not None:
+            _check.column(self, "hint", hint, 1)
+        super().learn(z, y)
 
     def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
@@ -88,6 +89,12 @@ class DiscountedVAW(InformationLearner):
         labels = self._labels(y, len(rows))
         given = None if hint is None else _check.column(self, "hint", hint, len(rows))
         return self._close(rows, lambda: self._play(rows, labels, given))
+
+    def _in_one_call(self) -> kernels.Round:
+        hint = np.array([float(HINTS.index(self.hint))])
+        return kernels.Round(
+            False, self._state, self._betas, np.empty(0), np.zeros(1), hint, self._last, np.zeros(1), None
+        )
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))

@@ -175,6 +175,8 @@ size_t mix_scratch(const Mix &mix) { return 9 * (mix.members + W); }
 
 } // namespace
 
+#include "round.h"
+
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
 extern const Table table_portable = {"portable",
@@ -186,5 +188,5 @@ extern const Table table_v3 = {"v3",
 extern const Table table_v4 = {"v4",
 #endif
                                W, refusal, scratch, vaw_play, vaw_predict, aioli_play, aioli_predict, mix_scratch,
-                               mix_logistic, mix_squared, odds, multiply_adds, stream};
+                               mix_logistic, mix_squared, round_scratch, round_play, round_predict, odds, multiply_adds, stream};
 } // namespace undrift

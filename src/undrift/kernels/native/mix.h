@@ -43,7 +43,8 @@ INLINE double sum_of(V v) {
     return a;
 }
 
-constexpr double FAR_AWAY = 1e150, NOBODY = -1e300; // spare lanes weigh nothing
+// No log-weight falls below -FAR_AWAY; spare lanes repeat the first member's prediction with the log-weight NOBODY.
+constexpr double FAR_AWAY = 1e150, NOBODY = -1e300;
 
 // Loops over vectors of members; `n` of them.
 static double log_sum_exp(const V *x, size_t n) {
@@ -55,74 +56,92 @@ static double log_sum_exp(const V *x, size_t n) {
 }
 
 struct Mixing { // scratch: one padded array per name
-    size_t n;
+    size_t n, members;
+    V bottom; // where the last vector's log-weights end
     V *log_weights, *log_prior, *prior, *e, *loss, *v, *up, *down, *raw;
     Mixing(const Mix &mix, double *scratch) {
-        n = (mix.members + W - 1) / W;
+        members = mix.members;
+        n = (members + W - 1) / W;
         V **all_of[] = {&log_weights, &log_prior, &prior, &e, &loss, &v, &up, &down, &raw};
         V *next = (V *)scratch;
         for (V **one : all_of) {
             *one = next;
             next += n;
         }
-        fill(log_weights, mix.log_weights, mix.members, NOBODY);
-        fill(log_prior, mix.log_prior, mix.members, NOBODY);
-        for (size_t k = 0; k < n; ++k) prior[k] = decay(-log_prior[k]).exp;
+        double ends[W];
+        for (size_t i = 0; i < W; ++i) ends[i] = (n - 1) * W + i < members ? -FAR_AWAY : NOBODY;
+        bottom = load(ends);
+        fill(log_weights, mix.log_weights, NOBODY);
+        if (mix.losses) fill(log_prior, mix.log_prior, NOBODY); // only rounds that close need it
+        if (mix.losses && mix.share > 0.0)
+            for (size_t k = 0; k < n; ++k) prior[k] = decay(-log_prior[k]).exp;
     }
-    void fill(V *to, const double *from, size_t members, double spare) const {
+    void fill(V *to, const double *from, double spare) const {
         double *flat = (double *)to;
         memcpy(flat, from, members * sizeof(double));
         for (size_t i = members; i < n * W; ++i) flat[i] = spare;
     }
-    void weights_to(double *row, size_t members) const {
+    void weights_to(double *row) const {
         for (size_t k = 0; k < n; ++k) v[k] = decay(-log_weights[k]).exp;
         memcpy(row, v, members * sizeof(double));
     }
-    // log_weights <- share of v, a log-posterior up to its normalisation
-    void settle(double share) const {
-        const double total = log_sum_exp(v, n);
+    // to[i] += vector k's lane, for every member
+    template <class F> void add(double *to, F value) const {
+        size_t k = 0;
+        for (; (k + 1) * W <= members; ++k) store(to + k * W, load(to + k * W) + value(k));
+        if (k < n) {
+            const V last = value(k);
+            for (size_t i = k * W; i < members; ++i) to[i] += lane(last, i - k * W);
+        }
+    }
+    V kept(size_t k, V weight) const { return larger(weight, k + 1 < n ? all(-FAR_AWAY) : bottom); }
+    double least() const {
+        V best = loss[0];
+        for (size_t k = 1; k < n; ++k) best = smaller(best, loss[k]);
+        return -top_of(-best);
+    }
+    // log_weights <- share of v, a log-posterior; `total` is the logarithm of its sum
+    void settle(double share, double total) const {
         for (size_t k = 0; k < n; ++k) {
-            V w = larger(v[k] - total, all(-FAR_AWAY));
+            V w = kept(k, v[k] - total);
             if (share > 0.0) w = logarithm((1.0 - share) * decay(-w).exp + share * prior[k]);
             log_weights[k] = w;
         }
-        double *flat = (double *)log_weights;
-        for (size_t i = members_; i < n * W; ++i) flat[i] = NOBODY;
+        log_weights[n - 1] = select(bottom < all(-FAR_AWAY), bottom, log_weights[n - 1]);
     }
-    size_t members_ = 0;
 };
+
+// What the members' log-odds in row t amount to; leaves both labels' losses in `raw` (+1) and `e` (-1).
+static double hear_odds(const Mixing &s, const double *E) {
+    s.fill(s.e, E, E[0]);
+    bool heard = false;
+    for (size_t k = 0; k < s.n; ++k) {
+        const M said = s.e[k] == s.e[k];
+        heard |= any(said);
+        const V e = select(said, larger(smaller(s.e[k], all(FAR_AWAY)), all(-FAR_AWAY)), all(0.0));
+        const V rest = log1p_of(decay(magnitude(e)).exp);
+        const V right = larger(-e, all(0.0)) + rest, wrong = larger(e, all(0.0)) + rest; // softplus(-e), softplus(e)
+        s.up[k] = select(said, s.log_weights[k] - right, all(NOBODY));
+        s.down[k] = select(said, s.log_weights[k] - wrong, all(NOBODY));
+        s.raw[k] = select(said, right, all(FAR_AWAY));
+        s.e[k] = select(said, wrong, all(FAR_AWAY));
+    }
+    return heard ? log_sum_exp(s.up, s.n) - log_sum_exp(s.down, s.n) : 0.0;
+}
 
 static void mix_logistic(const Mix &mix, double *scratch) {
     Mixing s(mix, scratch);
-    s.members_ = mix.members;
     for (size_t t = 0; t < mix.rounds; ++t) {
-        if (mix.weights) s.weights_to(mix.weights + t * mix.members, mix.members);
-        s.fill(s.e, mix.E + t * mix.members, mix.members, 0.0);
-        const double y = mix.y[t];
-        V best = all(1e300);
-        bool heard = false;
-        for (size_t k = 0; k < s.n; ++k) {
-            const M said = s.e[k] == s.e[k];
-            heard |= any(said);
-            const V e = select(said, larger(smaller(s.e[k], all(FAR_AWAY)), all(-FAR_AWAY)), all(0.0));
-            const V rest = log1p_of(decay(magnitude(e)).exp);
-            const V right = larger(-e, all(0.0)) + rest, wrong = larger(e, all(0.0)) + rest; // softplus(-e), softplus(e)
-            s.up[k] = select(said, s.log_weights[k] - right, all(NOBODY));
-            s.down[k] = select(said, s.log_weights[k] - wrong, all(NOBODY));
-            s.loss[k] = select(said, y > 0.0 ? right : wrong, all(FAR_AWAY));
-        }
-        double *flat = (double *)s.loss;
-        for (size_t i = mix.members; i < s.n * W; ++i) flat[i] = 1e300;
-        for (size_t k = 0; k < s.n; ++k) best = smaller(best, s.loss[k]);
-        mix.yhat[t] = heard ? log_sum_exp(s.up, s.n) - log_sum_exp(s.down, s.n) : 0.0;
-        for (size_t i = 0; i < mix.members; ++i) mix.losses[i] += flat[i];
-        const double least = -top_of(-best);
-        for (size_t k = 0; k < s.n; ++k) s.v[k] = larger(s.log_weights[k] - (s.loss[k] - least), all(-FAR_AWAY));
-        double *v = (double *)s.v;
-        for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
-        s.settle(mix.share);
+        if (mix.weights) s.weights_to(mix.weights + t * mix.members);
+        mix.yhat[t] = hear_odds(s, mix.E + t * mix.members);
+        if (!mix.losses) continue;
+        s.loss = mix.y[t] > 0.0 ? s.raw : s.e;
+        s.add(mix.losses, [&](size_t k) { return s.loss[k]; });
+        const double least = s.least();
+        for (size_t k = 0; k < s.n; ++k) s.v[k] = s.kept(k, s.log_weights[k] - (s.loss[k] - least));
+        s.settle(mix.share, log_sum_exp(s.v, s.n));
     }
-    memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
+    if (mix.losses) memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
 }
 
 // Places and rules as in the twin.
@@ -130,20 +149,16 @@ enum { LOW, HIGH, INVERSE, EXCESS, GAPS, PAID, SHARED, SQUARE, COUNT };
 enum { BY_RANGE, AGGREGATING, CONFIDENT, RESIDUAL };
 constexpr double MEMORY = 1000.0;
 
-static double weighted_mean(const Mixing &s, size_t members) {
-    V above = all(0.0), below = all(0.0);
+static double weighted_mean(const Mixing &s) {
+    V above = all(0.0), below = all(0.0), low = s.e[0], high = s.e[0];
     for (size_t k = 0; k < s.n; ++k) {
         const V w = decay(-s.log_weights[k]).exp;
-        above = fma(w, s.e[k], above); // spare lanes: e = 0
+        above = fma(w, s.e[k], above);
         below += w;
+        low = smaller(low, s.e[k]);
+        high = larger(high, s.e[k]);
     }
-    const double *e = (const double *)s.e;
-    double low = e[0], high = e[0];
-    for (size_t i = 1; i < members; ++i) {
-        low = smaller(low, e[i]);
-        high = larger(high, e[i]);
-    }
-    return smaller(larger(sum_of(above) / sum_of(below), low), high);
+    return smaller(larger(sum_of(above) / sum_of(below), -top_of(-low)), top_of(high));
 }
 
 static double substitution(const Mixing &s, double most) {
@@ -157,48 +172,41 @@ static double substitution(const Mixing &s, double most) {
     return smaller(larger(guess, -most), most);
 }
 
+// What the members' predictions in a row amount to; leaves them in `raw` and, clipped to the labels so far, in `e`.
+static double hear(const Mixing &s, const Mix &mix, const double *E) {
+    const double low = mix.state[LOW], high = mix.state[HIGH];
+    s.fill(s.raw, E, E[0]);
+    for (size_t k = 0; k < s.n; ++k) {
+        const V e = select(s.raw[k] == s.raw[k], s.raw[k], all(0.0));
+        s.raw[k] = larger(smaller(e, all(FAR_AWAY)), all(-FAR_AWAY));
+        s.e[k] = smaller(larger(s.raw[k], all(low)), all(high));
+    }
+    return mix.rule == AGGREGATING ? substitution(s, high) : weighted_mean(s);
+}
+
 static void mix_squared(const Mix &mix, double *scratch) {
     Mixing s(mix, scratch);
-    s.members_ = mix.members;
     double *state = mix.state;
     const bool symmetric = mix.rule == BY_RANGE || mix.rule == AGGREGATING;
     for (size_t t = 0; t < mix.rounds; ++t) {
-        if (mix.weights) s.weights_to(mix.weights + t * mix.members, mix.members);
+        if (mix.weights) s.weights_to(mix.weights + t * mix.members);
+        const double guess = mix.yhat[t] = hear(s, mix, mix.E + t * mix.members);
+        if (!mix.losses) continue;
         const double label = mix.y[t], low = state[LOW], high = state[HIGH], inverse = state[INVERSE];
         const double seen = symmetric ? smaller(larger(label, low), high) : label;
-        s.fill(s.raw, mix.E + t * mix.members, mix.members, 0.0);
-        V best = all(1e300);
-        for (size_t k = 0; k < s.n; ++k) {
-            V e = select(s.raw[k] == s.raw[k], s.raw[k], all(0.0));
-            e = larger(smaller(e, all(FAR_AWAY)), all(-FAR_AWAY));
-            s.raw[k] = e;
-            s.e[k] = smaller(larger(e, all(low)), all(high));
-            const V miss = s.e[k] - seen;
-            s.loss[k] = 0.5 * (miss * miss);
-        }
-        double *e = (double *)s.e, *raw = (double *)s.raw, *loss = (double *)s.loss;
-        for (size_t i = mix.members; i < s.n * W; ++i) {
-            e[i] = 0.0;
-            loss[i] = 1e300;
-        }
-        const double guess = mix.rule == AGGREGATING ? substitution(s, high) : weighted_mean(s, mix.members);
-        mix.yhat[t] = guess;
-        for (size_t i = 0; i < mix.members; ++i) {
-            mix.losses[i] += 0.5 * ((raw[i] - label) * (raw[i] - label));
-            mix.charged[i] += 0.5 * ((e[i] - label) * (e[i] - label));
-        }
-        for (size_t k = 0; k < s.n; ++k) best = smaller(best, s.loss[k]);
-        const double least = -top_of(-best);
+        s.add(mix.losses, [&](size_t k) { return 0.5 * ((s.raw[k] - label) * (s.raw[k] - label)); });
+        s.add(mix.charged, [&](size_t k) { return 0.5 * ((s.e[k] - label) * (s.e[k] - label)); });
+        for (size_t k = 0; k < s.n; ++k) s.loss[k] = 0.5 * ((s.e[k] - seen) * (s.e[k] - seen));
+        const double least = s.least();
         double mixed = least;
-        for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k];
-        double *v = (double *)s.v;
         if (inverse > 0.0) {
             for (size_t k = 0; k < s.n; ++k)
-                s.v[k] = larger(s.v[k] - (s.loss[k] - least) / inverse, all(-FAR_AWAY));
-            for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
+                s.v[k] = s.kept(k, s.log_weights[k] - (s.loss[k] - least) / inverse);
             const double total = log_sum_exp(s.v, s.n);
             for (size_t k = 0; k < s.n; ++k) s.v[k] = s.v[k] - total;
             mixed = least - inverse * total;
+        } else {
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k];
         }
         const double gap = 0.5 * ((guess - seen) * (guess - seen)) - mixed;
         state[GAPS] += gap;
@@ -220,16 +228,18 @@ static void mix_squared(const Mix &mix, double *scratch) {
         if (mix.rule == AGGREGATING) following = state[HIGH] * state[HIGH];
         if (mix.rule == CONFIDENT) following = state[EXCESS] / mix.log_members;
         state[PAID] += larger(following - inverse, 0.0);
-        if (following > 0.0) {
-            state[SHARED] -= following * mix.log_kept;
-            const double r = inverse / following, more = larger(1.0 - r, 0.0);
-            for (size_t k = 0; k < s.n; ++k) s.v[k] = larger(r * s.v[k] + more * s.log_prior[k], all(-FAR_AWAY));
-            for (size_t i = mix.members; i < s.n * W; ++i) v[i] = NOBODY;
-            s.settle(mix.share);
-        }
+        if (following > 0.0) state[SHARED] -= following * mix.log_kept;
         state[INVERSE] = following;
+        if (!(following > 0.0)) continue;
+        double total = 0.0; // the posterior is a distribution already, unless the rate moves
+        if (following != inverse) {
+            const double r = inverse / following, more = larger(1.0 - r, 0.0);
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.kept(k, r * s.v[k] + more * s.log_prior[k]);
+            total = log_sum_exp(s.v, s.n);
+        }
+        s.settle(mix.share, total);
     }
-    memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
+    if (mix.losses) memcpy(mix.log_weights, s.log_weights, mix.members * sizeof(double));
 }
 
 } // namespace

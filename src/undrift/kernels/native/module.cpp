@@ -150,12 +150,43 @@ static void mix_squared(Vector log_weights, Input log_prior, double share, Vecto
     table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
 }
 
+static Mix peek_of(const Input &log_weights, const Inputs &E, const Vector &yhat) {
+    Mix mix{};
+    mix.members = log_weights.shape(0);
+    mix.rounds = E.shape(0);
+    if (!mix.members || E.shape(1) != mix.members || yhat.shape(0) != mix.rounds)
+        throw nb::value_error("kernels: the mixer's arrays do not fit together");
+    mix.log_weights = const_cast<double *>(log_weights.data()); // without losses nothing changes
+    mix.E = E.data();
+    mix.yhat = yhat.data();
+    return mix;
+}
+
+static void mix_logistic_predict(Input log_weights, Inputs E, Vector yhat) {
+    const Mix mix = peek_of(log_weights, E, yhat);
+    nb::gil_scoped_release unlocked;
+    table().mix_logistic(mix, scratch_of(table().mix_scratch(mix)));
+}
+
+static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs E, Vector yhat) {
+    Mix mix = peek_of(log_weights, E, yhat);
+    if (state.shape(0) != 9 || rule < 0 || rule > 3)
+        throw nb::value_error("kernels: the mixer's state and rule do not fit together");
+    mix.state = const_cast<double *>(state.data());
+    mix.rule = rule;
+    nb::gil_scoped_release unlocked;
+    table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
+}
+
+void bind_round(nb::module_ &mod);  // round.cpp
 void bind_online(nb::module_ &mod); // online.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 
 NB_MODULE(_native, mod) {
+    nb::set_leak_warnings(false); // learners that live until the interpreter ends are no leak
     learn_numpy();
+    bind_round(mod);
     bind_online(mod);
     bind_o2nc(mod);
     bind_adam(mod);
@@ -180,6 +211,9 @@ NB_MODULE(_native, mod) {
             a("yhat"), a("losses"), a("weights"));
     mod.def("mix_squared", &mix_squared, a("log_weights"), a("log_prior"), nb::arg("share"), a("state"),
             nb::arg("rule"), nb::arg("scale"), a("E"), a("y"), a("yhat"), a("losses"), a("charged"), a("weights"));
+    mod.def("mix_logistic_predict", &mix_logistic_predict, a("log_weights"), a("E"), a("yhat"));
+    mod.def("mix_squared_predict", &mix_squared_predict, a("log_weights"), a("state"), nb::arg("rule"), a("E"),
+            a("yhat"));
     mod.def("log_odds", &log_odds, a("m0"), a("kappa"), a("m"),
             "Fill m with the roots of m + kappa tanh(m/2) = m0.");
 }

@@ -35,12 +35,25 @@ struct Mix {
     size_t members, rounds;
     double share, log_kept; // and ln(1 - share)
     const double *E, *y;
-    double *yhat, *losses;
+    double *yhat, *losses;  // without losses nothing changes: only yhat is filled
     double *weights;        // (rounds, members), or null
     double *state;          // the rest: squared loss only
     int rule;
     double scale, log_members; // and max(1, ln N)
     double *charged;
+};
+
+// An ensemble of memories: what each member makes of them, and the mixture of the members.
+struct Round {
+    Run run;               // the memories; `one` and `two` are not used
+    bool binary;           // AIOLI under logistic loss; otherwise VAW under squared loss
+    size_t members, plain; // and how many of the first are member i = memory i with the hint of member 0
+    const int64_t *at;     // (members): the memory of each, -1: always says 0
+    const int64_t *hint;   // (members): 0 zero, 1 the last label, 2 the leader's prediction; VAW only
+    double *last;          // (1): the label before, VAW only
+    double *stability;     // (members): sums
+    double *yhat;          // (rounds)
+    Mix mix;               // without log-weights: no mixture, one member
 };
 
 struct Table {
@@ -57,6 +70,9 @@ struct Table {
     size_t (*mix_scratch)(const Mix &);
     void (*mix_logistic)(const Mix &, double *scratch);
     void (*mix_squared)(const Mix &, double *scratch);
+    size_t (*round_scratch)(const Round &);
+    void (*round_play)(const Round &, double *scratch);
+    void (*round_predict)(const Round &, double *scratch);
     // the scalar solve alone, for its own tests
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
     // what the machine can do, for benchmarks: n times a fixed number of independent multiply-adds (returned), and n

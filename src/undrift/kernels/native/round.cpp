@@ -1,0 +1,167 @@
+// Python's handle on whole rounds of an ensemble: the arrays are looked at once, a streaming call passes a row and a label.
+#include <nanobind/nanobind.h>
+
+#include <cmath>
+
+#include "array.h"
+#include "dispatch.h"
+
+namespace nb = nanobind;
+using namespace undrift;
+
+using Vector = Array<double, 1>;
+using Matrix = Array<double, 2>;
+using State = Array<double, 3>;
+using Input = Array<const double, 1>;
+using Inputs = Array<const double, 2>;
+
+namespace {
+
+constexpr size_t BRIEF = 50000; // multiply-adds; above this other threads may run meanwhile
+
+template <class T, int ND> Array<T, ND> wanted(nb::handle o, const char *name) {
+    Array<T, ND> a;
+    if (!a.read(o.ptr())) throw nb::type_error((std::string("Round: ") + name + " must be a contiguous float64 array").c_str());
+    return a;
+}
+
+class Rounds {
+    Round r{};
+    std::vector<int64_t> at, hint;
+    nb::list kept; // the arrays that `r` points into
+
+    void need(bool fits, const char *what) const {
+        if (!fits) throw nb::value_error((std::string("Round: ") + what + " do not fit together").c_str());
+    }
+
+    template <class F> void run(F work) const {
+        double *scratch = scratch_of(table().round_scratch(r));
+        if (r.run.rounds * r.run.learners * r.run.dim * r.run.dim < BRIEF) return work(r, scratch);
+        nb::gil_scoped_release unlocked;
+        work(r, scratch);
+    }
+
+    void set(int64_t first, const double *Z, size_t rows, const double *y, double *yhat, double *weights) {
+        r.run.first = first;
+        r.run.Z = Z;
+        r.run.rounds = rows;
+        r.run.y = y;
+        r.yhat = yhat;
+        r.mix.weights = weights;
+    }
+
+  public:
+    Rounds(bool binary, nb::handle state, nb::handle beta, nb::handle bend, nb::handle places, nb::handle hints,
+           nb::handle last, nb::handle stability, nb::object mixer) {
+        const auto s = wanted<double, 3>(state, "state");
+        const auto b = wanted<const double, 1>(beta, "beta"), c = wanted<const double, 1>(bend, "bend");
+        const auto p = wanted<const double, 1>(places, "at"), q = wanted<const double, 1>(hints, "hint");
+        const auto l = wanted<double, 1>(last, "last"), k = wanted<double, 1>(stability, "stability");
+        for (nb::handle one : {state, beta, bend, last, stability}) kept.append(one);
+        r.binary = binary;
+        r.run.state = s.data();
+        r.run.lanes = s.shape(2);
+        r.run.learners = b.shape(0);
+        r.run.beta = b.data();
+        r.run.bend = c.data();
+        while (length(r.run.dim) < s.shape(1)) ++r.run.dim;
+        r.members = p.shape(0);
+        need((r.run.lanes == 1 || r.run.lanes == LANES) && s.shape(1) == length(r.run.dim) && r.run.learners &&
+                 s.shape(0) * r.run.lanes >= r.run.learners && c.shape(0) == (binary ? r.run.learners : 0),
+             "state, beta and bend");
+        need(r.members && q.shape(0) == r.members && k.shape(0) == r.members && l.shape(0) == 1,
+             "at, hint, last and stability");
+        for (size_t i = 0; i < r.members; ++i) {
+            at.push_back((int64_t)p.data()[i]);
+            hint.push_back((int64_t)q.data()[i]);
+            need(at[i] >= -1 && at[i] < (int64_t)r.run.learners && hint[i] >= 0 && hint[i] <= 2, "at and hint");
+        }
+        while (!binary && r.plain < r.members && at[r.plain] == (int64_t)r.plain && hint[r.plain] == hint[0]) ++r.plain;
+        r.at = at.data();
+        r.hint = hint.data();
+        r.last = l.data();
+        r.stability = k.data();
+        if (mixer.is_none())
+            need(r.members == 1, "members and mixer");
+        else
+            mix(nb::cast<nb::tuple>(mixer));
+    }
+
+    void mix(const nb::tuple &t) { // log_weights, log_prior, share, state, rule, scale, losses, charged
+        need(t.size() == 8, "the mixer's parts");
+        const auto w = wanted<double, 1>(t[0], "log_weights"), state = wanted<double, 1>(t[3], "the mixer's state");
+        const auto p = wanted<const double, 1>(t[1], "log_prior");
+        const auto l = wanted<double, 1>(t[6], "losses"), c = wanted<double, 1>(t[7], "charged");
+        const size_t n = r.members;
+        Mix &mix = r.mix;
+        mix.rule = nb::cast<int>(t[4]);
+        need(w.shape(0) == n && p.shape(0) == n && l.shape(0) == n && c.shape(0) == n && state.shape(0) == 9 &&
+                 mix.rule >= 0 && mix.rule <= 3,
+             "the mixer's arrays");
+        kept.append(t);
+        mix.log_weights = w.data();
+        mix.log_prior = p.data();
+        mix.members = n;
+        mix.share = nb::cast<double>(t[2]);
+        mix.log_kept = std::log1p(-mix.share);
+        mix.state = state.data();
+        mix.scale = nb::cast<double>(t[5]);
+        mix.log_members = std::fmax(1.0, std::log((double)n));
+        mix.losses = l.data();
+        mix.charged = c.data();
+    }
+
+    static size_t length(size_t d) { return 3 * d + 3 + (d ? d * (d - 1) / 2 : 0); }
+
+    bool learn(int64_t first, nb::handle z, nb::handle y) {
+        Array<const double, 1> row;
+        if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0) return false;
+        const double label = PyFloat_AS_DOUBLE(y.ptr());
+        if (table().refusal(row.data(), r.run.dim, &label, 1, r.binary)) return false;
+        double yhat;
+        set(first, row.data(), 1, &label, &yhat, nullptr);
+        run(table().round_play);
+        return true;
+    }
+
+    nb::object predict(int64_t first, nb::handle z) {
+        Array<const double, 1> row;
+        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0 ||
+            table().refusal(row.data(), r.run.dim, nullptr, 0, false))
+            return nb::none();
+        double yhat;
+        set(first, row.data(), 1, nullptr, &yhat, nullptr);
+        run(table().round_predict);
+        return nb::steal(PyFloat_FromDouble(yhat));
+    }
+
+    void predict_rows(int64_t first, Inputs Z, Vector yhat) {
+        need(Z.shape(1) == r.run.dim && yhat.shape(0) == Z.shape(0) && first >= 0, "Z and yhat");
+        set(first, Z.data(), Z.shape(0), nullptr, yhat.data(), nullptr);
+        run(table().round_predict);
+    }
+
+    void play(int64_t first, Inputs Z, Input y, Vector yhat, Matrix weights) {
+        const size_t n = Z.shape(0);
+        need(Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n && first >= 0, "Z, y and yhat");
+        need(!weights.shape(0) || (weights.shape(0) == n && weights.shape(1) == r.members), "weights");
+        set(first, Z.data(), n, y.data(), yhat.data(), weights.shape(0) ? weights.data() : nullptr);
+        run(table().round_play);
+    }
+};
+
+} // namespace
+
+void bind_round(nb::module_ &mod) {
+    const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
+    nb::class_<Rounds>(mod, "Round", "Whole rounds of an ensemble over its own arrays, which are changed in place.")
+        .def(nb::init<bool, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::object>(),
+             nb::arg("binary"), nb::arg("state"), nb::arg("beta"), nb::arg("bend"), nb::arg("at"), nb::arg("hint"),
+             nb::arg("last"), nb::arg("stability"), nb::arg("mixer").none())
+        .def("learn", &Rounds::learn, nb::arg("first"), nb::arg("z").none(), nb::arg("y").none(),
+             "Close one round; False, and nothing happens, if z or y is not plainly usable.")
+        .def("predict", &Rounds::predict, nb::arg("first"), nb::arg("z").none(),
+             "Return the prediction for a row; None if z is not plainly usable.")
+        .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"))
+        .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"));
+}

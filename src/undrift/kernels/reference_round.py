@@ -1,0 +1,98 @@
+"""NumPy twin of `Round`: memories, what each member makes of them, and the mixture, round by round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.kernels import reference, reference_mix
+from undrift.kernels.layout import State
+
+HINTS = ("zero", "last", "ridge")
+"""Hints of members, by their number."""
+
+Mixing = tuple[Vector, Vector, float, Vector, int, float, Vector, Vector]
+"""Log-weights, log-prior, share, state, rule, scale, losses, charged; as in `mix_squared`."""
+
+
+class Round:
+    """Whole rounds of an ensemble over its own arrays, which are changed in place.
+
+    Member i is memory `at[i]` of `state`, or says 0 where that is -1, and pays what that loses. Under squared loss it
+    answers (m + h hint) / (1 + h), its hint zero, the last label or the leader's prediction m, and pays
+    (hint - y)^2 / 2 h / (1 + h), summed in `stability`; under logistic loss (`binary`) log-odds and price are the
+    memory's own. Without a `mixer` there is one member and its prediction is the ensemble's.
+    """
+
+    def __init__(
+        self,
+        binary: bool,
+        state: State,
+        beta: Vector,
+        bend: Vector,
+        at: Vector,
+        hint: Vector,
+        last: Vector,
+        stability: Vector,
+        mixer: Mixing | None,
+    ) -> None:
+        self.binary, self.state, self.beta, self.bend = binary, state, beta, bend
+        self.at, self.hint, self.last, self.stability, self.mixer = at.astype(int), hint, last, stability, mixer
+
+    def play(self, first: int, Z: Matrix, y: Vector, yhat: Vector, weights: Matrix) -> None:
+        """Close rounds; `weights`, unless it has no rows, receives the weights before each."""
+        for t in range(len(y)):
+            row, label = Z[t : t + 1], y[t : t + 1]
+            one, two = np.empty((1, len(self.beta))), np.empty((1, len(self.beta)))
+            if self.binary:
+                reference.aioli_play(self.state, self.beta, self.bend, first + t, row, label, one, two)
+            else:
+                reference.vaw_play(self.state, self.beta, first + t, row, label, one, two)
+            E, price = self._members(one[0], two[0], float(label[0]))
+            self.stability += price
+            if not self.binary:
+                self.last[0] = label[0]
+            self._mix(E, label, yhat[t : t + 1], weights[t : t + 1])
+
+    def predict_rows(self, first: int, Z: Matrix, yhat: Vector) -> None:
+        """Fill `yhat` with the predictions for rows that might come next; nothing changes."""
+        one, two = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
+        if self.binary:
+            reference.aioli_predict(self.state, self.beta, first, Z, one)
+        else:
+            reference.vaw_predict(self.state, self.beta, first, Z, one, two)
+        for t in range(len(Z)):
+            E, _ = self._members(one[t], two[t], 0.0)
+            if self.mixer is None:
+                yhat[t] = E[0, 0]
+            elif self.binary:
+                reference_mix.mix_logistic_predict(self.mixer[0], E, yhat[t : t + 1])
+            else:
+                reference_mix.mix_squared_predict(self.mixer[0], self.mixer[3], self.mixer[4], E, yhat[t : t + 1])
+
+    def _members(self, one: Vector, two: Vector, y: float) -> tuple[Matrix, Vector]:
+        E, price = np.zeros(len(self.at)), np.full(len(self.at), math.log(2.0) if self.binary else 0.5 * y * y)
+        for i, at in enumerate(self.at):
+            if at >= 0 and self.binary:
+                E[i], price[i] = one[at], two[at]
+            elif at >= 0:
+                m, h = one[at], two[at]
+                hint = (0.0, float(self.last[0]), m)[int(self.hint[i])]
+                E[i] = (m + h * hint) / (1.0 + h)
+                price[i] = 0.5 * (hint - y) ** 2 * h / (1.0 + h)
+        return E[None, :], price
+
+    def _mix(self, E: Matrix, y: Vector, yhat: Vector, weights: Matrix) -> None:
+        if self.mixer is None:
+            yhat[0] = E[0, 0]
+            return
+        log_weights, log_prior, share, state, rule, scale, losses, charged = self.mixer
+        if self.binary:
+            reference_mix.mix_logistic(log_weights, log_prior, share, E, y, yhat, losses, weights)
+            state[0] += 1.0
+        else:
+            reference_mix.mix_squared(
+                log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, charged, weights
+            )

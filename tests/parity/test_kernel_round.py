@@ -1,0 +1,190 @@
+"""Whole rounds in one call: against the NumPy twin, and bit for bit against the calls they join."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift import kernels
+from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, ResidualScale, SelfConfident
+from undrift.kernels import _native, layout
+from undrift.kernels.reference_round import Round
+
+MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
+
+
+@pytest.fixture(params=_native.levels(), autouse=True)
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
+    assert _native.choose(request.param)
+    yield request.param
+    assert _native.choose(kernels.LEVEL)
+
+
+def stream(dim, rounds, binary, seed=0):
+    rng = np.random.default_rng([seed, dim])
+    Z = rng.normal(size=(rounds, dim)) * 10.0 ** rng.integers(-3, 4, size=dim)
+    Z[:, dim // 2] = 0.0
+    y = rng.normal(size=rounds) + np.linspace(0.0, 5.0, rounds)
+    return Z, np.where(rng.random(rounds) < 0.3, 1.0, -1.0) if binary else y
+
+
+def vaws(count, hints=("zero",)):
+    return [ud.DiscountedVAW(half_life=1.5**k + 0.5, reg=0.1, hint=hints[k % len(hints)]) for k in range(count)]
+
+
+def aiolis(count):
+    return [ud.DiscountedAIOLI(half_life=1.5**k + 0.5, curvature=0.5 ** (k % 3)) for k in range(count)]
+
+
+CASES = {
+    "one hint": lambda: vaws(7),
+    "all hints over shared memories": lambda: [
+        ud.DiscountedVAW(half_life=h, hint=hint) for hint in ("last", "zero", "ridge") for h in (3, 30, 300)
+    ],
+    "a Zero in the middle": lambda: [*vaws(3, ("ridge",)), ud.Zero(), *vaws(12, ("last", "zero"))[3:]],
+    "two": lambda: vaws(2, ("last",)),
+    "one": lambda: vaws(1),
+    "log-odds": lambda: aiolis(9),
+    "log-odds, and a Zero": lambda: [ud.Zero(binary=True), *aiolis(3)],
+    "two log-odds": lambda: aiolis(2),
+}
+
+
+def split(model: Ensemble) -> Ensemble:
+    """The same ensemble, advanced by separate calls."""
+    model._round = None
+    return model
+
+
+def begun(case: str, mixer, dim: int = 3) -> Ensemble:
+    model = Ensemble(CASES[case](), mixer)
+    model._begin(dim)
+    model.dim = dim
+    return model
+
+
+def cases():
+    for case in CASES:
+        for mixer in [Mixable(), Mixable(share=0.01)] if "odds" in case else MIXERS:
+            yield pytest.param(case, mixer, id=f"{case}, {mixer!r}")
+
+
+@pytest.mark.parametrize(("case", "mixer"), list(cases()))
+def test_one_call_gives_the_bits_of_the_calls_it_joins(case, mixer) -> None:
+    Z, y = stream(3, 300, "odds" in case)
+    one, many = begun(case, mixer), split(begun(case, mixer))
+    assert one._round is not None
+    for part in (slice(0, 1), slice(1, 150), slice(150, 300)):
+        assert np.array_equal(one.predict(Z[part]), many.predict(Z[part]))
+        a, b = one.play(Z[part], y[part], record="weights"), many.play(Z[part], y[part], record="weights")
+        assert np.array_equal(a.yhat, b.yhat)
+        assert np.array_equal(a.weights, b.weights)
+    assert one == many
+    assert np.array_equal(one.stabilities, many.stabilities)
+    assert one.members == many.members
+
+
+@pytest.mark.parametrize(("case", "mixer"), list(cases()))
+def test_row_by_row_is_the_same_as_a_block(case, mixer) -> None:
+    Z, y = stream(3, 150, "odds" in case)
+    block, rows = begun(case, mixer), begun(case, mixer)
+    yhat = block.play(Z, y).yhat
+    for t in range(len(y)):
+        assert rows.predict(Z[t]) == yhat[t]
+        rows.learn(Z[t], float(y[t]))
+    assert rows == block
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_the_twin_agrees(binary, mixed) -> None:
+    dim, count = 4, 5 if mixed else 1
+    Z, y = stream(dim, 120, binary)
+    results = []
+    for kind in (kernels.Round, Round):
+        state = layout.fresh(dim, np.ones(count))
+        beta, bend = np.linspace(0.8, 1.0, count), np.linspace(1.0, 3.0, count) if binary else np.empty(0)
+        at = np.array([4.0, 0.0, -1.0, 2.0, 3.0, 1.0, 0.0]) if mixed else np.zeros(1)
+        hint = np.arange(len(at)) % 3.0
+        last, price = np.zeros(1), np.zeros(len(at))
+        prior = np.full(len(at), -np.log(len(at)))
+        losses, charged, rate = np.zeros(len(at)), np.zeros(len(at)), np.zeros(9)
+        mixer = (prior.copy(), prior, 0.01, rate, 2, 1.0, losses, charged) if mixed else None
+        rounds = kind(binary, state, beta, bend, at, hint, last, price, mixer)
+        yhat, ahead = np.empty(len(y)), np.empty(3)
+        rounds.play(0, Z[:100], y[:100], yhat[:100], np.empty((0, len(at))))
+        rounds.predict_rows(100, Z[100:103], ahead)
+        weights = np.empty((20, len(at)))
+        rounds.play(100, Z[100:], y[100:], yhat[100:], weights)
+        results.append([yhat, ahead, price, losses, rate, last, weights if mixed else last])
+    for ours, twin in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, twin, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [ud.DiscountedVAW(hint="last"), ud.DiscountedAIOLI(), Ensemble(vaws(3))])
+def test_copies_have_rounds_of_their_own(model) -> None:
+    model = model.clone()
+    Z, y = stream(3, 60, model.binary)
+    model.play(Z[:30], y[:30])
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.copy()):
+        before = model.copy()
+        twin.learn(Z[30], float(y[30]))
+        assert model == before
+        assert twin != before
+        for t in range(31, 60):
+            twin.learn(Z[t], float(y[t]))
+        whole = model.clone()
+        whole.play(Z, y)
+        assert twin == whole
+
+
+@pytest.mark.parametrize("model", [ud.DiscountedVAW(), Ensemble(vaws(3))])
+@pytest.mark.parametrize(
+    ("z", "y"),
+    [
+        ([1.0, np.nan, 0.0], 1.0),
+        ([1.0, 1e80, 0.0], 1.0),
+        ([1.0, 0.0], 1.0),
+        ([1.0, 2.0, 3.0], float("nan")),
+        ([1.0, 2.0, 3.0], 1e80),
+        ([1.0, 2.0, 3.0], "1"),
+    ],
+)
+def test_a_refused_row_changes_nothing(model, z, y) -> None:
+    model = model.clone()
+    Z, labels = stream(3, 20, False)
+    model.play(Z, labels)
+    before = model.copy()
+    with pytest.raises(ud.errors.InputError):
+        model.learn(np.array(z), y)
+    assert model == before
+
+
+def test_whole_numbers_booleans_lists_and_strided_rows_take_the_long_way() -> None:
+    Z, y = stream(3, 20, False)
+    plain, other = Ensemble(vaws(3)), Ensemble(vaws(3))
+    for t in range(20):
+        plain.learn(Z[t], float(round(y[t])))
+        other.learn([Z[t].tolist(), np.asfortranarray(Z)[t], Z[t].astype(">f8")][t % 3], round(y[t]))
+    assert plain == other
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    state, none, one = layout.fresh(3, np.ones(4)), np.empty(0), np.zeros(1)
+    good = (False, state, np.ones(4), none, np.arange(4.0), np.zeros(4), one, np.zeros(4), None)
+    for place, wrong in (
+        (1, state[:, :5]),
+        (2, np.ones(9)),
+        (3, np.ones(2)),
+        (4, np.full(4, 7.0)),
+        (5, np.full(4, 3.0)),
+    ):
+        with pytest.raises((ValueError, TypeError)):
+            kernels.Round(*good[:place], wrong, *good[place + 1 :])
+    with pytest.raises(ValueError, match="members and mixer"):
+        kernels.Round(*good)
