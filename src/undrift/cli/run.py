@@ -5,12 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from undrift.cli import run_options as options
 from undrift.cli.output import as_json
+
+if TYPE_CHECKING:
+    from undrift.cli.progress import Bar
+    from undrift.run import RunData
 
 
 def run(
@@ -76,7 +80,8 @@ def carried_out(
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.cli.progress import Bar
     from undrift.cli.summary import lines
-    from undrift.run import Interrupted, Settings, play_file
+    from undrift.errors import ConditionError
+    from undrift.run import Interrupted, Settings, certified, play_file, read_run
 
     settings = Settings.of(words)
     command = shlex.join(["undrift", *sys.argv[1:]])
@@ -91,12 +96,19 @@ def carried_out(
             again = "the standard input cannot be resumed" if path == "-" else "continue with --resume"
             print(f"undrift: interrupted; {folder} holds every row so far, {again}", file=sys.stderr)
             return 130
-        page = _reported(folder, bar) if report else None
-    facts = {"folder": str(folder), "report": None if page is None else str(page)}
+        if certify and not state["certificates"]:
+            bar.say("certifying")
+            try:
+                state = certified(folder)
+            except ConditionError as error:
+                bar.say(f"not certified: {error}")
+        data = read_run(folder)
+        page = _reported(data, folder, bar) if report else None
+    facts = {"folder": str(folder), "report": None if page is None else str(page), "scores": state["scores"]}
     if json:
         as_json(facts | {name: state[name] for name in _SHOWN})
     else:
-        print("\n".join(lines(state, facts)))
+        print("\n".join(lines(data, facts)))
     return 0
 
 
@@ -113,14 +125,12 @@ def _folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _reported(folder: Path, bar: Any) -> Path | None:
-    from undrift.run import read_run
-
+def _reported(data: RunData, folder: Path, bar: Bar) -> Path | None:
     try:
         from undrift.report import render  # type: ignore[import-not-found]  # not part of this tree yet
     except ImportError:
         bar.say("no report: undrift.report is not there")
         return None
     bar.say("writing the report")
-    page: Path = render(read_run(folder), folder / "report.html")
+    page: Path = render(data, folder / "report.html")
     return page

@@ -2,41 +2,78 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from undrift.cli.output import number
 
+if TYPE_CHECKING:
+    from undrift.run import RunData
 
-def lines(state: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+
+def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     """Return what someone who never heard of us should know about a run."""
-    source = state["provenance"]["source"]["path"]
-    what = "numbers" if state["task"] == "regression" else f"classes {' and '.join(state['classes'])}"
+    what = "a number" if run.classes is None else f"{run.classes[0]} or {run.classes[1]}"
+    source = run.provenance["source"]["path"]
     out = [
-        f"{source}: predicted '{state['settings']['target']}' ({what}) in {state['rounds']:,} rounds, "
-        "each before its label was seen."
+        f"Predicted '{run.target}' ({what}) {run.rounds:,} times on {source}, each time before it was known.",
+        _quality(run, facts["scores"]),
+        _memory(run),
+        _certificate(run),
     ]
-    out.append(_quality(state))
-    out += [f"{facts['folder']} holds the predictions (predictions.parquet), the model and the settings."]
-    if state["problems"]:
-        out.append(f"{len(state['problems'])} things about the data are worth a look: {_problems(state['problems'])}.")
-    if facts["report"]:
-        out.append(f"Report: {facts['report']}")
-    return out
+    if run.problems:
+        count = len(run.problems)
+        found = f"{count} thing{'s' if count > 1 else ''} about the data to look at: {_problems(run.problems)}."
+        out.append(found)
+    folder = f"{facts['folder']}/ has predictions.parquet, model.undrift and run.json"
+    out.append(f"Report: {facts['report']} ({folder})" if facts["report"] else f"{folder}.")
+    return [line for line in out if line]
 
 
-def _quality(state: Mapping[str, Any]) -> str:
-    measure = "mean absolute error" if state["task"] == "regression" else "log-loss"
-    scores = {name: values[measure] for name, values in state["scores"].items()}
-    own = scores.pop("model")
-    others = ", ".join(f'"{name}" {number(value)}' for name, value in scores.items())
-    best = min(scores.values())
-    better = (
-        f"{1 - own / best:.0%} less" if own <= best and best > 0.0 else f"{own / best - 1:.0%} more" if best else "-"
-    )
-    return f"{measure.capitalize()}: {number(own)}, {better} than the best naive guess ({others})."
+def _quality(run: RunData, scores: Mapping[str, Mapping[str, float]]) -> str:
+    measure = "mean absolute error" if run.classes is None else "log-loss"
+    values = {name: one[measure] for name, one in scores.items()}
+    own = values.pop("model")
+    name = min(values, key=values.__getitem__)
+    best = values[name]
+    better = "-" if not best else f"{1 - own / best:.0%} less" if own <= best else f"{own / best - 1:.0%} more"
+    text = f"Off by {number(own)} on average" if run.classes is None else f"Log-loss {number(own)}"
+    text += f", {better} than the better naive guess ('{name}': {number(best)})"
+    if run.lower is not None and run.upper is not None:
+        inside = np.mean((run.lower <= run.y) & (run.y <= run.upper))
+        return f"{text}; {inside:.1%} of values lay in their 90% interval."
+    accuracy = scores["model"]["accuracy"]
+    return f"{text}; {accuracy:.1%} of the more likely classes were right."
 
 
-def _problems(problems: list[Mapping[str, Any]]) -> str:
+def _memory(run: RunData) -> str:
+    """Return how much of the past mattered: the half-life up to which half of the weight lies, over the whole run."""
+    if not len(run.spectrum) or len(run.half_lives) < 2:
+        return ""
+    half = run.half_lives[np.searchsorted(np.cumsum(run.spectrum.mean(axis=0)), 0.5)]
+    if math.isinf(half):
+        return "Memory it found best: all of the past; nothing here is forgotten."
+    return f"Memory it found best: an observation counts half after about {_round(half)} rows."
+
+
+def _certificate(run: RunData) -> str:
+    found = [one for one in run.certificates if one["refused"] is None and one["ratio"] is not None]
+    if not found:
+        return ""
+    one = next((one for one in found if one["refit_every"]), found[0])
+    rival = f"the best straight line in {one['name']}" if one["refit_every"] else "the best straight line"
+    gap = one["ratio"] - 1.0
+    much = f"at least {-gap:.0%} below" if gap < 0.0 else f"at most {gap:.0%} above"
+    return f"Certified: its loss is {much} that of {rival}, chosen with all the answers known."
+
+
+def _round(x: float) -> str:
+    return f"{float(f'{x:.2g}'):,.0f}"
+
+
+def _problems(problems: Any) -> str:
     shown = [f"{one['kind']}{'' if one['column'] is None else ' ' + repr(one['column'])}" for one in problems[:3]]
     return ", ".join(shown) + (", ..." if len(problems) > 3 else "")

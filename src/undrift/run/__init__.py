@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from undrift.run.certificate import certified as certified
 from undrift.run.data import RunData as RunData
 from undrift.run.directory import read_run as read_run
 from undrift.run.runner import Interrupted as Interrupted

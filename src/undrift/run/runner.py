@@ -181,7 +181,12 @@ class _Run:
                 "kernels": kernels.LEVEL,
                 "python": platform.python_version(),
                 "platform": platform.platform(terse=True),
-                "source": {"path": self.source.name, "size": self.source.size, "sha256": self.source.digest()},
+                "source": {
+                    "path": self.source.name,
+                    "absolute": None if self.source.stdin else str(self.source.path.absolute()),
+                    "size": self.source.size,
+                    "sha256": self.source.digest(),
+                },
                 "command": self.command,
                 "started": _now(),
                 "finished": None,

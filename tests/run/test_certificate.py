@@ -1,0 +1,65 @@
+"""Certificates of runs: they hold, they are those of the library, and what cannot be certified says why."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from files import table, write_csv
+
+import undrift as ud
+from undrift.errors import ConditionError
+from undrift.losses import logistic, squared
+from undrift.regret import comparators
+from undrift.run import Settings, certified, play_file, read_run
+
+
+@pytest.mark.parametrize(("target", "other", "loss"), [("y", "hot", squared), ("hot", "y", logistic)])
+def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, loss):
+    columns = table(700)
+    columns[target][5] = None
+    settings = Settings(target=target, drop=(other, "city"))
+    play_file(str(write_csv(tmp_path / "t.csv", columns)), tmp_path / "run", settings)
+    certified(tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert [one["name"] for one in run.certificates] == ["best fixed", "13 pieces", "smooth"]
+    assert run.certificates[1]["refit_every"] == 54
+    for one in run.certificates:
+        assert one["refused"] is None
+        assert one["holds"] is True
+        assert one["rounds"] == 699
+        terms = sum(one[name] for name in ("start", "stability", "variation", "potential_drift", "excess"))
+        assert one["bound"] == pytest.approx(terms)
+        assert one["slack"] == pytest.approx(one["bound"] - one["regret"])
+        assert one["regret"] == pytest.approx(one["own_loss"] - one["comparator_loss"])
+        assert one["ratio"] == pytest.approx((one["comparator_loss"] + one["bound"]) / one["comparator_loss"])
+    # the best fixed comparator, by hand
+    Z = np.array([[np.nan if v is None else v for v in columns[name]] for name in ("a", "b")]).T
+    y = np.array([np.nan if v is None else v == "yes" if target == "hot" else v for v in columns[target]], dtype=float)
+    model = ud.OnlineClassifier() if target == "hot" else ud.OnlineRegressor()
+    trace = model.play(Z, y)
+    design = model.design(Z, y)
+    limit = {"margin": design.margin} if target == "hot" else {}
+    u = comparators.fixed(design.rows, design.labels, loss, **limit)
+    by_hand = ud.regret.certify(model, Z, y, trace, u)
+    assert run.certificates[0]["regret"] == pytest.approx(by_hand.regret)
+    assert run.certificates[0]["bound"] >= by_hand.bound - 1e-9 * by_hand.scale  # over fewer leaves
+
+
+def test_what_cannot_be_certified_says_why(tmp_path):
+    path = write_csv(tmp_path / "t.csv", table(300))
+    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",)))
+    text = path.read_bytes()
+    path.write_bytes(text.replace(b"Oslo", b"Bari"))
+    with pytest.raises(ConditionError, match=r"t\.csv has changed since the run"):
+        certified(tmp_path / "run")
+    path.unlink()
+    with pytest.raises(ConditionError, match=r"cannot be read again: .*t\.csv does not exist"):
+        certified(tmp_path / "run")
+    path.write_bytes(text)
+    table_path = tmp_path / "run" / "predictions.parquet"
+    frame = pl.read_parquet(table_path)
+    frame.with_columns(y=pl.col("y") + 1.0).write_parquet(table_path)
+    with pytest.raises(ConditionError, match="the labels in its predictions are not those of"):
+        certified(tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["certificates"] == []
