@@ -127,7 +127,7 @@ def _folder(path: str) -> Path:
 
 def _reported(data: RunData, folder: Path, bar: Bar) -> Path | None:
     try:
-        from undrift.report import render  # type: ignore[import-not-found]  # not part of this tree yet
+        from undrift.report import render
     except ImportError:
         bar.say("no report: undrift.report is not there")
         return None

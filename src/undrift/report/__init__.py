@@ -1,0 +1,5 @@
+"""Reports: one HTML file that says what a run learned, how well, and what is proven about it."""
+
+from __future__ import annotations
+
+from undrift.report.html import render as render

@@ -1,0 +1,136 @@
+"""Runs for the report's tests: played by the real estimators, without files."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+import undrift as ud
+from undrift.losses import logistic, squared
+from undrift.online.memories import BETAS
+from undrift.regret import comparators
+from undrift.run import RunData
+
+HALF_LIVES = np.array([math.log(2.0) / -math.log(b) if b < 1.0 else math.inf for b in BETAS])
+
+
+def stream(task: str, rounds: int, dim: int = 4, seed: int = 0):
+    """Rows whose coefficients jump in the middle."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rounds, dim))
+    u = np.repeat(rng.normal(size=(2, dim)), [rounds - rounds // 2, rounds // 2], axis=0)
+    signal = np.sum(Z * u, axis=1)
+    if task == "regression":
+        return Z, 50.0 + 10.0 * signal + rng.normal(size=rounds)
+    return Z, (signal + rng.logistic(size=rounds) > 0).astype(np.float64)
+
+
+def played(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, certify: bool = True, **more) -> RunData:
+    """Play an online estimator over rows, with snapshots, as a run would."""
+    classify = task == "classification"
+    model = ud.OnlineClassifier(speed="fast") if classify else ud.OnlineRegressor(speed="fast")
+    T, d = Z.shape
+    names = names or [f"feature {j}" for j in range(d)]
+    cuts = np.unique(np.linspace(0, T, min(snapshots, T) + 1).astype(int))
+    scaled = np.nan_to_num((Z - np.nanmean(Z, axis=0)) / np.maximum(np.nanstd(Z, axis=0), 1e-9))
+    rows = np.column_stack([scaled, np.ones(T)])
+    linear = ud.DiscountedAIOLI(half_life=300, bound=8.0) if classify else ud.DiscountedVAW(half_life=300)
+    yhat, said, spectrum, weights, coef, low, high = [], [], [], [], [], [], []
+    for a, b in itertools.pairwise(cuts):
+        part = model.play(Z[a:b], y[a:b])
+        linear.play(rows[a:b], y[a:b])
+        yhat.append(part.yhat)
+        if not classify:
+            half = model._intervals.half_width(model, 0.9)
+            low.append(part.yhat - half)
+            high.append(part.yhat + half)
+        family = model._heart.families["linear" if not classify else next(iter(model._heart.families))]
+        spectrum.append(np.sum(family.mixer.weights.reshape(-1, len(BETAS)), axis=0))
+        weights.append(model.weights)
+        coef.append(linear.coef.copy())
+        said.append(b)
+    yhat = np.concatenate(yhat)
+    before = np.concatenate((y[:1], y[:-1]))
+    rate = (np.concatenate(([0.0], np.cumsum(y)[:-1])) + 0.5) / (np.arange(T) + 1.0)
+    if classify:
+        baselines = {
+            "same as last time": np.where(before > 0, 1.7, -1.7),
+            "base rate": np.log(rate / (1.0 - rate).clip(1e-9)),
+        }
+    else:
+        baselines = {"last value": before, "running mean": rate}
+    base = {
+        "settings": {"target": "count", "seed": 0, "model": "fast"},
+        "provenance": {
+            "undrift": ud.__version__,
+            "kernels": "v3",
+            "source": {"path": "/data/rows.csv", "size": 12345, "sha256": "0" * 64},
+            "seconds": 1.5,
+        },
+        "task": task,
+        "target": "count",
+        "features": names,
+        "classes": ["no", "yes"] if classify else None,
+        "line": np.arange(2, T + 2),
+        "time": time,
+        "y": np.asarray(y, dtype=np.float64),
+        "yhat": yhat,
+        "lower": None if classify else np.concatenate(low),
+        "upper": None if classify else np.concatenate(high),
+        "baselines": baselines,
+        "spectrum_round": np.array(said, dtype=np.float64),
+        "half_lives": HALF_LIVES,
+        "spectrum": np.array(spectrum),
+        "candidates": model.candidates,
+        "candidate_weights": np.array(weights),
+        "coef_round": np.array(said, dtype=np.float64),
+        "coef_names": [*names, "(intercept)"],
+        "coef": np.array(coef),
+        "certificates": certificates(task, rows, y, yhat) if certify else [],
+        "problems": [
+            {
+                "kind": "missing",
+                "column": names[0],
+                "count": 12,
+                "lines": [3, 14, 159],
+                "note": "filled with the last value",
+            }
+        ],
+        "notes": ["The first 4 rows were predicted without any experience."],
+    }
+    return RunData(**{**base, **more})
+
+
+def certificates(task, rows, y, yhat):
+    """The certificates a run would store, through two learners of known memory."""
+    if task == "classification":
+        loss, limit = logistic, {"margin": 8.0}
+        learners = [ud.DiscountedAIOLI(beta=b, bound=8.0, radius=1.0) for b in (0.999, 1.0)]
+        y = 2.0 * y - 1.0
+    else:
+        loss, limit = squared, {}
+        learners = [ud.DiscountedVAW(beta=b, hint="ridge") for b in (0.99, 0.999, 1.0)]
+    every = len(y) // 20 or 1
+    rivals = {
+        "best fixed": (comparators.fixed(rows, y, loss, **limit), None),
+        "20 pieces": (comparators.piecewise(rows, y, loss, segments=min(20, len(y)), **limit), every),
+        "smooth": (comparators.smooth(rows, y, loss, tau=1e4, **limit), None),
+    }
+    out = []
+    for name, (u, refit) in rivals.items():
+        c = ud.regret.certify(ud.regret.Through(learners), rows, y, ud.trace.Trace(yhat), u, loss)
+        fields = ("regret", "start", "stability", "variation", "potential_drift", "excess", "bound", "slack", "ratio")
+        out.append(
+            {
+                "name": name,
+                "leaf": c.leaf,
+                **{key: getattr(c, key) for key in (*fields, "comparator_loss")},
+                "own_loss": c.incurred,
+                "rounds": len(y),
+                "refit_every": refit,
+                "refused": None,
+            }
+        )
+    return out

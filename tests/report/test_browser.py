@@ -1,0 +1,196 @@
+"""The report in a real browser: it loads alone, every figure draws, everything that can be pressed works."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from report_runs import played, stream
+from test_render import EVIL
+
+from undrift.report import render
+
+pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
+TASKS = ("regression", "classification")
+
+
+class Page:
+    """An open report, and what it complained about."""
+
+    def __init__(self, browser, path, **options):
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.path, self.complaints, self.requests = path, [], []
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.settled()
+
+    def settled(self):
+        """Wait until everything is drawn."""
+        self.page.wait_for_selector("html[data-drawn=yes]", timeout=60_000)
+
+    def press(self, selector):
+        self.page.click(selector)
+        self.settled()
+
+    def value(self, script):
+        return self.page.evaluate(script)
+
+    def drawn(self):
+        """How many marks each figure shows."""
+        marks = ".trace path.js-line, .trace .point, .heatmaplayer image, .fills path, .points path"
+        return dict(
+            self.value(f"""() => [...document.querySelectorAll('.plot')].map(
+                box => [box.id, box.querySelectorAll('{marks}').length])""")
+        )
+
+    def ranges(self, *keys):
+        """Horizontal ranges of figures."""
+        find = "k => document.getElementById('plot-' + k)._fullLayout.xaxis.range"
+        return self.value(f"() => {list(keys)}.map({find})")
+
+    def close(self):
+        self.context.close()
+        assert not self.complaints
+        assert self.requests == [self.path.as_uri()]
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    hours = np.datetime64("2024-01-01", "us") + np.arange(700) * np.timedelta64(3600, "s")
+    times = dict(zip(TASKS, (hours, None), strict=True))
+    return {t: render(played(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
+
+
+@pytest.fixture(scope="module")
+def wide(browser, reports):
+    """Both reports on a large screen; closing them checks that nothing was said or fetched."""
+    pages = {task: Page(browser, path, viewport={"width": 1280, "height": 900}) for task, path in reports.items()}
+    yield pages
+    for page in pages.values():
+        page.close()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_figure_and_every_view_draws(wide, task):
+    page = wide[task]
+    assert len(page.drawn()) == 7 + 5  # figures, and panels of coefficients
+    assert all(page.drawn().values()), page.drawn()
+    buttons = page.page.locator("[data-view]")
+    assert buttons.count() == 6
+    for k in range(buttons.count()):
+        buttons.nth(k).click()
+        page.settled()
+        key = buttons.nth(k).get_attribute("data-figure")
+        assert buttons.nth(k).get_attribute("aria-pressed") == "true"
+        assert page.page.locator(f"[data-figure={key}][aria-pressed=true]").count() == 1
+        assert page.drawn()[f"plot-{key}"] > 0
+    assert page.value("() => document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_the_axis_can_be_rows_or_time(wide):
+    page = wide["regression"]
+    kind = "() => document.getElementById('plot-rolling')._fullLayout.xaxis.type"
+    assert page.value(kind) == "date"
+    page.press("[data-axis=round]")
+    assert page.value(kind) == "linear"
+    assert page.ranges("spectrum")[0][1] > 690
+    page.press("[data-axis=time]")
+    assert page.value(kind) == "date"
+
+
+def test_a_zoom_in_one_figure_is_a_zoom_in_all(wide):
+    page = wide["classification"]
+    box = page.page.locator("#plot-rolling .nsewdrag").first
+    box.scroll_into_view_if_needed()
+    place = box.bounding_box()
+    y = place["y"] + place["height"] / 2
+    page.page.mouse.move(place["x"] + 0.3 * place["width"], y)
+    page.page.mouse.down()
+    page.page.mouse.move(place["x"] + 0.6 * place["width"], y, steps=5)
+    page.page.mouse.up()
+    page.page.wait_for_function("() => document.getElementById('plot-coefficients-4')._fullLayout.xaxis.range[1] < 500")
+    page.settled()
+    low, high = page.ranges("rolling")[0]
+    assert 150 < low < 300 < high < 500
+    assert page.ranges("spectrum", "cumulative", "coefficients-0", "coefficients-4") == [[low, high]] * 4
+    assert page.ranges("calibration")[0][1] < 2  # its axis is something else
+    page.value("() => Plotly.relayout('plot-cumulative', {'xaxis.autorange': true}).then(() => true)")
+    page.page.wait_for_function("() => document.getElementById('plot-coefficients-4')._fullLayout.xaxis.range[1] > 600")
+    page.settled()
+
+
+def test_it_prints_in_light_colours_even_from_the_dark(wide):
+    page = wide["regression"]
+    page.value("() => { document.documentElement.dataset.theme = 'dark'; window.themes = []; }")
+    page.value(
+        """() => new MutationObserver(() => window.themes.push(document.documentElement.dataset.theme)).observe(
+        document.documentElement, {attributes: true, attributeFilter: ['data-theme']})"""
+    )
+    assert len(page.page.pdf(format="A4")) > 50_000
+    page.settled()
+    assert page.value("() => window.themes") == ["light", "dark"]
+
+
+def test_the_theme_follows_the_system_and_the_button(browser, reports):
+    page = Page(browser, reports["regression"], color_scheme="dark")
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    tick = "() => getComputedStyle(document.querySelector('#plot-rolling .xtick text')).fill"
+    contrast = """() => {
+      const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+      const box = document.createElement('i'); document.body.append(box);
+      const light = name => { box.style.color = `var(--${name})`;
+        const [r, g, b] = getComputedStyle(box).color.match(/[\\d.]+/g).map(Number).map(channel);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+      const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      return ['ink', 'soft', 'mute', 'own'].map(name => ratio(light(name), light('surface')));
+    }"""
+    dark = page.value(background), page.value(tick)
+    assert min(page.value(contrast)) >= 4.5  # WCAG AA for text
+    page.press("#theme")
+    assert page.value(background) != dark[0]
+    assert page.value(tick) != dark[1]
+    assert min(page.value(contrast)) >= 4.5
+    for scheme in ("light", "dark"):
+        page.page.emulate_media(color_scheme=scheme)
+        page.page.wait_for_selector(f"html[data-theme={scheme}]")
+        page.settled()
+    assert (page.value(background), page.value(tick)) == dark
+    page.close()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_phone_never_scrolls_sideways(browser, reports, task):
+    page = Page(browser, reports[task], viewport={"width": 360, "height": 800}, is_mobile=True, has_touch=True)
+    assert page.value("() => [window.innerWidth, document.documentElement.scrollWidth]") == [360, 360]
+    right = "s => s.getBoundingClientRect().right"
+    assert max(page.value(f"() => [...document.querySelectorAll('.plot svg.main-svg')].map({right})")) <= 360
+    assert all(page.drawn().values())
+    page.close()
+
+
+def test_markup_in_names_stays_text(browser, tmp_path):
+    names = list(EVIL)
+    Z, y = stream("classification", 120, dim=len(names))
+    terms = dict.fromkeys(("start", "stability", "variation", "potential_drift", "excess"), 1.0)
+    certificate = {"name": EVIL[2], "leaf": EVIL[1], "refused": None, "refit_every": None, **terms}
+    certificate |= {"regret": 1.0, "bound": 5.0, "comparator_loss": 9.0, "own_loss": 10.0, "rounds": 120}
+    data = played("classification", Z, y, names=names, certify=False)
+    data = dataclasses.replace(
+        data,
+        target=EVIL[1],
+        classes=[EVIL[0], EVIL[2]],
+        candidates=[EVIL[1], *data.candidates[1:]],
+        notes=list(EVIL),
+        certificates=[certificate],
+    )
+    page = Page(browser, render(data, tmp_path / "<b>'\"&.html"))
+    assert page.value("() => window.pwned === undefined")
+    assert page.value("() => document.querySelectorAll('img, b, main script').length") == 0
+    assert page.value("() => document.querySelector('h1 em').textContent") == EVIL[1]
+    shown = page.value("() => [...document.querySelectorAll('#plot-predictions .legendtext')].map(t => t.textContent)")
+    assert any("<script>" in text for text in shown)
+    page.close()

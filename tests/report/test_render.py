@@ -1,0 +1,215 @@
+"""One HTML file: whole, the same every time, honest about what is missing, and nothing in it but what we put there."""
+
+import dataclasses
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from report_runs import played, stream
+
+from undrift.errors import InputError
+from undrift.report import render
+
+EVIL = (
+    "<script>window.pwned=1</script>",
+    "</script><script>window.pwned=1</script>",
+    "\"><img src=x onerror='window.pwned=1'>",
+    "<!--<script>",
+    "{{ 7*7 }}{% raw %}",
+    "__proto__",
+    "%{x} $x^2$ & \u2028 \x00",
+)
+
+
+class Elements(HTMLParser):
+    """What a page consists of, as a parser sees it."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.blocks, self._open = [], [], {}, None
+        self.text = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        self._open = dict(attrs).get("id", tag) if tag in ("script", "style") else None
+
+    def handle_endtag(self, tag):
+        self._open = None
+
+    def handle_data(self, data):
+        if self._open:
+            self.blocks[self._open] = self.blocks.get(self._open, "") + data
+        else:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return {task: played(task, *stream(task, 600)) for task in ("regression", "classification")}
+
+
+def page(data, tmp_path):
+    return Elements(render(data, tmp_path / "report.html").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_numbers_are_inside_as_json(run, task, tmp_path):
+    data = run[task]
+    found = page(data, tmp_path)
+    numbers = json.loads(found.blocks["numbers"])
+    assert numbers["rounds"] == 600
+    assert numbers["scores"][0]["name"] == "undrift"
+    assert [one["name"] for one in numbers["certificates"]] == ["best fixed", "20 pieces", "smooth"]
+    assert numbers["certificates"][0]["bound"] == data.certificates[0]["bound"]
+    figures = {one["key"] for one in json.loads(found.blocks["figures"])}
+    trust = "calibration" if task == "classification" else "intervals"
+    assert figures == {
+        "predictions",
+        "rolling",
+        "cumulative",
+        "spectrum",
+        "candidates",
+        "certificate",
+        "coefficients",
+        trust,
+    }
+
+
+def test_every_figure_points_to_numbers_that_exist(run, tmp_path):
+    found = page(run["regression"], tmp_path)
+    numbers = json.loads(found.blocks["numbers"])
+
+    def follow(value):
+        if isinstance(value, list):
+            return sum(map(follow, value))
+        if not isinstance(value, dict):
+            return 0
+        for key in ("$", "$x", "along"):
+            if key in value:
+                at = numbers
+                for step in value[key]:
+                    at = at[step]
+                return len(at)
+        return sum(map(follow, value.values()))
+
+    assert all(follow(figure) for figure in json.loads(found.blocks["figures"]) if figure["key"] != "certificate")
+
+
+def test_the_same_run_gives_the_same_bytes(run, tmp_path):
+    first = render(run["regression"], tmp_path / "a.html").read_bytes()
+    assert render(run["regression"], tmp_path / "b.html").read_bytes() == first
+    assert len(first) < 6_000_000
+
+
+def test_nothing_is_fetched(run, tmp_path):
+    found = page(run["classification"], tmp_path)
+    assert not {"link", "iframe", "img", "object", "embed", "base", "form"} & set(found.tags)
+    links = [value for name, value in found.attributes if name in ("src", "href", "action", "srcset")]
+    assert links
+    assert all(value.startswith("#") for value in links)
+    policy = next(value for _, value in found.attributes if value and value.startswith("default-src"))
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+
+
+def test_figures_and_tables_are_accessible(run, tmp_path):
+    text = render(run["regression"], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert '<html lang="en">' in text
+    plots = re.findall(r'<div class="(?:plot|panels)"[^>]*role="img"[^>]*>', text)
+    assert len(plots) == 8
+    assert all(re.search(r'aria-label="[^"]{40,}"', plot) for plot in plots)
+    found = Elements(text)
+    assert found.tags.count("h1") == 1
+    assert found.tags.count("th") == sum(name == "scope" for name, _ in found.attributes)
+
+
+def test_user_text_cannot_inject_anything(tmp_path):
+    names = list(EVIL)
+    Z, y = stream("classification", 120, dim=len(names))
+    clean = played("classification", Z, y, certify=False)
+    dirty = dataclasses.replace(
+        clean,
+        target=EVIL[1],
+        features=names,
+        coef_names=[*names, "(intercept)"],
+        classes=[EVIL[0], EVIL[2]],
+        candidates=[EVIL[1], *clean.candidates[1:]],
+        settings={EVIL[0]: EVIL[1], "nested": {EVIL[2]: [EVIL[1]]}},
+        provenance={"source": {"path": f"/data/{EVIL[2]}\udc80.csv"}, "command": EVIL[1]},
+        problems=[{"kind": EVIL[0], "column": EVIL[1], "count": 1, "lines": [1], "note": EVIL[2]}],
+        notes=list(EVIL),
+        certificates=[{"name": EVIL[1], "leaf": EVIL[0], "refused": EVIL[2], "refit_every": None}],
+    )
+    before, after = page(clean, tmp_path), page(dirty, tmp_path)
+    assert after.tags.count("script") == before.tags.count("script") == 5
+    assert "img" not in after.tags
+    assert not any(name.startswith("on") for name, _ in after.attributes)
+    assert after.blocks["script"] == before.blocks["script"]  # not a byte of a script depends on the data
+    text = " ".join(after.text)
+    assert all(evil.replace("\x00", "\ufffd") in text or evil in text for evil in EVIL)
+    assert json.loads(after.blocks["numbers"])["features"] == names
+
+
+def test_certificates_are_put_into_words(run, tmp_path):
+    base = {"leaf": "VAW", "start": 1.0, "stability": 8.0, "variation": 3.0, "potential_drift": 0.0, "excess": 0.0}
+    one = {"name": "20 pieces", **base, "regret": 4.0, "bound": 12.0, "comparator_loss": 100.0, "own_loss": 104.0}
+    one |= {"rounds": 400, "refit_every": 30, "refused": None}
+    data = dataclasses.replace(run["regression"], certificates=[one])
+    text = " ".join(page(data, tmp_path).text)
+    assert "Certified within 12% of the best linear predictor refitted every 30 rows." in text
+    assert "was 4% more than that rival; what is proven for this run allows at most 12% more" in text
+    assert "This covers 400 rows of 600." in text
+    better = {**one, "excess": -20.0, "bound": -8.0, "regret": -16.0, "own_loss": 84.0}
+    text = " ".join(page(dataclasses.replace(data, certificates=[better]), tmp_path).text)
+    assert "Certified at least 8% better than the best linear predictor refitted every 30 rows." in text
+    broken = {**one, "regret": 13.0}
+    text = " ".join(page(dataclasses.replace(data, certificates=[broken]), tmp_path).text)
+    assert "does not hold" in text
+    refused = {"name": "best fixed", "refit_every": None, "refused": "a column is all zero"}
+    text = " ".join(page(dataclasses.replace(data, certificates=[refused]), tmp_path).text)
+    assert "No certificate covers this run:" in text
+    assert "a column is all zero" in text
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_one_row_is_enough(task, tmp_path):
+    Z, y = stream(task, 1)
+    found = page(played(task, Z, y, certify=False), tmp_path)
+    assert json.loads(found.blocks["numbers"])["rounds"] == 1
+
+
+def test_a_constant_target_and_no_snapshots_are_fine(tmp_path):
+    Z, _ = stream("regression", 40)
+    data = played("regression", Z, np.full(40, 3.0), certify=False)
+    empty = np.empty((0, 8))
+    data = dataclasses.replace(
+        data,
+        spectrum=empty,
+        spectrum_round=np.empty(0),
+        candidate_weights=empty,
+        coef=empty,
+        coef_round=np.empty(0),
+        lower=None,
+        upper=None,
+        problems=[],
+    )
+    found = page(data, tmp_path)
+    assert {one["key"] for one in json.loads(found.blocks["figures"])} == {"predictions", "rolling", "cumulative"}
+    text = " ".join(found.text)
+    assert "No certificate was computed" in text
+    assert "None found" in text
+    assert math.nan not in json.loads(found.blocks["numbers"])["scores"][0]["measures"].values()
+
+
+def test_a_run_without_rows_and_a_folder_that_is_not_there_are_refused(run, tmp_path):
+    none = dataclasses.replace(run["regression"], y=np.empty(0))
+    with pytest.raises(InputError, match="report: the run has no finished rows"):
+        render(none, tmp_path / "r.html")
+    with pytest.raises(InputError, match=r"cannot be written \(no such file or directory\)"):
+        render(run["regression"], tmp_path / "nowhere" / "r.html")
+    assert not list(tmp_path.iterdir())
