@@ -9,7 +9,7 @@ NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify certify-streams
-.PHONY: stress stress-adam stress-accuracy
+.PHONY: stress stress-adam stress-accuracy stress-run
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
 
@@ -19,10 +19,13 @@ test: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
-stress: stress-adam stress-accuracy
+stress: stress-adam stress-accuracy stress-run
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
+
+stress-run: $(VENV)/.test  ## kill -9 a run twenty times at random moments, resume, compare every bit
+	$(BIN)/python tests/stress/run_kills.py 20
 
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
 	$(PIP) --editable ".[bench]"

@@ -51,7 +51,7 @@ class Encoder:
         self.late = np.full(max(self.settings.lag, default=0), math.nan)
         self.low, self.high = np.full(len(fixed), math.inf), np.full(len(fixed), -math.inf)
         self.digests = [""] * len(fixed)
-        self.rows = 0
+        self.rows, self.latest = 0, "NaT"
 
     def encode(self, batch: Batch) -> Rows:
         """Return the rows of a batch."""
@@ -156,8 +156,9 @@ class Encoder:
                 f"or leave the column out with --drop '{name}'"
             ) from None
         self.problems.add("missing", name, batch.lines[np.isnat(instants)])
-        back = np.flatnonzero(np.diff(instants) < np.timedelta64(0))
-        self.problems.add("time goes back", name, batch.lines[back + 1])
+        before = np.concatenate((np.array([self.latest], dtype="datetime64[us]"), instants[:-1]))
+        self.problems.add("time goes back", name, batch.lines[instants < before])  # never where one is missing
+        self.latest = str(instants[-1])
         return instants
 
     def _hot(self, batch: Batch) -> Matrix:
@@ -270,12 +271,13 @@ class Encoder:
     def carry(self) -> tuple[dict[str, Any], dict[str, Vector]]:
         """Return what the next batch depends on: words and arrays."""
         words = {"rows": self.rows, "texts": self.texts, "features": self.features, "digests": self.digests}
-        words |= {"classes": self.classes, "problems": self.problems.entries()}
+        words |= {"classes": self.classes, "problems": self.problems.entries(), "latest": self.latest}
         return words, {"late": self.late, "low": self.low, "high": self.high}
 
     def resume(self, words: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where `carry` left off."""
         self.rows, self.digests, self.classes = words["rows"], list(words["digests"]), words["classes"]
+        self.latest = words["latest"]
         self.texts = {name: list(values) for name, values in words["texts"].items()}
         self.features = list(words["features"])
         self._places = {

@@ -19,7 +19,7 @@ from undrift.errors import DataError, InputError
 from undrift.losses import sigmoid
 from undrift.run.baselines import Baselines
 from undrift.run.data import BASELINES
-from undrift.run.directory import RunDirectory, State
+from undrift.run.directory import RunDirectory, State, writing
 from undrift.run.encode import Encoder, Rows
 from undrift.run.extras import polars
 from undrift.run.plan import PREFIX, Plan, make_plan
@@ -200,9 +200,7 @@ class _Run:
         if state["model"]:
             self.player.model = loaded(str(self.directory.path / state["model"]))
             _, arrays = store.read(self.directory.path / state["trace"])
-            self.player.resume(
-                {n.removeprefix("player."): a for n, a in arrays.items() if n.startswith("player.")} | arrays
-            )
+            self.player.resume(arrays)
             self.encoder.resume(words["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             self.scores.resume(words["scores"])
@@ -263,7 +261,8 @@ class _Run:
         begun = self.player.model.dim is not None
         words, arrays = self.encoder.carry()
         if begun:
-            self.player.model.save(self.directory.path / model)
+            with writing(self.directory.path):
+                self.player.model.save(self.directory.path / model)
             every = {f"encoder.{name}": array for name, array in arrays.items()}
             every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
             self.directory.write_arrays(trace, {"kind": "run trace"}, every | self.player.arrays())
