@@ -75,6 +75,11 @@ class DiscountedAIOLI(InformationLearner):
         one, none = np.zeros(1), np.zeros(1)
         return kernels.Round(True, self._state, self._betas, self._bend, one, none, none, none, None)
 
+    @property
+    def reach(self) -> float:
+        """$BR$: the guarantee is against comparators with $|u\\cdot z|$ at most this on the rows so far."""
+        return 1.0 / self.curvature - 1.0
+
     def _predict(self, Z: Matrix) -> Vector:
         yhat = np.empty((len(Z), 1))
         kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._typing import Scalar, Vector
-from undrift.discount import discount
+from undrift.discount import Discount, discount
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
 from undrift.learners.base import Arrays, Learner, Prediction
@@ -26,6 +26,16 @@ class InformationLearner(Learner):
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
         self._betas = np.array([self._discount.beta])
         self._state: layout.State = np.empty((0, 0, 0))
+
+    @property
+    def discount(self) -> Discount:
+        """The discount with 1 - beta to full precision."""
+        return self._discount
+
+    @property
+    def information(self) -> Vector:
+        """What the learner knows, a copy: pivots, theta, energy, counters and L, as `undrift.kernels.layout` says."""
+        return np.zeros(0) if self.dim is None else layout.column(self._state, 0).copy()
 
     @property
     def beta(self) -> float:

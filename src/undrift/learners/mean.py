@@ -6,7 +6,7 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
-from undrift.discount import discount
+from undrift.discount import Discount, discount
 from undrift.learners.base import Arrays, Columns, Learner
 
 
@@ -44,6 +44,11 @@ class DiscountedMean(Learner):
         self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         super().__init__(beta=beta, half_life=half_life, reg=reg)
         self._state = np.array([self.reg, 0.0])
+
+    @property
+    def discount(self) -> Discount:
+        """The discount with 1 - beta to full precision."""
+        return self._discount
 
     @property
     def beta(self) -> float:

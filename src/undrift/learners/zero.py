@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from undrift._typing import Matrix, Vector
+from undrift.discount import Discount
 from undrift.learners.base import Arrays, Columns, Learner
 from undrift.losses import logistic, squared
 
@@ -32,6 +33,11 @@ class Zero(Learner):
     def __init__(self, *, binary: bool = False) -> None:
         self.binary = bool(binary)
         super().__init__(binary=self.binary)
+
+    @property
+    def discount(self) -> Discount:
+        """No memory: beta = 0."""
+        return Discount(0.0, 1.0)
 
     @property
     def beta(self) -> float:

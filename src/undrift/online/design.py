@@ -114,7 +114,7 @@ def scaled(filled: Matrix, fitted: int) -> Matrix:
 
 def reach(members: list[Learner]) -> float:
     """Return the largest |u.z| one of the learners covers."""
-    return max(1.0 / one.curvature - 1.0 if isinstance(one, DiscountedAIOLI) else math.inf for one in members)
+    return max(one.reach if isinstance(one, DiscountedAIOLI) else math.inf for one in members)
 
 
 def leaves(

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError
 from undrift.learners.aioli import DiscountedAIOLI
 from undrift.learners.information import InformationLearner
@@ -17,8 +16,9 @@ from undrift.learners.mean import DiscountedMean
 from undrift.learners.vaw import DiscountedVAW
 from undrift.learners.zero import Zero
 from undrift.losses import Loss, logistic, squared
-from undrift.regret._input import comparator, moves, table
+from undrift.regret._input import comparator, table
 from undrift.regret.composite import certify_composite
+from undrift.regret.covered import covered
 from undrift.regret.d2d import Certificate, d2d_terms
 from undrift.regret.matching import same_learner, same_run
 from undrift.regret.quadratic import none
@@ -67,7 +67,8 @@ def certify(
 
     Notes
     -----
-    Key `d2d`. O(T d^2) for squared loss; for logistic loss T evaluations for each move of the comparator.
+    Key `d2d`. O(T d^2) for squared loss; for logistic loss T evaluations for each move of the comparator, or,
+    when most rounds have one, O(T^1.5) in all.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def certify(
         same_run(learner, yhat, stability, again, Z, y)
     path = comparator(WHO, u(Z, y) if callable(u) else u, *Z.shape)
     if math.isfinite(template.limit):
-        within(Z, path, template.limit)
+        covered(Z, path, template.limit)
     extra = 0.0 if template.lost is None else template.lost
     try:
         with np.errstate(over="raise", invalid="raise"):
@@ -100,27 +101,6 @@ def certify(
         raise ConditionError(
             f"{WHO}: losses of this comparator leave float64's range; rescale rows and labels"
         ) from None
-
-
-def within(Z: Matrix, u: Matrix, limit: float) -> None:
-    """Refuse comparators with |u_t.z_s| > limit for some s <= t: the surrogate losses do not cover them."""
-    if not len(Z):
-        return
-    ends = np.append(moves(u), len(u) - 1)
-    reach = np.maximum.accumulate(np.linalg.norm(Z, axis=1))[ends] * np.linalg.norm(u[ends], axis=1)
-    most = limit * (1.0 + 1e-12)
-    doubtful = ends[reach > most]
-    size = max(1, (1 << 22) // len(Z))
-    for k in range(0, len(doubtful), size):
-        some = doubtful[k : k + size]
-        seen = np.abs(u[some] @ Z[: some[-1] + 1].T)
-        seen[np.arange(seen.shape[1])[None, :] > some[:, None]] = 0.0
-        if seen.max() > most:
-            i, s = divmod(int(np.argmax(seen)), seen.shape[1])
-            raise ConditionError(
-                f"{WHO}: the promise covers comparators with |u.z| <= BR = {limit:g}, the one of round {some[i]} has "
-                f"{seen[i, s]:g} on row {s}; bound the comparator (margin={limit:g}) or give the learner a larger bound"
-            )
 
 
 def _own_loss(learner: object) -> Loss | None:
@@ -160,16 +140,16 @@ def _template(learner: object, Z: Matrix, y: Vector, loss: Loss, trace: Trace) -
         plain = Replay(learner.clone().play(Z, y), none(Z.shape[1]), None)
     if isinstance(learner, InformationLearner):
         if len(trace) != len(y) or trace.first:
-            checked_trace(WHO, trace, len(y), learner._discount)  # say so before a long replay
+            checked_trace(WHO, trace, len(y), learner.discount)  # say so before a long replay
         again = replay(learner, Z, y, loss)
-        limit = 1.0 / learner.curvature - 1.0 if isinstance(learner, DiscountedAIOLI) else math.inf
-        return Template(learner._discount, loss=loss, limit=limit, floors=again.floors, lost=again.lost), again
+        limit = learner.reach if isinstance(learner, DiscountedAIOLI) else math.inf
+        return Template(learner.discount, loss=loss, limit=limit, floors=again.floors, lost=again.lost), again
     if isinstance(learner, DiscountedMean):
         if Z.shape[1] != 1 or (Z != 1.0).any():
             raise ConditionError(f"{WHO}: DiscountedMean is certified on one constant feature; pass Z = ones (T, 1)")
-        return Template(learner._discount, loss=squared), plain
+        return Template(learner.discount, loss=squared), plain
     if isinstance(learner, Zero):
-        return Template(Discount(0.0, 1.0), loss=loss), plain
+        return Template(learner.discount, loss=loss), plain
     if isinstance(learner, Certifiable):
         return learner.template(Z, y), None
     raise ConditionError(

@@ -18,7 +18,7 @@ from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
-from undrift.regret.history import jumps
+from undrift.regret.crowded import moves_total
 from undrift.regret.quadratic import Observations, merged, none, quadratic_jumps, rounds_of
 
 TOLERANCE = 1e-12
@@ -105,8 +105,9 @@ def d2d_terms(
 
     Notes
     -----
-    Key `d2d`. Squared loss: O(T d^2) by sufficient statistics. Logistic loss: T evaluations for each move, windowed
-    where the rest weighs less than rounding, with the bound on the rest added to `variation`.
+    Key `d2d`. Squared loss: O(T d^2) by sufficient statistics. Logistic loss: T evaluations for each move while moves
+    are few; many are taken in blocks of rounds, O(T^1.5) or less, with the bound on what that leaves open added to
+    `variation` and shown as `variation_error`.
     """
     incurred, theirs = loss.value(yhat, y), loss.value(margins(Z, u), y)
     raised = none(Z.shape[1]) if floors is None else floors
@@ -121,9 +122,9 @@ def d2d_terms(
     elif isinstance(loss, Squared):
         history = [quadratic_jumps(merged(rounds_of(Z, y), raised), u, at, discount)]
     else:
-        direct = jumps(Z, y, u, at, discount, loss)
-        error = discount.beta * direct.error
-        history = [direct.values]
+        total = moves_total(Z, y, u, at, discount, loss)
+        error = discount.beta * total.error
+        history = [np.array([total.value])]
         if len(raised.round):
             history.append(quadratic_jumps(raised, u, at, discount))
     moving = math.fsum(np.concatenate([ridge, *history]).tolist())

@@ -69,7 +69,7 @@ def differences(
             take += 1
         last = int(at[take - 1]) + 1
         points = np.concatenate([u[at[k] : at[k] + 1], u[at[k:take] + 1]])
-        values = _losses(points @ Z[first:last].T, y[first:last], loss)
+        values = losses_of(points @ Z[first:last].T, y[first:last], loss)
         for row in range(take - k):
             begin = max(0, int(at[k + row]) + 1 - window)
             span = slice(begin - first, int(at[k + row]) + 1 - first)
@@ -77,7 +77,7 @@ def differences(
         k = take
 
 
-def _losses(predictions: Matrix, y: Vector, loss: Loss) -> Matrix:
+def losses_of(predictions: Matrix, y: Vector, loss: Loss) -> Matrix:
     """Return the losses of many predictions (k, n), overwriting them: logistic certificates spend their time here."""
     if not isinstance(loss, Logistic):
         return loss.value(predictions, y)

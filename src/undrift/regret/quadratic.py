@@ -70,6 +70,8 @@ def quadratic_jumps(seen: Observations, u: Matrix, at: Rounds, discount: Discoun
     """Return sum_{s<=t} beta^(t-s) (q_s(u_{t+1}) - q_s(u_t)) over observations q_s, for each move t in `at`."""
     rounds, dim = u.shape
     values = np.zeros(len(at))
+    if not len(at):
+        return values
     hessian, gradient, anchor = np.zeros((dim, dim)), np.zeros(dim), u[0] if rounds else np.zeros(dim)
     moved, observed = 0, 0
     for begin in range(0, rounds, SPAN):

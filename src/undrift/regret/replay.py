@@ -38,7 +38,7 @@ class Replay(NamedTuple):
 def replay(learner: InformationLearner, Z: Matrix, y: Vector, loss: Loss) -> Replay:
     """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised."""
     fresh = learner.clone()
-    discount = learner._discount
+    discount = learner.discount
     traces: list[Trace] = []
     catches: list[Observations] = []
     ignored: list[int] = []
@@ -75,7 +75,7 @@ def _column(learner: InformationLearner, dim: int) -> Vector:
     """Return a learner's stored numbers, also before its first row."""
     if learner.dim is None:
         return layout.column(layout.fresh(dim, np.array([learner.reg])), 0)
-    return layout.column(learner._state, 0)
+    return learner.information
 
 
 def _raised(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
