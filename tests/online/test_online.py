@@ -262,14 +262,3 @@ def test_late_labels_score_the_prediction_made_with_what_is_known_then():
             model.learn(Z[t - 20], y[t - 20])
     prompt.play(Z[:280], y[:280])
     assert model == prompt
-
-
-def test_weights_stay_a_distribution_for_long():
-    rng = np.random.default_rng(6)
-    mixer = ud.ensemble.SelfConfident(share=1e-3)
-    mixer.begin(np.ones(5))
-    for _ in range(10):
-        y = rng.normal(size=100_000)
-        mixer.play(y[:, None] + rng.normal(size=(100_000, 5)), y)
-    assert mixer.weights.sum() == pytest.approx(1.0, rel=1e-13)
-    assert np.exp(mixer.arrays()["log_weights"]).sum() == pytest.approx(1.0, rel=1e-12)
