@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify certify-streams
+.PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: stress stress-adam stress-accuracy stress-run
 demo: $(VENV)/.core
 	$(BIN)/python examples/demo.py
@@ -43,6 +43,9 @@ sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behavio
 
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
+
+bench-report: $(VENV)/.test  ## seconds, bytes and memory of a report, up to ten million rounds
+	$(BIN)/python benchmarks/report.py
 
 certify-streams: $(VENV)/.core  ## certificates on every stream of the data folder (UNDRIFT_DATA)
 	$(BIN)/python benchmarks/certify_streams.py

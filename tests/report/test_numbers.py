@@ -139,6 +139,9 @@ def test_times_that_cannot_order_rows_are_not_used():
     data = played("regression", Z, y, certify=False, time=time)
     assert clock(data).seconds == 3600.0
     assert clock(data).axis(np.array([1, 50]))["time"] == ["2020-01-01T00:00:00", "2020-01-03T01:00:00"]
+    gap = time.copy()
+    gap[25:] += np.timedelta64(1000, "D")
+    assert clock(dataclasses.replace(data, time=gap)).seconds == pytest.approx(3600.0 * (48 + 100) / 49)
     back = time.copy()
     back[20] = time[0]
     assert "time goes back at line 22" in clock(played("regression", Z, y, certify=False, time=back)).doubt

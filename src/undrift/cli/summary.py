@@ -50,10 +50,12 @@ def _quality(run: RunData, scores: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _memory(run: RunData) -> str:
-    """Return how much of the past mattered: the half-life up to which half of the weight lies, over the whole run."""
+    """Return how much of the past mattered: the half-life of the weights averaged over the run, as in the report."""
+    from undrift.report.memory import typical
+
     if not len(run.spectrum) or len(run.half_lives) < 2:
         return ""
-    half = run.half_lives[np.searchsorted(np.cumsum(run.spectrum.mean(axis=0)), 0.5)]
+    half = typical(run.half_lives, run.spectrum)
     if math.isinf(half):
         return "Memory it found best: all of the past; nothing here is forgotten."
     return f"Memory it found best: an observation counts half after about {_round(half)} rows."

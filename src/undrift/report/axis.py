@@ -43,12 +43,19 @@ def clock(data: RunData) -> Clock:
     missing = int(np.count_nonzero(np.isnat(time)))
     if missing:
         return Clock(None, None, f"{missing:,} rows have no time, so the figures count rows instead")
-    steps = np.diff(time.astype(np.int64))
+    steps = np.diff(time).astype(np.int64)
     if (steps < 0).any():
         at = int(np.argmax(steps < 0)) + 1
         return Clock(None, None, f"time goes back at line {data.line[at]:,}, so the figures count rows instead")
+    return Clock(time, _pace(steps), None)
+
+
+def _pace(steps: NDArray[np.int64]) -> float | None:
+    """Return the mean distance of two rounds in seconds, where a gap counts as at most 100 ordinary steps."""
     forward = steps[steps > 0]
-    return Clock(time, float(np.median(forward)) / 1e6 if len(forward) else None, None)
+    if not len(forward):
+        return None
+    return float(np.mean(np.minimum(steps, 100.0 * np.median(forward)))) / 1e6
 
 
 def texts(time: Times) -> list[str]:

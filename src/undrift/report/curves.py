@@ -173,7 +173,12 @@ def coefficients(data: RunData, clock: Clock) -> Sheet | None:
     return {
         "axis": clock.axis(rounds),
         "panels": [
-            {"name": data.coef_names[j], "values": plain(data.coef[keep, j]), "last": _end(known[j])}
+            {
+                "name": data.coef_names[j],
+                "values": plain(data.coef[keep, j]),
+                "range": _ordinary(known[j]),
+                "last": float(known[j][-1]),
+            }
             for j in order[:PANELS]
             if len(known[j])
         ],
@@ -192,8 +197,12 @@ def coefficients(data: RunData, clock: Clock) -> Sheet | None:
     }
 
 
-def _end(values: Vector) -> float | None:
-    return float(values[-1]) if len(values) else None
+def _ordinary(values: Vector) -> list[float] | None:
+    """Return the range to draw when a few extreme values would flatten the rest; None to draw all."""
+    low, high = (float(q) for q in np.quantile(values, (0.03, 0.97)))
+    room = 0.25 * (high - low)
+    extreme = float(np.max(values)) - float(np.min(values)) > 3.0 * (high - low) > 0.0
+    return [float(f"{low - room:.5g}"), float(f"{high + room:.5g}")] if extreme else None
 
 
 def _clearest(known: list[Vector]) -> list[int]:

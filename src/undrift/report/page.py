@@ -21,7 +21,7 @@ MEASURES = {
     "mae": "mean error (MAE)",
     "r2": "variance explained (R²)",
     "log_loss": "log-loss",
-    "accuracy": "right",
+    "accuracy": "right (accuracy)",
     "brier": "Brier score",
 }
 SHARES = ("r2", "accuracy")
@@ -119,11 +119,11 @@ def _beats(data: RunData, table: list[Score]) -> str:
 
 
 def _forgets(data: RunData, clock: Clock, sheet: Sheet) -> str:
-    late = typical(data.half_lives, data.spectrum[-max(1, len(data.spectrum) // 4) :])
-    if math.isinf(late):
+    half = typical(data.half_lives, data.spectrum)
+    if math.isinf(half):
         text = "This data hardly forgets: old rows help as much as new ones"
     else:
-        text = f"Lately it forgets half of the past within {memory(late, clock.seconds)}"
+        text = f"The memory it found best: a row counts half after {memory(half, clock.seconds)}"
     changed = len(sheet["changes"])
     return (
         f"{text}; that changed {'once' if changed == 1 else f'{changed} times'} on the way." if changed else f"{text}."
@@ -138,7 +138,7 @@ def cards(data: RunData, clock: Clock, table: list[Score], found: list[Proof], s
     out = [Card(MEASURES[key], number(own.measures[key]), against)]
     if data.task == "classification":
         beside = f"{best.name}: {percent(best.measures['accuracy'])}" if best else ""
-        out.append(Card("right", percent(own.measures["accuracy"]), beside))
+        out.append(Card("right (accuracy)", percent(own.measures["accuracy"]), beside))
     elif math.isfinite(own.measures["r2"]):
         beside = f"{best.name}: {percent(best.measures['r2'])}" if best else ""
         out.append(Card("variance explained (R²)", percent(own.measures["r2"]), beside))
@@ -148,9 +148,8 @@ def cards(data: RunData, clock: Clock, table: list[Score], found: list[Proof], s
         word = "certified within" if share >= 0.0 else "certified better by"
         out.append(Card(word, percent(abs(share)), f"of {lead.rival}" if share >= 0.0 else f"than {lead.rival}"))
     if sheets.get("spectrum") is not None:
-        late = typical(data.half_lives, data.spectrum[-max(1, len(data.spectrum) // 4) :])
-        text, _, about = memory(late, clock.seconds).partition(" (")
-        out.append(Card("half-life, lately", text, about.rstrip(")") or "until a row counts half"))
+        text, _, about = memory(typical(data.half_lives, data.spectrum), clock.seconds).partition(" (")
+        out.append(Card("memory (half-life)", text, about.rstrip(")") or "until a row counts half"))
     if sheets.get("intervals") is not None:
         part = sheets["intervals"]
         out.append(Card("inside the interval", percent(part["measured"]), f"{percent(part['level'])} promised"))

@@ -42,7 +42,7 @@ def coefficients(sheet: Sheet) -> Figure:
         View(
             panel["name"],
             [curve("coefficients", ref("coefficients", "panels", k, "values"), panel["name"], "own", showlegend=False)],
-            {},
+            {"yaxis": {"range": panel["range"]}} if panel["range"] else {},
         )
         for k, panel in enumerate(sheet["panels"])
     ]
@@ -55,7 +55,7 @@ def coefficients(sheet: Sheet) -> Figure:
         + ", ".join(f"{panel['name']}: {number(panel['last'])}" for panel in sheet["panels"])
         + ".",
         "Measured: coefficients of the linear model with the most weight, in the units of the source. "
-        "Features that move together share their effect.",
+        "Features that move together share their effect; a few extreme moments may lie outside a panel.",
         [],
         panels=panels,
     )
