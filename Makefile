@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python >= 3.11 (venv), a C++17 compiler and make:
-#   make demo    build, then run the learners on a drifting stream and say what they reached
+#   make demo    build, then learn a real stream from the command line: a summary, and a report to open in a browser
 #   make test    build, then every check and every test
 #   make stress  build, then the long checks: every Adam theorem, the accuracy matrix at full length
 PYTHON ?= python3
@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 .PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: stress stress-adam stress-accuracy stress-run
 demo: $(VENV)/.core
-	$(BIN)/python examples/demo.py
+	$(BIN)/undrift demo
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -72,7 +72,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.core: $(NATIVE) | $(VENV)/bin/python
-	$(PIP) --editable .
+	$(PIP) --editable ".[cli]"
 	touch $@
 
 # One build serves both: with the test tools installed, the core is too.

@@ -6,6 +6,14 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+def test_learned_memories_beat_naive_guesses(capsys):
+    runpy.run_path(str(EXAMPLES / "learners.py"))["main"]()
+    out = capsys.readouterr().out
+    for task, naive in (("Regression", "same as last time"), ("Classification", "base rate")):
+        table = out.split(task)[1]
+        assert table.index("everything learned") < table.index(naive)
+
+
 def test_a_learner_of_ones_own_is_certified():
     names = runpy.run_path(str(EXAMPLES / "certify_your_own.py"))
     certificate = names["certificate"]

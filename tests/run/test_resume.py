@@ -99,7 +99,7 @@ def test_stopping_at_a_batch_leaves_a_run_that_goes_on(tmp_path, small_batches):
 
 
 def test_a_process_that_is_killed_is_resumed_bit_for_bit(tmp_path):
-    path = str(write_csv(tmp_path / "t.csv", table(20_000)))
+    path = str(write_csv(tmp_path / "t.csv", table(40_000)))
     play_file(path, tmp_path / "whole", Settings(target="y", drop=("hot",), model="fast"))
     command = [sys.executable, "-c", "from undrift.cli import main; main()", "run", path, "-t", "y", "--drop", "hot"]
     command += ["--model", "fast", "--out", str(tmp_path / "run"), "--resume", "--no-report", "--no-certify", "--quiet"]
@@ -108,7 +108,7 @@ def test_a_process_that_is_killed_is_resumed_bit_for_bit(tmp_path):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while not (tmp_path / "run" / "run.json").exists():
             time.sleep(0.01)
-        time.sleep(dice.uniform(0.0, 0.3))
+        time.sleep(dice.uniform(0.0, 0.05))
         process.send_signal(signal.SIGKILL)
         kills += process.wait() == -signal.SIGKILL
     assert kills == 2

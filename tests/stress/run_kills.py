@@ -59,7 +59,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         file = stream(base / "stream.csv")
-        options = [str(file), "-t", "y", "--lag", "1,24", "--calendar", "--no-report", "--quiet", "--json", "--resume"]
+        options = [str(file), "-t", "y", "--lag", "1,24", "--calendar", "--no-report", "--no-certify", "--quiet"]
+        options += ["--json", "--resume"]
         begin = time.perf_counter()
         subprocess.run([*COMMAND, *options, "-o", str(base / "calm")], check=True, stdout=subprocess.DEVNULL)
         calm, expected = time.perf_counter() - begin, bits(base / "calm")
@@ -70,7 +71,7 @@ def main() -> int:
             while True:
                 process = subprocess.Popen([*COMMAND, *options, "-o", str(folder)], stdout=subprocess.DEVNULL)
                 try:
-                    code = process.wait(dice.uniform(0.3, 1.1 * calm) if kills < wanted else None)
+                    code = process.wait(dice.uniform(0.4 * calm, 1.05 * calm) if kills < wanted else None)
                 except subprocess.TimeoutExpired:
                     process.send_signal(signal.SIGKILL)
                     process.wait()

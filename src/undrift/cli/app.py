@@ -23,7 +23,13 @@ _CODES: dict[type[UndriftError], int] = {
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # the parser's own error, which typer does not export
 
 COMMANDS = {
+    "demo": "demo.demo",
     "run": "run.run",
+    "predict": "predict.predict",
+    "certify": "certify.certify",
+    "compare": "compare.compare",
+    "synth": "synth.synth",
+    "doctor": "doctor.doctor",
     "adam": "adam.adam",
 }
 """Commands in the order of the help, and where they live in this package; groups are Typer objects."""

@@ -125,12 +125,8 @@ def _folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _reported(data: RunData, folder: Path, bar: Bar) -> Path | None:
-    try:
-        from undrift.report import render
-    except ImportError:
-        bar.say("no report: undrift.report is not there")
-        return None
+def _reported(data: RunData, folder: Path, bar: Bar) -> Path:
+    from undrift.report import render
+
     bar.say("writing the report")
-    page: Path = render(data, folder / "report.html")
-    return page
+    return render(data, folder / "report.html")

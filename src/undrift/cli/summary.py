@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
     from undrift.run import RunData
 
 
+USEFUL = 1.5
+"""A certificate above this says little; a milder comparator may have one that says more."""
+
+
 def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     """Return what someone who never heard of us should know about a run."""
     what = "a number" if run.classes is None else f"{run.classes[0]} or {run.classes[1]}"
-    source = run.provenance["source"]["path"]
+    source = Path(run.provenance["source"]["path"]).name
     out = [
-        f"Predicted '{run.target}' ({what}) {run.rounds:,} times on {source}, each time before it was known.",
+        f"Predicted '{run.target}' ({what}) {run.rounds:,} times in {source}, each time before it was known.",
         _quality(run, facts["scores"]),
         _memory(run),
         _certificate(run),
@@ -65,8 +70,10 @@ def _certificate(run: RunData) -> str:
     found = [one for one in run.certificates if one["refused"] is None and one["ratio"] is not None]
     if not found:
         return ""
-    one = next((one for one in found if one["refit_every"]), found[0])
-    rival = f"the best straight line in {one['name']}" if one["refit_every"] else "the best straight line"
+    strong = [one for one in found if one["ratio"] <= USEFUL]
+    one = next((one for one in strong if one["refit_every"]), min(found, key=lambda one: float(one["ratio"])))
+    rivals = {"best fixed": "the best straight line", "smooth": "the best smoothly drifting line"}
+    rival = rivals.get(one["name"], f"the best straight line in {one['name']}")
     gap = one["ratio"] - 1.0
     much = f"at least {-gap:.0%} below" if gap < 0.0 else f"at most {gap:.0%} above"
     return f"Certified: its loss is {much} that of {rival}, chosen with all the answers known."

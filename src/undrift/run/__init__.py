@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from undrift.run.certificate import certified as certified
+from undrift.run.certificate import replayed as replayed
+from undrift.run.comparing import Compared as Compared
+from undrift.run.comparing import compare_file as compare_file
 from undrift.run.data import RunData as RunData
 from undrift.run.directory import read_run as read_run
+from undrift.run.predicting import Predictions as Predictions
+from undrift.run.predicting import predictions as predictions
 from undrift.run.runner import Interrupted as Interrupted
 from undrift.run.runner import Progress as Progress
 from undrift.run.runner import play_file as play_file

@@ -55,6 +55,12 @@ class RunDirectory:
             probe.touch()
             probe.unlink()
 
+    def leave(self) -> None:
+        """Remove the folder again if nothing came of it."""
+        if [file.name for file in self.path.iterdir()] == [".lock"]:
+            (self.path / ".lock").unlink()
+            self.path.rmdir()
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the lock goes with the process, however it ends."""
@@ -163,6 +169,15 @@ def read_run(path: str | os.PathLike[str]) -> RunData:
         raise ModelFileError(f"{directory.path}: {STATE} lacks {error}; start the run again") from None
 
 
+def _notes(state: State) -> list[str]:
+    notes = list(state["notes"])
+    if state["status"] != "finished":
+        notes.append(f"The run was interrupted after {state['rows']:,} rows; what follows is about those.")
+    elif not state["certificates"] and not any(note.startswith("Not certified") for note in notes):
+        notes.append("Not certified yet: undrift certify does that.")
+    return notes
+
+
 def _read(directory: RunDirectory, state: State) -> RunData:
     table = directory.table(state)
     table = table.filter(table["y"].is_not_null())
@@ -195,5 +210,5 @@ def _read(directory: RunDirectory, state: State) -> RunData:
         coef=arrays["coef"],
         certificates=state["certificates"],
         problems=state["problems"],
-        notes=state["notes"],
+        notes=_notes(state),
     )

@@ -15,7 +15,7 @@ import numpy as np
 import undrift
 from undrift import kernels, store
 from undrift._typing import Vector
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError, InputError, UndriftError
 from undrift.losses import sigmoid
 from undrift.run.baselines import Baselines
 from undrift.run.data import BASELINES
@@ -87,14 +87,18 @@ def play_file(
     directory = RunDirectory(out)
     told = said or (lambda text: None)
     directory.prepare()
-    with directory.locked():
-        state = _found(directory, source, resume=resume, force=force)
-        if state is not None and state["status"] != "running":
-            told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
-            return state
-        work = _Run(source, directory, command, told)
-        work.start(state)
-        return work.through(progress or (lambda _: None), stop or (lambda: False))
+    try:
+        with directory.locked():
+            state = _found(directory, source, resume=resume, force=force)
+            if state is not None and state["status"] != "running":
+                told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
+                return state
+            work = _Run(source, directory, command, told)
+            work.start(state)
+            return work.through(progress or (lambda _: None), stop or (lambda: False))
+    except UndriftError:
+        directory.leave()
+        raise
 
 
 def _found(directory: RunDirectory, source: Source, *, resume: bool, force: bool) -> State | None:
@@ -192,7 +196,8 @@ class _Run:
                 "finished": None,
                 "seconds": 0.0,
             }
-            self._commit()
+            if self.source.stdin:
+                self.said("the standard input cannot be resumed: if this is interrupted, start again")
             return
         words = state["carry"]
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]

@@ -9,7 +9,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,7 @@ class Source:
             return io.BufferedReader(gzip.GzipFile(fileobj=self._raw), 1 << 18)
         if packed == ".zst":
             zstd = extra("zstandard", self.name)
-            return io.BufferedReader(_Zstd(zstd, self._raw, self.name), 1 << 18)
+            return io.BufferedReader(_Zstd(zstd, self._raw), 1 << 18)
         return self._raw
 
     def _packed(self) -> str:
@@ -155,15 +155,31 @@ class Source:
 class _Zstd(io.RawIOBase):
     """A zstd stream whose errors are ours."""
 
-    def __init__(self, zstd: object, raw: IO[bytes], name: str) -> None:
-        self._zstd, self._name = zstd, name
-        self._reader = zstd.ZstdDecompressor().stream_reader(raw, read_across_frames=True)  # type: ignore[attr-defined]  # optional library
+    def __init__(self, zstd: Any, raw: IO[bytes]) -> None:
+        self._zstd, self._raw = zstd, raw
+        self._frame = zstd.ZstdDecompressor().decompressobj()
+        self._ready, self._begun = b"", False
 
     def readable(self) -> bool:
+        """Whether it can be read from."""
         return True
 
-    def readinto(self, buffer: object) -> int:
-        try:
-            return int(self._reader.readinto(buffer))
-        except self._zstd.ZstdError:  # type: ignore[attr-defined]  # optional library
-            raise EOFError(self._name) from None
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; 0 at the end, which must be the end of a frame."""
+        while not self._ready:
+            packed = self._frame.unused_data if self._frame.eof else b""
+            packed = packed or self._raw.read(1 << 16)
+            if not packed:
+                if self._begun and not self._frame.eof:
+                    raise EOFError
+                return 0
+            if self._frame.eof:
+                self._frame = self._zstd.ZstdDecompressor().decompressobj()
+            self._begun = True
+            try:
+                self._ready = self._frame.decompress(packed)
+            except self._zstd.ZstdError:
+                raise EOFError from None
+        count = min(len(buffer), len(self._ready))
+        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
+        return count

@@ -1,0 +1,68 @@
+"""`undrift compare`: our default beside installed peers and the naive guesses, on the user's own file."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from undrift.cli import run_options as options
+from undrift.cli.output import as_json, number, table
+
+
+def compare(
+    file: options.File = None,
+    target: options.Target = None,
+    time: options.Time = None,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    task: options.Task = None,
+    positive: options.Positive = None,
+    lag: options.Lag = None,
+    calendar: options.Calendar = None,
+    na: options.Na = None,
+    categories: options.Categories = None,
+    time_format: options.TimeFormat = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    format: options.Format = None,  # noqa: A002  # the option's name
+    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Rows to compare on [default: 20000].")] = None,
+    seed: options.Seed = None,
+    settings: options.SettingsFile = None,
+    peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Learners of River and scikit-learn too.")] = True,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """Predict the rows of FILE with several learners, each row before it is learned, and show how well each did.
+
+    Peers run with their own defaults behind a scaler, those that are installed: pip install river scikit-learn.
+    """
+    from undrift.cli.progress import Bar
+    from undrift.run import Settings, compare_file
+    from undrift.run.comparing import versions
+
+    given = {
+        "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,
+        "lag": lag, "calendar": calendar, "na": na, "categories": categories,
+        "time_format": time_format, "encoding": encoding, "delimiter": delimiter, "format": format, "limit": limit,
+        "seed": seed,
+    }  # fmt: skip
+    path, words = options.merged(file, settings, given)
+    with Bar(quiet) as bar:
+        found, rows, results = compare_file(path, Settings.of(words), peers=peers, said=bar.say)
+    if json:
+        facts = {"file": path, "task": found, "rows": rows, "versions": versions()}
+        as_json(facts | {"results": [asdict(one) for one in results]})
+        return 0
+    measures = list(results[0].scores)
+    table(
+        ("learner", "from", *measures, "us/row"),
+        [
+            (one.name, one.kind, *(number(one.scores[m]) for m in measures), number(one.microseconds, 3))
+            for one in results
+        ],
+    )
+    kinds = ", ".join(f"{name} {version}" for name, version in versions().items())
+    print(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
+    return 0

@@ -1,0 +1,132 @@
+"""Predictions for a file of rows, with a model that a run left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from undrift import store
+from undrift._typing import Vector
+from undrift.errors import DataError, InputError
+from undrift.losses import sigmoid
+from undrift.online import OnlineRegressor, Table
+from undrift.run.directory import STATE, RunDirectory, State
+from undrift.run.encode import Encoder
+from undrift.run.extras import polars
+from undrift.run.plan import PREFIX, Plan
+from undrift.run.player import loaded
+from undrift.run.settings import Settings, did_you_mean
+from undrift.run.source import Batch, Source
+from undrift.run.tables import write_table
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says about the rows of a file."""
+
+    target: str
+    """Name of what was predicted."""
+    frame: DataFrame
+    """line, time, prediction (and lower, upper), or label and probability."""
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.frame)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the columns as lists; times as texts."""
+        pl = polars("undrift predict")
+        texts = self.frame.with_columns(pl.col(pl.Datetime).dt.to_string("iso:strict"))
+        return {name: texts[name].to_list() for name in texts.columns}
+
+    def csv(self) -> str:
+        """Return the predictions as CSV."""
+        return self.frame.write_csv()
+
+    def spread(self) -> tuple[float, float, float]:
+        """Return the smallest, the mean and the largest prediction (or probability)."""
+        column = self.frame["prediction" if "prediction" in self.frame.columns else "probability"].to_numpy()
+        return float(column.min()), float(column.mean()), float(column.max())
+
+    def write(self, path: Path) -> None:
+        """Write CSV or Parquet, by the ending; whole or not at all."""
+        write_table(path, self.frame.to_dict())
+
+
+def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9) -> Predictions:
+    """Return what the model of a run says about every row of a file; nothing is learned."""
+    folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    if not (folder / STATE).is_file():
+        raise InputError(f"{model}: no run here ({STATE} is missing); name a folder `undrift run` made")
+    state = RunDirectory(folder).state()
+    learner = loaded(str(folder / state["model"] if Path(model).is_dir() else model))
+    settings = replace(Settings.of(state["settings"]), limit=None, format="auto", missing="fill", categories=10_000)
+    source = Source(file, settings)
+    batches = source.batches()
+    head = list(islice(batches, PREFIX))
+    if not head:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
+    plan = _plan(state, source, head[0])
+    encoder = _Blind(source, plan)
+    encoder.follow(state, store.read(folder / state["trace"])[1]["encoder.late"])
+    parts: list[dict[str, Any]] = []
+    for batch in chain(head, batches):
+        rows = encoder.encode(batch)
+        table = Table(encoder.features, rows.Z)
+        part: dict[str, Any] = {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
+        if isinstance(learner, OnlineRegressor):
+            low, high = learner.predict_interval(table, level)
+            parts.append(part | {"prediction": learner.predict(table), "lower": low, "upper": high})
+        else:
+            odds = learner.predict(table)
+            labels = np.array([state["classes"][int(one > 0.0)] for one in odds], dtype=object)
+            parts.append(part | {"label": labels, "probability": sigmoid(odds)})
+    pl = polars("undrift predict")
+    frame = pl.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    if "label" in frame.columns:
+        frame = frame.with_columns(pl.col("label").cast(pl.String))
+    return Predictions(settings.target, frame)
+
+
+def _plan(state: State, source: Source, first: Batch) -> Plan:
+    """Return the plan of the run, for a file that must have its columns."""
+    words = state["plan"]
+    wanted = [
+        *words["numbers"],
+        *words["texts"],
+        *([words["time"]] if words["time"] and source.settings.calendar else []),
+    ]
+    for name in wanted:
+        if name not in first.columns:
+            raise InputError(
+                f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
+            )
+    time = words["time"] if words["time"] in first.columns else None
+    texts = tuple((name, tuple(values)) for name, values in words["texts"].items())
+    classes = None if words["classes"] is None else tuple(words["classes"])
+    return Plan(words["task"], classes, time, words["clock"], words["hours"], tuple(words["numbers"]), texts, ())
+
+
+class _Blind(Encoder):
+    """An encoder for rows that may have no label; those that have one serve the lags of later rows and nothing else."""
+
+    def follow(self, state: State, late: Vector) -> None:
+        """Know the texts the run met, and its last labels."""
+        words = {"rows": 0, "digests": [""] * len(self.digests), "problems": [], "latest": "NaT"}
+        arrays = {"late": late, "low": self.low, "high": self.high}
+        self.resume({**state["carry"]["encoder"], **words}, arrays)
+
+    def _labels(self, batch: Batch) -> Vector:
+        if not self.settings.lag or self.settings.target not in batch.columns:
+            return np.full(len(batch.lines), math.nan)
+        return super()._labels(batch)
