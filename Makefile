@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test build clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
+.PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: stress stress-adam stress-accuracy stress-run
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
@@ -26,6 +26,9 @@ stress-adam: $(VENV)/.test
 
 stress-run: $(VENV)/.test  ## kill -9 a run twenty times at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20
+
+docs: $(VENV)/.test  ## the site, in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
 	$(PIP) --editable ".[bench]"

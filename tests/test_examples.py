@@ -1,21 +1,66 @@
-"""Every example runs, and says what it is meant to show."""
+"""Every example runs, and shows what it is meant to show."""
 
+import contextlib
+import io
 import runpy
+from functools import cache
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-def test_learned_memories_beat_naive_guesses(capsys):
-    runpy.run_path(str(EXAMPLES / "learners.py"))["main"]()
-    out = capsys.readouterr().out
+@cache
+def run(name):
+    """Run an example as a user would; return its names and what it printed."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        names = runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    return names, said.getvalue()
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_every_example_says_something(name):
+    assert run(name)[1].strip()
+
+
+def test_regression_recovers_from_every_change():
+    names = run("regression")[0]
+    assert names["error"].mean() < 0.5 * names["naive"].mean()
+    assert names["after_change"][1] < 0.5 * names["after_change"][0]
+    assert abs(names["coverage"].measured - 0.9) < 0.01
+
+
+def test_classification_beats_the_base_rate_before_and_after():
+    names = run("classification")[0]
+    for part in (slice(0, 2000), slice(2000, 3000), slice(3000, 4000)):
+        assert np.mean(names["loss"][part]) < 0.8 * np.mean(names["naive_loss"][part])
+
+
+def test_the_river_pipeline_beats_repeating_the_last_month():
+    names = run("river_pipeline")[0]
+    assert names["measured"].get() < names["naive"].get()
+
+
+def test_both_optimizers_train_and_are_certified():
+    names = run("train_network")[0]
+    for loss, last, averaged, certificate in names["runs"].values():
+        assert loss < 0.2
+        assert min(last, averaged) > 0.95
+        assert 0.0 < certificate.bound < 1.0
+
+
+def test_learned_memories_beat_naive_guesses():
+    out = run("learners")[1]
     for task, naive in (("Regression", "same as last time"), ("Classification", "base rate")):
         table = out.split(task)[1]
         assert table.index("everything learned") < table.index(naive)
 
 
 def test_a_learner_of_ones_own_is_certified():
-    names = runpy.run_path(str(EXAMPLES / "certify_your_own.py"))
+    names = run("certify_your_own")[0]
     certificate = names["certificate"]
     assert certificate.holds
     assert certificate.slack > 0.0

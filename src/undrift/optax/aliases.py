@@ -94,6 +94,8 @@ def clip_free_adam(
 def from_tuning(params: Tree, tuning: Tuning, *, seed: int = 0) -> optax.GradientTransformationExtraArgs:
     """Return the optimizer of a theorem for parameters of this size: norm "all", random scaling on.
 
+    Examples
+    --------
     >>> import jax.numpy as jnp
     >>> from undrift import optim
     >>> problem = optim.Problem(lipschitz=1.2, noise=0.2, gap=1.0, c=1.0, epsilon=0.25)

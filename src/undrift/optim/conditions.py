@@ -124,6 +124,8 @@ def conditions(
 def judge(tuning: Tuning, problem: Problem) -> Verdict:
     """Return the verdict of a tuning's own theorem on that tuning, its steps included; what `tune` returns holds.
 
+    Examples
+    --------
     >>> from undrift.optim.plan import tune
     >>> problem = Problem(1.0, 0.5, 1.0, 1.0, epsilon=0.5)
     >>> judge(tune(problem, "clip-free/margin"), problem).holds

@@ -55,6 +55,8 @@ COVERED_NORM: Final = "all"
 class Tuning:
     """Everything a run of Algorithm 2 needs besides the gradient.
 
+    Examples
+    --------
     >>> Tuning(gamma=1e-3, gap1=0.1, gap2=0.001, nu=1e-8).beta2
     0.999
     """

@@ -57,6 +57,8 @@ def rho(
     It says how far beta2 is from the middle of $[\beta_1^2, 1]$; below 1 exactly when beta2 lies strictly inside. The
     margin theorems pay $1/\sqrt{1-\rho^2}$. `gap1` and `gap2` give 1 - beta in place of beta, without rounding it.
 
+    Examples
+    --------
     >>> [round(rho(*betas), 5) for betas in ((0.9, 0.999), (0.9, 0.95), (0.95, 0.95))]
     [0.98947, 0.47368, 0.02564]
     """
@@ -68,6 +70,8 @@ def amplification(
 ) -> float:
     r"""Return $1/\sqrt{1-\rho^2}$, the factor of the margin theorems; infinite from $\rho = 1$ on.
 
+    Examples
+    --------
     >>> [round(amplification(*betas), 4) for betas in ((0.9, 0.999), (0.9, 0.95), (0.95, 0.95))]
     [6.9102, 1.1355, 1.0003]
     """

@@ -104,6 +104,8 @@ def best_epsilon(
 
     The problem's own epsilon is not used; every other argument is as in `tune`.
 
+    Examples
+    --------
     >>> problem = Problem(lipschitz=1.2, noise=0.2, gap=1.0, c=1.0)
     >>> round(best_epsilon(problem, "clipped/nu", 7119453).epsilon, 7)
     0.25

@@ -98,6 +98,8 @@ def goldstein(epsilon: float, c: float, delta: float, lipschitz: float) -> float
 
     The smallest element of the `delta`-subdifferential there has norm at most $(1 + 2G/(c\delta^2))\epsilon$.
 
+    Examples
+    --------
     >>> goldstein(epsilon=0.1, c=4.0, delta=0.5, lipschitz=1.0)
     0.30000000000000004
     """

@@ -1,0 +1,121 @@
+"""The documentation builds strictly, and nothing in it can rot unseen: commands, code, classes, formulas."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import undrift as ud
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+MARKDOWN = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def blocks(path, language):
+    """Return the fenced blocks of a page, indented ones too."""
+    text = path.read_text(encoding="utf-8")
+    fences = re.findall(rf"^( *)```{language}\n(.*?)^\1```$", text, re.MULTILINE | re.DOTALL)
+    return ["\n".join(line[len(indent) :] for line in body.splitlines()) for indent, body in fences]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'undrift[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    build = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", out],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert build.returncode == 0, build.stdout + build.stderr
+    return {page.relative_to(out): page.read_text(encoding="utf-8") for page in out.rglob("*.html")}
+
+
+def test_every_page_is_built(site):
+    wanted = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
+    assert wanted <= set(site)
+
+
+def test_formulas_became_mathml(site):
+    drawn = [formula for text in site.values() for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
+    assert len(drawn) > 200
+    assert not [formula for formula in drawn if "\\" in formula]
+    assert not any('class="arithmatex"' in text for text in site.values())
+
+
+def test_the_site_fetches_nothing(site):
+    for path, text in site.items():
+        fetched = re.findall(r'<(?:script|img|iframe)[^>]*src="(https?:[^"]*)"|<link[^>]*href="(https?:[^"]*)"', text)
+        assert not fetched, path
+
+
+def test_command_pages_say_what_the_help_says():
+    commands = module(DOCS / "commands" / "table.py")
+    helps = commands.helps()
+    assert {page.stem for page in (DOCS / "commands").glob("*.md")} == set(helps), "run python docs/commands/table.py"
+    for name, text in helps.items():
+        page = DOCS / "commands" / f"{name}.md"
+        assert page.read_text(encoding="utf-8") == commands.page(name, text), "run python docs/commands/table.py"
+
+
+def test_commands_in_the_pages_exist_with_their_options():
+    helps = module(DOCS / "commands" / "table.py").helps()
+    seen = 0
+    for page in MARKDOWN:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            found = re.match(r"(?:\$ |[^`|#]*\| )?undrift ([a-z]+)\b(.*)", line)
+            if found is None or "--help" in line or "```" in line:
+                continue
+            assert found[1] in helps, f"{page.name}: {line}"
+            for option in re.findall(r"(?<!\S)(--[a-z][a-z-]*|-[A-Za-z])(?![\w.])", found[2]):
+                assert re.search(rf"(?<![\w-]){option}\b", helps[found[1]]), f"{page.name}: {option} in: {line}"
+                seen += 1
+    assert seen > 10
+
+
+@pytest.mark.parametrize("name", ["quickstart", "choosing"])
+def test_the_code_of_the_first_pages_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = blocks(DOCS / f"{name}.md", "python")
+    assert code
+    exec("\n".join(code), {})
+
+
+def test_the_recipe_for_a_learner_keeps_the_contract(tmp_path, monkeypatch):
+    (code,) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    path = tmp_path / "midrange.py"
+    path.write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    learner = importlib.import_module("midrange").Midrange()
+    ud.checks.check_learner(learner, rounds=2000)
+    learner.play([[]] * 3, [1.0, 4.0, 2.0])
+    assert learner.predict([]) == 2.5
+
+
+def test_every_public_name_has_its_place_in_the_reference():
+    named = {
+        line.split()[1].rpartition(".")[2]
+        for page in (DOCS / "api").glob("*.md")
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("::: ")
+    }
+    assert not set(ud.__all__) - named, "add `::: module.name` to a page of docs/api"
+
+
+def test_the_citation_names_this_version():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {ud.__version__}\n" in text
