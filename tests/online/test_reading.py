@@ -61,14 +61,15 @@ def test_before_the_first_row_there_is_nothing_to_read():
         assert model.floored == 0
 
 
-def test_intervals_of_a_block_are_those_before_each_round():
+@pytest.mark.parametrize("level", [0.9, 0.85])
+def test_intervals_of_a_block_are_those_before_each_round(level):
     Z, y = stream(400, jump=300)
     y[50:60] = np.nan
     model, slow = ud.OnlineRegressor(speed="fast"), ud.OnlineRegressor(speed="fast")
-    trace = model.play(Z, y, interval=0.9)
+    trace = model.play(Z, y, interval=level)
     ends = []
     for z, label in zip(Z, y, strict=True):
-        ends.append(slow.predict_interval(z, 0.9))
+        ends.append(slow.predict_interval(z, level))
         slow.learn(z, label)
     assert trace.lower.tobytes() == np.array([one.low for one in ends]).tobytes()
     assert trace.upper.tobytes() == np.array([one.high for one in ends]).tobytes()

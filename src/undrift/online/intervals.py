@@ -55,11 +55,20 @@ class Intervals:
 
     def followed(self, who: object, residual: Vector, level: float) -> Vector:
         """Follow residuals and return the half-width before each of them."""
-        widths = np.empty(len(residual))
+        tracked = np.flatnonzero(level == LEVELS)
+        if not len(tracked):
+            return np.array([self._next(who, residual[t : t + 1], level) for t in range(len(residual))])
+        states, last = np.empty((len(residual), FIRST + len(LEVELS))), FIRST + int(tracked[0]) + 1
+        now, play = self.state[: FIRST + len(LEVELS)], kernels.interval_play
         for t in range(len(residual)):
-            widths[t] = self.half_width(who, level)
-            kernels.interval_play(self.state, UP, DOWN, residual[t : t + 1])
-        return widths
+            states[t] = now
+            play(self.state, UP, DOWN, residual[t : t + 1])
+        return np.asarray(states[:, UNIT] * np.max(states[:, FIRST:last], axis=1))
+
+    def _next(self, who: object, residual: Vector, level: float) -> float:
+        width = self.half_width(who, level)
+        self.play(residual)
+        return width
 
     def half_width(self, who: object, level: float) -> float:
         """Return the half-width for a level, between tracked ones by their logarithms."""
@@ -67,6 +76,9 @@ class Intervals:
         if not LEVELS[0] <= at <= LEVELS[-1]:
             raise InputError(f"{_check.name_of(who)}: level must be in [0.5, 0.99], got {level!r}")
         q = np.maximum.accumulate(self.state[FIRST : FIRST + len(LEVELS)])
+        tracked = np.flatnonzero(at == LEVELS)
+        if len(tracked):
+            return float(self.state[UNIT] * q[tracked[0]])
         return float(self.state[UNIT]) * math.exp(float(np.interp(at, LEVELS, np.log(q))))
 
     def coverage(self) -> list[Coverage]:

@@ -65,9 +65,12 @@ class OnlineRegressor(OnlineLearner):
 
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
         """Return an interval for the label of each row; in the long run the share `level` of labels lies inside."""
-        yhat = self.predict(z)
-        half = (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
+        yhat, half = self.predict(z), self.half_width(level)
         return Interval(yhat - half, yhat + half)
+
+    def half_width(self, level: float = 0.9) -> float:
+        """Return how far the interval for the coming round reaches to either side, whatever its row."""
+        return (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
 
     def play(self, Z: Rows, y: ArrayLike, *, interval: float | None = None) -> Trace:
         """Close a block of rounds, as every learner does.

@@ -34,6 +34,8 @@ PIECES, ROUNDS_A_PIECE = 20, 50
 SMOOTH = 1e4
 """Price of the smooth comparator's squared steps, in scaled features."""
 
+MOVES = 400
+"""Moves of the smooth comparator for two classes."""
 LOGISTIC = 3
 """Leaves that are certified for two classes, the cheapest ones; each takes seconds."""
 
@@ -128,7 +130,21 @@ def _opponents(rounds: int, loss: Loss, limit: dict[str, float]) -> dict[str, tu
             partial(comparators.piecewise, loss=loss, segments=pieces, **limit),
         ),
     }
-    return out | {"smooth": (None, partial(comparators.smooth, loss=loss, tau=SMOOTH, **limit))}
+    return out | {"smooth": (None, partial(_smooth, loss=loss, margin=limit.get("margin", math.inf)))}
+
+
+def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matrix:
+    """Return the smooth comparator; with a margin, one that moves at most `MOVES` times, each shrunk to keep it.
+
+    Shrinking T different comparators would take T^2 products.
+    """
+    u = comparators.smooth(Z, y, loss, tau=SMOOTH)
+    if math.isinf(margin):
+        return u
+    step = -(-len(u) // MOVES)
+    held = u[step // 2 :: step] if len(u) > step // 2 else u[:1]
+    held = held * np.minimum(1.0, margin / np.maximum([np.max(np.abs(Z @ one)) for one in held], 1e-300))[:, None]
+    return np.asarray(held[np.minimum(np.arange(len(u)) // step, len(held) - 1)])
 
 
 def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], list[str]]:

@@ -64,8 +64,11 @@ class RunDirectory:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes out; the lock goes with the process, however it ends."""
-        import fcntl
-
+        try:
+            import fcntl
+        except ImportError:  # no such locks on this system: the user must keep two runs apart
+            yield
+            return
         with (self.path / ".lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -44,13 +44,17 @@ class Encoder:
         self.problems = Problems()
         self.classes = list(plan.classes) if plan.classes is not None else None
         self.texts = {name: list(values) for name, values in plan.texts}
-        fixed = [*plan.numbers, *self._calendar_names(), *self._lag_names()]
-        self.features = [*fixed, *(f"{name}={value}" for name, values in plan.texts for value in values)]
-        self._fixed = len(fixed)
-        self._places = {(n, v): self.features.index(f"{n}={v}", len(fixed)) for n, values in plan.texts for v in values}
+        self.features = list(plan.numbers)
+        for name in (*self._calendar_names(), *self._lag_names()):
+            self.features.append(self._unused(name))
+        self._fixed = fixed = len(self.features)
+        self._places: dict[tuple[str, str], int] = {}
+        for name, values in plan.texts:
+            for value in values:
+                self._place(name, value)
         self.late = np.full(max(self.settings.lag, default=0), math.nan)
-        self.low, self.high = np.full(len(fixed), math.inf), np.full(len(fixed), -math.inf)
-        self.digests = [""] * len(fixed)
+        self.low, self.high = np.full(fixed, math.inf), np.full(fixed, -math.inf)
+        self.digests = [""] * fixed
         self.rows, self.latest = 0, "NaT"
 
     def encode(self, batch: Batch) -> Rows:
@@ -187,8 +191,18 @@ class Encoder:
                 f"allowed; leave it out with --drop '{name}', or raise --categories"
             )
         self.texts[name].append(text)
+        self._place(name, text)
+
+    def _place(self, name: str, text: str) -> None:
+        """Give a text a feature of its own."""
         self._places[name, text] = len(self.features)
-        self.features.append(f"{name}={text}")
+        self.features.append(self._unused(f"{name}={text}"))
+
+    def _unused(self, name: str) -> str:
+        """Return a name for a made feature that no other has."""
+        while name in self.features:
+            name += " (made)"
+        return name
 
     def _kept(self, batch: Batch, Z: Matrix, line: Lines) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
@@ -272,6 +286,7 @@ class Encoder:
         """Return what the next batch depends on: words and arrays."""
         words = {"rows": self.rows, "texts": self.texts, "features": self.features, "digests": self.digests}
         words |= {"classes": self.classes, "problems": self.problems.entries(), "latest": self.latest}
+        words["places"] = [[name, text, place] for (name, text), place in self._places.items()]
         return words, {"late": self.late, "low": self.low, "high": self.high}
 
     def resume(self, words: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
@@ -280,10 +295,6 @@ class Encoder:
         self.latest = words["latest"]
         self.texts = {name: list(values) for name, values in words["texts"].items()}
         self.features = list(words["features"])
-        self._places = {
-            (name, value): self.features.index(f"{name}={value}", self._fixed)
-            for name, values in self.texts.items()
-            for value in values
-        }
+        self._places = {(name, text): place for name, text, place in words["places"]}
         self.problems = Problems(words["problems"])
         self.late, self.low, self.high = (arrays[name].copy() for name in ("late", "low", "high"))

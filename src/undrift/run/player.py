@@ -83,8 +83,8 @@ class Player:
         for t in range(len(y)):
             row = Table(names, Z[t : t + 1])
             if isinstance(self.model, OnlineRegressor):
-                low, high = self.model.predict_interval(row, LEVEL)
-                said.append(Said(self.model.predict(row), np.asarray(low), np.asarray(high)))
+                yhat, half = self.model.predict(row), self.model.half_width(LEVEL)
+                said.append(Said(yhat, yhat - half, yhat + half))
             else:
                 said.append(Said(self.model.predict(row), None, None))
             if ahead + t + 1 - learned > self.delay:

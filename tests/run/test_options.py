@@ -1,0 +1,179 @@
+"""Options of a run: late labels, lags, the calendar, missing values, texts, times; each against a plain computation."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from files import table, write_csv
+
+import undrift as ud
+from undrift.online import Table
+from undrift.run import Settings, play_file, read_run
+from undrift.run.baselines import Baselines
+
+SETTINGS = {"target": "y", "drop": ("hot", "city"), "model": "fast"}
+
+
+def played(tmp_path, columns, **settings):
+    path = write_csv(tmp_path / "t.csv", columns)
+    play_file(str(path), tmp_path / "run", Settings(**(SETTINGS | settings)), force=True)
+    return read_run(tmp_path / "run")
+
+
+def numbers(columns, *names):
+    return np.array([[np.nan if v is None else float(v) for v in columns[name]] for name in names]).T
+
+
+def test_late_labels_are_learned_when_they_come(tmp_path):
+    columns, delay = table(120), 7
+    columns["y"][40] = None
+    run = played(tmp_path, columns, delay=delay, time="when")
+    Z, y = numbers(columns, "a", "b"), numbers(columns, "y")[:, 0]
+    model, yhat, low = ud.OnlineRegressor(speed="fast"), [], []
+    for t in range(120):
+        yhat.append(model.predict(Table(["a", "b"], Z[t : t + 1]))[0])
+        low.append(model.predict_interval(Table(["a", "b"], Z[t : t + 1]))[0][0])
+        if t >= delay:
+            model.learn({"a": Z[t - delay, 0], "b": Z[t - delay, 1]}, y[t - delay])
+    known = ~np.isnan(y)
+    assert run.yhat.tobytes() == np.array(yhat)[known].tobytes()
+    assert run.lower.tobytes() == np.array(low)[known].tobytes()
+    for t in range(120 - delay, 120):
+        model.learn({"a": Z[t, 0], "b": Z[t, 1]}, y[t])
+    assert ud.load(tmp_path / "run" / "model.undrift") == model
+    # the naive guess knows no label earlier either
+    last = [0.0] * (delay + 1) + [y[: t - delay][~np.isnan(y[: t - delay])][-1] for t in range(delay + 1, 120)]
+    assert run.baselines["last value"].tolist() == np.array(last)[known].tolist()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("delay", [0, 1, 9])
+def test_naive_guesses_do_not_depend_on_cuts(binary, delay):
+    rng = np.random.default_rng(0)
+    y = (rng.random(200) < 0.4) * 1.0 if binary else rng.normal(size=200)
+    y[rng.random(200) < 0.1] = np.nan
+    whole = Baselines(binary=binary, delay=delay).play(y)
+    cut = Baselines(binary=binary, delay=delay)
+    parts = [cut.play(y[a:b]) for a, b in ((0, 3), (3, 3), (3, 50), (50, 51), (51, 200))]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+    for t in range(200):
+        seen = y[: max(0, t - delay)]
+        seen = seen[~np.isnan(seen)]
+        if binary:
+            same, changed = np.count_nonzero(np.diff(seen) == 0), np.count_nonzero(np.diff(seen) != 0)
+            sign = 0.0 if not len(seen) else 2.0 * seen[-1] - 1.0
+            rate = math.log((np.count_nonzero(seen == 1) + 1) / (np.count_nonzero(seen == 0) + 1))
+            assert whole[t] == pytest.approx([sign * math.log((same + 1) / (changed + 1)), rate])
+        else:
+            assert whole[t] == pytest.approx([seen[-1], seen.mean()] if len(seen) else [0.0, 0.0])
+
+
+def test_lags_are_labels_of_earlier_rows(tmp_path):
+    columns = table(300)
+    columns["y"][10] = None
+    run = played(tmp_path, columns, lag=(1, 5))
+    assert run.features == ["a", "b", "y 1 row ago", "y 5 rows ago"]
+    Z, y = numbers(columns, "a", "b"), numbers(columns, "y")[:, 0]
+    for lag in (1, 5):
+        Z = np.column_stack([Z, np.concatenate((np.full(lag, np.nan), y[:-lag]))])
+    expected = ud.OnlineRegressor(speed="fast").play(Z, y).yhat[~np.isnan(y)]
+    assert run.yhat.tobytes() == expected.tobytes()
+
+
+def test_the_calendar_says_where_in_day_week_and_year_a_row_is(tmp_path):
+    columns = table(300)
+    columns["weekend"] = [1.0] * 300  # a name that is taken
+    run = played(tmp_path, columns, calendar=True, features=("a", "weekend"))
+    assert run.features[2:4] == ["hour sin", "hour cos"]
+    assert run.features[-1] == "weekend (made)"
+    when = [np.datetime64(text) for text in columns["when"]]
+    hours = np.array([float(one.astype("datetime64[h]").astype(int) % 24) for one in when])
+    weekend = [one.astype("datetime64[D]").astype(object).weekday() >= 5 for one in when]
+    days = [one.astype(object).timetuple().tm_yday - 1 for one in when]
+    week = np.array([one.astype(object).weekday() for one in when]) + hours / 24.0
+    Z = [np.array(columns["a"]), np.ones(300)]
+    for turn in (hours / 24, 2 * hours / 24, week / 7, np.array(days) / 365.2425):
+        Z += [np.sin(2 * np.pi * turn), np.cos(2 * np.pi * turn)]
+    expected = ud.OnlineRegressor(speed="fast").play(np.column_stack([*Z, weekend]), columns["y"]).yhat
+    assert run.yhat == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+def test_missing_values_are_filled_told_or_skipped(tmp_path):
+    columns = table(300)
+    Z, y = numbers(columns, "a", "b"), numbers(columns, "y")[:, 0]
+    filled = ud.OnlineRegressor(speed="fast").play(Z, y).yhat
+    assert played(tmp_path, columns).yhat.tobytes() == filled.tobytes()
+    told = played(tmp_path, columns, missing="indicate")
+    assert told.yhat.tobytes() == ud.OnlineRegressor(speed="fast", indicators=True).play(Z, y).yhat.tobytes()
+    assert told.coef_names == ["a", "a missing", "b", "b missing", "(intercept)"]
+    assert told.coef.shape[1] == 5
+    whole = ~np.isnan(Z).any(axis=1)
+    run = played(tmp_path, columns, missing="skip")
+    assert run.yhat.tobytes() == ud.OnlineRegressor(speed="fast").play(Z[whole], y[whole]).yhat.tobytes()
+    assert run.line.tolist() == (np.flatnonzero(whole) + 2).tolist()
+    skipped = next(one for one in run.problems if one["kind"] == "skipped")
+    assert skipped["count"] == np.count_nonzero(~whole)
+
+
+def test_texts_that_come_late_get_a_feature_of_their_own(tmp_path):
+    columns = table(9000)
+    columns["city"] = ["Oslo" if k % 2 else "Rome" for k in range(8500)] + ["Lima"] * 500
+    run = played(tmp_path, columns, drop=("hot",))
+    assert run.features == ["a", "b", "city=Rome", "city=Oslo", "city=Lima"]
+    assert np.isnan(run.coef[0, 4])
+    assert np.isfinite(run.coef[-1]).all()
+    hot = np.array([[city == name for name in ("Rome", "Oslo", "Lima")] for city in columns["city"]], dtype=float)
+    Z, names = np.column_stack([numbers(columns, "a", "b"), hot]), ["a", "b", "city=Rome", "city=Oslo", "city=Lima"]
+    model, y = ud.OnlineRegressor(speed="fast"), np.array(columns["y"])
+    head = model.play(Table(names[:4], Z[:8192, :4]), y[:8192]).yhat
+    tail = model.play(Table(names, Z[8192:]), y[8192:]).yhat
+    assert run.yhat.tobytes() == np.concatenate((head, tail)).tobytes()
+
+
+def test_names_that_would_meet_are_kept_apart(tmp_path):
+    columns = {"a": ["b=c", "d"] * 20, "a=b": ["c", "e"] * 20, "x": list(range(40)), "y": list(np.arange(40.0) % 7)}
+    run = played(tmp_path, columns, drop=())
+    assert run.features == ["x", "a=b=c", "a=d", "a=b=c (made)", "a=b=e"]
+
+
+def test_times_are_read_in_the_ways_people_write_them(tmp_path):
+    expected = np.datetime64("2024-03-05T06:07:00")
+    second = np.timedelta64(60, "s")
+    ways = {
+        "iso": ("2024-03-05T06:07:00", "2024-03-05T06:08:00", {}),
+        "zone": ("2024-03-05 08:07:00+02:00", "2024-03-05 06:08:00Z", {}),
+        "epoch": ("1709618820", "1709618880", {"time": "when"}),
+        "milliseconds": ("1709618820000", "1709618880000", {"time": "when"}),
+        "own": ("05.03.2024 06:07", "05.03.2024 06:08", {"time_format": "%d.%m.%Y %H:%M"}),
+    }
+    for name, (first, then, settings) in ways.items():
+        columns = {"when": [first, then], "x": [1.0, 2.0], "y": [1.5, 2.5]}
+        run = played(tmp_path, columns, drop=(), **settings)
+        assert run.time.tolist() == [expected.astype(object), (expected + second).astype(object)], name
+
+
+def test_a_row_number_is_no_feature(tmp_path):
+    columns = {"time": list(range(100)), "x": [k % 7 for k in range(100)], "y": [k % 5 for k in range(100)]}
+    run = played(tmp_path, columns, drop=())
+    assert run.features == ["x"]
+    assert "'time' counts the rows and was left out; pass --features to use it" in run.notes
+    assert played(tmp_path, columns, drop=(), features=("time", "x")).features == ["time", "x"]
+
+
+def test_unlabelled_rows_are_predicted_and_stored(tmp_path):
+    columns = table(300)
+    columns["y"][100:110] = [None] * 10
+    run = played(tmp_path, columns)
+    frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert run.rounds == 290
+    assert len(frame) == 300
+    assert frame["y"].null_count() == 10
+    assert frame["yhat"].is_finite().all()
+
+
+def test_duplicate_columns_are_found(tmp_path):
+    columns = table(300)
+    columns["copy"] = columns["a"]
+    found = {(one["kind"], one["column"]): one for one in played(tmp_path, columns).problems}
+    assert found["duplicate column", "copy"]["note"] == "the same numbers as 'a'"
