@@ -1,14 +1,23 @@
-"""Certify learners on every stream of the data folder against fixed, piecewise and smooth comparators.
+"""Certify every kind of learner on every stream of the data folder against fixed, piecewise and smooth comparators.
 
-python benchmarks/certify_streams.py [rows]; the data folder is UNDRIFT_DATA, by default ../shared/data.
+python benchmarks/certify_streams.py [--rows N] [--stream NAME] [--keep FOLDER]; the data folder is UNDRIFT_DATA, by
+default ../shared/data. Finished lines are kept in FOLDER (build/certify-streams), so that a run that was stopped goes
+on where it was, and streams may be computed by several processes; lines of another length or version are not reused.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import re
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 
-from streams import folder, load, names
+import numpy as np
+from streams import folder, load, names, raw
 
 import undrift as ud
 from undrift.losses import logistic, squared
@@ -16,51 +25,107 @@ from undrift.regret.comparators import fixed, piecewise, smooth
 
 REACH = 8.0
 """B R of the logistic learners, and the margin of the comparators they are held against."""
+KINDS = ("fixed", "piecewise", "smooth")
+WIDTHS = f"{'stream':17} {'learner':21} {'comparator':10}"
 
 
-def learners(binary):
-    if binary:
+def learners(stream) -> Iterator[tuple[str, object]]:
+    """Yield learners over scaled rows; the estimators over raw rows come last."""
+    if stream.binary:
         for beta in (0.99, 0.999, 1.0):
             yield f"AIOLI beta={beta}", ud.DiscountedAIOLI(beta=beta, bound=REACH)
+        radius = float(np.linalg.norm(stream.Z, axis=1).max())
+        yield "logistic ensemble", ud.logistic_ensemble(bound=REACH / radius, radius=radius, horizon=len(stream.y))
+        yield "OnlineClassifier", ud.OnlineClassifier()
     else:
         for hint in ("zero", "last", "ridge"):
             for beta in (0.99, 0.999, 1.0):
                 yield f"VAW {hint} beta={beta}", ud.DiscountedVAW(beta=beta, hint=hint)
+        yield "linear ensemble", ud.linear_ensemble(horizon=len(stream.y))
+        yield "OnlineRegressor", ud.OnlineRegressor()
 
 
-def comparators(stream, loss):
-    limit = {"margin": REACH} if stream.binary else {}
-    yield "fixed", fixed(stream.Z, stream.y, loss, **limit)
-    yield "piecewise", piecewise(stream.Z, stream.y, loss, segments=20, **limit)
-    yield "smooth", smooth(stream.Z, stream.y, loss, tau=1e4, **limit)
+def comparator(kind: str, Z, y, binary: bool, margin: float):
+    """Return one of the three kinds: the best fixed one, 20 pieces with one round of pull, a drifting one."""
+    loss, limit = (logistic, {"margin": margin}) if binary else (squared, {})
+    options = {"fixed": {}, "piecewise": {"segments": 20, "pull": 1.0}, "smooth": {"tau": 1e4}}[kind]
+    return {"fixed": fixed, "piecewise": piecewise, "smooth": smooth}[kind](Z, y, loss, **options, **limit)
+
+
+def certificates(name: str, rows: int | None, done: set[tuple[str, str]]) -> Iterator[dict]:
+    """Yield the lines of a stream that are not done yet; comparators are found once for each set of rows."""
+    scaled, given = load(name, rows), raw(name, rows)
+    found: dict[tuple[bool, str], object] = {}
+    for label, learner in learners(scaled):
+        online = label.startswith("Online")
+        stream, trace, Z, y, margin = given if online else scaled, None, scaled.Z, scaled.y, REACH
+        for kind in KINDS:
+            if (label, kind) in done:
+                continue
+            begin = time.process_time()
+            if online:
+                Z, y, _, margin = learner.design(given.Z, given.y)
+            if (online, kind) not in found:
+                found[online, kind] = comparator(kind, Z, y, stream.binary, margin)
+            searched = time.process_time()
+            if trace is None:
+                trace = learner.clone().play(stream.Z, stream.y)
+            c = ud.regret.certify(learner, stream.Z, stream.y, trace, found[online, kind])
+            spent = {"search": searched - begin, "seconds": time.process_time() - searched}
+            yield (
+                {"stream": name, "learner": label, "comparator": kind, "rows": len(y), "holds": c.holds}
+                | spent
+                | {
+                    **asdict(c),
+                    "bound": c.bound,
+                    "ratio": c.ratio,
+                }
+            )
+
+
+def line(c: dict) -> str:
+    terms = " ".join(f"{c[term]:9.3g}" for term in ("start", "stability", "variation", "potential_drift", "excess"))
+    leaf = re.sub(r"Discounted|, (reg|bound|radius)=[^,)]*", "", c["leaf"])
+    leaf = re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.6g}", leaf)
+    return (
+        f"{c['stream']:17} {c['learner']:21} {c['comparator']:10} {c['comparator_loss']:9.4g} {c['regret']:9.3g} "
+        f"{c['bound']:9.3g} {c['ratio']:6.2f} {terms} {c['floors']:6} {c['seconds']:6.1f}"
+        f"{'' if c['holds'] else '  DOES NOT HOLD'} {leaf}"
+    ).rstrip()
+
+
+def kept(file: Path, rows: int | None) -> list[dict]:
+    """Return the lines of an earlier run of the same length and version."""
+    lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
+    return [one for one in lines if (one.pop("asked"), one.pop("version")) == (rows, ud.__version__)]
 
 
 def main() -> int:
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else None
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--stream", choices=names())
+    parser.add_argument("--keep", type=Path, default=Path("build/certify-streams"))
+    given = parser.parse_args()
     if not names():
         print(f"no streams in {folder()}; set UNDRIFT_DATA to the folder that holds them")
         return 0
-    failed = 0
-    print(
-        f"{'stream':17} {'learner':20} {'comparator':10} {'loss of u':>10} {'regret':>9} {'bound':>10} {'ratio':>7} "
-        f"{'start':>8} {'stability':>10} {'variation':>10} {'drift':>8} {'floors':>6} {'s':>6}"
-    )
-    for name in names():
-        stream = load(name, rows)
-        loss = logistic if stream.binary else squared
-        opponents = list(comparators(stream, loss))
-        for label, learner in learners(stream.binary):
-            trace = learner.clone().play(stream.Z, stream.y)
-            for kind, u in opponents:
-                begin = time.perf_counter()
-                c = ud.regret.certify(learner, stream.Z, stream.y, trace, u, loss)
-                failed += not c.holds
-                print(
-                    f"{name:17} {label:20} {kind:10} {c.comparator_loss:10.1f} {c.regret:9.1f} {c.bound:10.1f} "
-                    f"{c.ratio:7.2f} {c.start:8.1f} {c.stability:10.1f} {c.variation:10.1f} {c.potential_drift:8.1g} "
-                    f"{c.floors:6} {time.perf_counter() - begin:6.1f}{'' if c.holds else '  DOES NOT HOLD'}"
-                )
-    print(f"{failed} certificates below the measured regret")
+    given.keep.mkdir(parents=True, exist_ok=True)
+    failed = total = 0
+    terms = f"{'start':>9} {'stability':>9} {'variation':>9} {'drift':>9} {'excess':>9}"
+    print(f"{WIDTHS} {'loss of u':>9} {'regret':>9} {'bound':>9} {'ratio':>6} {terms} {'floors':>6} {'s':>6} leaf")
+    for name in [given.stream] if given.stream else names():
+        file = given.keep / f"{name}.jsonl"
+        lines = kept(file, given.rows)
+        for c in lines:
+            print(line(c))
+        for c in certificates(name, given.rows, {(one["learner"], one["comparator"]) for one in lines}):
+            with file.open("a") as out:
+                out.write(json.dumps(c | {"asked": given.rows, "version": ud.__version__}) + "\n")
+            print(line(c), flush=True)
+            lines.append(c)
+        total += len(lines)
+        failed += sum(not one["holds"] for one in lines)
+    print(f"{failed} of {total} certificates below the measured regret")
     return 1 if failed else 0
 
 

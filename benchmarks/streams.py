@@ -37,10 +37,17 @@ def names() -> list[str]:
     return sorted(file.name.removesuffix(".csv.gz") for file in folder().glob("*.csv.gz"))
 
 
-def load(name: str, rows: int | None = None) -> Stream:
+def raw(name: str, rows: int | None = None) -> Stream:
+    """Return a stream as it is in the file: no constant, no scaling, NaN where a cell is empty."""
     with gzip.open(folder() / f"{name}.csv.gz", "rt") as file:
         lines = list(csv.reader(file))[1:]
     table = np.array([[float(cell) if cell else np.nan for cell in line[1:]] for line in lines])[:rows]
+    return Stream(name, table[:, :-1], table[:, -1], name in BINARY)
+
+
+def load(name: str, rows: int | None = None) -> Stream:
+    given = raw(name, rows)
+    table = np.column_stack([given.Z, given.y])
     for column in table.T:
         known = np.flatnonzero(~np.isnan(column))
         last = np.searchsorted(known, np.arange(len(column)), side="right") - 1

@@ -182,3 +182,38 @@ def test_no_rounds():
 def test_bad_input_is_one_sentence(call, text):
     with pytest.raises(InputError, match=text):
         call(*problem(squared))
+
+
+@LOSSES
+def test_a_feature_that_is_almost_silent_in_a_piece_does_not_stand_in_for_the_constant(loss):
+    rng = np.random.default_rng(8)
+    Z = np.column_stack([np.ones(400), np.full(400, 1e-4), rng.normal(size=400)])
+    Z[:150, 1] = rng.normal(size=150)
+    y = np.sum(Z * np.repeat([[1.0, 0.2, 1.0], [-1.0, 0.2, 1.0]], 200, axis=0), axis=1) + 0.1 * rng.normal(size=400)
+    if loss is logistic:
+        y = np.where(rng.random(400) < sigmoid(y), 1.0, -1.0)
+    u = piecewise(Z, y, loss, segments=2)
+    assert abs(u[300, 1]) < 1.0 < abs(u[300, 0] - u[0, 0])
+
+
+@LOSSES
+def test_pull_adds_average_rounds_on_which_the_best_fixed_comparator_is_right(loss):
+    Z, y = problem(loss, T=90)
+    centre = fixed(Z, y, loss)[0]
+    bend = loss.curvature(Z @ centre, y)
+    whole = (Z * bend[:, None]).T @ Z / len(y)
+    for pull, limit in ((0.5, None), (20.0, None), (5.0, 1.2)):
+        u = piecewise(Z, y, loss, segments=3, pull=pull, bound=limit)
+        starts = [0, *np.flatnonzero((u[1:] != u[:-1]).any(axis=1)) + 1, len(y)]
+        assert len(starts) == 4
+        for begin, end in itertools.pairwise(starts):
+
+            def objective(x, rows=Z[begin:end], labels=y[begin:end], pull=pull):
+                return loss.value(rows @ x, labels).sum() + 0.5 * pull * (x - centre) @ whole @ (x - centre)
+
+            ball = {"type": "ineq", "fun": lambda x: 1.2**2 - x @ x}
+            best = minimize(objective, 0.9 * u[begin], constraints=[ball] if limit else [], method="SLSQP", tol=1e-12)
+            assert objective(u[begin]) <= best.fun + 2e-6 * loss.value(np.zeros(end - begin), y[begin:end]).sum()
+    np.testing.assert_allclose(piecewise(Z, y, loss, segments=3, pull=1e9), fixed(Z, y, loss), atol=1e-4)
+    with pytest.raises(InputError, match=r"comparators.piecewise: pull must be in \[0, inf\), got -1"):
+        piecewise(Z, y, loss, segments=3, pull=-1)

@@ -41,6 +41,7 @@ def frontier(
     loss: Loss = squared,
     *,
     refits: Sequence[int] | None = None,
+    pull: float = 0.0,
     bound: float | None = None,
     margin: float | None = None,
 ) -> list[Point]:
@@ -52,6 +53,8 @@ def frontier(
         As for `certify`.
     refits
         Rounds between refits, any order; None: T, T/2, T/4, ... down to 4 d.
+    pull
+        Rounds, as for `comparators.piecewise`; 1 keeps comparators that are refitted often from fitting noise.
     bound, margin
         Largest |u| and |u.z| of the comparators, as for `comparators.fixed`.
 
@@ -84,6 +87,7 @@ def frontier(
         else [_check.integer(WHO, "refits", every, 1) for every in refits]
     )
     limits = Limits.of(WHO, bound, margin)
+    pull = _check.interval(WHO, "pull", pull, "[0, inf)")
     points = []
     for every in sorted(lengths, reverse=True):
         moved: list[float] = []
@@ -91,7 +95,7 @@ def frontier(
         def fitted(rows: Matrix, labels: Vector, every: int = every, moved: list[float] = moved) -> Matrix:
             rows, labels = table(WHO, rows, labels, loss)
             centre = minimise(rows, labels, loss, limits, rows)
-            u = refitted(rows, labels, loss, np.arange(0, len(labels), every), limits, centre)
+            u = refitted(rows, labels, loss, np.arange(0, len(labels), every), limits, centre, pull)
             moved.append(path_length(u))
             return u
 

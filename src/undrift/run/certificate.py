@@ -31,6 +31,8 @@ LONGEST = 200_000
 WORK = 2e8
 """... and fewer where there are many features: rounds times their square."""
 PIECES, ROUNDS_A_PIECE = 20, 50
+PULL = 1.0
+"""Rounds of the best fixed comparator in every piece: short ones would fit noise."""
 SMOOTH = 1e4
 """Price of the smooth comparator's squared steps, in scaled features."""
 
@@ -127,7 +129,7 @@ def _opponents(rounds: int, loss: Loss, limit: dict[str, float]) -> dict[str, tu
         "best fixed": (None, partial(comparators.fixed, loss=loss, **limit)),
         f"{pieces} pieces": (
             -(-rounds // pieces),
-            partial(comparators.piecewise, loss=loss, segments=pieces, **limit),
+            partial(comparators.piecewise, loss=loss, segments=pieces, pull=PULL, **limit),
         ),
     }
     return out | {"smooth": (None, partial(_smooth, loss=loss, margin=limit.get("margin", math.inf)))}

@@ -41,18 +41,31 @@ class Limits(NamedTuple):
         return min(factor, self.margin / widest if widest > self.margin else 1.0)
 
 
-def minimise(Z: Matrix, y: Vector, loss: Loss, limits: Limits, rows: Matrix, centre: Vector | None = None) -> Vector:
+def minimise(
+    Z: Matrix,
+    y: Vector,
+    loss: Loss,
+    limits: Limits,
+    rows: Matrix,
+    centre: Vector | None = None,
+    pull: Matrix | None = None,
+) -> Vector:
     """Return the minimiser of the total loss with |u| <= bound and |u.z| <= margin on every one of `rows`.
 
-    Where the data leave a choice, the one nearest to `centre` (0).
+    Where the data leave a choice, the one nearest to `centre` (0), in units of the features' sizes over all of `rows`:
+    a feature that is almost silent in a short stretch must not stand in for one that speaks. `pull` (k, d) adds
+    |pull (u - centre)|^2 / 2 to the loss.
     """
     middle = np.zeros(Z.shape[1]) if centre is None else centre
     if not len(Z):
         return middle
-    u = _free(Z, y, loss, middle)
+    size = np.sqrt(np.einsum("td,td->d", rows, rows))
+    size[size == 0.0] = 1.0
+    towards = np.zeros((0, Z.shape[1])) if pull is None else pull
+    u = _free(Z, y, loss, middle, size, towards)
     if limits.shrink(u, rows) == 1.0:
         return u
-    total = _Total(Z, y, loss)
+    total = _Total(Z, y, loss, middle, towards)
     working, gap = _widest(rows, u, limits), 1e-2
     u = np.zeros(Z.shape[1])
     for _ in range(60):
@@ -72,24 +85,24 @@ def _widest(rows: Matrix, u: Vector, limits: Limits) -> Matrix:
     return rows[over[np.argsort(-wide[over])[:BATCH]]]
 
 
-def _free(Z: Matrix, y: Vector, loss: Loss, centre: Vector) -> Vector:
+def _free(Z: Matrix, y: Vector, loss: Loss, centre: Vector, size: Vector, pull: Matrix) -> Vector:
     """Return the unbounded minimiser, nearest to the centre."""
-    size = np.sqrt(np.einsum("td,td->d", Z, Z))
-    size[size == 0.0] = 1.0
+    scaled, bent = Z / size, pull / size
     if isinstance(loss, Squared):
-        step = np.linalg.lstsq(Z / size, y - Z @ centre, rcond=1e-11)[0]
+        rows = np.concatenate([scaled, bent])
+        step = np.linalg.lstsq(rows, np.concatenate([y - Z @ centre, np.zeros(len(bent))]), rcond=1e-11)[0]
         return np.asarray(centre + step / size)
-    scaled = Z / size
-    ridge = RIDGE * np.eye(Z.shape[1])
-    v = np.zeros(Z.shape[1])
+    share = float(np.einsum("td,td->", scaled, scaled)) / len(size) or 1.0
+    ridge = RIDGE * share * np.eye(len(size)) + bent.T @ bent
+    v = np.zeros(len(size))
 
     def objective(point: Vector) -> float:
-        return float(loss.value(scaled @ point + Z @ centre, y).sum()) + 0.5 * RIDGE * float(point @ point)
+        return float(loss.value(scaled @ point + Z @ centre, y).sum()) + 0.5 * float(point @ ridge @ point)
 
     value = objective(v)
     for _ in range(100):
         at = scaled @ v + Z @ centre
-        gradient = scaled.T @ loss.slope(at, y) + RIDGE * v
+        gradient = scaled.T @ loss.slope(at, y) + ridge @ v
         hessian = (scaled * loss.curvature(at, y)[:, None]).T @ scaled + ridge
         step = np.linalg.solve(hessian, gradient)
         drop, length = float(gradient @ step), 1.0
@@ -105,23 +118,26 @@ def _free(Z: Matrix, y: Vector, loss: Loss, centre: Vector) -> Vector:
 class _Total:
     """A total loss and its derivatives; squared loss from sufficient statistics, so that a step costs nothing."""
 
-    def __init__(self, Z: Matrix, y: Vector, loss: Loss) -> None:
-        self.Z, self.y, self.loss = Z, y, loss
+    def __init__(self, Z: Matrix, y: Vector, loss: Loss, centre: Vector, pull: Matrix) -> None:
+        self.Z, self.y, self.loss, self.centre, self.pull = Z, y, loss, centre, pull.T @ pull
         self.at_zero = float(loss.value(np.zeros(len(y)), y).sum())
         self.quadratic = (Z.T @ Z, Z.T @ y) if isinstance(loss, Squared) else None
 
     def value(self, u: Vector) -> float:
+        pulled = 0.5 * float((u - self.centre) @ self.pull @ (u - self.centre))
         if self.quadratic:
-            hessian, pull = self.quadratic
-            return self.at_zero + float(u @ (0.5 * (hessian @ u) - pull))
-        return float(self.loss.value(self.Z @ u, self.y).sum())
+            hessian, towards = self.quadratic
+            return self.at_zero + float(u @ (0.5 * (hessian @ u) - towards)) + pulled
+        return float(self.loss.value(self.Z @ u, self.y).sum()) + pulled
 
     def derivatives(self, u: Vector) -> tuple[Vector, Matrix]:
+        pulled = self.pull @ (u - self.centre)
         if self.quadratic:
-            hessian, pull = self.quadratic
-            return hessian @ u - pull, hessian.copy()
+            hessian, towards = self.quadratic
+            return hessian @ u - towards + pulled, hessian + self.pull
         at = self.Z @ u
-        return self.Z.T @ self.loss.slope(at, self.y), (self.Z * self.loss.curvature(at, self.y)[:, None]).T @ self.Z
+        bend = (self.Z * self.loss.curvature(at, self.y)[:, None]).T @ self.Z
+        return self.Z.T @ self.loss.slope(at, self.y) + pulled, bend + self.pull
 
 
 def _bounded(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Vector:

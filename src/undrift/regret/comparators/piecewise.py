@@ -24,6 +24,7 @@ def piecewise(
     *,
     segments: int | None = None,
     penalty: float | None = None,
+    pull: float = 0.0,
     bound: float | None = None,
     margin: float | None = None,
 ) -> Matrix:
@@ -37,6 +38,11 @@ def piecewise(
         K, how many pieces; or
     penalty
         in its place, what a further piece must save in loss to be worth it.
+    pull
+        Rounds, >= 0: each piece is fitted as if it had, besides its own, this many average rounds of the stream on
+        which the best fixed comparator is right. 0 gives the best pieces. Short pieces then fit noise in directions
+        their own rows hardly show, and are far off on all others: a certificate pays for that in `variation`. 1 costs
+        the pieces a few percent of their loss at most and makes certificates useful (see the notes).
     bound, margin
         Largest |u| and $|u\cdot z_s|$ over all rows, as for `fixed`.
 
@@ -44,7 +50,10 @@ def piecewise(
     -----
     Cuts are optimal among at most 511 evenly spaced candidates (every round when T <= 512), by dynamic programming over
     the exact cost of every stretch. Logistic costs come from the quadratic at the best fixed comparator; every piece is
-    then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted within them.
+    then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted within them. Where a piece
+    leaves a choice, it stays near the best fixed comparator, in units of the features' sizes over the whole stream.
+
+    Key `frontier`; its page has figures for `pull`.
 
     Examples
     --------
@@ -58,25 +67,28 @@ def piecewise(
         raise InputError(f"{WHO}: give segments or penalty, one of them")
     if segments is not None:
         count = _check.integer(WHO, "segments", segments, 1)
+    pull = _check.interval(WHO, "pull", pull, "[0, inf)")
     price = 0.0 if penalty is None else _check.interval(WHO, "penalty", penalty, "[0, inf)")
     if not len(y):
         return Z.copy()
     centre = minimise(Z, y, loss, Limits.of(WHO, None, None), Z)
     edges = np.unique(np.round(np.linspace(0, len(y), min(CELLS, len(y)) + 1)).astype(np.int64))
-    costs = _costs(Z, y, loss, centre, edges)
+    costs = _costs(Z, y, loss, centre, edges, pull)
     cuts = _with_penalty(costs, price) if segments is None else _with_count(costs, min(count, len(edges) - 1))
-    return refitted(Z, y, loss, edges[cuts], limits, centre)
+    return refitted(Z, y, loss, edges[cuts], limits, centre, pull)
 
 
-def refitted(Z: Matrix, y: Vector, loss: Loss, starts: Rounds, limits: Limits, centre: Vector) -> Matrix:
+def refitted(Z: Matrix, y: Vector, loss: Loss, starts: Rounds, limits: Limits, centre: Vector, pull: float) -> Matrix:
     """Return the comparator fitted anew on each stretch that begins at `starts`."""
     u = np.empty_like(Z)
+    weight = np.sqrt(pull / max(len(y), 1) * loss.curvature(Z @ centre, y))
+    average = np.linalg.qr(Z * weight[:, None]).R
     for begin, end in zip(starts, [*starts[1:], len(y)], strict=True):
-        u[begin:end] = minimise(Z[begin:end], y[begin:end], loss, limits, Z, centre)
+        u[begin:end] = minimise(Z[begin:end], y[begin:end], loss, limits, Z, centre, average)
     return u
 
 
-def _costs(Z: Matrix, y: Vector, loss: Loss, centre: Vector, edges: Rounds) -> Matrix:
+def _costs(Z: Matrix, y: Vector, loss: Loss, centre: Vector, edges: Rounds, pull: float) -> Matrix:
     """Return the quadratic cost, relative to the centre's, of every stretch from edge i to j; infinite for j <= i."""
     at = Z @ centre
     slope, bend = loss.slope(at, y), loss.curvature(at, y)
@@ -88,7 +100,7 @@ def _costs(Z: Matrix, y: Vector, loss: Loss, centre: Vector, edges: Rounds) -> M
         part = slice(edges[i], edges[i + 1])
         hessians[i + 1] = hessians[i] + (scaled[part] * bend[part, None]).T @ scaled[part]
         slopes[i + 1] = slopes[i] + scaled[part].T @ slope[part]
-    ridge = (1e-12 + 1e-10 * float(np.trace(hessians[-1])) / dim) * np.eye(dim)
+    ridge = (1e-12 + 1e-10 * float(np.trace(hessians[-1])) / dim) * np.eye(dim) + pull / len(y) * hessians[-1]
     costs = np.full((cells, cells + 1), np.inf)
     for i in range(cells):
         H, g = hessians[i + 1 :] - hessians[i] + ridge, slopes[i + 1 :] - slopes[i]
