@@ -10,6 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: stress stress-adam stress-accuracy stress-run
+.PHONY: test-spark bench-fleet
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -18,6 +19,12 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
+	.venv-spark/bin/python -m pytest tests/spark
+
+bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and bytes per key
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet.py
 
 stress: stress-adam stress-accuracy stress-run
 
@@ -68,7 +75,7 @@ quality-adam: $(VENV)/.test
 	$(BIN)/python benchmarks/training.py --json build/training.json --figure build/training.png
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-spark build dist
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("undrift needs Python 3.11 or newer; run make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
@@ -82,3 +89,9 @@ $(VENV)/.core: $(NATIVE) | $(VENV)/bin/python
 $(VENV)/.test: $(NATIVE) | $(VENV)/bin/python
 	$(PIP) --editable ".[cli,test]"
 	touch $(VENV)/.core $@
+
+.venv-spark/.ready: $(NATIVE)
+	$(PYTHON) -m venv .venv-spark
+	.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	    --editable ".[spark]" hypothesis pytest
+	touch $@

@@ -73,10 +73,13 @@ def test_the_state_itself_does_not_depend_on_cuts(seed):
     assert canonical(said_one) == canonical(said_many)
 
 
-def test_run_in_memory_in_a_folder_and_with_workers_agree(tmp_path):
-    streams = spoil(clean(7, 30, seed=3), seed=4)
-    rows = arrivals(streams, seed=5)
-    fleet = fleet_of(MODELS["linear ensemble"])
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("wait", [0, WAIT])
+def test_run_in_memory_in_a_folder_and_with_workers_agree(tmp_path, name, wait):
+    make = MODELS[name]
+    streams = spoil(clean(7, 30, seed=3, binary=make().binary), seed=4)
+    rows = arrivals(streams, seed=5, wait=wait)
+    fleet = fleet_of(make, wait=wait)
     whole = fleet.run(rows)
     small = fleet.run(rows, batch=13)
     folder = fleet.run(rows, batch=50, folder=tmp_path / "f")
@@ -84,9 +87,32 @@ def test_run_in_memory_in_a_folder_and_with_workers_agree(tmp_path):
     for other in (small, folder, two):
         assert canonical(other.outputs) == canonical(whole.outputs)
         assert dict(other.states) == dict(whole.states)
-    models, _ = plain_loop(MODELS["linear ensemble"], streams)
+    models, _ = plain_loop(make, streams)
     ended, _ = finished(fleet, dict(whole.states), [])
     assert models_of(fleet, ended) == models
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_compiled_table_and_the_pure_function_agree(name):
+    """Mostly plain records, so that both the short and the long way are taken, key by key and batch by batch."""
+    make = MODELS[name]
+    streams = spoil(clean(9, 60, seed=13, ask=0.02, binary=make().binary), seed=14, poison=0.01, drop=0.01)
+    rows = [
+        {name: value for name, value in row.items() if name != "spoiled"}
+        for n in range(60)
+        for stream in streams.values()
+        for row in stream
+        if row["n"] == n
+    ]
+    fleet = fleet_of(make, wait=0)
+    states, said = streamed(fleet, [rows[a : a + 45] for a in range(0, len(rows), 45)])
+    models, expected = plain_loop(make, streams)
+    assert canonical(comparable(said)) == canonical(expected)
+    for workers in (1, 2) if name != "mixed ensemble" else (1,):
+        run = fleet.run(rows, batch=45, workers=workers)
+        assert canonical(run.outputs) == canonical(said)
+        assert dict(run.states) == states
+    assert models_of(fleet, states) == models
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

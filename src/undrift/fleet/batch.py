@@ -134,7 +134,7 @@ def judged(fields: Fields, judge: Judge, batch: Batch) -> None:
         bad.setdefault(i, f"it has '{fields.label_of}' but no '{fields.target}'")
     Z[labels] = 0.0
     if bad:
-        Z[list(bad)] = 0.0
+        Z[list(bad)], y[list(bad)] = 0.0, math.nan
 
 
 class Unusable(Exception):
@@ -198,7 +198,7 @@ def from_frame(fields: Fields, judge: Judge, frame: Any) -> Batch:
         column = table[name]
         if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
             raise InputError(f"Fleet: column '{name}' must be numbers, got {column.dtype}; convert it first")
-        return np.asarray(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), np.float64)
+        return np.array(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), np.float64)  # a copy: ours to change
 
     def integers(name: str, needed: bool) -> NDArray[np.int64]:
         column = table[name]

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from typing import Any
@@ -16,6 +16,7 @@ from undrift.fleet.batch import Batch
 from undrift.fleet.fleet import Fleet, Info
 from undrift.fleet.outputs import Key, Outputs
 from undrift.fleet.shelf import Shelf
+from undrift.fleet.table import Table, fits
 from undrift.learners import Learner
 
 Item = tuple[Key, bytes | None, Batch]
@@ -83,7 +84,7 @@ def run(
     batch
         Records advanced, and saved, at a time.
     workers
-        Processes. The results do not depend on it.
+        Threads, or processes for models that have no compiled rounds. The results do not depend on it.
     progress
         Called with the number of records done so far.
 
@@ -95,20 +96,17 @@ def run(
     _check.integer("Fleet", "batch", batch, 1)
     _check.integer("Fleet", "workers", workers, 1, 1024)
     shelf = None if folder is None else Shelf(folder, fleet.bench.fingerprint)
-    own: dict[Key, bytes] = dict(states or {})
     if shelf is not None and states:
-        new = {key: state for key, state in own.items() if key not in shelf}
+        new = {key: state for key, state in states.items() if key not in shelf}
         shelf.commit(new, Outputs.empty(), source, shelf.seen(source))
     said: list[Outputs] = []
     done = skip = 0 if shelf is None else shelf.seen(source)
-    with _crew(fleet, workers) as work:
+    with _crew(fleet, workers) as crew:
+        known = shelf if shelf is not None else crew.memory(states or {})
         for part in _parts(fleet, records, batch, skip):
-            known: Mapping[Key, bytes] = own if shelf is None else shelf
-            items = [(key, known.get(key), part.take(rows)) for key, rows in _grouped(part).items()]
-            changed, outputs = _advanced(work, items, workers)
+            changed, outputs = crew.advance(known, part)
             done += len(part)
             if shelf is None:
-                own.update(changed)
                 said.append(outputs)
             else:
                 shelf.commit(changed, outputs, source, done)
@@ -116,7 +114,7 @@ def run(
                 progress(done)
     if shelf is None:
         everything = Outputs.joined(said)
-        return FleetRun(fleet, own, lambda: everything)
+        return FleetRun(fleet, known, lambda: everything)
     return FleetRun(fleet, shelf, lambda: Outputs.joined(shelf.outputs(source)))
 
 
@@ -161,11 +159,12 @@ def _advance_there(items: list[Item]) -> list[tuple[Key, bytes, Outputs]]:
 
 
 class _crew:
-    """Who does the work: this process, or some others."""
+    """Who does the work: one table if the model can live in one, else this process or some others."""
 
     def __init__(self, fleet: Fleet, workers: int) -> None:
-        self.fleet, self.pool = fleet, None
-        if workers > 1:
+        self.fleet, self.workers, self.pool = fleet, workers, None
+        self.compiled = fits(fleet.prototype)
+        if workers > 1 and not self.compiled:
             start = multiprocessing.get_context("spawn")
             self.pool = ProcessPoolExecutor(workers, start, initializer=_enter, initargs=(fleet,))
 
@@ -176,20 +175,35 @@ class _crew:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
 
-    def do(self, shares: list[list[Item]]) -> Iterator[tuple[Key, bytes, Outputs]]:
-        """Yield every key's new state and outputs."""
-        done = map(_advance_there, ()) if self.pool is None else self.pool.map(_advance_there, shares)
-        if self.pool is None:
-            yield from _advance(self.fleet, shares[0])
-        for share in done:
+    def memory(self, states: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
+        """Return a place for states, with some to begin with."""
+        if not self.compiled:
+            return dict(states)
+        table = Table(self.fleet)
+        for key, state in states.items():
+            table.put(key, state)
+        return table
+
+    def advance(self, known: Mapping[Key, bytes], part: Batch) -> tuple[dict[Key, bytes], Outputs]:
+        """Advance the keys of a batch; states in memory are changed in place, others are returned."""
+        if isinstance(known, Table):
+            return {}, known.advance(part, self.workers)
+        groups = _grouped(part)
+        if self.compiled:
+            table = self.memory({key: known[key] for key in groups if key in known})
+            _, outputs = self.advance(table, part)
+            return dict(table), outputs
+        items = [(key, known.get(key), part.take(rows)) for key, rows in groups.items()]
+        shares: list[list[Item]] = [[] for _ in range(1 if self.pool is None else self.workers * 4)]
+        for item in items:
+            shares[zlib.crc32(repr(item[0]).encode()) % len(shares)].append(item)
+        found = {key: (state, said) for key, state, said in self._do([share for share in shares if share])}
+        changed = {key: found[key][0] for key in groups if key is not None}
+        if isinstance(known, dict):
+            known.update(changed)
+        return changed, Outputs.joined(found[key][1] for key in groups)
+
+    def _do(self, shares: list[list[Item]]) -> Iterator[tuple[Key, bytes, Outputs]]:
+        done = (_advance(self.fleet, share) for share in shares)
+        for share in done if self.pool is None else self.pool.map(_advance_there, shares):
             yield from share
-
-
-def _advanced(work: _crew, items: list[Item], workers: int) -> tuple[MutableMapping[Key, bytes], Outputs]:
-    """Advance keys, shared out by a hash of the key; results come back in order of appearance."""
-    shares: list[list[Item]] = [[] for _ in range(1 if work.pool is None else workers * 4)]
-    for item in items:
-        shares[zlib.crc32(repr(item[0]).encode()) % len(shares)].append(item)
-    found = {key: (state, outputs) for key, state, outputs in work.do([share for share in shares if share] or [[]])}
-    states = {key: found[key][0] for key, _, _ in items if key is not None}
-    return states, Outputs.joined(found[key][1] for key, _, _ in items)

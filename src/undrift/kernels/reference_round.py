@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference, reference_mix
@@ -71,6 +72,38 @@ class Round:
                 reference_mix.mix_logistic_predict(self.mixer[0], E, yhat[t : t + 1])
             else:
                 reference_mix.mix_squared_predict(self.mixer[0], self.mixer[3], self.mixer[4], E, yhat[t : t + 1])
+
+    def slot(self) -> int:
+        """Numbers that one key's ensemble takes in the states of `play_keys`."""
+        return (self.state.size + 10 + 4 * len(self.at) + 7) // 8 * 8
+
+    def play_keys(
+        self,
+        states: Matrix,
+        rounds: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        Z: Matrix,
+        y: Vector,
+        yhat: Vector,
+        threads: int = 1,
+    ) -> int:
+        """Close a round of the ensemble in row slots[i] of `states` with row i, one record after the other.
+
+        A slot holds the information, the mixer's state, the last label, then by member stability, log-weights, losses
+        and charges. `rounds` counts by slot. The compiled one returns what is wrong with Z or y, 0 for nothing.
+        """
+        for i, k in enumerate(slots):
+            self._at(states[k]).play(int(rounds[k]), Z[i : i + 1], y[i : i + 1], yhat[i : i + 1], np.empty((0, 0)))
+            rounds[k] += 1
+        return 0
+
+    def _at(self, slot: Vector) -> Round:
+        """The ensemble whose arrays are those of a slot."""
+        ends = np.cumsum([self.state.size, 9, 1, *[len(self.at)] * 4])
+        information, rate, last, stability, log_weights, losses, charged, _ = np.split(slot, ends)
+        mixer = self.mixer and (log_weights, *self.mixer[1:3], rate, *self.mixer[4:6], losses, charged)
+        state = information.reshape(self.state.shape)
+        return Round(self.binary, state, self.beta, self.bend, self.at, self.hint, last, stability, mixer)
 
     def _members(self, one: Vector, two: Vector, y: float) -> tuple[Matrix, Vector]:
         E, price = np.zeros(len(self.at)), np.full(len(self.at), math.log(2.0) if self.binary else 0.5 * y * y)

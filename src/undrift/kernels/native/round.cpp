@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "dispatch.h"
+#include "keys.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -148,6 +149,21 @@ class Rounds {
         set(first, Z.data(), n, y.data(), yhat.data(), weights.shape(0) ? weights.data() : nullptr);
         run(table().round_play);
     }
+
+    size_t slot() const { return slot_size(r); }
+
+    int64_t play_keys(Matrix states, Integers rounds, Indices slots, Inputs Z, Input y, Vector yhat, size_t threads) {
+        const size_t n = slots.shape(0);
+        need(states.shape(1) == slot_size(r) && rounds.shape(0) == states.shape(0), "states and rounds");
+        need(Z.shape(0) == n && Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n, "Z, y and yhat");
+        for (size_t i = 0; i < n; ++i)
+            need(slots.data()[i] >= 0 && (size_t)slots.data()[i] < states.shape(0), "slots and states");
+        const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data()};
+        nb::gil_scoped_release unlocked;
+        const int64_t bad = table().refusal(keys.Z, n * r.run.dim, keys.y, n, r.binary);
+        if (!bad) share_keys(r, keys, threads);
+        return bad;
+    }
 };
 
 } // namespace
@@ -163,5 +179,8 @@ void bind_round(nb::module_ &mod) {
         .def("predict", &Rounds::predict, nb::arg("first"), nb::arg("z").none(),
              "Return the prediction for a row; None if z is not plainly usable.")
         .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"))
-        .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"));
+        .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"))
+        .def("slot", &Rounds::slot, "Numbers that one key's ensemble takes in the states of play_keys.")
+        .def("play_keys", &Rounds::play_keys, a("states"), a("rounds"), a("slots"), a("Z"), a("y"), a("yhat"),
+             nb::arg("threads") = 1, "Close a round of ensemble slots[i] with row i, one record after the other.");
 }

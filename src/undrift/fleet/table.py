@@ -1,0 +1,251 @@
+"""Table: the states of many keys in one array, advanced by one compiled call a batch.
+
+A key's records take this short way when nothing about them is unusual: usable, labelled, in sequence, none missing.
+The others go through `Fleet.advance`, to the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
+from undrift.fleet.batch import Batch
+from undrift.fleet.bench import losses
+from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
+from undrift.fleet.state import KeyState, pack, unpack
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
+
+if TYPE_CHECKING:
+    from undrift.fleet.fleet import Fleet
+
+FRESH = ABSENT
+"""The next order of a key without records."""
+Integers = NDArray[np.int64]
+
+
+class Place:
+    """Where a slot keeps the arrays of a model, in the order of the kernel."""
+
+    def __init__(self, begun: Learner) -> None:
+        self.round = begun._round  # type: ignore[attr-defined]  # only models that have it come here
+        self.size = self.round.slot()
+        arrays = begun._arrays()
+        by_end = {name.rsplit(".", 1)[-1]: name for name in arrays}
+        members = len(begun._stability) if isinstance(begun, Ensemble) else 1
+        sizes = {"information": arrays[by_end["information"]].size, "rate": 9, "last": 1}
+        sizes |= dict.fromkeys(("stability", "log_weights", "losses", "charged"), members)
+        self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        at = 0
+        for end, size in sizes.items():
+            if end in by_end:
+                self.parts[by_end[end]] = slice(at, at + size), arrays[by_end[end]].shape
+            at += size
+        self.blank = np.zeros(self.size)
+        for name, (where, _) in self.parts.items():
+            self.blank[where] = arrays[name].ravel()
+
+
+def fits(model: Learner) -> bool:
+    """Whether a model can live in a table: one learner or an ensemble of memories, all ours."""
+    if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
+        return False
+    begun = model.clone()
+    begun._begin(max(1, model.least_dim))
+    return getattr(begun, "_round", None) is not None
+
+
+class Table(Mapping[Key, bytes]):
+    """States by key. What an array cannot hold (parked records, gaps, counts of the unusual) is kept beside it."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet, self.dim = fleet, len(fleet.fields.features)
+        begun = fleet.prototype.clone()
+        begun._begin(self.dim)
+        begun.dim = self.dim
+        self._begun = begun  # owns the arrays that the kernel's handle was made with
+        self.place = Place(begun)
+        self.slots: dict[Key, int] = {}
+        self._aside: dict[int, KeyState] = {}
+        self.states: Matrix = np.empty((0, self.place.size))
+        self.rounds: Integers = np.zeros(0, np.int64)
+        self.next: Integers = np.zeros(0, np.int64)
+        self.start: Integers = np.zeros(0, np.int64)
+        self.learned: Integers = np.zeros(0, np.int64)
+        self.loss: Vector = np.zeros(0)
+        self.busy: NDArray[np.bool_] = np.zeros(0, bool)
+        self._grow(64)
+
+    def _grow(self, capacity: int) -> None:
+        """Make room, keeping what is there."""
+        n = len(self.slots)
+        states = _aligned(capacity, self.place.size)
+        states[:n], states[n:] = self.states[:n], self.place.blank
+        self.states = states
+        more = np.zeros(capacity - n, np.int64)
+        self.rounds = np.concatenate((self.rounds[:n], more))
+        self.start = np.concatenate((self.start[:n], more))
+        self.learned = np.concatenate((self.learned[:n], more))
+        self.next = np.concatenate((self.next[:n], more + FRESH))
+        self.loss = np.concatenate((self.loss[:n], np.zeros(len(more))))
+        self.busy = np.concatenate((self.busy[:n], np.zeros(len(more), bool)))
+
+    def find(self, keys: list[Key]) -> Integers:
+        """Return the slots of keys, new ones for those that have none."""
+        slots = self.slots
+        out = np.array([slots.get(key, -1) for key in keys], np.int64)
+        for i in np.flatnonzero(out < 0).tolist():
+            out[i] = slots.setdefault(keys[i], len(slots))
+        if len(slots) > len(self.states):
+            n = len(slots)
+            for key in list(slots)[len(self.states) :]:
+                del slots[key]
+            self._grow(max(n, 2 * len(self.states)))
+            return self.find(keys)
+        return out
+
+    def advance(self, batch: Batch, threads: int = 1) -> Outputs:
+        """Advance every key of a batch."""
+        some = np.array([key is not None for key in batch.keys], bool)
+        if not some.all():
+            nobody = batch.take(np.flatnonzero(~some))
+            said = self.fleet.advance(None, nobody).outputs
+            return Outputs.joined([self.advance(batch.take(np.flatnonzero(some)), threads), said])
+        slot = self.find(batch.keys)
+        by, starts = self._sorted(slot, batch.order)
+        plain = self._plain(batch, slot[by], by, starts)
+        groups = np.diff([*starts.tolist(), len(by)])
+        easy = by[np.repeat(plain, groups)]
+        parts = [self._play(batch, slot, easy, threads)] if len(easy) else []
+        for k in np.flatnonzero(~plain).tolist():
+            rows = np.sort(by[starts[k] : starts[k] + groups[k]])
+            parts.append(self._step(int(slot[rows[0]]), batch.take(rows)))
+        return Outputs.joined(parts)
+
+    def _sorted(self, slot: Integers, order: Integers) -> tuple[Integers, Integers]:
+        """Row numbers by slot and order, and where each slot begins among them."""
+        ordered = self.fleet.fields.order is not None
+        by = np.lexsort((order, slot)) if ordered else np.argsort(slot, kind="stable")
+        sorted_slot = slot[by]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_slot[1:] != sorted_slot[:-1]))) if len(by) else by
+        return by, starts
+
+    def _plain(self, batch: Batch, slot: Integers, by: Integers, starts: Integers) -> NDArray[np.bool_]:
+        """Which groups have nothing unusual about them."""
+        if not len(by):
+            return np.zeros(0, bool)
+        good = ~np.isnan(batch.y) & (batch.of == ABSENT)
+        if batch.bad:
+            good[list(batch.bad)] = False
+        fine = good[by]
+        if self.fleet.fields.order is not None:
+            order = batch.order[by]
+            lengths = np.diff([*starts.tolist(), len(by)])
+            following = self.next[slot[starts]]
+            new = following == FRESH
+            base = np.where(new, order[starts], following)
+            fine &= order - np.repeat(base - starts, lengths) == np.arange(len(by))
+            allowed = ~new if self.fleet.wait else np.ones(len(starts), bool)
+        else:
+            allowed = np.ones(len(starts), bool)
+        return np.asarray(np.logical_and.reduceat(fine, starts) & ~self.busy[slot[starts]] & allowed)
+
+    def _play(self, batch: Batch, slot: Integers, rows: Integers, threads: int) -> Outputs:
+        """Advance keys whose records are all plain; `rows` are sorted by slot, then order."""
+        at, y, yhat = slot[rows], np.ascontiguousarray(batch.y[rows]), np.empty(len(rows))
+        binary = self.fleet.prototype.binary
+        labels = np.where(y > 0.0, 1.0, -1.0) if binary else y
+        Z = np.ascontiguousarray(batch.Z[rows])
+        refused = self.place.round.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
+        if refused:
+            raise RuntimeError("Fleet: the kernel refused a row that the checks let pass")
+        first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
+        lengths, keys_at = np.diff([*first.tolist(), len(at)]), at[first]
+        if self.fleet.fields.order is not None:
+            order = batch.order[rows]
+        else:
+            known = np.where(self.next[keys_at] == FRESH, 0, self.next[keys_at])
+            order = np.arange(len(at)) - np.repeat(first - known, lengths)
+        new = self.next[keys_at] == FRESH
+        self.start[keys_at[new]] = order[first[new]]
+        self.next[keys_at] = order[first + lengths - 1] + 1
+        self.learned[keys_at] += lengths
+        np.add.at(self.loss, at, losses(yhat, y, binary))  # one after the other, as a loop would
+        keys = [batch.keys[i] for i in rows.tolist()]
+        return Outputs(keys, order, yhat, y, np.full(len(rows), OK, np.uint8))
+
+    def _step(self, slot: int, part: Batch) -> Outputs:
+        """Advance one key the long way."""
+        fresh = self.next[slot] == FRESH and slot not in self._aside
+        state, outputs = self.fleet.advance(None if fresh else self._export(slot), part)
+        self._take(slot, state)
+        return outputs
+
+    def _state(self, slot: int) -> KeyState:
+        """Return everything about a slot."""
+        state = replace(self._aside.get(slot) or KeyState())
+        ledger, following = state.ledger, int(self.next[slot])
+        if following != FRESH and not self.busy[slot]:
+            if ledger.ranges:
+                ledger.ranges[-1][1] = following - 1
+            else:
+                ledger.ranges = [[int(self.start[slot]), following - 1]]
+            ledger.next, ledger.top = following, following - 1
+        state.counts = {**state.counts, "ok": int(self.learned[slot])}
+        if not state.counts["ok"]:
+            del state.counts["ok"]
+        state.loss = float(self.loss[slot])
+        rounds = int(self.rounds[slot])
+        state.header = {"rounds": rounds, "dim": self.dim} if rounds else {}
+        row = self.states[slot]
+        state.arrays = {name: row[a].reshape(shape) for name, (a, shape) in self.place.parts.items()} if rounds else {}
+        return state
+
+    def _export(self, slot: int) -> bytes:
+        bench = self.fleet.bench
+        return pack(self._state(slot), bench.fingerprint, bench.layout)
+
+    def _take(self, slot: int, data: bytes) -> None:
+        """Put a key's state into a slot."""
+        bench = self.fleet.bench
+        state = unpack(data, bench.fingerprint, bench.layout, self.dim)
+        self.states[slot] = self.place.blank
+        for name, array in state.arrays.items():
+            self.states[slot, self.place.parts[name][0]] = array.ravel()
+        ledger = state.ledger
+        self.rounds[slot] = state.header.get("rounds", 0)
+        self.learned[slot], self.loss[slot] = state.counts.pop("ok", 0), state.loss
+        self.busy[slot] = bool(state.parked)
+        self.next[slot] = FRESH if ledger.next is None else ledger.next
+        self.start[slot] = ledger.ranges[0][0] if ledger.ranges else 0
+        simple = len(ledger.ranges) <= 1 and not (ledger.forgot or state.counts or state.parked or state.held)
+        state.arrays, state.header = {}, {}
+        if simple:
+            self._aside.pop(slot, None)
+        else:
+            self._aside[slot] = state
+
+    def put(self, key: Key, state: bytes) -> None:
+        """Take over the state of a key."""
+        self._take(int(self.find([key])[0]), state)
+
+    def __getitem__(self, key: Key) -> bytes:
+        return self._export(self.slots[key])
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.slots)
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+def _aligned(rows: int, size: int) -> Matrix:
+    """Room for states that begin on a cache line."""
+    raw = np.empty(rows * size + 8)
+    skip = (-raw.ctypes.data // 8) % 8
+    return raw[skip : skip + rows * size].reshape(rows, size)

@@ -1,0 +1,107 @@
+"""Many ensembles in one array: bit for bit the ensembles one by one, and the NumPy twin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift import kernels
+from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
+from undrift.fleet.table import Place
+from undrift.kernels import _native, layout
+from undrift.kernels.reference_round import Round
+
+KEYS, DIM, RECORDS = 5, 4, 150
+MODELS = {
+    "twelve memories": lambda: Ensemble([ud.DiscountedVAW(half_life=2.0**k) for k in range(12)], SelfConfident()),
+    "hints": lambda: Ensemble(
+        [ud.DiscountedVAW(half_life=9, hint=hint) for hint in ("last", "ridge")], ResidualScale()
+    ),
+    "grid": lambda: ud.linear_ensemble(1000),
+    "log-odds": lambda: Ensemble([ud.DiscountedAIOLI(half_life=2.0**k) for k in range(9)], Mixable(share=0.01)),
+    "one learner": lambda: ud.DiscountedVAW(half_life=7, hint="last"),
+    "one classifier": lambda: ud.DiscountedAIOLI(half_life=7),
+}
+
+
+@pytest.fixture(params=_native.levels(), autouse=True)
+def level(request: pytest.FixtureRequest) -> Iterator[str]:
+    assert _native.choose(request.param)
+    yield request.param
+    assert _native.choose(kernels.LEVEL)
+
+
+def begun(name):
+    model = MODELS[name]()
+    model._begin(DIM)
+    model.dim = DIM
+    return model
+
+
+def records(binary):
+    rng = np.random.default_rng(0)
+    Z, slots = rng.normal(size=(RECORDS, DIM)), rng.integers(0, KEYS, RECORDS)
+    y = Z[:, 0] * (1.0 + slots) + rng.normal(size=RECORDS)
+    return Z, np.where(y > 0.0, 1.0, -1.0) if binary else y, slots
+
+
+def started(place):
+    return np.tile(place.blank, (KEYS, 1)), np.zeros(KEYS, np.int64), np.empty(RECORDS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_slots_are_the_models_one_by_one(name, threads):
+    model = begun(name)
+    Z, y, slots = records(model.binary)
+    place = Place(model)
+    states, rounds, yhat = started(place)
+    assert place.round.play_keys(states, rounds, slots, Z, y, yhat, threads) == 0
+    for k in range(KEYS):
+        alone, mine = begun(name), slots == k
+        assert yhat[mine].tobytes() == alone.play(Z[mine], y[mine]).yhat.tobytes()
+        assert rounds[k] == alone.rounds
+        for part, array in alone._arrays().items():
+            where, shape = place.parts[part]
+            assert states[k, where].reshape(shape).tobytes() == np.ascontiguousarray(array).tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "one" not in name])
+def test_the_twin_agrees(name, monkeypatch):
+    model = begun(name)
+    Z, y, slots = records(model.binary)
+    place = Place(model)
+    monkeypatch.setattr(kernels, "Round", Round)
+    twin = begun(name)._round
+    ours, theirs = started(place), started(place)
+    place.round.play_keys(ours[0], ours[1], slots, Z, y, ours[2])
+    twin.play_keys(theirs[0], theirs[1], slots, Z, y, theirs[2])
+    assert twin.slot() == place.size
+    assert np.allclose(ours[2], theirs[2], rtol=1e-9, atol=1e-12)
+    information = place.parts["part0.information"][0].stop
+    assert np.allclose(ours[0][:, information:], theirs[0][:, information:], rtol=1e-7, atol=1e-9)
+    for k in range(KEYS):  # spare lanes hold whatever they hold
+        a, b = (one[0][k, :information].reshape(twin.state.shape) for one in (ours, theirs))
+        for i in range(len(twin.beta)):
+            assert np.allclose(layout.column(a, i), layout.column(b, i), rtol=1e-7, atol=1e-9)
+    assert (ours[1] == theirs[1]).all()
+
+
+def test_what_does_not_fit_is_refused():
+    place = Place(begun("grid"))
+    Z, y, slots = records(binary=False)
+    states, rounds, yhat = started(place)
+    before = states.copy()
+    for bad in (slots + KEYS, slots - KEYS):
+        with pytest.raises(ValueError, match="do not fit together"):
+            place.round.play_keys(states, rounds, bad, Z, y, yhat)
+    with pytest.raises(ValueError, match="do not fit together"):
+        place.round.play_keys(states[:, :-8].copy(), rounds, slots, Z, y, yhat)
+    wrong = Z.copy()
+    wrong[7, 1] = np.inf
+    assert place.round.play_keys(states, rounds, slots, wrong, y, yhat) == 1 + 7 * DIM + 1
+    assert states.tobytes() == before.tobytes()
+    assert not rounds.any()

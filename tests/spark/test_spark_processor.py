@@ -1,0 +1,30 @@
+"""The real processor without a JVM: any cut of the stream gives the bits of one machine."""
+
+from dirty import cuts
+from job import NAMES, SCHEMA, dirty, fleet_of
+
+from undrift.fleet import canonical
+
+
+def test_random_cuts_through_the_processor():
+    from pyspark.sql import Row
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    from undrift.spark import Processor
+
+    fleet, rows = fleet_of(), dirty(keys=6)
+    local = fleet.run(rows)
+    make = Row(*NAMES)
+    for seed in range(3):
+        tester, said = TwsTester(Processor(fleet)), []
+        for part in cuts(rows, seed):
+            for key in dict.fromkeys(row["key"] for row in part):
+                mine = [make(*(row[name] for name in NAMES)) for row in part if row["key"] == key]
+                said += tester.test(key, mine)
+        assert canonical(said) == canonical(local.outputs)
+        for key, state in local.states.items():
+            assert bytes(tester.peekValueState("state", key)[0]) == state
+
+
+def test_the_schema_of_the_tests_names_the_columns():
+    assert [part.split()[0] for part in SCHEMA.split(", ")] == NAMES
