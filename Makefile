@@ -9,7 +9,7 @@ NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
-.PHONY: stress stress-adam stress-accuracy stress-run
+.PHONY: bench-run stress stress-adam stress-accuracy stress-run
 .PHONY: test-spark bench-fleet
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
@@ -33,6 +33,10 @@ stress-adam: $(VENV)/.test
 
 stress-run: $(VENV)/.test  ## kill -9 a run twenty times at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20
+	$(BIN)/python tests/stress/run_fuzz.py 1000
+
+bench-run: $(VENV)/.core  ## what undrift run costs: start-up, a real file, growth in rows
+	cd benchmarks && ../$(BIN)/python run.py
 
 docs: $(VENV)/.test  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

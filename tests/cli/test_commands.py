@@ -1,6 +1,8 @@
 """undrift demo | predict | certify | compare | synth | doctor: what the user sees."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import zstandard
 
 import undrift as ud
 from undrift.cli.app import COMMANDS
 from undrift.cli.app import run as undrift
+from undrift.cli.progress import Bar
 from undrift.run import read_run, selfcheck
 from undrift.streams import synthetic
 
@@ -179,6 +183,31 @@ def test_doctor_checks_the_install(call, monkeypatch):
     code, out, _ = call("doctor")
     assert code == 1
     assert "BROKEN arithmetic: ArithmeticError: two and two are five" in out
+
+
+def test_the_first_ctrl_c_is_a_wish_and_the_second_is_not():
+    with Bar(quiet=True) as bar:
+        assert not bar.stopped()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert bar.stopped()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    with Bar(quiet=True) as bar:
+        bar.release()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("name", ["polars", "zstandard"])
+def test_a_missing_extra_prints_the_install_line(call, monkeypatch, name):
+    call("synth", "abrupt", "s.csv", "-n", 300)
+    Path("s.csv.zst").write_bytes(zstandard.compress(Path("s.csv").read_bytes()))
+    monkeypatch.setitem(sys.modules, name, None)
+    code, out, err = call("run", "s.csv.zst", "-t", "y")
+    assert (code, out) == (1, "")
+    assert f"needs {name}; install it with: pip install 'undrift[cli]'" in err
+    assert err.count("\n") == 1
+    assert not Path("s-run/run.json").exists()
 
 
 def test_every_command_has_help_and_json(capsys):

@@ -37,8 +37,13 @@ class Bar:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+        self.release()
+
+    def release(self) -> None:
+        """Let Ctrl-C end the process at once again: what is to come can be done again."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self._before = {}
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self._asked:  # the second Ctrl-C does not wait

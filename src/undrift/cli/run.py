@@ -96,6 +96,7 @@ def carried_out(
             again = "the standard input cannot be resumed" if path == "-" else "continue with --resume"
             print(f"undrift: interrupted; {folder} holds every row so far, {again}", file=sys.stderr)
             return 130
+        bar.release()
         if certify and not state["certificates"]:
             bar.say("certifying")
             try:

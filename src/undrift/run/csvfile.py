@@ -69,7 +69,7 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str]) -> Ite
                 last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
                 continue
             raise DataError(
-                f"{source.at(last + 1)}: {len(row)} cells where the header has {width}; "
+                f"{source.at(last + 1)}: {len(row)} cell{'s' if len(row) > 1 else ''} where the header has {width}; "
                 "correct the line, or quote cells that hold the delimiter"
             )
         rows.append(row)

@@ -16,6 +16,7 @@ import errno
 import io
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -120,6 +121,9 @@ class RunDirectory:
                 with temporary.open("rb+") as file:
                     os.fsync(file.fileno())
                 temporary.replace(self.path / name)
+            except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
+                number = re.search(r"os error (\d+)", str(error))
+                raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
             finally:
                 temporary.unlink(missing_ok=True)
 
