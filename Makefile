@@ -55,6 +55,15 @@ sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behavio
 	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
 	$(BIN)/python tests/stress/sanitized.py build/sanitize
 
+.PHONY: quality bench-online
+quality: $(VENV)/.core  ## test-then-train on every stream, beside peers; QUALITY=--quick for a rehearsal
+	$(PIP) --editable ".[bench]"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md)
+
+bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, River interleaved
+	$(PIP) --editable ".[bench]"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/online.py --write docs/benchmarks.md
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 

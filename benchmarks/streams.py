@@ -45,19 +45,27 @@ def raw(name: str, rows: int | None = None) -> Stream:
     return Stream(name, table[:, :-1], table[:, -1], name in BINARY)
 
 
-def load(name: str, rows: int | None = None) -> Stream:
-    given = raw(name, rows)
-    table = np.column_stack([given.Z, given.y])
-    for column in table.T:
+def carried(table: np.ndarray) -> np.ndarray:
+    """Return a copy whose holes hold the last value of their column, 0 before the first."""
+    out = table.copy()
+    for column in out.T:
         known = np.flatnonzero(~np.isnan(column))
         last = np.searchsorted(known, np.arange(len(column)), side="right") - 1
-        column[:] = np.where(last >= 0, column[known[np.maximum(last, 0)]], 0.0)
-    features, target = table[:, :-1], table[:, -1]
+        if len(known):
+            column[:] = np.where(last >= 0, column[known[np.maximum(last, 0)]], 0.0)
+        else:
+            column[:] = 0.0
+    return out
+
+
+def load(name: str, rows: int | None = None) -> Stream:
+    given = raw(name, rows)
+    features, target = carried(given.Z), carried(given.y[:, None])[:, 0]
     binary = name in BINARY
     scaled = _scaled(features)
     if binary:
         scaled = np.clip(scaled, -SPIKE, SPIKE)  # one spike must not decide the margin of every comparator
-    Z = np.column_stack([scaled, np.ones(len(table))])
+    Z = np.column_stack([scaled, np.ones(len(target))])
     return Stream(name, Z, np.where(target > 0, 1.0, -1.0) if binary else _scaled(target[:, None])[:, 0], binary)
 
 

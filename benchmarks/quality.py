@@ -1,0 +1,150 @@
+"""Test-then-train on every stream of the data folder: our defaults beside peers and the naive.
+
+    python benchmarks/quality.py [--quick] [--again PART] [--write docs/benchmarks.md]     (make quality)
+
+Finished cells (stream, contender) are kept in build/quality.json and not run again; `--again PART` forgets those whose
+contender's name contains PART. `--quick` runs the first 1500 rows. Times are CPU seconds of this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import streams
+from quality_peers import SURE, Contender, Data, contenders, named
+
+MARK = "<!-- made by make quality -->"
+PREFIXES = (5_000, 10_000)
+QUICK = 1_500
+
+Cell = dict[str, object]
+
+
+def prepare(name: str, rows: int | None) -> Data:
+    given = streams.raw(name, rows)
+    raw, y = np.ascontiguousarray(given.Z), np.ascontiguousarray(given.y)
+    scaled = streams.load(name, rows)
+    filled = streams.carried(raw)
+    head = y[: streams.WARM]
+    center, unit = (0.0, 1.0) if scaled.binary else (float(head.mean()), float(head.std()))
+    return Data(raw, filled, named(filled), scaled, y, center, unit)
+
+
+def cut(data: Data, rows: int | None) -> Data:
+    """The first rows only, scaled as all of them are."""
+    s = data.scaled
+    scaled = streams.Stream(s.name, s.Z[:rows], s.y[:rows], s.binary)
+    return Data(data.raw[:rows], data.filled[:rows], data.dicts[:rows], scaled, data.y[:rows], data.center, data.unit)
+
+
+def score(yhat: np.ndarray, y: np.ndarray, binary: bool) -> Cell:
+    """The figures of a run; rows without a finite prediction are counted and spoil the rest, as they would in use."""
+    broken = int(np.count_nonzero(~np.isfinite(yhat)))
+    if broken:
+        return {"rows": len(y), "broken": broken}
+    if binary:
+        margin = np.clip(yhat, -SURE, SURE) * np.where(y > 0.0, 1.0, -1.0)
+        right = (yhat > 0.0) == (y > 0.0)
+        return {"rows": len(y), "log_loss": float(np.mean(np.logaddexp(0.0, -margin))), "accuracy": float(right.mean())}
+    with np.errstate(over="ignore"):
+        mse = float(np.mean((yhat - y) ** 2))
+    return {"rows": len(y), "r2": 1.0 - mse / float(np.var(y)), "mae": float(np.mean(np.abs(yhat - y)))}
+
+
+def run(contender: Contender, data: Data) -> Cell:
+    part = cut(data, contender.rows)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # peers on their way to infinity say so row by row
+        begin = time.process_time()
+        try:
+            told = contender.play(part)
+        except (ArithmeticError, ValueError, ImportError, np.linalg.LinAlgError) as error:
+            return {"rows": len(part.y), "failed": f"{type(error).__name__}: {error}"[:120]}
+        seconds = time.process_time() - begin
+    cell = score(told.yhat, part.y, part.scaled.binary) | {"seconds": seconds}
+    if told.coverage is not None:
+        cell["coverage"] = told.coverage
+    if contender.name.startswith("undrift"):
+        whole = len(part.y)
+        cell["prefix"] = {str(n): score(told.yhat[:n], part.y[:n], part.scaled.binary) for n in PREFIXES if n < whole}
+    return cell
+
+
+def number(x: float, digits: int) -> str:
+    return f"{x:.{digits}f}" if abs(x) < 1e4 else f"{x:.1e}"
+
+
+def shown(cell: Cell) -> list[str]:
+    """The two scores, or in their place what went wrong."""
+    if "failed" in cell:
+        return [f"fails: {str(cell['failed']).split(':')[0]}", ""]
+    if "broken" in cell:
+        return [f"not finite in {cell['broken']:,} rows", ""]
+    pair = ("log_loss", "accuracy") if "log_loss" in cell else ("r2", "mae")
+    first, second = (float(cell[key]) for key in pair)
+    good = math.isfinite(first) and (pair[0] == "log_loss" or first > -10.0)
+    return [number(first, 4) if good else f"blows up ({first:.0e})", number(second, 4) if good else ""]
+
+
+def tables(cells: dict[str, Cell]) -> list[str]:
+    out: list[str] = []
+    for name in dict.fromkeys(key.split("|")[0] for key in cells):
+        found = {key.split("|")[1]: cell for key, cell in cells.items() if key.split("|")[0] == name}
+        rows = max(int(cell["rows"]) for cell in found.values())
+        binary = any("log_loss" in cell for cell in found.values())
+        heads = ("log-loss", "accuracy") if binary else ("R2", "MAE")
+        out += [f"**{name}**, {rows:,} rows", ""]
+        out += [f"| | {heads[0]} | {heads[1]} | 90% intervals | CPU s |", "|---|---|---|---|---|"]
+        for contender, cell in found.items():
+            label = contender if cell["rows"] == rows else f"{contender}, first {cell['rows']:,} rows"
+            cover = f"{float(cell['coverage']):.1%}" if "coverage" in cell else ""
+            spent = f"{float(cell['seconds']):.2f}" if "seconds" in cell else ""
+            out.append(f"| {label} | {' | '.join(shown(cell))} | {cover} | {spent} |")
+        for prefix in PREFIXES:
+            same = found["undrift best (default)"].get("prefix", {}).get(str(prefix))  # type: ignore[attr-defined]
+            if same and any(cell["rows"] == prefix for cell in found.values()):
+                out.append(f"| undrift best, first {prefix:,} rows | {' | '.join(shown(same))} | | |")
+        out.append("")
+    return out[:-1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the first rows only")
+    parser.add_argument("--again", help="forget cells whose contender contains this text")
+    parser.add_argument("--write", type=Path, help="put the tables between the marks of this file")
+    options = parser.parse_args()
+    kept = Path("build") / ("quality-quick.json" if options.quick else "quality.json")
+    cells: dict[str, Cell] = json.loads(kept.read_text()) if kept.exists() else {}
+    if options.again:
+        cells = {key: cell for key, cell in cells.items() if options.again not in key.split("|")[1]}
+    order = []
+    for name in sorted(streams.names(), key=lambda one: (one in streams.BINARY, one)):
+        fighters = contenders(name in streams.BINARY)
+        order += [f"{name}|{one.name}" for one in fighters]
+        left = [one for one in fighters if f"{name}|{one.name}" not in cells]
+        data = prepare(name, QUICK if options.quick else None) if left else None
+        for one in left:
+            print(f"{name}: {one.name} ...", end=" ", file=sys.stderr, flush=True)
+            cells[f"{name}|{one.name}"] = cell = run(one, data)
+            print(" ".join(shown(cell)), file=sys.stderr, flush=True)
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(json.dumps(cells, indent=1))
+    if not order:
+        sys.exit(f"no streams in {streams.folder()}; set UNDRIFT_DATA")
+    lines = tables({key: cells[key] for key in order})
+    print("\n".join(lines))
+    if options.write:
+        before, _, after = options.write.read_text().split(MARK)
+        options.write.write_text(MARK.join([before, "\n" + "\n".join(lines) + "\n", after]))
+
+
+if __name__ == "__main__":
+    main()

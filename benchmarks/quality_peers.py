@@ -1,0 +1,235 @@
+"""Contenders of `quality.py`: ours, other libraries' learners at documented settings, and the naive.
+
+A contender is a function of a stream that predicts every row before its label, in order; classifiers predict log-odds.
+Peers get rows without holes (last value, 0 before the first). What learns its own scale sees raw rows through a running
+StandardScaler, River's way. Second-order learners, which a running scaler disturbs, and Vowpal Wabbit get rows and
+labels scaled once by the first 500 rows, a peek we do not grant ourselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from streams import Stream
+
+import undrift as ud
+
+SURE = 13.8155
+"""Log-odds of one in a million: how sure a contender may be."""
+
+
+class Told(NamedTuple):
+    yhat: np.ndarray
+    """Predictions, in the units of the raw labels; log-odds for classes."""
+    coverage: float | None = None
+    """Share of labels inside the 90% intervals predicted for them."""
+
+
+class Contender(NamedTuple):
+    name: str
+    play: Callable[[Data], Told]
+    rows: int | None = None
+    """Rows it is given; None: all."""
+
+
+class Data(NamedTuple):
+    raw: np.ndarray
+    """Rows as they are, with holes."""
+    filled: np.ndarray
+    """Rows without holes."""
+    dicts: list[dict[str, float]]
+    """The same as dictionaries."""
+    scaled: Stream
+    """Rows scaled by the first ones, and a constant."""
+    y: np.ndarray
+    """Labels, 0 and 1 for classes."""
+    center: float
+    """What the scaled labels were centred by and ..."""
+    unit: float
+    """... divided by."""
+
+
+def ours(speed: str) -> Callable[[Data], Told]:
+    def play(data: Data) -> Told:
+        model = (ud.OnlineClassifier if data.scaled.binary else ud.OnlineRegressor)(speed=speed)
+        yhat = model.play(data.raw, data.y).yhat
+        if data.scaled.binary:
+            return Told(yhat)
+        return Told(yhat, next(one.measured for one in model.coverage() if one.level == 0.9))
+
+    return play
+
+
+def running_mean(data: Data) -> Told:
+    before = np.concatenate(([0.0], np.cumsum(data.y)[:-1]))
+    count = np.arange(len(data.y))
+    if data.scaled.binary:
+        return Told(np.log((before + 1.0) / (count - before + 1.0)))
+    return Told(before / np.maximum(count, 1))
+
+
+def last_value(data: Data) -> Told:
+    last = np.concatenate(([0.0], data.y[:-1]))
+    if not data.scaled.binary:
+        return Told(last)
+    stayed = np.concatenate(([0.0, 0.0], np.cumsum(data.y[1:] == data.y[:-1])[:-1]))  # known before each round
+    rounds = np.maximum(np.arange(len(data.y)) - 1, 0)
+    odds = np.log((stayed + 1.0) / (rounds - stayed + 1.0))
+    return Told(np.where(np.arange(len(data.y)) == 0, 0.0, (2.0 * last - 1.0) * odds))
+
+
+def river(make: Callable[[], object], scaled: bool = False) -> Callable[[Data], Told]:
+    """A River model over dictionaries, or over rows scaled once."""
+
+    def play(data: Data) -> Told:
+        model, binary = make(), data.scaled.binary
+        rows = named(data.scaled.Z) if scaled else data.dicts
+        labels = (data.y > 0.0).tolist() if binary else (data.scaled.y if scaled else data.y).tolist()
+        yhat = np.full(len(labels), np.nan)
+        for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
+            yhat[t] = odds_of(model.predict_proba_one(row).get(True, 0.5)) if binary else model.predict_one(row)
+            model.learn_one(row, label)
+        return Told(data.center + data.unit * yhat if scaled else yhat)
+
+    return play
+
+
+def vowpal(options: str) -> Callable[[Data], Told]:
+    def play(data: Data) -> Told:
+        import vowpalwabbit
+
+        model = vowpalwabbit.Workspace(f"--quiet {options}")
+        labels = np.where(data.y > 0.0, 1.0, -1.0) if data.scaled.binary else data.scaled.y
+        yhat = np.empty(len(labels))
+        for t, (z, label) in enumerate(zip(data.scaled.Z[:, :-1].tolist(), labels.tolist(), strict=True)):
+            text = " ".join(f"{j}:{v:.9g}" for j, v in enumerate(z))
+            yhat[t] = model.predict(f"| {text}")
+            model.learn(f"{label:.9g} | {text}")
+        model.finish()
+        return Told(yhat if data.scaled.binary else data.center + data.unit * yhat)
+
+    return play
+
+
+def sgd(**options: object) -> Callable[[Data], Told]:
+    def play(data: Data) -> Told:
+        import sklearn
+        from sklearn.linear_model import SGDClassifier, SGDRegressor
+
+        X, binary = running_scale(data.filled), data.scaled.binary
+        model = SGDClassifier(loss="log_loss", **options) if binary else SGDRegressor(**options)
+        say = model.decision_function if binary else model.predict
+        classes = {"classes": [0.0, 1.0]} if binary else {}
+        yhat = np.zeros(len(data.y))
+        with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+            for t in range(len(data.y)):
+                if t:
+                    yhat[t] = say(X[t : t + 1])[0]
+                model.partial_fit(X[t : t + 1], data.y[t : t + 1], **classes)
+        return Told(yhat)
+
+    return play
+
+
+def rls(**options: float) -> Callable[[Data], Told]:
+    def play(data: Data) -> Told:
+        import padasip
+
+        model = padasip.filters.FilterRLS(n=data.scaled.Z.shape[1], **options)
+        yhat = np.empty(len(data.y))
+        for t, (z, label) in enumerate(zip(data.scaled.Z, data.scaled.y, strict=True)):
+            yhat[t] = model.predict(z)
+            model.adapt(label, z)
+        return Told(data.center + data.unit * yhat)
+
+    return play
+
+
+def running_scale(Z: np.ndarray) -> np.ndarray:
+    """Each row centred and scaled by the rows so far, itself included, as StandardScaler().partial_fit does."""
+    count = np.arange(1.0, len(Z) + 1.0)[:, None]
+    shifted = Z - Z[0]  # sums of squares lose nothing to a large mean
+    mean = np.cumsum(shifted, axis=0) / count
+    spread = np.sqrt(np.maximum(np.cumsum(shifted**2, axis=0) / count - mean**2, 0.0))
+    return (shifted - mean) / np.where(spread > 1e-12 * (1.0 + np.abs(mean)), spread, 1.0)
+
+
+def named(Z: np.ndarray) -> list[dict[str, float]]:
+    return [{f"x{j}": v for j, v in enumerate(row)} for row in Z.tolist()]
+
+
+def odds_of(p: float) -> float:
+    p = min(max(p, 1e-6), 1.0 - 1e-6)
+    return math.log(p / (1.0 - p))
+
+
+def contenders(binary: bool) -> list[Contender]:
+    """All of them, ours first; the slow ones on a prefix."""
+    out = [
+        Contender("undrift best (default)", ours("best")),
+        Contender("undrift fast", ours("fast")),
+        Contender("base rate" if binary else "running mean", running_mean),
+        Contender("same as last time" if binary else "last value", last_value),
+    ]
+    return out + (classifiers() if binary else regressors())
+
+
+def regressors() -> list[Contender]:
+    from river import forest, linear_model, optim, preprocessing, tree
+
+    scaler = preprocessing.StandardScaler
+    adagrad = {"optimizer": optim.AdaGrad(0.1)}
+    return [
+        Contender("River LinearRegression", river(lambda: scaler() | linear_model.LinearRegression())),
+        Contender(
+            "River LinearRegression, AdaGrad(0.1), target scaled",
+            river(
+                lambda: (
+                    scaler()
+                    | preprocessing.TargetStandardScaler(regressor=linear_model.LinearRegression(**adagrad).clone())
+                )
+            ),
+        ),
+        Contender("River BayesianLinearRegression", river(lambda: linear_model.BayesianLinearRegression(), True)),
+        Contender(
+            "River BayesianLinearRegression(smoothing=0.99)",
+            river(lambda: linear_model.BayesianLinearRegression(smoothing=0.99), True),
+        ),
+        Contender("VW, target scaled", vowpal("")),
+        Contender("scikit-learn SGDRegressor", sgd()),
+        Contender("scikit-learn SGDRegressor(constant, 0.01)", sgd(learning_rate="constant", eta0=0.01)),
+        Contender("padasip FilterRLS", rls()),
+        Contender("padasip FilterRLS(mu=0.99)", rls(mu=0.99)),
+        Contender(
+            "River HoeffdingAdaptiveTree",
+            river(lambda: scaler() | tree.HoeffdingAdaptiveTreeRegressor(seed=0)),
+            10_000,
+        ),
+        Contender("River ARF(10)", river(lambda: scaler() | forest.ARFRegressor(seed=0)), 5_000),
+    ]
+
+
+def classifiers() -> list[Contender]:
+    from river import forest, linear_model, optim, preprocessing, tree
+
+    scaler = preprocessing.StandardScaler
+    return [
+        Contender("River LogisticRegression", river(lambda: scaler() | linear_model.LogisticRegression())),
+        Contender(
+            "River LogisticRegression, SGD(0.1)",
+            river(lambda: scaler() | linear_model.LogisticRegression(optimizer=optim.SGD(0.1))),
+        ),
+        Contender("VW logistic", vowpal("--loss_function logistic")),
+        Contender("VW logistic --power_t 0", vowpal("--loss_function logistic --power_t 0")),
+        Contender("scikit-learn SGDClassifier", sgd()),
+        Contender("scikit-learn SGDClassifier(constant, 0.01)", sgd(learning_rate="constant", eta0=0.01)),
+        Contender(
+            "River HoeffdingAdaptiveTree",
+            river(lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=0)),
+            10_000,
+        ),
+        Contender("River ARF(10)", river(lambda: forest.ARFClassifier(seed=0)), 5_000),
+    ]
