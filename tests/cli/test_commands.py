@@ -203,7 +203,7 @@ def test_a_missing_extra_prints_the_install_line(call, monkeypatch, name):
     call("synth", "abrupt", "s.csv", "-n", 300)
     Path("s.csv.zst").write_bytes(zstandard.compress(Path("s.csv").read_bytes()))
     monkeypatch.setitem(sys.modules, name, None)
-    code, out, err = call("run", "s.csv.zst", "-t", "y")
+    code, out, err = call("run", "s.csv.zst", "-t", "y", "-q")
     assert (code, out) == (1, "")
     assert f"needs {name}; install it with: pip install 'undrift[cli]'" in err
     assert err.count("\n") == 1

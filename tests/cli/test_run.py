@@ -179,18 +179,29 @@ def test_a_bad_file_is_named_with_its_line_and_what_to_do(call, what):
     code, out, err = call("run", "bad.csv", *options)
     assert code in (2, 3)
     assert out == ""
-    (line,) = err.splitlines()
+    line = err.splitlines()[-1]
     assert line.startswith("undrift: ")
+    assert err.count("undrift: ") == 1
     assert sentence in line
     assert not os.path.exists("bad-run/run.json")
     assert not os.path.exists("bad-run/report.html")
+
+
+def test_names_cannot_act_on_the_terminal(call):
+    write('"a\nb\x1b[31m",y\n1,2\n3,4\n5,7\n', "odd.csv")
+    code, _, err = call("run", "odd.csv", "-t", "z")
+    assert code == 2
+    assert err == "undrift: --target 'z': odd.csv has no such column; there are a\\nb\\x1b[31m, y.\n"
+    code, out, err = call("run", "odd.csv", "-t", "y", "--no-report")
+    assert code == 0
+    assert "\x1b" not in out + err
 
 
 def test_late_errors_leave_a_run_that_is_not_finished(call):
     lines = [HEADER, *(f"2024-01-01 10:00,{k % 7},{k % 5}" for k in range(20_000))]
     lines[18_000] = "2024-01-01 10:00,warm,1"
     write("\n".join(lines))
-    code, out, err = call("run", "bad.csv", "-t", "load", "--model", "fast")
+    code, out, err = call("run", "bad.csv", "-t", "load", "--model", "fast", "--quiet")
     assert (code, out) == (3, "")
     assert err == (
         "undrift: bad.csv, line 18001: 'temp' is a column of numbers, got 'warm'; correct the cell, "
@@ -221,7 +232,7 @@ def test_a_text_too_many_is_refused_where_it_comes(call):
 def test_bytes_that_are_not_text_are_named(call):
     with open("bad.csv", "wb") as file:
         file.write(b"name,y\n" + b"caf\xc3\xa9,1\n" * 5 + b"caf\xe9,2\n")
-    code, _, err = call("run", "bad.csv", "-t", "y")
+    code, _, err = call("run", "bad.csv", "-t", "y", "-q")
     assert code == 3
     assert err == (
         "undrift: bad.csv, line 7: byte 0xe9 is not utf-8; save the file as UTF-8, or pass --encoding latin-1\n"
@@ -323,13 +334,13 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_said(call, monkeypa
         return replace
 
     monkeypatch.setattr(store, "replace", failing(errno.EACCES))
-    code, _, err = call("run", "good.csv", "-t", "load")
+    code, _, err = call("run", "good.csv", "-t", "load", "-q")
     assert (code, err) == (
         2,
         "undrift: good-run: cannot be written (permission denied); choose another folder with --out\n",
     )
     monkeypatch.setattr(store, "replace", failing(errno.ENOSPC))
-    code, _, err = call("run", "good.csv", "-t", "load")
+    code, _, err = call("run", "good.csv", "-t", "load", "-q")
     assert (code, err) == (1, "undrift: good-run: the disk is full; make room, then continue with --resume\n")
     assert not os.path.exists("good-run/run.json")
 
@@ -351,6 +362,14 @@ def test_strange_values_are_used_and_reported(call):
     assert found["all missing", "void"]["count"] == 900
     assert found["time goes back", "when"]["lines"][:1] == [12]
     assert answer["rounds"] == 899
+
+
+def test_what_was_found_is_said(call):
+    write("when,city,a,y\n2024-01-01,Rome,1,no\n2024-01-02,Oslo,2,yes\n2024-01-03,Rome,4,no\n", "t.csv")
+    _, _, err = call("run", "t.csv", "-t", "y", "--no-report", "--no-certify")
+    assert err == "classification: 'y' (no or yes) from a, city=Rome, city=Oslo; time is 'when'\n"
+    _, _, err = call("run", "t.csv", "-t", "a", "--drop", "y", "--no-report", "--no-certify", "--force")
+    assert err == "regression: 'a' (a number) from city=Rome, city=Oslo; time is 'when'\n"
 
 
 def test_json_and_quiet(call):

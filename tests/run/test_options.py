@@ -9,7 +9,7 @@ from files import table, write_csv
 
 import undrift as ud
 from undrift.online import Table
-from undrift.run import Settings, play_file, read_run
+from undrift.run import Settings, certified, play_file, read_run
 from undrift.run.baselines import Baselines
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "model": "fast"}
@@ -170,6 +170,15 @@ def test_unlabelled_rows_are_predicted_and_stored(tmp_path):
     assert len(frame) == 300
     assert frame["y"].null_count() == 10
     assert frame["yhat"].is_finite().all()
+
+
+def test_a_limit_stops_the_run_and_its_certificate(tmp_path):
+    columns = table(300)
+    columns["a"][250] = "warm"
+    run = played(tmp_path, columns, limit=200)
+    assert run.rounds == 200
+    certified(tmp_path / "run")
+    assert read_run(tmp_path / "run").certificates[0]["rounds"] == 200
 
 
 def test_duplicate_columns_are_found(tmp_path):

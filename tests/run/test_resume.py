@@ -92,7 +92,7 @@ def test_stopping_at_a_batch_leaves_a_run_that_goes_on(tmp_path, small_batches):
     assert json.loads((tmp_path / "run" / "run.json").read_text())["rows"] == 128
     said = []
     play_file(path, tmp_path / "run", SETTINGS, resume=True, said=said.append)
-    assert said == [f"{tmp_path / 'run'}: continuing after 128 rows"]
+    assert said[1:] == [f"{tmp_path / 'run'}: continuing after 128 rows"]
     assert result(tmp_path / "run") == result(tmp_path / "whole")
     play_file(path, tmp_path / "run", SETTINGS, resume=True, said=said.append)
     assert said[-1] == f"{tmp_path / 'run'}: this run is finished, 500 rows; nothing to do"

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from undrift import __version__
+from undrift.cli.output import plain
 from undrift.errors import ConditionError, DataError, InputError, MissingExtraError, ModelFileError, UndriftError
 
 USAGE, DATA, CONDITION, INTERRUPTED = 2, 3, 5, 130
@@ -68,7 +69,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         outcome = app_for(given)(given, standalone_mode=False, prog_name="undrift")
     except UndriftError as error:
-        print(f"undrift: {error}", file=sys.stderr)
+        print(f"undrift: {plain(str(error))}", file=sys.stderr)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), 1)
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]  # every error of the parser has it

@@ -26,6 +26,15 @@ def number(x: float | None, digits: int = 4) -> str:
     return f"{x:.{digits - 1}e}"
 
 
+def plain(text: str) -> str:
+    r"""Return a text on one line, with what a terminal would act on shown instead; names from files may hold anything.
+
+    >>> plain("a\nb\x1b[31m")
+    'a\\nb\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def beta(gap: float) -> str:
     """Return a discount with as many nines as it has, from 1 - beta.
 

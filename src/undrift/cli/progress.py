@@ -7,6 +7,8 @@ import sys
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
+from undrift.cli.output import plain
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
@@ -63,8 +65,12 @@ class Bar:
 
     def say(self, text: str) -> None:
         """Print a line on stderr."""
-        if not self.quiet:
-            print(text, file=sys.stderr) if self._bar is None else self._bar.console.print(text, highlight=False)
+        if self.quiet:
+            return
+        if self._bar is None:
+            print(plain(text), file=sys.stderr)
+        else:
+            self._bar.console.print(plain(text), highlight=False, markup=False)
 
     def close(self) -> None:
         """Take the bar away."""

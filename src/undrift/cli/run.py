@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import as_json
+from undrift.cli.output import as_json, plain
 
 if TYPE_CHECKING:
     from undrift.cli.progress import Bar
@@ -109,7 +109,7 @@ def carried_out(
     if json:
         as_json(facts | {name: state[name] for name in _SHOWN})
     else:
-        print("\n".join(lines(data, facts)))
+        print("\n".join(plain(line) for line in lines(data, facts)))
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -45,6 +45,13 @@ class Plan:
     """Text columns, with the texts of the first rows in order of arrival."""
     notes: tuple[str, ...]
     """What was decided that the user may want to know."""
+
+    def sentence(self, target: str, features: Sequence[str]) -> str:
+        """Return what was found, for the user to check."""
+        what = "a number" if self.classes is None else f"{self.classes[0] or '?'} or {self.classes[1]}"
+        shown = ", ".join(features[:8]) + (f" and {len(features) - 8} more" if len(features) > 8 else "")
+        time = "" if self.time is None else f"; time is '{self.time}'"
+        return f"{self.task}: '{target}' ({what}) from {shown}{time}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON would hold it."""

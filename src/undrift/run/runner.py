@@ -147,7 +147,7 @@ class _Run:
         self.source, self.settings, self.directory, self.said = source, source.settings, directory, said
         self.began = time.monotonic()
         self.command = command
-        self.stream = self._limited(source.batches())
+        self.stream = source.batches()
         head = list(islice(self.stream, PREFIX))
         following = next(self.stream, None)
         self.plan: Plan = make_plan(source, head, whole=following is None)
@@ -165,18 +165,9 @@ class _Run:
         self.pending: list[dict[str, Any]] = []
         self.seconds = 0.0
 
-    def _limited(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        left = self.settings.limit
-        for batch in batches:
-            if left is None or len(batch.lines) < left:
-                yield batch
-            else:
-                yield Batch(batch.lines[:left], {name: cells[:left] for name, cells in batch.columns.items()})
-                return
-            left = None if left is None else left - len(batch.lines)
-
     def start(self, state: State | None) -> None:
         """Begin, or go on from a commit."""
+        self.said(self.plan.sentence(self.settings.target, self.encoder.features))
         for note in self.plan.notes:
             self.said(note)
         if state is None:

@@ -147,5 +147,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(known)
     lower = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
-    shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    shown = ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in names[:12]) + (
+        f" and {len(names) - 12} more" if len(names) > 12 else ""
+    )
     return f"; there are {shown}." + (f" Did you mean '{lower[near[0]]}'?" if near else "")

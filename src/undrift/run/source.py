@@ -81,7 +81,17 @@ class Source:
         return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self.size)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield all rows in order."""
+        """Yield the rows in order, up to the limit."""
+        left = self.settings.limit
+        for batch in self._every():
+            if left is None or len(batch.lines) < left:
+                yield batch
+            else:
+                yield Batch(batch.lines[:left], {name: cells[:left] for name, cells in batch.columns.items()})
+                return
+            left = None if left is None else left - len(batch.lines)
+
+    def _every(self) -> Iterator[Batch]:
         if self.format == "parquet":
             from undrift.run.parquet import parquet_batches
 
