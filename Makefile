@@ -43,7 +43,8 @@ docs: $(VENV)/.test  ## the site, in build/site
 
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
 	$(PIP) --editable ".[bench]"
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py $(BENCH)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check nanobind
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(BENCH)
 
 fuzz: $(VENV)/.core  ## random shapes, strides, dtypes and values at the kernels
 	$(BIN)/python tests/stress/kernel_fuzz.py 300

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from kernel_peers import peers
 
-from undrift import kernels
+from undrift import DiscountedAIOLI, DiscountedVAW, kernels
+from undrift.ensemble import Ensemble, Mixable, RangeMean
 from undrift.kernels import _native, layout, reference
 
 DIMS = (4, 8, 16, 32, 64, 128, 256)
@@ -137,9 +139,46 @@ def growth(seconds: float) -> None:
     stacks |= {f"N={N}": Stack(8, N, 1000) for N in (8, 24, 48, 96)}
     for name, best in fastest({k: partial(s.replay, "vaw") for k, s in stacks.items()}, seconds).items():
         print(f"  {name:<9}{best * 1e9:9.0f}")
+    print("ps per learner and element of its matrix (d^2), VAW replay, 24 learners")
+    stacks = {f"d={d}": Stack(d, 24, 128) for d in DIMS}
+    for (name, best), d in zip(
+        fastest({k: partial(s.replay, "vaw") for k, s in stacks.items()}, seconds).items(), DIMS, strict=True
+    ):
+        print(f"  {name:<9}{best * 1e12 / 24 / d**2:9.0f}")
 
 
-def streaming(seconds: float) -> None:
+def members(dim: int, binary: bool) -> Ensemble:
+    half_lives = np.geomspace(1.0, 10_000.0, 24)
+    kind = DiscountedAIOLI if binary else DiscountedVAW
+    return Ensemble([kind(half_life=float(h)) for h in half_lives], Mixable() if binary else RangeMean())
+
+
+def ensembles(seconds: float) -> None:
+    """Whole rounds of an ensemble, mixture included, through the public classes."""
+    print("\n24 members at d = 8, mixture included: ns per replayed round, of the bare memories; us per streamed round")
+    s = Stack(8, 24, 1024)
+    for loss, y in (("vaw", s.y), ("aioli", s.sign)):
+        model = members(8, loss == "aioli")
+        rows, labels = list(s.Z), y.tolist()
+        for z, label in zip(rows[:32], labels, strict=False):
+            model.learn(z, label)
+
+        def replay(model=model, y=y) -> int:
+            model.play(s.Z, y)
+            return len(y)
+
+        def stream(model=model, rows=rows, labels=labels) -> int:
+            for z, label in zip(rows, labels, strict=True):
+                model.predict(z)
+                model.learn(z, label)
+            return len(rows)
+
+        best = fastest({"bare": partial(s.replay, loss), "ensemble": replay, "stream": stream}, seconds)
+        share = best["ensemble"] / best["bare"]
+        print(f"  {loss:<6}{best['ensemble'] * 1e9:9.0f}{share:8.2f}x{best['stream'] * 1e6:9.2f}")
+
+
+def calls(seconds: float) -> None:
     s = Stack(8, 24, 64)
     z, y, (m, h) = s.Z[:1], s.y[:1], s.row
     log_weights = np.full(24, -np.log(24.0))
@@ -161,36 +200,66 @@ def streaming(seconds: float) -> None:
             kernels.mix_squared(log_weights, prior, 0.01, state, 3, 2.0, m, y, yhat, losses, charged, none)
         return 64
 
-    print("\nus per Python call, 24 learners at d = 8, one row")
+    print("\nus per call of a single kernel, 24 learners at d = 8, one row")
     for name, best in fastest({"vaw_predict": predict, "vaw_play": learn, "mix_squared": mix}, seconds).items():
         print(f"  {name:<13}{best * 1e6:6.2f}")
-    print("us per round of the peers (one learner each), and how many 24-learner rounds of ours that is, at d = 8")
-    best = fastest({"ours": lambda: s.replay("vaw"), **peers(8)}, 4 * seconds)
-    for name, cost in best.items():
-        print(f"  {name:<52}{cost * 1e6:9.2f}{cost / best['ours']:9.1f}")
 
 
-def module() -> None:
+def beside_peers(dims: tuple[int, ...], seconds: float) -> None:
+    """One learner of a peer against 24 of ours: the bare memories replayed, and the whole ensemble."""
+    for d in dims:
+        print(f"\nus per round of one learner at d = {d}; over our 24 memories, over our ensemble")
+        s, model = Stack(d, 24, 1024), members(d, False)
+
+        def ensemble(s=s, model=model) -> int:
+            model.play(s.Z, s.y)
+            return len(s.y)
+
+        ours = {"24 memories, replayed": partial(s.replay, "vaw"), "24 members and their mixture, replayed": ensemble}
+        best = fastest({**ours, **peers(d)}, 4 * seconds)
+        memories, whole = (best[name] for name in ours)
+        for name, cost in best.items():
+            print(f"  {name:<52}{cost * 1e6:9.2f}{cost / memories:9.1f}{cost / whole:9.1f}")
+
+
+def module(build: bool) -> None:
     def importing(what: str) -> float:
         code = f"import time, numpy; t = time.process_time(); import {what}; print(time.process_time() - t)"
         runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(5)]
         return 1e3 * min(map(float, runs))
 
     print(f"\nimport after NumPy: undrift {importing('undrift'):.0f} ms, kernels {importing('undrift.kernels'):.0f} ms")
+    if build:
+        print(f"build of the compiled module, two jobs: {building():.0f} s")
     print(f"compiled module: {Path(_native.__file__).stat().st_size / 2**20:.2f} MB")
+
+
+def building() -> float:
+    """Seconds of a clean build."""
+    root = Path(__file__).parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.perf_counter()
+        python = f"-DPython_EXECUTABLE={sys.executable}"
+        for command in (["-S", str(root), "-B", folder, python], ["--build", folder, "--parallel", "2"]):
+            subprocess.run(["cmake", *command], check=True, capture_output=True)
+        return time.perf_counter() - begin
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a rough run of about a minute")
-    seconds = 0.5 if parser.parse_args().quick else 3.0
+    parser.add_argument("--build", action="store_true", help="time a clean build too (needs cmake and nanobind)")
+    options = parser.parse_args()
+    seconds = 0.5 if options.quick else 3.0
     peak, band = machine(seconds)
     print(f"level {kernels.LEVEL}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
     print(", ".join(f"{size} {rate:.0f}" for size, rate in band.items()))
     table(seconds, peak)
     growth(seconds)
-    streaming(seconds)
-    module()
+    ensembles(seconds)
+    calls(seconds)
+    beside_peers((8,) if options.quick else (4, 8, 16, 32, 64), seconds)
+    module(options.build)
 
 
 if __name__ == "__main__":

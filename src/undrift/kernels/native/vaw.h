@@ -113,13 +113,64 @@ INLINE void vaw_rows(Block<S> &b, size_t d, size_t r0, const double *Z, const do
 }
 
 template <int R, int T, size_t S>
-static void vaw_block(Block<S> &b, size_t d, const double *Z, const double *y, size_t n) {
+APART void vaw_block(Block<S> &b, size_t d, const double *Z, const double *y, size_t n) {
     size_t r = 0;
     for (; r + R <= d; r += R) vaw_rows<R, T>(b, d, r, Z, y, n);
     for (; r < d; ++r) vaw_rows<1, T>(b, d, r, Z, y, n);
 }
 
-constexpr size_t WIDE = 48; // features from which on the multiply-adds outweigh the pivots
+// Rows r0 .. r0+R-1 of one round, all of them in registers: columns before r0 from `pb`, then the panel's own.
+template <int R, size_t S>
+INLINE void vaw_panel(const Unit<S> &u, size_t r0, const double *z, V y, V rate, V beta, V *pb, Carry<V> &carry) {
+    V v[R];
+    double *row[R];
+    UNROLL for (int i = 0; i < R; ++i) {
+        row[i] = u.L + (r0 + i ? row_of(r0 + i) : 0) * S;
+        v[i] = all(z[r0 + i]);
+    }
+    for (size_t j = 0; j < r0; ++j) {
+        const V p = pb[2 * j], be = pb[2 * j + 1];
+        UNROLL for (int i = 0; i < R; ++i) {
+            const V l = load(row[i] + j * S);
+            v[i] = fnma(p, l, v[i]);
+            store(row[i] + j * S, fma(be, v[i], l));
+        }
+    }
+    UNROLL for (int k = 0; k < R; ++k) {
+        const size_t r = r0 + k;
+        V inverse = load(u.inverse + r * S), theta = load(u.theta + r * S), energy = load(u.energy + r * S);
+        const Gain<V> gain = pivot(v[k], all(z[r]), y, rate, beta, u.blur, inverse, theta, energy, carry);
+        store(u.inverse + r * S, inverse);
+        store(u.theta + r * S, theta);
+        store(u.energy + r * S, energy);
+        pb[2 * r] = gain.p;
+        pb[2 * r + 1] = gain.be;
+        UNROLL for (int i = k + 1; i < R; ++i) {
+            const V l = load(row[i] + r * S);
+            v[i] = fnma(gain.p, l, v[i]);
+            store(row[i] + r * S, fma(gain.be, v[i], l));
+        }
+    }
+}
+
+// One round after another: while the factor is in the nearest cache, a round is best done at once.
+template <size_t S> APART void vaw_rounds(Block<S> &b, size_t d, const double *Z, const double *y, size_t n) {
+    for (size_t t = 0; t < n; ++t) {
+        const double *z = Z + t * d;
+        const V label = all(y[t]), rate = t ? b.unit.rate : b.rate0, beta = t ? b.unit.beta : b.beta0;
+        Carry<V> c = b.carry[t];
+        size_t r = 0;
+        for (; r + 8 <= d; r += 8) vaw_panel<8>(b.unit, r, z, label, rate, beta, b.pb, c);
+        if (r + 4 <= d) {
+            vaw_panel<4>(b.unit, r, z, label, rate, beta, b.pb, c);
+            r += 4;
+        }
+        for (; r < d; ++r) vaw_panel<1>(b.unit, r, z, label, rate, beta, b.pb, c);
+        b.carry[t] = c;
+    }
+}
+
+constexpr size_t BROAD = 28, WIDE = 48; // features from which on several rounds at a time, and large tiles, pay
 
 // All rounds of a unit.
 template <size_t S> static void vaw_unit(const Run &run, Block<S> &b) {
@@ -135,8 +186,10 @@ template <size_t S> static void vaw_unit(const Run &run, Block<S> &b) {
         for (size_t k = 0; k < n; ++k) b.carry[k] = Carry<V>{all(0.0), all(1.0), all(0.0)};
         if (d >= WIDE && n >= 4)
             vaw_block<3, 4>(b, d, run.Z + t * d, run.y + t, n);
-        else
+        else if (d >= BROAD)
             vaw_block<4, 2>(b, d, run.Z + t * d, run.y + t, n);
+        else
+            vaw_rounds(b, d, run.Z + t * d, run.y + t, n);
         M lost = load(u.lost) != all(0.0);
         for (size_t k = 0; k < n; ++k) {
             V m = b.carry[k].part, h = b.carry[k].h;
