@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -95,18 +96,53 @@ def bad_call(rng: np.random.Generator) -> None:
     assert np.array_equal(state, before) or code == 0
 
 
+def whole_rounds(rng: np.random.Generator) -> None:
+    """Ensemble rounds: cut anywhere they are the same, and a row that cannot be used is declined untouched."""
+    dim, learners, members = (int(rng.integers(1, high)) for high in (12, 30, 40))
+    rounds, binary = int(rng.integers(1, 60)), bool(rng.random() < 0.5)
+    Z, y = numbers(rng, (rounds, dim)), numbers(rng, (rounds,))
+    if binary:
+        y = np.where(y > 0.0, 1.0, -1.0)
+    beta, bend = rng.choice([1e-3, 0.5, 0.99, 1.0], size=learners), np.full(learners if binary else 0, 3.0)
+    at, hint = rng.integers(-1, learners, members).astype(float), rng.integers(0, 3, members).astype(float)
+    prior = np.log(rng.dirichlet(np.ones(members)))
+    share, rule, cut = float(rng.choice([0.0, 0.01])), int(rng.integers(4)), int(rng.integers(rounds + 1))
+    results = []
+    for cuts in ([0, rounds], [0, cut, rounds], range(rounds + 1)):
+        state, last, price = layout.fresh(dim, np.ones(learners)), np.zeros(1), np.zeros(members)
+        mixer = (prior.copy(), prior, share, np.zeros(9), rule, 2.0, np.zeros(members), np.zeros(members))
+        one = kernels.Round(binary, state, beta, bend, at, hint, last, price, mixer)
+        yhat, weights = np.full(rounds, np.nan), np.full((rounds, members), np.nan)
+        for a, b in pairwise(cuts):
+            one.play(a, Z[a:b], y[a:b], yhat[a:b], weights[a:b])
+        results.append((yhat, weights, state, price, *(part for part in mixer if isinstance(part, np.ndarray))))
+        before = [np.array(part) for part in results[-1]]
+        spoiled = Z[0].copy()
+        spoiled[rng.integers(dim)] = rng.choice(BAD)
+        for z, label in ((spoiled, 1.0), (Z[0], rng.choice(BAD)), (np.ones(dim, np.float32), 1.0), (Z[0][:0], 1.0)):
+            assert not one.learn(rounds, z, float(label))
+        assert one.predict(rounds, spoiled) is None
+        assert np.isfinite(one.predict(rounds, Z[0]))
+        assert all(np.array_equal(a, b) for a, b in zip(before, results[-1], strict=True))
+    for parts in zip(*results, strict=True):
+        assert np.isfinite(parts[0]).all()
+        assert all(np.array_equal(parts[0], other) for other in parts[1:])
+    assert np.isclose(np.sum(np.exp(results[0][4])), 1.0), (binary, share, rule, results[0][4:])
+
+
 def main() -> None:
     seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, int(sys.argv[2]) if len(sys.argv) > 2 else 0
     rng, end, calls = np.random.default_rng(seed), time.monotonic() + seconds, 0
     while time.monotonic() < end:
         assert _native.choose(str(rng.choice(_native.levels())))
         good_call(rng)
+        whole_rounds(rng)
         for _ in range(20):
             bad_call(rng)
         calls += 1
     assert _native.choose(kernels.LEVEL)
     print(
-        f"{calls} streams in both layouts and {20 * calls} spoiled calls "
+        f"{calls} streams in both layouts, {calls} ensembles in three cuts and {20 * calls} spoiled calls "
         f"on levels {', '.join(_native.levels())}: nothing found"
     )
 

@@ -60,7 +60,7 @@ def mix_logistic(
         loss[said] = softplus(-y[t] * np.clip(E[t][said], -FAR, FAR))
         losses += loss
         v = np.maximum(log_weights - (loss - np.min(loss)), -FAR)
-        _share(log_weights, v - log_sum_exp(v), log_prior, share)
+        _share(log_weights, _normalised(v), log_prior, share)
 
 
 def mix_squared(
@@ -115,8 +115,7 @@ def mix_squared(
         v, mixed = log_weights.copy(), best
         if inverse > 0.0:
             v = np.maximum(v - (loss - best) / inverse, -FAR)
-            log_sum = log_sum_exp(v)
-            v, mixed = v - log_sum, best - inverse * log_sum
+            v, mixed = _normalised(v), best - inverse * log_sum_exp(v)
         gap = 0.5 * (yhat[t] - seen) ** 2 - mixed
         state[GAPS] += gap
         state[EXCESS] += max(gap, 0.0)
@@ -138,7 +137,7 @@ def mix_squared(
             if following != inverse:  # otherwise v is a distribution already
                 r = inverse / following
                 v = np.maximum(r * v + max(1.0 - r, 0.0) * log_prior, -FAR)
-                v -= log_sum_exp(v)
+                v = _normalised(v)
             _share(log_weights, v, log_prior, share)
         state[INVERSE] = following
 
@@ -204,6 +203,12 @@ def _share(log_weights: Vector, posterior: Vector, log_prior: Vector, share: flo
     log_weights[...] = np.maximum(posterior, -FAR)
     if share > 0.0:
         log_weights[...] = np.log((1.0 - share) * np.exp(log_weights) + share * np.exp(log_prior))
+
+
+def _normalised(v: Vector) -> Vector:
+    """Log-weights that sum to 1; the largest is taken off first, which keeps digits where all of them are huge."""
+    v = v - np.max(v)
+    return np.asarray(v - np.log(np.sum(np.exp(v))))
 
 
 def softplus(x: Vector) -> Vector:

@@ -46,13 +46,18 @@ INLINE double sum_of(V v) {
 // No log-weight falls below -FAR_AWAY; spare lanes repeat the first member's prediction with the log-weight NOBODY.
 constexpr double FAR_AWAY = 1e150, NOBODY = -1e300;
 
-// Loops over vectors of members; `n` of them.
-static double log_sum_exp(const V *x, size_t n) {
+// ln of the sum of e^x over n vectors of members, in two parts: apart, they keep their digits when x is huge.
+struct LogSum {
+    double top, rest;
+    operator double() const { return top + rest; }
+};
+
+static LogSum log_sum_exp(const V *x, size_t n) {
     V top = x[0], sum = all(0.0);
     for (size_t k = 1; k < n; ++k) top = larger(top, x[k]);
     const double t = top_of(top);
     for (size_t k = 0; k < n; ++k) sum += decay(t - x[k]).exp;
-    return t + lane(logarithm(all(sum_of(sum))), 0);
+    return {t, lane(logarithm(all(sum_of(sum))), 0)};
 }
 
 struct Mixing { // scratch: one padded array per name
@@ -101,9 +106,9 @@ struct Mixing { // scratch: one padded array per name
         return -top_of(-best);
     }
     // log_weights <- share of v, a log-posterior; `total` is the logarithm of its sum
-    void settle(double share, double total) const {
+    void settle(double share, LogSum total) const {
         for (size_t k = 0; k < n; ++k) {
-            V w = kept(k, v[k] - total);
+            V w = kept(k, (v[k] - total.top) - total.rest);
             if (share > 0.0) w = logarithm((1.0 - share) * decay(-w).exp + share * prior[k]);
             log_weights[k] = w;
         }
@@ -202,8 +207,8 @@ static void mix_squared(const Mix &mix, double *scratch) {
         if (inverse > 0.0) {
             for (size_t k = 0; k < s.n; ++k)
                 s.v[k] = s.kept(k, s.log_weights[k] - (s.loss[k] - least) / inverse);
-            const double total = log_sum_exp(s.v, s.n);
-            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.v[k] - total;
+            const LogSum total = log_sum_exp(s.v, s.n);
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = (s.v[k] - total.top) - total.rest;
             mixed = least - inverse * total;
         } else {
             for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k];
@@ -231,7 +236,7 @@ static void mix_squared(const Mix &mix, double *scratch) {
         if (following > 0.0) state[SHARED] -= following * mix.log_kept;
         state[INVERSE] = following;
         if (!(following > 0.0)) continue;
-        double total = 0.0; // the posterior is a distribution already, unless the rate moves
+        LogSum total{0.0, 0.0}; // the posterior is a distribution already, unless the rate moves
         if (following != inverse) {
             const double r = inverse / following, more = larger(1.0 - r, 0.0);
             for (size_t k = 0; k < s.n; ++k) s.v[k] = s.kept(k, r * s.v[k] + more * s.log_prior[k]);
