@@ -18,7 +18,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
 	.venv-spark/bin/python -m pytest tests/spark
