@@ -9,7 +9,7 @@ NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
-.PHONY: bench-run stress stress-adam stress-accuracy stress-run
+.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify
 .PHONY: test-spark bench-fleet
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
@@ -26,10 +26,13 @@ test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its
 bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and bytes per key
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet.py
 
-stress: stress-adam stress-accuracy stress-run
+stress: stress-adam stress-accuracy stress-run stress-certify
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
+
+stress-certify: $(VENV)/.test  ## certificates of composites on ten thousand random and adversarial runs
+	$(BIN)/python tests/stress/certificates.py 2000
 
 stress-run: $(VENV)/.test  ## kill -9 a run twenty times at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20
