@@ -11,7 +11,7 @@ import undrift as ud
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
-from undrift.run import Settings, certified, play_file, read_run
+from undrift.run import Settings, certificate, certified, play_file, read_run
 
 
 @pytest.mark.parametrize(("target", "other", "loss"), [("y", "hot", squared), ("hot", "y", logistic)])
@@ -44,6 +44,20 @@ def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, l
     by_hand = ud.regret.certify(model, Z, y, trace, u)
     assert run.certificates[0]["regret"] == pytest.approx(by_hand.regret)
     assert run.certificates[0]["bound"] >= by_hand.bound - 1e-9 * by_hand.scale  # over fewer leaves
+
+
+def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(certificate, "SMOOTH_NUMBERS", 1000)
+    monkeypatch.setattr(certificate, "LONGEST", 250)
+    monkeypatch.setattr(certificate, "LEAST", 100)
+    path = write_csv(tmp_path / "t.csv", table(300))
+    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
+    certified(tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert [one["refused"] is None for one in run.certificates] == [True, True, False]
+    assert "the smooth comparator of 250 rounds and 6 columns would take about" in run.certificates[2]["refused"]
+    assert run.certificates[0]["rounds"] == 250
+    assert "The certificates cover the first 250 rounds of 300." in run.notes
 
 
 def test_what_cannot_be_certified_says_why(tmp_path):

@@ -28,8 +28,10 @@ from undrift.trace import Trace
 
 LONGEST = 200_000
 """Rounds that are certified; of a longer run, the first ones."""
-WORK = 2e8
-"""... and fewer where there are many features: rounds times their square."""
+WORK, LEAST = 2e8, 1000
+"""... and fewer where there are many features: rounds times their square, but so many at least."""
+SMOOTH_NUMBERS = 1.4e7
+"""The smooth comparator keeps some 45 bytes for each of so many numbers, rounds times columns squared: 0.6 GB."""
 PIECES, ROUNDS_A_PIECE = 20, 50
 PULL = 1.0
 """Rounds of the best fixed comparator in every piece: short ones would fit noise."""
@@ -140,6 +142,12 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matri
 
     Shrinking T different comparators would take T^2 products.
     """
+    numbers = Z.shape[0] * Z.shape[1] ** 2
+    if numbers > SMOOTH_NUMBERS:
+        raise ConditionError(
+            f"the smooth comparator of {Z.shape[0]:,} rounds and {Z.shape[1]} columns would take about "
+            f"{45 * numbers / 1e9:.1f} GB; certify a shorter run (--limit) to have it"
+        )
     u = comparators.smooth(Z, y, loss, tau=SMOOTH)
     if math.isinf(margin):
         return u
@@ -156,7 +164,7 @@ def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], lis
     table = directory.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])
-    most = max(1000, min(LONGEST, int(WORK / width**2)))
+    most = max(LEAST, min(LONGEST, int(WORK / width**2)))
     rounds = min(most, int(np.count_nonzero(known)))
     rows, y, _ = rows_again(source, rounds)
     yhat = table["yhat"].to_numpy()[known][:rounds]
