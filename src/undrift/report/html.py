@@ -106,14 +106,14 @@ def _content(data: RunData) -> tuple[Any, Any, Any]:
             sheets["candidates"] and figures.candidates(sheets["candidates"]),
         ],
         "proven": [figures.certificates(found)],
-        "moves": [coef and figures.coefficients(coef)],
+        "moves": [coef and figures.coefficients(coef, classify)],
         "trust": [
             sheets["calibration"] and figures.calibration(data, sheets["calibration"]),
             sheets["intervals"] and figures.intervals(data, sheets["intervals"]),
         ],
     }
     shown = {key: [figure for figure in group if figure] for key, group in groups.items()}
-    text, meaning = page.proven(found, data.rounds)
+    text, meaning, others = page.proven(found, data.rounds)
     words = {
         "target": data.target,
         "subtitle": page.subtitle(data, clock),
@@ -130,6 +130,7 @@ def _content(data: RunData) -> tuple[Any, Any, Any]:
         "changes": page.changes(clock, memory),
         "verdict": text,
         "explained": meaning,
+        "others": others,
         "loss": "log-loss" if classify else "squared error / 2",
         "rivals": page.proof_head(found),
         "refusals": page.refusals(found),

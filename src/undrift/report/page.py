@@ -11,7 +11,7 @@ from typing import Any
 from undrift.report.axis import Clock, texts
 from undrift.report.curves import Sheet
 from undrift.report.memory import typical
-from undrift.report.proven import TERMS, Proof, explained, leading, verdict
+from undrift.report.proven import TERMS, Proof, explained, leading, more, verdict
 from undrift.report.scores import Score, best_baseline, headline
 from undrift.report.words import NONE, count, listed, memory, number, percent, short
 from undrift.run import RunData
@@ -85,8 +85,8 @@ def takeaways(data: RunData, clock: Clock, table: list[Score], found: list[Proof
     if lead is not None:
         text = verdict(lead)
         regret = lead.above(lead.regret)
-        fact = f"{percent(abs(regret))} {'more' if regret >= 0.0 else 'less'}" if math.isfinite(regret) else "more"
-        out.append(f"{capital(text)}, in total loss; measured, it lost {fact}.")
+        known = f", in total loss; measured, it lost {more(regret)}" if math.isfinite(regret) else ""
+        out.append(f"{capital(text)}{known}.")
     if sheets.get("spectrum") is not None:
         out.append(_forgets(data, clock, sheets["spectrum"]))
     if sheets.get("intervals") is not None:
@@ -111,10 +111,10 @@ def _beats(data: RunData, table: list[Score]) -> str:
     if theirs == 0.0 or not math.isfinite(mine / theirs):
         return f"{text}; the naive guess “{best.name}” had {number(theirs)}."
     gain = 1.0 - mine / theirs
-    if gain >= 0.005:
+    if gain >= 0.01:
         return f"{text}: {percent(gain, 2)} less than the best naive guess, “{best.name}” ({number(theirs)})."
-    if gain > -0.005:
-        return f"{text}, the same as the best naive guess, “{best.name}”: nothing better was found in this data."
+    if gain > -0.01:
+        return f"{text}, about the same as the best naive guess, “{best.name}”: nothing better was found in this data."
     return f"{text}, {percent(-gain, 2)} more than the naive guess “{best.name}” ({number(theirs)})."
 
 
@@ -143,8 +143,8 @@ def cards(data: RunData, clock: Clock, table: list[Score], found: list[Proof], s
         beside = f"{best.name}: {percent(best.measures['r2'])}" if best else ""
         out.append(Card("variance explained (R²)", percent(own.measures["r2"]), beside))
     lead = leading(found)
-    if lead is not None and lead.rival_loss > 0.0:
-        share = lead.above(lead.bound)
+    share = math.inf if lead is None else lead.above(lead.bound)
+    if lead is not None and math.isfinite(share):
         word = "certified within" if share >= 0.0 else "certified better by"
         out.append(Card(word, percent(abs(share)), f"of {lead.rival}" if share >= 0.0 else f"than {lead.rival}"))
     if sheets.get("spectrum") is not None:
@@ -248,10 +248,14 @@ def _flat(before: str, words: Mapping[str, Any]) -> list[tuple[str, str]]:
     return out
 
 
-def proven(found: list[Proof], rounds: int) -> tuple[str, str]:
-    """Return the verdict and its explanation, empty when every certificate was refused."""
+def proven(found: list[Proof], rounds: int) -> tuple[str, str, list[str]]:
+    """Return the verdict to quote and its explanation, empty when every certificate was refused, and the others."""
     lead = leading(found)
     if lead is None:
-        return "", ""
-    text = verdict(lead)
-    return capital(text) + ".", explained(lead, rounds)
+        return "", "", []
+    others = [
+        f"{capital(verdict(one))} (measured: {more(one.above(one.regret))})."
+        for one in found
+        if one.refused is None and one is not lead
+    ]
+    return capital(verdict(lead)) + ".", explained(lead, rounds), others

@@ -17,6 +17,8 @@ TERMS = {
     "excess": "our mix over its leading part (measured)",
 }
 """The terms of a bound, in plain words."""
+USEFUL = 0.5
+"""A certificate that allows more than this share of the rival's loss on top of it is not quoted first."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,16 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether the regret is below the bound, to rounding."""
-        sizes = math.fsum((*(abs(term) for term in self.terms.values()), abs(self.rival_loss), abs(self.own_loss)))
-        return self.slack >= -1e-12 * sizes
+        return self.slack >= -1e-12 * self._size
+
+    @property
+    def _size(self) -> float:
+        """Sum of the sizes of terms and losses: what rounding is measured against."""
+        return math.fsum((*(abs(term) for term in self.terms.values()), abs(self.rival_loss), abs(self.own_loss)))
 
     def above(self, loss: float) -> float:
-        """Return a loss difference as a share of the rival's loss."""
-        if self.rival_loss > 0.0:
+        """Return a loss difference as a share of the rival's loss; infinite where that is nothing but rounding."""
+        if self.rival_loss > 1e-12 * self._size:
             return loss / self.rival_loss
         return 0.0 if loss == 0.0 else math.copysign(math.inf, loss)
 
@@ -102,10 +108,10 @@ def _rival(name: str, every: float | None) -> str:
 
 
 def leading(found: list[Proof]) -> Proof | None:
-    """Return the certificate to quote: the refitted comparator, or the first that was not refused."""
+    """Return the certificate to quote: the refitted comparator's if it says something, or else the strongest."""
     given = [one for one in found if one.refused is None]
-    refitted = [one for one in given if one.refit_every is not None]
-    return next(iter([*refitted, *given]), None)
+    refitted = [one for one in given if one.refit_every is not None and one.above(one.bound) <= USEFUL]
+    return refitted[0] if refitted else min(given, key=lambda one: one.above(one.bound), default=None)
 
 
 def verdict(one: Proof) -> str:
@@ -128,13 +134,21 @@ def verdict(one: Proof) -> str:
     return f"certified within {percent(share)} of {one.rival}"
 
 
+def more(share: float) -> str:
+    """Return how a loss compares with another.
+
+    >>> more(0.12), more(-0.5)
+    ('12% more', '50% less')
+    """
+    return f"{percent(abs(share))} {'more' if share >= 0.0 else 'less'}"
+
+
 def explained(one: Proof, rounds: int) -> str:
     """Return what the verdict means: measured, proven, and on how many rows."""
     part = "" if one.rounds in (0, rounds) else f" This covers {count(one.rounds, 'row')} of {rounds:,}."
     regret, bound = one.above(one.regret), one.above(one.bound)
-    measured = f"{percent(abs(regret))} {'more' if regret >= 0.0 else 'less'} than that rival"
-    limit = f"{percent(abs(bound))} {'more' if bound >= 0.0 else 'less'}"
+    limit = f"allows at most {more(bound)}" if bound >= 0.0 else f"guarantees at least {more(bound)}"
     return (
-        f"Measured, undrift's total loss was {measured}; what is proven for this run allows at most {limit}. "
+        f"Measured, undrift's total loss was {more(regret)} than that rival's; what is proven for this run {limit}. "
         f"The rival was chosen in hindsight, knowing every label; undrift knew only the past.{part}"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from undrift.report.figures.spec import Figure, Spec, View, hue, safe
 from undrift.report.proven import TERMS, Proof
 from undrift.report.words import percent
@@ -9,7 +11,7 @@ from undrift.report.words import percent
 
 def certificates(found: list[Proof]) -> Figure | None:
     """Measured regret and the bound, term by term."""
-    given = [one for one in found if one.refused is None and one.rival_loss > 0.0]
+    given = [one for one in found if one.refused is None and math.isfinite(one.above(1.0))]
     if not given:
         return None
     names = [safe(one.name) for one in given]

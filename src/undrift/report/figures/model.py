@@ -36,8 +36,9 @@ def candidates(sheet: Sheet) -> Figure:
     )
 
 
-def coefficients(sheet: Sheet) -> Figure:
+def coefficients(sheet: Sheet, classify: bool) -> Figure:
     """Coefficients of the leading linear leaf."""
+    what = "the log-odds change" if classify else "the prediction changes"
     panels = [
         View(
             panel["name"],
@@ -49,7 +50,7 @@ def coefficients(sheet: Sheet) -> Figure:
     return Figure(
         "coefficients",
         "Coefficients through time",
-        "One panel for each feature: how much the prediction changes when the feature grows by 1, as the leading "
+        f"One panel for each feature: how much {what} when the feature grows by 1, as the leading "
         "linear model saw it. A line that wanders is drift; a line at 0 is a feature that does not matter.",
         "Small line charts of coefficients through time; at the end "
         + ", ".join(f"{panel['name']}: {number(panel['last'])}" for panel in sheet["panels"])
