@@ -47,7 +47,7 @@ ROWS = np.array(
 
 def run(where, kind, tensors, threads=1, with_m=True):
     which = (np.arange(len(SIZES)) % 2).astype(np.int64)
-    first, second = np.empty((len(SIZES), 2)), np.empty((len(SIZES), 2))
+    first, second = np.empty((len(SIZES), 2)), np.empty((len(SIZES), 3))
     a = {name: tensors.address(name) for name in tensors.arrays}
     where.adam_measure(kind, a["p"], a["g"], a["m"], tensors.size, ROWS, which, with_m, threads, first)
     where.adam_apply(kind, a["p"], a["g"], a["m"], a["v"], a["average"], tensors.size, ROWS, which, threads, second)
@@ -120,3 +120,10 @@ def test_arrays_that_do_not_fit_are_refused():
         arguments = [bad if i == place else x for i, x in enumerate(good)]
         with pytest.raises(ValueError, match="adam kernels: arrays do not fit together"):
             kernels.adam_measure(*arguments)
+
+
+def test_large_pages_are_for_large_memory_and_change_no_number():
+    small, large = np.arange(1000.0), np.arange(3e6)
+    assert not kernels.large_pages(small.ctypes.data, small.nbytes)
+    assert kernels.large_pages(large.ctypes.data, large.nbytes) in (True, False)  # the system decides
+    np.testing.assert_array_equal(large, np.arange(3e6))

@@ -180,7 +180,7 @@ def test_the_step_counts_as_a_change_of_the_parameter():
         ({"clip": 0.0}, r"clip must be in \(0, inf\), got 0.0"),
         ({"norm": "group"}, "norm must be one of all, tensor, coord, got 'group'"),
         ({"random_scaling": "uniform"}, "random_scaling must be one of exp, got 'uniform'"),
-        ({"nonfinite": "ignore"}, "nonfinite must be one of skip, raise, got 'ignore'"),
+        ({"nonfinite": "drop"}, "nonfinite must be one of skip, raise, ignore, got 'drop'"),
         ({"ema_beta": 1.0}, r"ema_beta must be in \[0, 1\), got 1.0"),
         ({"seed": -1}, "seed must be an integer in"),
         ({"c": 0.0}, r"c must be in \(0, inf\), got 0.0"),

@@ -16,6 +16,7 @@ from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
 from undrift.kernels._native import interval_play as interval_play
+from undrift.kernels._native import large_pages as large_pages
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic
 from undrift.kernels._native import mix_logistic_predict as mix_logistic_predict

@@ -48,7 +48,7 @@ def adam_apply(
     threads: int,
     out: Matrix,
 ) -> None:
-    """Make the step; fill out[i] with |m|^2 and |x - average|^2 (before either moved) of tensor i.
+    """Make the step; fill out[i] with |m|^2, |x - average|^2 (before either moved) and |g|^2 of tensor i.
 
     A row is (sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale); an address of 0 says there
     is no second moment per coordinate, or no average. kind: 0 single, 1 double precision, 2 bfloat16 with single.
@@ -73,7 +73,7 @@ def adam_apply(
             root = damping + np.sqrt(vi * v_scale)
             move = np.clip(mi * m_scale / np.where(root == 0, 1, root), -clip, clip)
         _write(kind, p[i], n, decay * x - step * move)
-        out[i] = _square(mi), distance
+        out[i] = _square(mi), distance, _square(gi)
 
 
 def _square(x: Numbers) -> float:

@@ -17,7 +17,7 @@ from undrift.optim import core
 from undrift.torch import checkpoint, options, paths
 from undrift.torch.averaging import Averaging
 from undrift.torch.reading import Reading
-from undrift.torch.rounds import SCALARS, Group, Opening, Row, inherit, record
+from undrift.torch.rounds import SCALARS, Group, Opening, Row, inherit, reach, record
 from undrift.torch.slots import Slot, Slots
 from undrift.torch.sums import numbers, over_ranks, per_group, reduced
 
@@ -109,25 +109,30 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         kept: Slots = self.__dict__.setdefault("_kept_slots", Slots())
         return kept
 
+    def _plan(self, slots: list[Slot]) -> paths.Plan:
+        """The plan of the last step if it still serves, else a new one; not part of the state."""
+        kept: paths.Plan | None = self.__dict__.get("_kept_plan")
+        if kept is None or not kept.serves(self.param_groups, slots):
+            kept = self.__dict__["_kept_plan"] = paths.Plan(self.param_groups, slots)
+        return kept
+
     def _round(self, slots: list[Slot]) -> None:
         norm = self.param_groups[0]["norm"]
-        dim = sum(slot.numel for slot in slots)
+        dim = self._slots.numel
         if self.process_group is not None:
             dim = round(over_ranks([dim], self.process_group, self._device())[0])
         openings = [Opening(group, dim) for group in self.param_groups]
-        clips = any(opening.clip != math.inf for opening in openings)
-        plan = paths.Plan(self.param_groups, slots)
-
+        plan = self._plan(slots)
         which = self._slots.groups
         rows = [opening.row(opening.gamma(1)) for opening in openings]
-        measured = plan.measure(rows, which, with_m=clips and norm != "coord")
-        measured = numbers(reduced(slots, measured) if self._slots.sharded else measured)
-        if not self._usable(measured[:, 0], slots, norm):
-            return
-
-        total = float(measured[:, 0].sum())
-        if self.process_group is not None:
-            total = over_ranks([total], self.process_group, self._device())[0]
+        measured = np.zeros((0, 2))
+        total = math.nan
+        trusting = norm == "coord" and self.defaults["nonfinite"] == "ignore"  # then one pass is enough
+        if not trusting:
+            measured = self._measure(plan, rows, openings)
+            if not self._usable(measured[:, 0], slots, norm):
+                return
+            total = self._summed(measured[:, 0])
         second = [float(group["v"]) for group in self.param_groups]
         moments: list[float] = []
         clipped = 0.0
@@ -136,12 +141,39 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         elif norm == "tensor":
             which = np.arange(len(slots))
             moments, rows, clipped = _norm_per_tensor(slots, openings, measured)
-        sums = plan.apply(rows, which)
+        sums = plan.apply(rows, which, trusting)
         sums = reduced(slots, sums) if self._slots.sharded else sums
         for slot, v in zip(slots, moments, strict=False):
             slot.state["v"] = v
         self._close(openings, second, sums)
-        record(self.param_groups, total, clipped)
+        record(self.param_groups, self._summed(numbers(sums)[:, 2]) if trusting else total, clipped)
+
+    def _measure(self, plan: paths.Plan, rows: list[Row], openings: list[Opening]) -> NDArray[np.float64]:
+        """First phase: |g|^2 of every slot, and |m|^2 after the round where clipping may depend on it."""
+        norm = self.param_groups[0]["norm"]
+        clip = min(opening.clip for opening in openings)
+        with_m = clip != math.inf and norm != "coord"
+        alone = self.process_group is None and not self._slots.sharded and self._slots.lasting
+        hopeful = with_m and norm == "all" and alone
+        if hopeful:  # judging by the last gradient: will the clip be out of reach?
+            last = float(self.param_groups[0]["g_square"])
+            hopeful = reach(openings, [last] * len(openings)) < 0.9 * clip
+        measured = self._look(plan, rows, with_m and not hopeful)
+        if hopeful:
+            squares = per_group(measured, 0, self._slots.groups, len(openings))
+            if not reach(openings, squares) < 0.999 * clip:  # a margin for rounding
+                measured = self._look(plan, rows, with_m)
+        return measured
+
+    def _look(self, plan: paths.Plan, rows: list[Row], with_m: bool) -> NDArray[np.float64]:
+        found = plan.measure(rows, self._slots.groups, with_m)
+        return numbers(reduced(self._slots.found, found) if self._slots.sharded else found)
+
+    def _summed(self, values: NDArray[np.float64]) -> float:
+        total = float(values.sum())
+        if self.process_group is not None:
+            total = over_ranks([total], self.process_group, self._device())[0]
+        return total
 
     def _usable(self, squares: NDArray[np.float64], slots: list[Slot], norm: str) -> bool:
         """Decide on a step whose gradients may be unusable; all ranks decide alike."""
@@ -151,7 +183,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             usable = bool((squares < limits).all())
         if self.process_group is not None:
             usable = over_ranks([float(not usable)], self.process_group, self._device())[0] == 0.0
-        if usable:
+        if usable or self.defaults["nonfinite"] == "ignore":
             return True
         text = f"{self.NAME}: a gradient is not finite or too large to be squared; nothing was advanced"
         if self.defaults["nonfinite"] == "raise":

@@ -42,7 +42,9 @@ class ClippedAdam(DiscountedAdam):
     average
         Keep averaged weights: `with opt.averaged():`.
     nonfinite
-        "skip" a step with a non-finite gradient (nothing advances, a warning, `skipped` counts it) or "raise".
+        "skip" a step with a non-finite gradient (nothing advances, a warning, `skipped` counts it) or "raise". To know
+        in time, all gradients are read once before the step; "ignore" saves that with norm "coord", and a gradient
+        that is not finite spoils its parameters for good, as in torch's own Adam.
     foreach, fused
         Force torch's multi-tensor operations (False: a plain loop) or our compiled CPU kernel (the default there).
     c, noise

@@ -13,7 +13,7 @@ from undrift.torch.slots import Slot
 from undrift.torch.sums import Sums, packed
 
 Tensors = list[torch.Tensor]
-Pairs = list[tuple[torch.Tensor | float, torch.Tensor | float]]
+Table = list[tuple[torch.Tensor | float, ...]]
 
 
 def batches(slots: Sequence[Slot], rows: Sequence[Row]) -> list[list[int]]:
@@ -60,14 +60,14 @@ class Foreach:
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
         return packed(measure(self.slots, [rows[k] for k in which], with_m))
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
-        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
-        return packed(apply(self.slots, [rows[k] for k in which]))
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+        """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot."""
+        return packed(apply(self.slots, [rows[k] for k in which], with_g))
 
 
-def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Pairs:
+def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Table:
     """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
-    sums: Pairs = [(0.0, 0.0)] * len(slots)
+    sums: Table = [(0.0, 0.0)] * len(slots)
     for batch in batches(slots, rows):
         some, row = [slots[i] for i in batch], rows[batch[0]]
         gs = gradients(some, row)
@@ -79,9 +79,9 @@ def measure(slots: Sequence[Slot], rows: Sequence[Row], with_m: bool) -> Pairs:
     return sums
 
 
-def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Pairs:
-    """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
-    sums: Pairs = [(0.0, 0.0)] * len(slots)
+def apply(slots: Sequence[Slot], rows: Sequence[Row], with_g: bool) -> Table:
+    """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot."""
+    sums: Table = [(0.0, 0.0, 0.0)] * len(slots)
     for batch in batches(slots, rows):
         some, row = [slots[i] for i in batch], rows[batch[0]]
         gs, ms = gradients(some, row), [slot.m for slot in some]
@@ -106,9 +106,9 @@ def apply(slots: Sequence[Slot], rows: Sequence[Row]) -> Pairs:
             torch._foreach_add_(ps, moves)
         else:
             torch._foreach_copy_(ps, list(torch._foreach_add(xs, moves)))
-        m2 = squares(ms)
+        m2, g2 = squares(ms), squares(gs) if with_g else [0.0] * len(batch)
         for j, i in enumerate(batch):
-            sums[i] = (m2[j], distances[j] if averages else 0.0)
+            sums[i] = (m2[j], distances[j] if averages else 0.0, g2[j])
     return sums
 
 

@@ -1,9 +1,8 @@
-"""The step by our compiled CPU kernel: two passes over memory, averaging and certificate included."""
+"""The step by our compiled CPU kernel: one pass to look, one to step, averaging and certificate included."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,46 +30,56 @@ def takes(slot: Slot) -> bool:
     return whole
 
 
-class _Batch(NamedTuple):
-    kind: int
-    members: NDArray[np.int64]
-    p: NDArray[np.uint64]
-    g: NDArray[np.uint64]
-    m: NDArray[np.uint64]
-    v: NDArray[np.uint64]
-    average: NDArray[np.uint64]
-    size: NDArray[np.int64]
-
-
 def _addresses(tensors: Sequence[torch.Tensor]) -> NDArray[np.uint64]:
-    return np.array([t.data_ptr() for t in tensors], dtype=np.uint64)
+    return np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
+
+
+class _Batch:
+    """Slots of one type, and where their tensors are in memory."""
+
+    def __init__(self, dtype: torch.dtype, members: list[int], slots: Sequence[Slot]) -> None:
+        self.dtype, self.kind = dtype, KINDS[dtype]
+        self.members = np.array(members, dtype=np.int64)
+        self.slots = [slots[i] for i in members]
+        self.params = [slot.p for slot in self.slots]
+        self.state = [
+            [slot.m for slot in self.slots],
+            [slot.v for slot in self.slots if slot.v is not None],
+            [slot.average for slot in self.slots if slot.average is not None],
+        ]
+        self.sizes = [p.numel() for p in self.params]
+        self.size = np.array(self.sizes, dtype=np.int64)
+        self.p, self.g = _addresses(self.params), _addresses([slot.g for slot in self.slots])
+        none = np.zeros(len(members), dtype=np.uint64)
+        self.m, self.v, self.average = (_addresses(tensors) if tensors else none for tensors in self.state)
+
+    def renew(self) -> bool:
+        """Take up new gradients; False if anything else has moved, or does not suit the kernel."""
+        grads = [slot.g for slot in self.slots]
+        if not all(g.dtype is self.dtype and g.is_cpu and g.is_contiguous() for g in grads):
+            return False
+        if not all(p.dtype is self.dtype and p.is_contiguous() for p in self.params):
+            return False
+        self.g = _addresses(grads)
+        found = [_addresses(self.params), *map(_addresses, self.state)]
+        known = (self.p, self.m, self.v, self.average)
+        still = all(np.array_equal(a, b) for a, b in zip(found, known, strict=True) if len(a))
+        return still and [p.numel() for p in self.params] == self.sizes
 
 
 class Fused:
-    """Slots stepped by the kernel; addresses are taken once per step."""
+    """Slots stepped by the kernel."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
         kinds: dict[torch.dtype, list[int]] = {}
         for i, slot in enumerate(slots):
             kinds.setdefault(slot.p.dtype, []).append(i)
-        self.batches = [self._batch(dtype, members) for dtype, members in kinds.items()]
+        self.batches = [_Batch(dtype, members, slots) for dtype, members in kinds.items()]
 
-    def _batch(self, dtype: torch.dtype, members: list[int]) -> _Batch:
-        some = [self.slots[i] for i in members]
-        none = np.zeros(len(some), dtype=np.uint64)
-        v = [slot.v for slot in some if slot.v is not None]
-        average = [slot.average for slot in some if slot.average is not None]
-        return _Batch(
-            KINDS[dtype],
-            np.array(members, dtype=np.int64),
-            _addresses([slot.p for slot in some]),
-            _addresses([slot.g for slot in some]),
-            _addresses([slot.m for slot in some]),
-            _addresses(v) if v else none,
-            _addresses(average) if average else none,
-            np.array([slot.p.numel() for slot in some], dtype=np.int64),
-        )
+    def renew(self) -> bool:
+        """Take up the gradients of a new step; False if the slots must be shared out anew."""
+        return all(batch.renew() for batch in self.batches)
 
     def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
@@ -81,12 +90,12 @@ class Fused:
             sums[b.members] = out
         return sums
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
-        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
-        table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 2)), torch.get_num_threads()
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+        """Make the step; return |m|^2, |x - average|^2 (before either moved) and |g|^2 for every slot."""
+        table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 3)), torch.get_num_threads()
         for b in self.batches:
-            out = np.empty((len(b.members), 2))
+            out = np.empty((len(b.members), 3))
             kernels.adam_apply(b.kind, b.p, b.g, b.m, b.v, b.average, b.size, table, which[b.members], threads, out)
             sums[b.members] = out
-        torch.autograd.graph.increment_version([slot.p for slot in self.slots])  # as an operation of torch would
+            torch.autograd.graph.increment_version(b.params)  # as an operation of torch would
         return sums

@@ -42,7 +42,7 @@ def check(who: str, group: Group) -> None:
         _check.choice(who, "random_scaling", group["random_scaling"], ("exp",))
     _check.interval(who, "c", group["c"], "(0, inf)")
     _check.interval(who, "noise", group["noise"], "[0, inf)")
-    _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise"))
+    _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise", "ignore"))
     _check.integer(who, "seed", group["seed"], 0, 2**64 - 1)
     if group["fused"] and group["foreach"]:
         raise InputError(f"{who}: `fused` and `foreach` cannot be `True` together.")

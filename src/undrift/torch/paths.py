@@ -21,14 +21,16 @@ class Loop(Protocol):
     def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; change nothing."""
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
-        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+        """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot."""
 
 
 class Plan:
     """The slots of a step, shared out among loops."""
 
     def __init__(self, groups: Sequence[Group], slots: Sequence[Slot]) -> None:
+        self.slots = slots
+        self.options = [(group["foreach"], group["fused"]) for group in groups]
         chosen: dict[type, list[int]] = {}
         for i, slot in enumerate(slots):
             chosen.setdefault(_loop(groups[slot.group], slot), []).append(i)
@@ -36,24 +38,30 @@ class Plan:
         for kind, members in chosen.items():
             self.parts.append((kind([slots[i] for i in members]), np.array(members, dtype=np.int64)))
 
+    def serves(self, groups: Sequence[Group], slots: Sequence[Slot]) -> bool:
+        """Say whether this plan does for a new step: the same slots, all of them the kernel's, nothing moved."""
+        if slots is not self.slots or self.options != [(group["foreach"], group["fused"]) for group in groups]:
+            return False
+        return all(isinstance(loop, fused.Fused) and loop.renew() for loop, _ in self.parts)
+
     def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
         """Run the first phase: sums of every slot."""
         return self._merged([loop.measure(rows, which[members], with_m) for loop, members in self.parts])
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
         """Run the second phase: make the step."""
-        return self._merged([loop.apply(rows, which[members]) for loop, members in self.parts])
+        return self._merged([loop.apply(rows, which[members], with_g) for loop, members in self.parts])
 
     def _merged(self, found: list[Sums]) -> Sums:
         if len(found) == 1:
             return found[0]
         on_host = all(isinstance(part, np.ndarray) for part in found)
-        size = sum(len(part) for part in found)
+        shape = (sum(len(part) for part in found), found[0].shape[1] if found else 3)
         if on_host:
-            out: Sums = np.empty((size, 2))
+            out: Sums = np.empty(shape)
         else:
             device = next(part.device for part in found if isinstance(part, torch.Tensor))
-            out = torch.empty((size, 2), dtype=torch.float64, device=device)
+            out = torch.empty(shape, dtype=torch.float64, device=device)
         for part, (_, members) in zip(found, self.parts, strict=True):
             out[members] = part if on_host else torch.as_tensor(part, device=out.device, dtype=out.dtype)
         return out

@@ -43,13 +43,13 @@ class Plain:
             pairs.append((square(g), square(core.ema(slot.m, g, rows[k].gap1)) if with_m else 0.0))
         return packed(pairs)
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64]) -> Sums:
-        """Make the step; return |m|^2 and |x - average|^2 (before either moved) for every slot."""
-        return packed([step(slot, rows[k]) for slot, k in zip(self.slots, which, strict=True)])
+    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+        """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot."""
+        return packed([step(slot, rows[k], with_g) for slot, k in zip(self.slots, which, strict=True)])
 
 
-def step(slot: Slot, row: Row) -> tuple[torch.Tensor, torch.Tensor | float]:
-    """Make the step of one slot; return its two sums."""
+def step(slot: Slot, row: Row, with_g: bool) -> tuple[torch.Tensor | float, ...]:
+    """Make the step of one slot; return its three sums."""
     g = gradient(slot, row)
     x = slot.p.to(slot.m.dtype)
     distance: torch.Tensor | float = 0.0
@@ -65,4 +65,4 @@ def step(slot: Slot, row: Row) -> tuple[torch.Tensor, torch.Tensor | float]:
         rate = core.rate(slot.v * row.v_scale, 1.0, Unit(1.0, row.damping, 0.0))
         delta = row.step * core.leader(m, rate, m.abs(), None if row.clip == torch.inf else row.clip)
     slot.p.copy_(row.decay * x + delta)
-    return square(slot.m), distance
+    return square(slot.m), distance, square(g) if with_g else 0.0

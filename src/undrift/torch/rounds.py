@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
+
 from undrift.optim import core
 
 Group = dict[str, Any]  # what torch calls a param group: options and scalars by name
@@ -127,6 +129,22 @@ class Opening:
         group["m_square"] = m_square
         if group["average"]:
             group["spread"] = core.spread_after(group["spread"], self.weight, square)
+
+
+def reach(openings: Sequence[Opening], squares: Sequence[float]) -> float:
+    """Bound the length of the coming move in units of gamma, one norm over all groups, by |m'| <= beta |m| + gap |g|.
+
+    `squares` are |g|^2 per group. Below the clip, |m'| itself need not be known. The bound needs |m| of the last round,
+    infinite if it is still on an accelerator.
+    """
+    total, parts = sum(squares), [0.0]
+    for opening, square in zip(openings, squares, strict=True):
+        group = opening.group
+        if isinstance(group["m_square"], torch.Tensor):
+            return math.inf
+        length = (1.0 - opening.gap1) * math.sqrt(group["m_square"]) + opening.gap1 * math.sqrt(square)
+        parts.append(opening.rate(core.ema(group["v"], total, opening.gap2), opening.gamma(1)) * length)
+    return math.hypot(*parts)
 
 
 def record(groups: Sequence[Group], g_square: float, clipped: float) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from undrift import kernels
 from undrift.errors import InputError
 from undrift.torch.rounds import Group
 
@@ -47,25 +48,38 @@ class Slots:
         self.found: list[Slot] = []
         self.groups = np.zeros(0, dtype=np.int64)
         """Index of each slot's parameter group."""
+        self.numel = 0
+        """Real coordinates of all slots."""
         self.sharded = False
+        self.lasting = False
+        """Whether the last step had these very slots."""
         self._params: list[torch.Tensor] = []
+        self._sizes: list[int] = []
         self._kept: list[list[Any]] = []
 
     def collect(self, who: str, groups: list[Group], states: Any) -> list[Slot]:
         """Return a slot for every parameter with a gradient; nothing is changed if one of them cannot be used."""
-        pairs = [(i, p, p.grad) for i, group in enumerate(groups) for p in group["params"]]
-        pairs = [entry for entry in pairs if entry[2] is not None]
-        for _, _, g in pairs:
-            if g.layout is not torch.strided:
-                raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
-        if self._still([p for _, p, _ in pairs], states):
-            for slot, (_, _, g) in zip(self.found, pairs, strict=True):
+        params = [p for group in groups for p in group["params"]]
+        grads = [p.grad for p in params]
+        if any(g is None for g in grads):
+            params = [p for p, g in zip(params, grads, strict=True) if g is not None]
+            grads = [g for g in grads if g is not None]
+        if not {g.layout for g in grads} <= {torch.strided}:
+            raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
+        sizes = [len(group["params"]) for group in groups]
+        self.lasting = sizes == self._sizes and self._still(params, states)
+        if self.lasting:
+            for slot, g in zip(self.found, grads, strict=True):
                 slot.g = g
             return self.found
-        self.found = [Slot(i, groups[i], p, g, states[p]) for i, p, g in pairs]
-        self.groups = np.array([slot.group for slot in self.found], dtype=np.int64)
+        owners = [i for i, group in enumerate(groups) for p in group["params"] if p.grad is not None]
+        self.found = [Slot(i, groups[i], p, g, states[p]) for i, p, g in zip(owners, params, grads, strict=True)]
+        self.groups = np.array(owners, dtype=np.int64)
+        self.numel = sum(slot.numel for slot in self.found)
         self.sharded = any(slot.shards for slot in self.found)
-        self._params = [p for _, p, _ in pairs]
+        as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
+        # local parts and views of complex numbers are made anew each time
+        self._params, self._sizes = params, sizes if as_they_are else []
         self._kept = [list(states.values()), *self._tensors()]
         return self.found
 
@@ -74,10 +88,8 @@ class Slots:
         return [[slot.state.get(name) for slot in self.found] for name in names]
 
     def _still(self, params: list[torch.Tensor], states: Any) -> bool:
-        """Say whether the slots of the last step are this one's: same plain parameters, same state objects."""
-        if not self._kept or len(params) != len(self.found) or not all(map(is_, params, self._params)):
-            return False
-        if any(slot.p is not p for slot, p in zip(self.found, params, strict=True)):  # local parts, views: build anew
+        """Say whether the slots of the last step are this one's: same parameters, same state objects."""
+        if len(params) != len(self._params) or not all(map(is_, params, self._params)):
             return False
         now = [list(states.values()), *self._tensors()]
         return all(len(a) == len(b) and all(map(is_, a, b)) for a, b in zip(now, self._kept, strict=True))
@@ -107,11 +119,18 @@ def shards_of(p: torch.Tensor) -> tuple[Any, ...]:
 
 def begin(state: dict[str, Any], p: torch.Tensor, group: Group) -> None:
     """Fill an empty state: m = 0, v = 0, average = x, the state after any number of zero gradients."""
-    dtype = state_dtype(p)
-    state["m"] = torch.zeros_like(p, dtype=dtype, memory_format=torch.preserve_format)
+    state["m"] = room(p).zero_()
     if group["norm"] == "coord":
-        state["v"] = torch.zeros_like(state["m"])
+        state["v"] = room(p).zero_()
     elif group["norm"] == "tensor":
         state["v"] = 0.0
     if group["average"]:
-        state["average"] = p.detach().to(dtype, copy=True)
+        state["average"] = room(p).copy_(p.detach())
+
+
+def room(p: torch.Tensor) -> torch.Tensor:
+    """Return a tensor for part of a parameter's state, its numbers undefined; if large, in large pages on the CPU."""
+    found = torch.empty_like(p, dtype=state_dtype(p), memory_format=torch.preserve_format, requires_grad=False)
+    if type(found) is torch.Tensor and found.is_cpu:
+        kernels.large_pages(found.data_ptr(), found.nbytes)
+    return found

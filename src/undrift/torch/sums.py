@@ -12,17 +12,19 @@ from numpy.typing import NDArray
 from undrift.torch.slots import Slot
 
 Sums = Any
-"""Two sums per slot, (n, 2): a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
+"""A row of sums per slot: a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
 
 
-def packed(pairs: Sequence[tuple[torch.Tensor | float, torch.Tensor | float]]) -> Sums:
-    """Turn pairs of numbers or 0-d tensors into sums; those on an accelerator stay there."""
-    flat = [x for pair in pairs for x in pair]
+def packed(rows: Sequence[Sequence[torch.Tensor | float]]) -> Sums:
+    """Turn rows of numbers or 0-d tensors into sums; those on an accelerator stay there."""
+    flat = [x for row in rows for x in row]
     tensors = [x for x in flat if isinstance(x, torch.Tensor)]
     if not tensors:
-        return np.array(flat, dtype=np.float64).reshape(-1, 2)
+        return np.array(flat, dtype=np.float64).reshape(len(rows), -1)
     device = next((x.device for x in tensors if x.device.type != "cpu"), tensors[0].device)
-    stacked = torch.stack([torch.as_tensor(x, dtype=tensors[0].dtype, device=device) for x in flat]).reshape(-1, 2)
+    stacked = torch.stack([torch.as_tensor(x, dtype=tensors[0].dtype, device=device) for x in flat]).reshape(
+        len(rows), -1
+    )
     return stacked.numpy() if device.type == "cpu" else stacked
 
 

@@ -24,8 +24,9 @@ struct AdamPiece {
 struct AdamTable {
     // sums[0] = |g|^2, sums[1] = |m|^2 after the round (0 unless asked); nothing is changed
     void (*measure)(int kind, const AdamPiece &piece, bool with_m, double sums[2]);
-    // make the step; sums[0] = |m|^2, sums[1] = |x - average|^2 before either moved
-    void (*apply)(int kind, const AdamPiece &piece, double sums[2]);
+    // make the step; sums[0] = |m|^2, sums[1] = |x - average|^2 before either moved, sums[2] = |g|^2 (infinite where the
+    // squares overflow the type of the state)
+    void (*apply)(int kind, const AdamPiece &piece, double sums[3]);
 };
 
 extern const AdamTable adam_portable, adam_v2, adam_v3, adam_v4; // each defined when its level was compiled

@@ -3,6 +3,7 @@
 #include "adam.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <string.h>
 
 namespace {
@@ -45,53 +46,68 @@ template <class S> double exact_square(const S *x, size_t n) {
     return sum;
 }
 
-template <class P, class S, bool L2, bool WITH_M>
-inline void look(const P *p, const P *g, const S *m, S sign, S l2, S gap1, S &gi, S &mi, size_t i) {
-    gi = sign * widen(g[i]);
-    if (L2) gi = fused(l2, widen(p[i]), gi);
-    if (WITH_M) mi = fused(gap1, gi - m[i], m[i]);
-}
+// What one number adds to the two sums.
+template <class P, class S, bool L2, bool WITH_M> struct Look {
+    const P *__restrict p, *__restrict g;
+    const S *__restrict m;
+    S sign, l2, gap1;
 
-template <class P, class S, bool L2, bool WITH_M> void measure_loop(const AdamPiece &piece, double sums[2]) {
-    const P *__restrict p = (const P *)piece.p, *__restrict g = (const P *)piece.g;
-    const S *__restrict m = (const S *)piece.m;
-    const S sign = (S)piece.row->sign, l2 = (S)piece.row->l2, gap1 = (S)piece.row->gap1;
-    double g2 = 0.0, m2 = 0.0;
-    for (size_t at = 0; at < piece.count; at += BLOCK) {
-        const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK, half = n / 2;
-        S block_g = 0, block_m = 0;
-#pragma omp simd reduction(+ : block_g, block_m)
-        for (size_t i = at; i < at + half; ++i) { // two at a time: half as many additions wait for each other
-            S a, b, c = 0, d = 0;
-            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, i);
-            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, b, d, i + half);
-            block_g += fused(a, a, b * b);
-            if (WITH_M) block_m += fused(c, c, d * d);
-        }
-        if (n % 2) {
-            S a, c = 0;
-            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, at + n - 1);
-            block_g += a * a;
-            block_m += c * c;
-        }
-        const bool fine_g = block_g > LOW<S> && block_g < HIGH<S>, fine_m = block_m > LOW<S> && block_m < HIGH<S>;
-        if (fine_g && (fine_m || !WITH_M)) {
-            g2 += (double)block_g;
-            m2 += (double)block_m;
-            continue;
-        }
-        for (size_t i = at; i < at + n; ++i) {
-            S a, c = 0;
-            look<P, S, L2, WITH_M>(p, g, m, sign, l2, gap1, a, c, i);
-            g2 += (double)a * (double)a;
-            m2 += (double)c * (double)c;
+    explicit Look(const AdamPiece &piece)
+        : p((const P *)piece.p), g((const P *)piece.g), m((const S *)piece.m), sign((S)piece.row->sign),
+          l2((S)piece.row->l2), gap1((S)piece.row->gap1) {}
+
+    inline S gradient(size_t i) const {
+        const S gi = sign * widen(g[i]);
+        return L2 ? fused(l2, widen(p[i]), gi) : gi;
+    }
+    inline S moment(size_t i, S gi) const { return WITH_M ? fused(gap1, gi - m[i], m[i]) : (S)0; }
+
+    inline void add(size_t i, S &g2, S &m2) const {
+        const S gi = gradient(i), mi = moment(i, gi);
+        g2 = fused(gi, gi, g2);
+        if (WITH_M) m2 = fused(mi, mi, m2);
+    }
+    void add_exactly(size_t from, size_t n, double sums[2]) const {
+        for (size_t i = from; i < from + n; ++i) {
+            const S gi = gradient(i), mi = moment(i, gi);
+            sums[0] += (double)gi * (double)gi;
+            sums[1] += (double)mi * (double)mi;
         }
     }
-    sums[0] = g2;
-    sums[1] = m2;
+    static bool fine(S g2, S m2) {
+        return g2 > LOW<S> && g2 < HIGH<S> && (!WITH_M || (m2 > LOW<S> && m2 < HIGH<S>));
+    }
+};
+
+// Reading is all this does, so four places are read at a time: one stream of addresses does not keep the memory busy.
+template <class P, class S, bool L2, bool WITH_M> void measure_loop(const AdamPiece &piece, double sums[2]) {
+    const Look<P, S, L2, WITH_M> look(piece);
+    const size_t quarter = piece.count / 4;
+    constexpr size_t SPAN = BLOCK / 4;
+    sums[0] = sums[1] = 0.0;
+    for (size_t at = 0; at < quarter; at += SPAN) {
+        const size_t n = quarter - at < SPAN ? quarter - at : SPAN;
+        const size_t a = at, b = at + quarter, c = b + quarter, d = c + quarter;
+        S ga = 0, gb = 0, gc = 0, gd = 0, ma = 0, mb = 0, mc = 0, md = 0;
+#pragma omp simd reduction(+ : ga, gb, gc, gd, ma, mb, mc, md)
+        for (size_t i = 0; i < n; ++i) {
+            look.add(a + i, ga, ma);
+            look.add(b + i, gb, mb);
+            look.add(c + i, gc, mc);
+            look.add(d + i, gd, md);
+        }
+        const S g2 = (ga + gb) + (gc + gd), m2 = (ma + mb) + (mc + md);
+        if (look.fine(g2, m2)) {
+            sums[0] += (double)g2;
+            sums[1] += (double)m2;
+        } else {
+            for (size_t from : {a, b, c, d}) look.add_exactly(from, n, sums);
+        }
+    }
+    look.add_exactly(4 * quarter, piece.count - 4 * quarter, sums);
 }
 
-template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(const AdamPiece &piece, double sums[2]) {
+template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(const AdamPiece &piece, double sums[3]) {
     P *__restrict p = (P *)piece.p;
     const P *__restrict g = (const P *)piece.g;
     S *__restrict m = (S *)piece.m, *__restrict v = (S *)piece.v, *__restrict average = (S *)piece.average;
@@ -99,11 +115,11 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
     const S sign = (S)row.sign, l2 = (S)row.l2, gap1 = (S)row.gap1, gap2 = (S)row.gap2, damping = (S)row.damping,
             clip = (S)row.clip, step = (S)row.step, weight = (S)row.weight, decay = (S)row.decay,
             m_scale = (S)row.m_scale, v_scale = (S)row.v_scale;
-    double m2 = 0.0, away = 0.0;
+    double m2 = 0.0, away = 0.0, g2 = 0.0;
     for (size_t at = 0; at < piece.count; at += BLOCK) {
         const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK;
-        S block_m = 0, block_d = 0;
-#pragma omp simd reduction(+ : block_m, block_d)
+        S block_m = 0, block_d = 0, block_g = 0;
+#pragma omp simd reduction(+ : block_m, block_d, block_g)
         for (size_t i = at; i < at + n; ++i) {
             const S x = widen(p[i]);
             S gi = sign * widen(g[i]);
@@ -111,6 +127,7 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
             const S mi = fused(gap1, gi - m[i], m[i]);
             m[i] = mi;
             block_m = fused(mi, mi, block_m);
+            block_g = fused(gi, gi, block_g);
             if (AVERAGE) {
                 const S d = x - average[i];
                 block_d = fused(d, d, block_d);
@@ -128,10 +145,12 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
             narrow(fused(-step, move, decay * x), p[i]);
         }
         m2 += block_m > LOW<S> && block_m < HIGH<S> ? (double)block_m : exact_square(m + at, n);
+        g2 += (double)block_g;
         away += block_d < HIGH<S> ? (double)block_d : HIGH<S>; // farther than any model goes: say so, stay finite
     }
     sums[0] = m2;
     sums[1] = away;
+    sums[2] = g2;
 }
 
 template <class P, class S> void measure_typed(const AdamPiece &piece, bool with_m, double sums[2]) {
@@ -140,7 +159,7 @@ template <class P, class S> void measure_typed(const AdamPiece &piece, bool with
     return with_m ? measure_loop<P, S, false, true>(piece, sums) : measure_loop<P, S, false, false>(piece, sums);
 }
 
-template <class P, class S, bool L2> void apply_typed(const AdamPiece &piece, double sums[2]) {
+template <class P, class S, bool L2> void apply_typed(const AdamPiece &piece, double sums[3]) {
     if (piece.v)
         return piece.average ? apply_loop<P, S, L2, true, true>(piece, sums)
                              : apply_loop<P, S, L2, true, false>(piece, sums);
@@ -148,7 +167,7 @@ template <class P, class S, bool L2> void apply_typed(const AdamPiece &piece, do
                          : apply_loop<P, S, L2, false, false>(piece, sums);
 }
 
-template <class P, class S> void apply_any(const AdamPiece &piece, double sums[2]) {
+template <class P, class S> void apply_any(const AdamPiece &piece, double sums[3]) {
     return piece.row->l2 != 0.0 ? apply_typed<P, S, true>(piece, sums) : apply_typed<P, S, false>(piece, sums);
 }
 
@@ -158,7 +177,7 @@ void measure(int kind, const AdamPiece &piece, bool with_m, double sums[2]) {
     return measure_typed<uint16_t, float>(piece, with_m, sums);
 }
 
-void apply(int kind, const AdamPiece &piece, double sums[2]) {
+void apply(int kind, const AdamPiece &piece, double sums[3]) {
     if (kind == ADAM_FLOAT) return apply_any<float, float>(piece, sums);
     if (kind == ADAM_DOUBLE) return apply_any<double, double>(piece, sums);
     return apply_any<uint16_t, float>(piece, sums);

@@ -1,0 +1,138 @@
+"""What the compiled step saves, it saves without a difference: passes that are left out, addresses that are kept."""
+
+import copy
+
+import pytest
+
+from undrift import kernels
+from undrift.torch import ClipFreeAdam, ClippedAdam
+
+torch = pytest.importorskip("torch")
+torch.set_num_threads(1)
+
+
+def params_of(seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    return [torch.nn.Parameter(torch.randn(shape, generator=rng)) for shape in [(40, 30), (7,), (3, 4)]]
+
+
+def noise(params, seed, scale=1.0):
+    rng = torch.Generator().manual_seed(seed)
+    for p in params:
+        p.grad = scale * torch.randn(p.shape, generator=rng)
+
+
+def scalars(opt):
+    return [{k: v for k, v in group.items() if k not in ("params", "nonfinite", "fused")} for group in opt.param_groups]
+
+
+@pytest.fixture
+def looks(monkeypatch):
+    """The `with_m` of every first pass."""
+    seen, real = [], kernels.adam_measure
+
+    def spy(*arguments):
+        seen.append(arguments[7])
+        real(*arguments)
+
+    monkeypatch.setattr(kernels, "adam_measure", spy)
+    return seen
+
+
+@pytest.mark.parametrize("make", [ClippedAdam, ClipFreeAdam])
+def test_trusting_the_gradients_changes_no_number(make, looks):
+    one, two = params_of(), params_of()
+    checked, trusting = make(one), make(two, nonfinite="ignore")
+    for k in range(20):
+        noise(one, k)
+        checked.step()
+        assert len(looks) == k + 1
+        noise(two, k)
+        trusting.step()
+        assert len(looks) == k + 1  # one pass only
+    for p, q in zip(one, two, strict=True):
+        assert torch.equal(p, q)
+        for name in ("m", "v", "average"):
+            assert torch.equal(checked.state[p][name], trusting.state[q][name])
+    for a, b in zip(scalars(checked), scalars(trusting), strict=True):
+        assert a.pop("g_square") == pytest.approx(b.pop("g_square"), rel=1e-6)  # summed in another order
+        assert a.pop("g_largest") == pytest.approx(b.pop("g_largest"), rel=1e-6)
+        assert a == b
+
+
+@pytest.mark.parametrize("path", [{"foreach": True}, {"foreach": False}, {}], ids=["foreach", "loop", "kernel"])
+@pytest.mark.parametrize("norm", ["all", "tensor", "coord"])
+def test_trusting_the_gradients_is_at_ones_own_risk(norm, path):
+    params = params_of()
+    opt = ClippedAdam(params, norm=norm, nonfinite="ignore", **path)
+    noise(params, 1)
+    opt.step()
+    square = sum(float(p.grad.double().square().sum()) for p in params)
+    assert opt.param_groups[0]["g_square"] == pytest.approx(square, rel=1e-6)
+    params[1].grad[2] = float("nan")
+    opt.step()
+    assert params[1][2].isnan()
+    assert opt.param_groups[0]["skipped"] == 0
+
+
+def test_an_idle_clip_is_not_measured_and_a_burst_is(looks):
+    """The reference measures always: it is built anew for every step, so it knows nothing of the last one."""
+    one, two = params_of(), params_of()
+    opt = ClippedAdam(one, norm="all", betas=(0.9, 0.995))
+    state, clipped = None, []
+    for k in range(130):
+        scale = {60: 50.0, 61: 50.0, 100: 500.0}.get(k, 1.0)
+        noise(one, k, scale)
+        del looks[:]
+        opt.step()
+        mine = list(looks)
+        noise(two, k, scale)
+        fresh = ClippedAdam(two, norm="all", betas=(0.9, 0.995))
+        if state is not None:
+            fresh.load_state_dict(state)
+        before = fresh.param_groups[0]["clipped"]
+        fresh.step()
+        clipped.append(fresh.param_groups[0]["clipped"] - before)
+        state = copy.deepcopy(fresh.state_dict())
+        assert scalars(opt) == scalars(fresh)
+        for p, q in zip(one, two, strict=True):
+            assert torch.equal(p, q)
+        if k in (60, 100):
+            assert mine == [False, True]
+    assert mine == [False]
+    assert sum(clipped[:30]) > 3
+    assert clipped[60] == clipped[100] == 1.0
+    assert sum(clipped[115:]) == 0
+
+
+def test_tensors_that_move_between_steps_are_found():
+    one, two = params_of(), params_of()
+    kept, plain = ClippedAdam(one, fused=True), ClippedAdam(two, foreach=False, fused=False)
+
+    def both(change):
+        for opt, params in ((kept, one), (plain, two)):
+            change(opt, params)
+
+    def elsewhere(opt, params):
+        params[0].data = params[0].data.clone()
+        opt.state[params[1]]["m"].data = opt.state[params[1]]["m"].data.clone()
+
+    def across(opt, params):
+        params[0].grad = params[0].grad.t().contiguous().t()
+
+    def strided(opt, params):
+        params[2].data = params[2].data.t().contiguous().t()
+
+    def fewer(opt, params):
+        params[1].grad = None
+
+    for k, change in enumerate([None, None, elsewhere, across, None, fewer, None, strided, None]):
+        noise(one, k)
+        noise(two, k)
+        if change is not None:
+            both(change)
+        kept.step()
+        plain.step()
+        for p, q in zip(one, two, strict=True):
+            torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(kept.state[p]["average"], plain.state[q]["average"], rtol=1e-5, atol=1e-6)
