@@ -59,6 +59,7 @@ _MODULES = (
     "optim",
     "regret",
     "store",
+    "sweep",
     "torch",
     "trace",
 )
