@@ -30,6 +30,7 @@ COMMANDS = {
     "certify": "certify.certify",
     "compare": "compare.compare",
     "synth": "synth.synth",
+    "fleet": "fleet.fleet",
     "doctor": "doctor.doctor",
     "adam": "adam.adam",
 }

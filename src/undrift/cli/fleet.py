@@ -1,0 +1,122 @@
+"""`undrift fleet`: one model per key of a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undrift.cli import run_options as options
+from undrift.cli.output import as_json, number, plain, table
+from undrift.errors import InputError
+
+if TYPE_CHECKING:
+    from undrift.run import KeyedRun
+
+SHOWN = 5
+"""Keys in each list."""
+
+
+def fleet(
+    file: options.File = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Column that says which stream a row is of.")] = None,
+    target: options.Target = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", help="Column of integers: a row's place in its stream [default: the file's]."),
+    ] = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column of times, in place of --order.")] = None,
+    wait: Annotated[int, typer.Option("--wait", help="How many orders late a row may come.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the fleet [default: FILE-fleet].")] = None,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    task: options.Task = None,
+    model: Annotated[str | None, typer.Option("--model", help="best, or fast: linear only [default: fast].")] = None,
+    na: options.Na = None,
+    time_format: options.TimeFormat = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    format: options.Format = None,  # noqa: A002  # the option's name
+    limit: options.Limit = None,
+    seed: options.Seed = None,
+    workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """Predict and learn every row of FILE with a model of its key alone, and say which keys drift or do badly.
+
+    Writes a folder with the states, predictions.csv and keys.csv. Killed or stopped, the same command continues.
+    """
+    from undrift.run import Settings, play_keyed
+
+    if key is None:
+        raise InputError("undrift fleet: name the column that tells streams apart with --key")
+    if order is not None and time is not None:
+        raise InputError("undrift fleet: give --order or --time, not both")
+    given = {
+        "target": target, "time": time, "features": features, "drop": drop, "task": task, "model": model or "fast",
+        "na": na, "time_format": time_format, "encoding": encoding, "delimiter": delimiter, "format": format,
+        "limit": limit, "seed": seed,
+    }  # fmt: skip
+    path, words = options.merged(file, None, given)
+    folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
+
+    def told(done: int) -> None:
+        if not quiet and sys.stderr.isatty():
+            print(f"\r{done:,} rows", end="", file=sys.stderr)
+
+    found = play_keyed(
+        path, folder, Settings.of(words), key=key, order=order, wait=wait, workers=workers, progress=told
+    )  # fmt: skip
+    if not quiet and sys.stderr.isatty():
+        print(file=sys.stderr)
+    if json:
+        as_json(facts(found, folder))
+    else:
+        show(found, folder)
+    return 0
+
+
+def facts(found: KeyedRun, folder: Path) -> dict[str, Any]:
+    """Return the report as plain values."""
+    return {
+        "folder": str(folder),
+        "task": found.task,
+        "features": found.features,
+        "left_out": found.left_out,
+        "keys": len(found.keys),
+        "rounds": sum(one.rounds for one in found.keys),
+        "bytes_per_key": found.bytes_per_key,
+        "problems": found.problems,
+        "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.keys[:SHOWN]],
+        "drifting": [{"key": one.key, "half_life": one.half_life} for one in _drifting(found)],
+    }
+
+
+def show(found: KeyedRun, folder: Path) -> None:
+    """Print the report."""
+    said = facts(found, folder)
+    print(f"{said['keys']:,} keys, {said['rounds']:,} rounds of {found.task} from {len(found.features)} columns")
+    if found.left_out:
+        print(plain(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
+    print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
+    naive = "the base rate" if found.task == "classification" else "the last value"
+    rows = [_row(one) for one in found.keys[:SHOWN]]
+    table(["worst keys", "rounds", "mean loss", f"saved of {naive}'s loss", "half-life"], rows)
+    table(["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)])
+    if found.problems:
+        worst = sorted(found.problems.items(), key=lambda one: -one[1])[: 2 * SHOWN]
+        table(["problems in the data", "records"], [(plain(what), f"{count:,}") for what, count in worst])
+
+
+def _row(one: Any) -> tuple[str, ...]:
+    saved = "-" if one.skill != one.skill else f"{one.skill:.1%}"
+    return plain(one.key), f"{one.rounds:,}", number(one.mean_loss), saved, number(one.half_life)
+
+
+def _drifting(found: KeyedRun) -> list[Any]:
+    """Return the keys whose models forget fastest."""
+    known = [one for one in found.keys if one.half_life is not None]
+    return sorted(known, key=lambda one: (one.half_life, one.key))[:SHOWN]

@@ -1,0 +1,100 @@
+"""undrift fleet: one model per key, and what the user hears about them."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import undrift as ud
+from undrift.cli.app import run as undrift
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def called(*arguments):
+        code = undrift([str(one) for one in arguments])
+        seen = capsys.readouterr()
+        return code, seen.out, seen.err
+
+    return called
+
+
+def pumps(rounds=60, binary=False):
+    """Five pumps; the first one drifts, the last one is noise."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(5, 2))
+    rows = []
+    for n in range(rounds):
+        for k in range(5):
+            u[k] += rng.normal(scale=0.5 if k == 0 else 0.001, size=2)
+            z = rng.normal(size=2)
+            y = z @ u[k] + rng.normal(scale=5.0 if k == 4 else 0.1)
+            y = float(y > 0.0) if binary else y
+            rows.append({"n": n, "pump": f"p{k}", "load": z[0], "speed": z[1], "site": "north", "heat": y})
+    return pl.DataFrame(rows)
+
+
+OPTIONS = ("--key", "pump", "--target", "heat", "--order", "n", "--quiet")
+
+
+def test_the_report_names_what_matters(call):
+    frame = pumps()
+    frame.write_csv("pumps.csv")
+    lines = Path("pumps.csv").read_text().splitlines()
+    lines[20] = lines[20].replace(lines[20].split(",")[2], "broken")
+    lines += [lines[-1], ",".join(["60", "", *lines[-1].split(",")[2:]])]
+    Path("pumps.csv").write_text("\n".join(lines) + "\n")
+
+    code, out, err = call("fleet", "pumps.csv", *OPTIONS)
+    assert (code, err) == (0, "")
+    for words in ("5 keys", "left out, as they are no numbers: site", "worst keys", "shortest memory", "duplicate"):
+        assert words in out
+    assert "'load' must be a number, got 'broken'" in out
+    assert "key 'pump' is missing" in out
+
+    code, out, _ = call("fleet", "pumps.csv", *OPTIONS, "--json")  # again: nothing is learned twice
+    found = json.loads(out)
+    assert found["rounds"] == 299
+    assert found["worst"][0]["key"] == "p4"
+    assert found["drifting"][0]["key"] == "p0"
+    assert (found["features"], found["left_out"]) == (["load", "speed"], ["site"])
+    rows = list(csv.DictReader(Path("pumps-fleet/predictions.csv").read_text().splitlines()))
+    mine = [float(row["prediction"]) for row in rows if row["key"] == "p1" and row["status"] == "ok"]
+    kept = frame.filter(pl.col("pump") == "p1")
+    model = ud.OnlineRegressor(speed="fast")
+    assert mine == model.play(kept.select("load", "speed").to_numpy(), kept["heat"].to_numpy()).yhat.tolist()
+
+
+def test_parquet_times_and_classes(call):
+    frame = pumps(binary=True).with_columns(
+        when=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("n")), pump=pl.col("pump").str.slice(1).cast(pl.Int64)
+    )
+    frame.drop("n").sample(fraction=1.0, shuffle=True, seed=1).write_parquet("pumps.parquet")
+    options = ("--key", "pump", "--target", "heat", "--time", "when", "--drop", "site", "--quiet", "--json")
+    code, out, _ = call("fleet", "pumps.parquet", *options, "-o", "out")
+    found = json.loads(out)
+    assert (code, found["task"], found["keys"], found["rounds"], found["problems"]) == (0, "classification", 5, 300, {})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("pumps.csv", "--target", "heat"), 2, "name the column that tells streams apart with --key"),
+        (("pumps.csv", "--target", "heat", "--key", "tank"), 2, "column 'tank' not found; columns are n, pump"),
+        (("-", "--target", "heat", "--key", "pump"), 2, "the standard input cannot be read twice"),
+        (("pumps.csv", *OPTIONS, "--time", "n"), 2, "give --order or --time, not both"),
+        (("pumps.csv", "--target", "heat", "--key", "pump", "--time", "site"), 3, "'north' in 'site' is not a time"),
+    ],
+)
+def test_mistakes_are_one_sentence(call, arguments, code, message):
+    pumps(3).write_csv("pumps.csv")
+    got, out, err = call("fleet", *arguments)
+    assert got == code
+    assert message in err
+    assert err.count("\n") == 1
+    assert not out
