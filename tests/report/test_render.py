@@ -161,20 +161,20 @@ def test_certificates_are_put_into_words(run, tmp_path):
     one |= {"rounds": 400, "refit_every": 30, "refused": None}
     data = dataclasses.replace(run["regression"], certificates=[one])
     text = " ".join(page(data, tmp_path).text)
-    assert "Certified within 12% of the best linear predictor refitted every 30 rows." in text
+    assert "Certified within 12% of the best linear predictor refitted every 30 rows on average." in text
     assert "was 4% more than that rival's; what is proven for this run allows at most 12% more" in text
     assert "This covers 400 rows of 600." in text
     better = {**one, "excess": -20.0, "bound": -8.0, "regret": -16.0, "own_loss": 84.0}
     text = " ".join(page(dataclasses.replace(data, certificates=[better]), tmp_path).text)
-    assert "Certified at least 8% better than the best linear predictor refitted every 30 rows." in text
+    assert "Certified at least 8% better than the best linear predictor refitted every 30 rows on average." in text
     assert "was 16% less than that rival's; what is proven for this run guarantees at least 8% less." in text
     weak = {**one, "stability": 400.0, "bound": 404.0}
     fixed = {**one, "name": "best fixed", "refit_every": None, "bound": 12.0}
     text = " ".join(page(dataclasses.replace(data, certificates=[weak, fixed]), tmp_path).text)
     assert "Certified within 12% of the best linear predictor that never changes." in text
     assert (
-        "Certified within 5.04 times the loss of the best linear predictor refitted every 30 rows (measured: 4% more)."
-        in text
+        "Certified within 5.04 times the loss of the best linear predictor refitted every 30 rows on average "
+        "(measured: 4% more)." in text
     )
     broken = {**one, "regret": 13.0}
     text = " ".join(page(dataclasses.replace(data, certificates=[broken]), tmp_path).text)
@@ -182,7 +182,8 @@ def test_certificates_are_put_into_words(run, tmp_path):
     nothing = {**one, "comparator_loss": 1e-30, "own_loss": 4.0}
     text = " ".join(page(dataclasses.replace(data, certificates=[nothing]), tmp_path).text)
     assert (
-        "Certified within a loss of 12 of the best linear predictor refitted every 30 rows, which loses nothing" in text
+        "Certified within a loss of 12 of the best linear predictor refitted every 30 rows on average, which loses "
+        "nothing" in text
     )
     refused = {"name": "best fixed", "refit_every": None, "refused": "a column is all zero"}
     text = " ".join(page(dataclasses.replace(data, certificates=[refused]), tmp_path).text)

@@ -72,7 +72,7 @@ def _certificate(run: RunData) -> str:
         return ""
     strong = [one for one in found if one["ratio"] <= USEFUL]
     one = next((one for one in strong if one["refit_every"]), min(found, key=lambda one: float(one["ratio"])))
-    rivals = {"best fixed": "the best straight line", "smooth": "the best smoothly drifting line"}
+    rivals = {"best fixed": "the best straight line", "smooth": "a smoothly drifting line"}
     rival = rivals.get(one["name"], f"the best straight line in {one['name']}")
     gap = one["ratio"] - 1.0
     much = f"at least {-gap:.0%} below" if gap < 0.0 else f"at most {gap:.0%} above"

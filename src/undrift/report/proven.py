@@ -99,11 +99,11 @@ def _proof(one: Any) -> Proof:
 
 def _rival(name: str, every: float | None) -> str:
     if every is not None:
-        return f"the best linear predictor refitted every {number(every, 3)} rows"
+        return f"the best linear predictor refitted every {number(every, 3)} rows on average"
     if "fixed" in name:
         return "the best linear predictor that never changes"
     if "smooth" in name:
-        return "the best linear predictor that drifts smoothly"
+        return "a smoothly drifting linear predictor fitted in hindsight"
     return f"the comparator “{name}”"
 
 
@@ -120,7 +120,7 @@ def verdict(one: Proof) -> str:
     >>> terms = dict.fromkeys(TERMS, 0.0) | {"stability": 12.0}
     >>> rival = _rival("20 pieces", 500)
     >>> verdict(Proof("20 pieces", rival, "", None, 3.0, 12.0, terms, 100.0, 103.0, 10000, 500))
-    'certified within 12% of the best linear predictor refitted every 500 rows'
+    'certified within 12% of the best linear predictor refitted every 500 rows on average'
     """
     if not one.holds:
         return f"the certificate against {one.rival} does not hold; please report this as a bug"
