@@ -97,7 +97,8 @@ def line(c: dict) -> str:
 def kept(file: Path, rows: int | None) -> list[dict]:
     """Return the lines of an earlier run of the same length and version."""
     lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
-    return [one for one in lines if (one.pop("asked"), one.pop("version")) == (rows, ud.__version__)]
+    same = [one for one in lines if (one.pop("asked"), one.pop("version")) == (rows, ud.__version__)]
+    return list({(one["learner"], one["comparator"]): one for one in same}.values())
 
 
 def main() -> int:

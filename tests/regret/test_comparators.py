@@ -217,3 +217,18 @@ def test_pull_adds_average_rounds_on_which_the_best_fixed_comparator_is_right(lo
     np.testing.assert_allclose(piecewise(Z, y, loss, segments=3, pull=1e9), fixed(Z, y, loss), atol=1e-4)
     with pytest.raises(InputError, match=r"comparators.piecewise: pull must be in \[0, inf\), got -1"):
         piecewise(Z, y, loss, segments=3, pull=-1)
+
+
+@LOSSES
+@pytest.mark.parametrize("limit", ["bound", "margin"])
+def test_a_smooth_path_is_drawn_to_the_best_fixed_comparator_where_a_limit_binds(loss, limit):
+    Z, y = problem(loss, T=200, pieces=2, seed=9)
+    Z[100] *= 30.0  # one wide row decides what every comparator may be
+    free = smooth(Z, y, loss, tau=1.0)
+    wide = np.abs(free @ Z.T).max() if limit == "margin" else np.linalg.norm(free, axis=1).max()
+    for share in (0.9, 0.3, 0.01):
+        u = smooth(Z, y, loss, tau=1.0, **{limit: share * wide})
+        size = np.abs(u @ Z.T).max() if limit == "margin" else np.linalg.norm(u, axis=1).max()
+        assert 0.99 * share * wide <= size <= share * wide * (1 + 1e-12)
+        assert total(Z, y, u, loss) <= 1.001 * total(Z, y, fixed(Z, y, loss, **{limit: share * wide}), loss)
+    np.testing.assert_array_equal(smooth(Z, y, loss, tau=1.0, **{limit: 1.001 * wide}), free)

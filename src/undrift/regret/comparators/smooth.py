@@ -15,6 +15,8 @@ from undrift.regret.comparators._smoother import smoothed
 from undrift.regret.comparators._solve import Limits, minimise
 
 WHO = "comparators.smooth"
+GROUP = 64
+"""Comparators in a row that are looked at together: rows on which none of them can be too wide are left out."""
 
 
 def smooth(
@@ -35,8 +37,8 @@ def smooth(
     tau
         Price of squared movement, > 0: large values approach `fixed`.
     bound, margin
-        Largest |u_t| and $|u_t\cdot z_s|$ over all rows; met by shrinking u_t towards 0, so inside them the result is
-        admissible, not optimal.
+        Largest |u_t| and $|u_t\cdot z_s|$ over all rows; met by drawing u_t towards the best fixed comparator within
+        them, so where they bind the result is admissible, not optimal.
 
     Notes
     -----
@@ -66,7 +68,7 @@ def smooth(
         if previous - value <= 1e-8 * previous:
             break
     if math.isfinite(limits.bound) or math.isfinite(limits.margin):
-        u *= _inside(Z, u, limits)[:, None]
+        u = _drawn(Z, u, minimise(Z, y, loss, limits, Z), limits)
     return u
 
 
@@ -75,16 +77,24 @@ def _objective(Z: Matrix, y: Vector, u: Matrix, loss: Loss, tau: float) -> float
     return float(loss.value(margins(Z, u), y).sum()) + tau * float(np.einsum("td,td->", steps, steps))
 
 
-def _inside(Z: Matrix, u: Matrix, limits: Limits) -> Vector:
-    """Return for each round the largest factor <= 1 that brings its comparator inside the limits on every row."""
-    size = np.linalg.norm(u, axis=1)
-    factor: Vector = np.minimum(1.0, limits.bound / np.maximum(size, 1e-300))
-    if math.isfinite(limits.margin):
-        longest = float(np.linalg.norm(Z, axis=1).max())
-        doubtful = np.flatnonzero(size * factor * longest > limits.margin)
-        block = max(1, (1 << 22) // len(Z))
-        for k in range(0, len(doubtful), block):
-            some = doubtful[k : k + block]
-            widest = np.abs(u[some] @ Z.T).max(axis=1)
-            factor[some] = np.minimum(factor[some], limits.margin / np.maximum(widest, 1e-300))
-    return factor
+def _drawn(Z: Matrix, u: Matrix, centre: Vector, limits: Limits) -> Matrix:
+    """Return comparators drawn towards the centre, which keeps the limits, until each of them does on every row."""
+    out, at, length = u.copy(), Z @ centre, np.linalg.norm(Z, axis=1)
+    for begin in range(0, len(u), GROUP):
+        part = slice(begin, begin + GROUP)
+        step, mean = u[part] - centre, u[part].mean(axis=0)
+        far = float(np.linalg.norm(u[part] - mean, axis=1).max())
+        rows = np.flatnonzero(np.abs(Z @ mean) + far * length > limits.margin * (1.0 - 1e-9))
+        along = step @ Z[rows].T
+        room = limits.margin - np.sign(along) * at[rows]
+        wide = np.abs(along) > room
+        factor = np.min(np.divide(room, np.abs(along), out=np.ones_like(along), where=wide), axis=1, initial=1.0)
+        long = np.linalg.norm(u[part], axis=1) > limits.bound
+        if long.any():  # the root of |centre + a step| = bound
+            s, c = step[long], step[long] @ centre
+            size = np.einsum("td,td->t", s, s)
+            root = np.sqrt(np.maximum(c * c + size * (limits.bound**2 - float(centre @ centre)), 0.0))
+            factor[long] = np.minimum(factor[long], (root - c) / size)
+        short = factor < 1.0
+        out[part][short] = centre + (np.maximum(factor[short], 0.0) * (1.0 - 1e-12))[:, None] * step[short]
+    return out
