@@ -11,7 +11,7 @@ from undrift.online.base import OnlineLearner
 
 MOST = 1000
 """Snapshots kept; when there are more, every other one goes."""
-FIRST_STRIDE = 8
+FIRST_STRIDE = 16
 
 
 class Snapshots:
