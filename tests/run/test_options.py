@@ -5,7 +5,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from files import table, write_csv
+from row_files import table, write_csv
 
 import undrift as ud
 from undrift.online import Table

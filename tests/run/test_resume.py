@@ -10,7 +10,7 @@ import time
 
 import polars as pl
 import pytest
-from files import table, write_csv
+from row_files import table, write_csv
 
 from undrift import store
 from undrift.errors import InputError, ModelFileError

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from files import table, write_csv, write_ndjson
+from row_files import table, write_csv, write_ndjson
 
 import undrift as ud
 from undrift.run import Settings, play_file, read_run
