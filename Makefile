@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify
-.PHONY: test-spark bench-fleet
+.PHONY: test-spark bench-spark bench-fleet
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -22,6 +22,9 @@ test: $(VENV)/.test
 
 test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
 	.venv-spark/bin/python -m pytest tests/spark
+
+bench-spark: .venv-spark/.ready  ## CPU per record of a fleet on Spark, ours and the engine's
+	.venv-spark/bin/python benchmarks/spark.py
 
 bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and bytes per key
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet.py

@@ -54,7 +54,7 @@ def learn_stream(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = Non
 
     Notes
     -----
-    The state store must be RocksDB. Write with a checkpoint, to a sink that is exactly-once (files, Delta), or to
+    The state store must be RocksDB. Write with a checkpoint, to a sink that is exactly-once (files), or to
     `foreachBatch` that replaces what it wrote for the same batch number. Latency is that of a micro-batch: seconds.
     """
     spark, key = _checked(df, fleet)
