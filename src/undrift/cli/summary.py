@@ -90,4 +90,4 @@ def _round(x: float) -> str:
 
 def _problems(problems: Any) -> str:
     shown = [f"{one['kind']}{'' if one['column'] is None else ' ' + repr(one['column'])}" for one in problems[:3]]
-    return ", ".join(shown) + (", ..." if len(problems) > 3 else "")
+    return ", ".join(shown) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")
