@@ -23,7 +23,7 @@ def main() -> int:
     sys.path.insert(0, str(site))
     tests = sorted(str(path) for path in (ROOT / "tests" / "parity").glob("test_kernel*.py"))
     chosen = ["-k", "not environment and not unknown_level"]  # these start a new interpreter
-    return int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, *tests]))
+    return int(pytest.main(["-q", "-x", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, *tests]))
 
 
 if __name__ == "__main__":

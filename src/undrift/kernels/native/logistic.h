@@ -14,7 +14,7 @@ INLINE Decay decay(V x) {
     x = smaller(x, all(708.0));              // e^-708 is the last power that is a normal number
     const V shifted = x * -1.4426950408889634 + magic, k = shifted - magic;
     const V r = (-x - k * 6.93147180369123816490e-01) - k * 1.90821492927058770002e-10; // ln 2 in two parts
-    const V scale = number((bits(shifted) << 52) + 0x3ff0000000000000LL);
+    const V scale = number(to_exponent(bits(shifted)) + 0x3ff0000000000000LL);
     const V r2 = r * r, r4 = r2 * r2;
     const V a = fma(r, all(1.0 / 6.0), all(0.5)), b = fma(r, all(1.0 / 120.0), all(1.0 / 24.0));
     const V c = fma(r, all(1.0 / 5040.0), all(1.0 / 720.0)), e = fma(r, all(1.0 / 362880.0), all(1.0 / 40320.0));

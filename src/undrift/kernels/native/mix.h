@@ -11,7 +11,7 @@ using namespace undrift;
 INLINE V logarithm(V x) {
     x = larger(x, all(2.3e-308));
     const I i = bits(x), k = ((i - 0x3fe6a09e667f3bcdLL + (1024LL << 52)) >> 52) - 1024;
-    const V f = number(i - (k << 52)), s = (f - 1.0) / (f + 1.0), z = s * s;
+    const V f = number(i - to_exponent(k)), s = (f - 1.0) / (f + 1.0), z = s * s;
     const V e = number((k + 1024) | 0x4330000000000000LL) - 4503599627371520.0; // k as a number: 2^52 + 1024 off
     V p = all(1.0 / 21.0);
     p = fma(p, z, all(1.0 / 19.0));

@@ -37,6 +37,8 @@ INLINE bool neither(bool m) { return !m; }
 INLINE int64_t bits(double a) { int64_t i; memcpy(&i, &a, 8); return i; }
 INLINE double number(int64_t i) { double a; memcpy(&a, &i, 8); return a; }
 
+INLINE int64_t to_exponent(int64_t k) { return (int64_t)((uint64_t)k << 52); } // signed shifts may not overflow
+
 #if UNDRIFT_LEVEL == 0
 typedef double V;
 typedef int64_t I;
@@ -61,6 +63,7 @@ INLINE V select(M m, V a, V b) { return m ? a : b; }
 INLINE M neither(M m) { return ~m; }
 INLINE I bits(V a) { return (I)a; }
 INLINE V number(I i) { return (V)i; }
+INLINE I to_exponent(I k) { return k << 52; }
 #if UNDRIFT_LEVEL == 2
 INLINE V fma(V a, V b, V c) { return a * b + c; }
 INLINE V fnma(V a, V b, V c) { return c - a * b; }
