@@ -1,8 +1,9 @@
 """Certify every kind of learner on every stream of the data folder against fixed, piecewise and smooth comparators.
 
-python benchmarks/certify_streams.py [--rows N] [--stream NAME] [--keep FOLDER]; the data folder is UNDRIFT_DATA, by
-default ../shared/data. Finished lines are kept in FOLDER (build/certify-streams), so that a run that was stopped goes
-on where it was, and streams may be computed by several processes; lines of another length or version are not reused.
+python benchmarks/certify_streams.py [--rows N] [--stream NAME] [--keep FOLDER] [--table]; the data folder is
+UNDRIFT_DATA, by default ../shared/data. Finished lines are kept in FOLDER (build/certify-streams), so that a run that
+was stopped goes on where it was, and streams may be computed by several processes; lines of another length or version
+are not reused.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def kept(file: Path, rows: int | None) -> list[dict]:
     """Return the lines of an earlier run of the same length and version."""
     lines = [json.loads(text) for text in file.read_text().splitlines()] if file.exists() else []
     same = [one for one in lines if (one.pop("asked"), one.pop("version")) == (rows, ud.__version__)]
-    return list({(one["learner"], one["comparator"]): one for one in same}.values())
+    order = list(dict.fromkeys(one["learner"] for one in same))
+    found = {(order.index(one["learner"]), KINDS.index(one["comparator"])): one for one in same}
+    return [found[key] for key in sorted(found)]
 
 
 def main() -> int:
@@ -106,6 +109,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int)
     parser.add_argument("--stream", choices=names())
     parser.add_argument("--keep", type=Path, default=Path("build/certify-streams"))
+    parser.add_argument("--table", action="store_true", help="print what is finished, and no more")
     given = parser.parse_args()
     if not names():
         print(f"no streams in {folder()}; set UNDRIFT_DATA to the folder that holds them")
@@ -119,7 +123,8 @@ def main() -> int:
         lines = kept(file, given.rows)
         for c in lines:
             print(line(c))
-        for c in certificates(name, given.rows, {(one["learner"], one["comparator"]) for one in lines}):
+        done = {(one["learner"], one["comparator"]) for one in lines}
+        for c in () if given.table else certificates(name, given.rows, done):
             with file.open("a") as out:
                 out.write(json.dumps(c | {"asked": given.rows, "version": ud.__version__}) + "\n")
             print(line(c), flush=True)

@@ -38,7 +38,8 @@ def smooth(
         Price of squared movement, > 0: large values approach `fixed`.
     bound, margin
         Largest |u_t| and $|u_t\cdot z_s|$ over all rows; met by drawing u_t towards the best fixed comparator within
-        them, so where they bind the result is admissible, not optimal.
+        them, so where they bind the result is admissible, not optimal: where that one is at a limit itself, the path
+        may hardly leave it.
 
     Notes
     -----
