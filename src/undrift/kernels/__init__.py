@@ -15,6 +15,9 @@ from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
+from undrift.kernels._native import despike_labels as despike_labels
+from undrift.kernels._native import fill_rows as fill_rows
+from undrift.kernels._native import hinted_answers as hinted_answers
 from undrift.kernels._native import interval_play as interval_play
 from undrift.kernels._native import large_pages as large_pages
 from undrift.kernels._native import mean_play as mean_play
@@ -24,6 +27,7 @@ from undrift.kernels._native import mix_squared as mix_squared
 from undrift.kernels._native import mix_squared_predict as mix_squared_predict
 from undrift.kernels._native import o2nc_gradient as o2nc_gradient
 from undrift.kernels._native import o2nc_play as o2nc_play
+from undrift.kernels._native import scale_rows as scale_rows
 from undrift.kernels._native import vaw_play as vaw_play
 from undrift.kernels._native import vaw_predict as vaw_predict
 from undrift.kernels._native import waves as waves

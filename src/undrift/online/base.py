@@ -24,7 +24,8 @@ from undrift.streams import Scaling
 from undrift.trace import Trace
 
 WARMUP = REFITS[-1]
-BLOCK = 1024
+BLOCK = 2048
+"""Rounds advanced at a time."""
 WAVES = {"fast": 0, "best": 48}
 
 

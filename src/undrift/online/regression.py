@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import ResidualScale, SelfConfident
 from undrift.ensemble.stack import Sweep
@@ -38,14 +39,8 @@ class Family:
     @staticmethod
     def _answers(m: Matrix, h: Matrix, last: Vector) -> Matrix:
         """(m + h last) / (1 + h), and m, side by side."""
-        memories = m.shape[1]
-        E = np.empty((len(m), 2 * memories))
-        E[:, memories:] = m
-        hinted = E[:, :memories]
-        np.multiply(h, last[:, None], out=hinted)
-        hinted += m
-        h += 1.0
-        hinted /= h
+        E = np.empty((len(m), 2 * m.shape[1]))
+        kernels.hinted_answers(m, h, last, 1.0, E)
         return E
 
     def members(self) -> list[Learner]:
@@ -128,18 +123,17 @@ class RegressionCore:
 
     def _level2_rows(self, mixtures: list[Vector], last: Vector, error: Vector) -> tuple[Matrix, float]:
         scale = float(self.state[2]) or 1.0
-        F = np.column_stack([*mixtures, last, mixtures[-1] + error])
-        F /= scale
-        return np.clip(F, -LARGEST, LARGEST, out=F), scale
+        F = np.empty((len(last), len(mixtures) + 2))
+        for k, column in enumerate((*mixtures, last, mixtures[-1] + error)):
+            np.divide(column, scale, out=F[:, k])
+        np.maximum(F, -LARGEST, out=F)
+        return np.minimum(F, LARGEST, out=F), scale
 
     @staticmethod
     def _answers(m: Matrix, h: Matrix, reference: Vector, scale: float) -> Matrix:
-        one = 1.0 + h
-        m *= scale
-        h *= reference[:, None]
-        m += h
-        m /= one
-        return m
+        E = np.empty_like(m)
+        kernels.hinted_answers(m, h, reference, scale, E)
+        return E
 
     def memories(self) -> list[Memories]:
         """Return the linear family's memories; both hints of one share a weight."""

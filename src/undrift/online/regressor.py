@@ -12,7 +12,6 @@ from undrift.ensemble.squared import SelfConfident
 from undrift.learners.base import Arrays
 from undrift.online.base import BLOCK, WARMUP, WAVES, OnlineLearner
 from undrift.online.intervals import Coverage, Interval, Intervals
-from undrift.online.memories import shifted
 from undrift.online.regression import RegressionCore
 from undrift.online.rows import Rows
 from undrift.streams import Despiker
@@ -114,8 +113,9 @@ class OnlineRegressor(OnlineLearner):
     def _baseline_play(self, y: Vector) -> Matrix:
         _, total, count = self._baseline
         sums = np.add.accumulate(np.concatenate(([total], y)))
-        before = np.maximum(count + np.arange(len(y)), 1.0)
-        said = np.column_stack([shifted(self._baseline[:1], y), sums[:-1] / before])
+        said = np.empty((len(y), 2))
+        said[0, 0], said[1:, 0] = self._baseline[0], y[:-1]
+        np.divide(sums[:-1], np.maximum(count + np.arange(len(y)), 1.0), out=said[:, 1])
         self._baseline[...] = y[-1], sums[-1], count + len(y)
         return said
 

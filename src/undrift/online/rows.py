@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift import _check
+from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 
@@ -123,19 +123,8 @@ class Memory:
 
     def fill(self, Z: Matrix) -> Matrix:
         """Return the next rows, each hole filled with the last value seen before it; what was never seen stays NaN."""
-        holes = np.isnan(Z)
-        filled = Z
-        if holes.any():
-            filled = Z.copy()
-            order = np.arange(len(Z))
-            for j in np.flatnonzero(holes.any(axis=0)):
-                before = np.maximum.accumulate(np.where(holes[:, j], -1, order))
-                start = self.value[j] if self.seen[j] else math.nan
-                filled[:, j] = np.where(before >= 0, Z[before, j], start)
-            self.missing += np.count_nonzero(holes, axis=0)
-        known = ~np.isnan(filled[-1])
-        self.value[known] = filled[-1, known]
-        self.seen[known] = 1.0
+        filled = np.empty_like(Z)
+        kernels.fill_rows(self.value, self.seen, self.missing, Z, filled)
         return filled
 
     def grow(self, count: int) -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from undrift import kernels
 from undrift._typing import Matrix, Vector
+from undrift.kernels.reference_rows import NEVER
 
 CLIP = 30.0
 """Scaled values are clipped here at first: far outside anything ordinary, far inside what a broken sensor says."""
-CREEP, LEAP = 1.05, 2.0
-"""The clip widens by the first factor at a lone outlier, by the second at each one that follows without a pause."""
-WIDEST = 1e60
-"""... and never beyond this, so that products of two scaled numbers stay ordinary."""
-NEVER = -2.0
-"""The round of the last outlier, before there was one."""
 
 
 class Scaling:
@@ -63,24 +59,9 @@ class Scaling:
 
     def apply(self, Z: Matrix, first: int) -> Matrix:
         """Return the next rows scaled, waking features and widening clips on the way; `first` rounds came before."""
-        away = Z - self.center
-        holes = np.isnan(away)
-        if holes.any():
-            away[holes] = 0.0
-        for j in np.flatnonzero(self.scale == 0.0):
-            moved = np.flatnonzero(away[:, j])
-            if len(moved):
-                self.scale[j] = abs(away[moved[0], j])
-        with np.errstate(over="ignore"):
-            away /= np.where(self.scale > 0.0, self.scale, 1.0)
-        beyond = np.abs(away) > self.limit
-        for t, j in np.argwhere(beyond) if beyond.any() else ():
-            limit, size = float(self.limit[j]), abs(float(away[t, j]))
-            if size > limit:  # the clip may have widened since the search
-                away[t, j] = np.copysign(limit, away[t, j])
-                self.limit[j] = min(limit * (LEAP if self.exceeded[j] == first + t - 1 else CREEP), WIDEST)
-                self.exceeded[j] = first + t
-        return away
+        X = np.empty_like(Z)
+        kernels.scale_rows(self.center, self.scale, self.limit, self.exceeded, first, Z, X)
+        return X
 
     def grow(self, count: int) -> None:
         """Add sleeping features at the end; they are not centred."""
@@ -121,24 +102,6 @@ class Despiker:
 
     def apply(self, y: Vector, first: int) -> Vector:
         """Return the next labels, cut; `first` rounds came before."""
-        seen, last, a = y.copy(), float(self.state[0]), 0
-        while a < len(y):
-            before = np.concatenate(([last], seen[a:-1]))
-            wild = np.flatnonzero(np.abs(seen[a:] - before) > self.state[1])
-            if not len(wild):
-                break
-            at = a + int(wild[0])
-            self._cut(seen, at, float(before[wild[0]]), first + at)
-            last, a = float(seen[at]), at + 1
-        if len(seen):
-            self.state[0] = seen[-1]
+        seen = np.empty_like(y)
+        kernels.despike_labels(self.state, self.FACTOR, first, y, seen)
         return seen
-
-    def _cut(self, seen: Vector, at: int, before: float, now: int) -> None:
-        jump, bound = float(seen[at]) - before, float(self.state[1])
-        if bound == 0.0:  # the first jump ever sets the measure
-            self.state[1] = self.FACTOR * abs(jump)
-            return
-        seen[at] = before + np.copysign(bound, jump)
-        self.state[1] = bound * (LEAP if self.state[2] == now - 1 else CREEP)
-        self.state[2] = now

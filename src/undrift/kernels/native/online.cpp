@@ -1,9 +1,11 @@
-// Interval tracking and waves, round by round; reference_interval.py and reference_waves.py define them, to the bit.
+// What the online estimators do around their learners, round by round; reference_rows.py, reference_interval.py and
+// reference_waves.py define it, to the bit.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace nb = nanobind;
 using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -64,10 +66,115 @@ void waves(InputTable table, InputTable X, double bound, Table out, size_t first
     }
 }
 
+constexpr double CREEP = 1.05, LEAP = 2.0, WIDEST = 1e60;
+
+void fill_rows(Vector value, Vector seen, Vector missing, InputTable Z, Table out) {
+    const size_t rounds = Z.shape(0), dim = Z.shape(1);
+    if (value.shape(0) != dim || seen.shape(0) != dim || missing.shape(0) != dim || out.shape(0) != rounds ||
+        out.shape(1) != dim)
+        throw nb::value_error("kernels: the arrays of the rows do not fit together");
+    const double never = std::numeric_limits<double>::quiet_NaN();
+    double *last = value.data(), *known = seen.data(), *holes = missing.data();
+    nb::gil_scoped_release unlocked;
+    for (size_t t = 0; t < rounds; ++t) {
+        const double *z = Z.data() + t * dim;
+        double *to = out.data() + t * dim;
+        std::copy(z, z + dim, to);
+        size_t whole = 1;
+        for (size_t j = 0; j < dim; ++j) whole &= z[j] == z[j];
+        if (whole) continue;
+        for (size_t j = 0; j < dim; ++j)
+            if (z[j] != z[j]) {
+                to[j] = t > 0 ? (to - dim)[j] : known[j] != 0.0 ? last[j] : never;
+                holes[j] += 1.0;
+            }
+    }
+    for (size_t j = 0; rounds > 0 && j < dim; ++j) {
+        const double now = out.data()[(rounds - 1) * dim + j];
+        if (now == now) {
+            last[j] = now;
+            known[j] = 1.0;
+        }
+    }
+}
+
+void scale_rows(Input center, Vector scale, Vector limit, Vector exceeded, double first, InputTable Z, Table out) {
+    const size_t rounds = Z.shape(0), dim = Z.shape(1);
+    if (center.shape(0) != dim || scale.shape(0) != dim || limit.shape(0) != dim || exceeded.shape(0) != dim ||
+        out.shape(0) != rounds || out.shape(1) != dim)
+        throw nb::value_error("kernels: the arrays of the rows do not fit together");
+    const double *mid = center.data();
+    double *unit = scale.data(), *most = limit.data(), *when = exceeded.data();
+    nb::gil_scoped_release unlocked;
+    for (size_t t = 0; t < rounds; ++t) {
+        const double *z = Z.data() + t * dim, now = first + static_cast<double>(t);
+        double *to = out.data() + t * dim, odd = 0.0;
+        for (size_t j = 0; j < dim; ++j) {
+            const double away = z[j] == z[j] ? z[j] - mid[j] : 0.0, x = away / unit[j];
+            to[j] = x;
+            odd += std::fabs(x) <= most[j] ? 0.0 : 1.0;  // beyond, or asleep: 0 / 0 and infinity
+        }
+        if (odd == 0.0) continue;
+        for (size_t j = 0; j < dim; ++j) {
+            if (std::fabs(to[j]) <= most[j]) continue;
+            const double away = z[j] == z[j] ? z[j] - mid[j] : 0.0;
+            if (unit[j] == 0.0) unit[j] = std::fabs(away);
+            double x = unit[j] > 0.0 ? away / unit[j] : away;
+            if (std::fabs(x) > most[j]) {
+                x = std::copysign(most[j], x);
+                most[j] = std::min(most[j] * (when[j] == now - 1.0 ? LEAP : CREEP), WIDEST);
+                when[j] = now;
+            }
+            to[j] = x;
+        }
+    }
+}
+
+void despike_labels(Vector state, double factor, double first, Input y, Vector out) {
+    const size_t rounds = y.shape(0);
+    if (state.shape(0) != 3 || out.shape(0) != rounds)
+        throw nb::value_error("kernels: the arrays of the labels do not fit together");
+    double &last = state.data()[0], &bound = state.data()[1], &cut = state.data()[2];
+    nb::gil_scoped_release unlocked;
+    for (size_t t = 0; t < rounds; ++t) {
+        const double label = y.data()[t], jump = label - last, now = first + static_cast<double>(t);
+        double seen = label;
+        if (std::fabs(jump) > bound) {
+            if (bound == 0.0) {
+                bound = factor * std::fabs(jump);
+            } else {
+                seen = last + std::copysign(bound, jump);
+                bound *= cut == now - 1.0 ? LEAP : CREEP;
+                cut = now;
+            }
+        }
+        out.data()[t] = last = seen;
+    }
+}
+
+void hinted_answers(InputTable m, InputTable h, Input hint, double scale, Table out) {
+    const size_t rounds = m.shape(0), memories = m.shape(1), width = out.shape(1);
+    if (h.shape(0) != rounds || h.shape(1) != memories || hint.shape(0) != rounds || out.shape(0) != rounds ||
+        (width != memories && width != 2 * memories))
+        throw nb::value_error("kernels: the arrays of the answers do not fit together");
+    nb::gil_scoped_release unlocked;
+    for (size_t t = 0; t < rounds; ++t) {
+        const double *leader = m.data() + t * memories, *lever = h.data() + t * memories, guess = hint.data()[t];
+        double *to = out.data() + t * width;
+        for (size_t k = 0; k < memories; ++k)
+            to[k] = (leader[k] * scale + lever[k] * guess) / (1.0 + lever[k]);
+        if (width > memories) std::copy(leader, leader + memories, to + memories);
+    }
+}
+
 }  // namespace
 
 void bind_online(nb::module_ &m) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     m.def("interval_play", &interval_play, a("state"), a("up"), a("down"), a("residual"));
     m.def("waves", &waves, a("table"), a("X"), nb::arg("bound"), a("out"), nb::arg("first"));
+    m.def("fill_rows", &fill_rows, a("value"), a("seen"), a("missing"), a("Z"), a("out"));
+    m.def("scale_rows", &scale_rows, a("center"), a("scale"), a("limit"), a("exceeded"), nb::arg("first"), a("Z"), a("out"));
+    m.def("despike_labels", &despike_labels, a("state"), nb::arg("factor"), nb::arg("first"), a("y"), a("out"));
+    m.def("hinted_answers", &hinted_answers, a("m"), a("h"), a("hint"), nb::arg("scale"), a("out"));
 }
