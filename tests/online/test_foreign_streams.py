@@ -7,6 +7,7 @@ import pytest
 
 import undrift as ud
 from undrift.losses import logistic
+from undrift.streams import Despiker
 
 T = 6000
 SPEEDS = ["best", "fast"]
@@ -105,3 +106,26 @@ def test_labels_scaled_by_a_power_of_two_scale_predictions(speed, s):
     plain = ud.OnlineRegressor(speed=speed).play(Z, y).yhat
     scaled = ud.OnlineRegressor(speed=speed).play(Z, s * y).yhat
     np.testing.assert_allclose(scaled, s * plain, rtol=1e-7, atol=1e-9 * abs(s))
+
+
+def test_a_lone_spike_is_not_taken_for_a_new_level():
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=4000)
+    labels = Despiker()
+    labels.fit(y[:256])
+    bound = labels.state[1]
+    spiked = np.arange(300, 4000, 123)
+    y[spiked] += 1000.0 * rng.choice([-1.0, 1.0], size=len(spiked))
+    seen = labels.apply(y[256:], 256)
+    calm = np.setdiff1d(np.arange(256, 4000), spiked)
+    assert seen[calm - 256].tobytes() == y[calm].tobytes()
+    assert labels.state[1] == pytest.approx(bound * 1.05 ** len(spiked))
+
+
+def test_a_new_level_is_reached_in_a_few_rounds():
+    rng = np.random.default_rng(8)
+    y = rng.normal(size=600) + np.where(np.arange(600) < 300, 0.0, 1e6)
+    labels = Despiker()
+    labels.fit(y[:256])
+    seen = labels.apply(y[256:], 256)
+    assert seen[320 - 256 :].tobytes() == y[320:].tobytes()

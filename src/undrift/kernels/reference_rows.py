@@ -14,7 +14,7 @@ NEVER = -2.0
 """The round of the last outlier, before there was one."""
 
 LAST, BOUND, CUT = range(3)
-"""Places in the state of `despike_labels`: last label, bound on a jump (0: none yet), round of the last cut."""
+"""Places in the state of `despike_labels`: last label not cut, bound on a jump (0: none yet), round of the last cut."""
 
 
 def fill_rows(value: Vector, seen: Vector, missing: Vector, Z: Matrix, out: Matrix) -> None:
@@ -55,7 +55,8 @@ def scale_rows(
 def despike_labels(state: Vector, factor: float, first: int, y: Vector, out: Vector) -> None:
     """Copy labels after `first` rounds, jumps cut at the bound, which widens as limits do in `scale_rows`.
 
-    While the bound is 0, the first jump sets it, to `factor` times its size.
+    Jumps are counted from the last label that was not cut. While the bound is 0, the first jump sets it, to `factor`
+    times its size.
     """
     for t in range(len(y)):
         jump, bound = float(y[t] - state[LAST]), float(state[BOUND])
@@ -67,7 +68,8 @@ def despike_labels(state: Vector, factor: float, first: int, y: Vector, out: Vec
                 out[t] = state[LAST] + math.copysign(bound, jump)
                 state[BOUND] = bound * (LEAP if state[CUT] == first + t - 1 else CREEP)
                 state[CUT] = first + t
-        state[LAST] = out[t]
+                continue  # the way back from a spike is not a jump
+        state[LAST] = y[t]
 
 
 def hinted_answers(m: Matrix, h: Matrix, hint: Vector, scale: float, out: Matrix) -> None:

@@ -79,7 +79,7 @@ class Despiker:
 
     A jump counts in full up to 8 times the mean jump of the prefix it was fitted on (6 deviations, were jumps normal).
     Beyond, it is cut there; the bound widens as the clip of `Scaling` does, so that a new level is reached within a
-    few rounds.
+    few rounds. Jumps count from the last label that was not cut: the way back from a spike is none.
 
     Examples
     --------
@@ -87,13 +87,13 @@ class Despiker:
     >>> labels = Despiker()
     >>> labels.fit(np.array([0.0, 1.0, 0.0, 1.0]))
     >>> labels.apply(np.array([0.0, 1e6, 1.0, 1e6, 1e6]), first=4).round(2).tolist()
-    [0.0, 8.0, 1.0, 9.4, 18.22]
+    [0.0, 8.0, 1.0, 9.4, 9.82]
     """
 
     FACTOR = 8.0
 
     def __init__(self) -> None:
-        self.state = np.array([0.0, 0.0, NEVER])  # last label, bound on a jump (0: none yet), round of the last cut
+        self.state = np.array([0.0, 0.0, NEVER])  # last label not cut, bound on a jump (0: none), round of the last cut
 
     def fit(self, y: Vector) -> None:
         """Take the size of ordinary jumps from labels so far."""

@@ -138,17 +138,17 @@ void despike_labels(Vector state, double factor, double first, Input y, Vector o
     nb::gil_scoped_release unlocked;
     for (size_t t = 0; t < rounds; ++t) {
         const double label = y.data()[t], jump = label - last, now = first + static_cast<double>(t);
-        double seen = label;
         if (std::fabs(jump) > bound) {
             if (bound == 0.0) {
                 bound = factor * std::fabs(jump);
             } else {
-                seen = last + std::copysign(bound, jump);
+                out.data()[t] = last + std::copysign(bound, jump);
                 bound *= cut == now - 1.0 ? LEAP : CREEP;
                 cut = now;
+                continue;  // the way back from a spike is not a jump
             }
         }
-        out.data()[t] = last = seen;
+        out.data()[t] = last = label;
     }
 }
 
