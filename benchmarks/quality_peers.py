@@ -3,7 +3,7 @@
 A contender is a function of a stream that predicts every row before its label, in order; classifiers predict log-odds.
 Peers get rows without holes (last value, 0 before the first). What learns its own scale sees raw rows through a running
 StandardScaler, River's way. Second-order learners, which a running scaler disturbs, and Vowpal Wabbit get rows and
-labels scaled once by the first 200 rows, a peek we do not grant ourselves.
+labels scaled once by the first rows, a peek we do not grant ourselves.
 """
 
 from __future__ import annotations
