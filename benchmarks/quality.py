@@ -119,7 +119,7 @@ def tables(cells: dict[str, Cell]) -> list[str]:
             spent = f"{float(cell['seconds']):.2f}" if "seconds" in cell else ""
             out.append(f"| {label} | {' | '.join(shown(cell))} | {cover} | {spent} |")
         for prefix in PREFIXES:
-            same = found["undrift best (default)"].get("prefix", {}).get(str(prefix))  # type: ignore[attr-defined]
+            same = found["undrift best (default)"].get("prefix", {}).get(str(prefix))
             if same and any(cell["rows"] == prefix for cell in found.values()):
                 out.append(f"| undrift best, first {prefix:,} rows | {' | '.join(shown(same))} | | |")
         out.append("")

@@ -46,7 +46,7 @@ class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
 
-class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]
+class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineRegressor` for scikit-learn. Rows are a stream: do not shuffle them, and score what comes after.
 
     Parameters
@@ -89,7 +89,7 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]
         return X, y
 
 
-class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]
+class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineClassifier` for scikit-learn, two classes of any name. Rows are a stream: do not shuffle them.
 
     Parameters

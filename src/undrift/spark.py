@@ -216,7 +216,7 @@ def _checked(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
     """Refuse what cannot work before anything starts; return the session and the key's type."""
     try:
         import google.protobuf  # noqa: F401  (Spark's state client needs it and does not install it)
-        import pyarrow  # noqa: F401
+        import pyarrow  # noqa: F401  # only asked whether it is there
         from pyspark.sql import GroupedData
     except ImportError as error:
         raise MissingExtraError(

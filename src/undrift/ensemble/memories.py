@@ -26,7 +26,7 @@ class MemoryEnsemble(Ensemble):
 
     def clone(self) -> Self:
         """Return a fresh ensemble with the same parameters and mixer."""
-        return type(self)(**self.parameters, mixer=self.mixer)  # type: ignore[arg-type]
+        return type(self)(**self.parameters, mixer=self.mixer)  # type: ignore[arg-type]  # its own scalars
 
     @classmethod
     def _restored(cls, header: store.Header, arrays: Arrays) -> Self:

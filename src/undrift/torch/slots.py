@@ -32,7 +32,7 @@ class Slot:
         self.shards = shards_of(param)
         """Process groups over which the parameter is sharded."""
         if self.shards and grad.placements != param.placements:  # type: ignore[attr-defined]  # DTensors
-            grad = grad.redistribute(param.device_mesh, param.placements)  # type: ignore[attr-defined]
+            grad = grad.redistribute(param.device_mesh, param.placements)  # type: ignore[attr-defined]  # DTensor has both
         self.p, self.g, self.m = local(param), local(grad), local(state["m"])
         self.v = local(state["v"]) if group["norm"] == "coord" else None
         """Second moment per coordinate; None in the other norm scopes."""
