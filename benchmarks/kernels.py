@@ -155,17 +155,23 @@ def members(dim: int, binary: bool) -> Ensemble:
 
 def ensembles(seconds: float) -> None:
     """Whole rounds of an ensemble, mixture included, through the public classes."""
-    print("\n24 members at d = 8, mixture included: ns per replayed round, of the bare memories; us per streamed round")
-    s = Stack(8, 24, 1024)
-    for loss, y in (("vaw", s.y), ("aioli", s.sign)):
-        model = members(8, loss == "aioli")
-        rows, labels = list(s.Z), y.tolist()
-        for z, label in zip(rows[:32], labels, strict=False):
-            model.learn(z, label)
+    print("\n24 members at d = 8, mixture included, T rounds in one call: ns per replayed round, of the bare memories")
+    for rounds in (1024, 20_000):
+        s = Stack(8, 24, rounds)
+        for loss, y in (("vaw", s.y), ("aioli", s.sign)):
+            model = members(8, loss == "aioli")
 
-        def replay(model=model, y=y) -> int:
-            model.play(s.Z, y)
-            return len(y)
+            def replay(model=model, s=s, y=y) -> int:
+                model.play(s.Z, y)
+                return len(y)
+
+            best = fastest({"bare": partial(s.replay, loss), "ensemble": replay}, seconds)
+            share = best["ensemble"] / best["bare"]
+            print(f"  {loss:<6}T={rounds:<8}{best['ensemble'] * 1e9:9.0f}{share:8.2f}x")
+    print("us per streamed round of the same, predict and learn, one row at a time")
+    s = Stack(8, 24, 256)
+    for loss, y in (("vaw", s.y), ("aioli", s.sign)):
+        model, rows, labels = members(8, loss == "aioli"), list(s.Z), y.tolist()
 
         def stream(model=model, rows=rows, labels=labels) -> int:
             for z, label in zip(rows, labels, strict=True):
@@ -173,9 +179,7 @@ def ensembles(seconds: float) -> None:
                 model.learn(z, label)
             return len(rows)
 
-        best = fastest({"bare": partial(s.replay, loss), "ensemble": replay, "stream": stream}, seconds)
-        share = best["ensemble"] / best["bare"]
-        print(f"  {loss:<6}{best['ensemble'] * 1e9:9.0f}{share:8.2f}x{best['stream'] * 1e6:9.2f}")
+        print(f"  {loss:<6}{fastest({'stream': stream}, seconds)['stream'] * 1e6:9.2f}")
 
 
 def calls(seconds: float) -> None:

@@ -77,7 +77,7 @@ class Rounds {
             hint.push_back((int64_t)q.data()[i]);
             need(at[i] >= -1 && at[i] < (int64_t)r.run.learners && hint[i] >= 0 && hint[i] <= 2, "at and hint");
         }
-        while (!binary && r.plain < r.members && at[r.plain] == (int64_t)r.plain && hint[r.plain] == hint[0]) ++r.plain;
+        while (r.plain < r.members && at[r.plain] == (int64_t)r.plain && (binary || hint[r.plain] == hint[0])) ++r.plain;
         r.at = at.data();
         r.hint = hint.data();
         r.last = l.data();

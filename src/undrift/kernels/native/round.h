@@ -68,7 +68,9 @@ static void answers(const Round &r, const double *m, const double *h, double y, 
 
 // Log-odds and prices by member; memories and members may be in different order.
 static void odds_answers(const Round &r, const double *m, const double *h, double *E, double *prices) {
-    for (size_t i = 0; i < r.members; ++i) {
+    memcpy(E, m, r.plain * sizeof(double));
+    for (size_t i = 0; prices && i < r.plain; ++i) prices[i] += h[i];
+    for (size_t i = r.plain; i < r.members; ++i) {
         const int64_t a = r.at[i];
         E[i] = a < 0 ? 0.0 : m[a];
         if (prices) prices[i] += a < 0 ? 0.6931471805599453 : h[a]; // ln 2: the price of saying 0
