@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -185,6 +186,15 @@ def test_doctor_checks_the_install(call, monkeypatch):
     assert "BROKEN arithmetic: ArithmeticError: two and two are five" in out
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: what runs in the background may have been told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_the_first_ctrl_c_is_a_wish_and_the_second_is_not():
     with Bar(quiet=True) as bar:
         assert not bar.stopped()
