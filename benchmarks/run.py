@@ -43,8 +43,8 @@ def main() -> None:
         metro = folder() / "metro_traffic.csv.gz"
         if metro.exists():
             options = (str(metro), "-t", "traffic_volume", "--no-report", "--force", "-o", str(base / "metro"))
-            show("run metro_traffic (40,575 rows), no certificate", 40_575, "run", *options, "--no-certify")
-            show("run metro_traffic, certified", 40_575, "run", *options)
+            show("run metro_traffic (40,575 rows), no report", 40_575, "run", *options)
+            show("run metro_traffic, certified", 40_575, "run", *options, "--certify")
         rows = most // 100
         while rows <= most:
             file = str(base / "stream.csv")

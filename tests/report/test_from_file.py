@@ -1,12 +1,16 @@
 """From a file of rows to its report, markup in names and values included."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
+import pytest
 from test_render import EVIL, Elements
 
 from undrift.cli.app import run
+from undrift.report import render
+from undrift.run import Interrupted, Settings, certified, csvfile, play_file, read_run, runner
 
 
 def test_a_file_becomes_a_report(tmp_path, capsys):
@@ -33,3 +37,24 @@ def test_a_file_becomes_a_report(tmp_path, capsys):
     assert [one["lines"] for one in numbers["problems"] if one["kind"] == "missing"] == [[9]]
     assert len(numbers["certificates"]) == 3
     assert all(one["holds"] for one in numbers["certificates"] if one["refused"] is None)
+
+
+def test_a_run_that_was_interrupted_gives_the_same_report(tmp_path, monkeypatch):
+    monkeypatch.setattr(csvfile, "BATCH", 64)
+    monkeypatch.setattr(runner, "COMMIT", 2)
+    path = tmp_path / "rows.csv"
+    assert run(["synth", "abrupt", str(path), "-n", "600"]) == 0
+    settings, pages = Settings(target="y", model="fast"), []
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    play_file(str(path), whole, settings)
+    asked = iter([False, False, True])
+    with pytest.raises(Interrupted):
+        play_file(str(path), resumed, settings, stop=lambda: next(asked, True))
+    play_file(str(path), resumed, settings, resume=True)
+    for folder in (whole, resumed):
+        certified(folder)
+        data = read_run(folder)
+        times = {"started": "", "finished": "", "seconds": 0.0, "command": ""}
+        data = dataclasses.replace(data, provenance={**data.provenance, **times})
+        pages.append(render(data, folder / "report.html").read_bytes())
+    assert pages[0] == pages[1]

@@ -45,8 +45,12 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace a run that is there.")] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     certify: Annotated[
-        bool, typer.Option("--certify/--no-certify", help="Bound the regret against comparators in hindsight.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--certify/--no-certify",
+            help="Bound the regret against comparators in hindsight; by default when there is a report.",
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
@@ -63,7 +67,8 @@ def run(
     }  # fmt: skip
     path, words = options.merged(file, settings, given)
     folder = out if out is not None else _folder(path)
-    return carried_out(path, folder, words, resume, force, report, certify, quiet, json)
+    bounded = report if certify is None else certify
+    return carried_out(path, folder, words, resume, force, report, bounded, quiet, json)
 
 
 def carried_out(
