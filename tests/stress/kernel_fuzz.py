@@ -127,7 +127,8 @@ def whole_rounds(rng: np.random.Generator) -> None:
     for parts in zip(*results, strict=True):
         assert np.isfinite(parts[0]).all()
         assert all(np.array_equal(parts[0], other) for other in parts[1:])
-    assert np.isclose(np.sum(np.exp(results[0][4])), 1.0), (binary, share, rule, results[0][4:])
+    assert np.allclose(np.sum(results[0][1], axis=1), 1.0), (binary, share, rule, results[0][4:])
+    assert np.max(results[0][4]) <= 0.0
 
 
 def main() -> None:

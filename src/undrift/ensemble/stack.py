@@ -118,8 +118,8 @@ class VAWStack:
 
     def _answers(self, m: Matrix, h: Matrix, last: Vector) -> tuple[Matrix, Matrix, Matrix]:
         """Return yhat = (m + h hint) / (1 + h), the leverages h / (1 + h) and the hints, by member."""
-        one = 1.0 + h
-        base, lever = m / one, h / one
+        part = 1.0 / (1.0 + h)
+        base, lever = m * part, h * part
         if not self._plain:
             m, base, lever = m[:, self._at], base[:, self._at], lever[:, self._at]
         guess = np.zeros_like(base)

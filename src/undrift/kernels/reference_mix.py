@@ -1,7 +1,8 @@
 r"""NumPy twin of the mixing kernels: how N members' predictions become one, round by round.
 
-Weights live in the log domain and sum to 1 after every round. Between rounds a posterior v, reached at the rate
-$1/\iota$ ("inverse rate" $\iota$, in units of loss), becomes the next round's weights w at the inverse rate $\iota'$:
+Weights live in the log domain, up to a constant: the largest logarithm is 0 after every round. Between rounds a
+posterior v, reached at the rate $1/\iota$ ("inverse rate" $\iota$, in units of loss), becomes the next round's
+weights w at the inverse rate $\iota'$:
 
     v_i ~ w_i exp(-loss_i / iota)
     w_i ~ v_i^r p_i^(1 - r)   if r = iota / iota' <= 1,   v_i^r otherwise
@@ -53,14 +54,14 @@ def mix_logistic(
     """
     for t in range(len(y)):
         if len(weights):
-            weights[t] = np.exp(log_weights)
+            weights[t] = _distribution(log_weights)
         said = ~np.isnan(E[t])
         yhat[t] = _mixed_odds(log_weights, E[t])
         loss = np.full(E.shape[1], FAR)
         loss[said] = softplus(-y[t] * np.clip(E[t][said], -FAR, FAR))
         losses += loss
-        v = np.maximum(log_weights - (loss - np.min(loss)), -FAR)
-        _share(log_weights, _normalised(v), log_prior, share)
+        _settle(log_weights, log_weights - (loss - np.min(loss)))
+        _share(log_weights, log_prior, share)
 
 
 def mix_squared(
@@ -89,9 +90,10 @@ def mix_squared(
     | CONFIDENT | (sum of positive mixability gaps) / max(1, ln N) | weighted mean |
     | RESIDUAL | `scale` times the running mean of (yhat - y)^2 | weighted mean |
 
-    State: LOW and HIGH the labels' range; INVERSE the inverse rate; EXCESS the sum of positive mixability gaps
-    (loss of yhat minus mix loss); GAPS the sum of all of them; PAID the sum of the rises of the inverse rate; SHARED
-    what the fixed share may have cost; SQUARE the running mean of squared residuals; COUNT the rounds.
+    State: LOW and HIGH the labels' range; INVERSE the inverse rate; EXCESS the sum of positive mixability gaps (loss
+    of yhat minus mix loss) and GAPS the sum of all of them, under the last two rules; PAID the sum of the rises of the
+    inverse rate; SHARED what the fixed share may have cost; SQUARE the running mean of squared residuals; COUNT the
+    rounds.
     Adds each member's loss to `losses` as it predicted, to `charged` as it was clipped; `weights` as in
     `mix_logistic`. Whatever the rates, under the last two rules
     sum of losses of yhat - charged_i <= GAPS + ln(1/p_i) PAID + SHARED.
@@ -99,7 +101,7 @@ def mix_squared(
     symmetric = rule in (RANGE, AGGREGATING)
     for t in range(len(y)):
         if len(weights):
-            weights[t] = np.exp(log_weights)
+            weights[t] = _distribution(log_weights)
         label = float(y[t])
         low, high, inverse = float(state[LOW]), float(state[HIGH]), float(state[INVERSE])
         raw = _cleaned(E[t])
@@ -112,13 +114,15 @@ def mix_squared(
         seen = min(max(label, low), high) if symmetric else label
         loss = 0.5 * (e - seen) ** 2
         best = float(np.min(loss))
-        v, mixed = log_weights.copy(), best
+        mixed = best
         if inverse > 0.0:
-            v = np.maximum(v - (loss - best) / inverse, -FAR)
-            v, mixed = _normalised(v), best - inverse * log_sum_exp(v)
-        gap = 0.5 * (yhat[t] - seen) ** 2 - mixed
-        state[GAPS] += gap
-        state[EXCESS] += max(gap, 0.0)
+            v = log_weights - (loss - best) / inverse
+            mixed -= inverse * (log_sum_exp(v) - log_sum_exp(log_weights))
+            _settle(log_weights, v)
+        if not symmetric:
+            gap = 0.5 * (yhat[t] - seen) ** 2 - mixed
+            state[GAPS] += gap
+            state[EXCESS] += max(gap, 0.0)
         state[COUNT] += 1.0
         residual = (yhat[t] - label) ** 2
         state[SQUARE] += (residual - state[SQUARE]) / min(state[COUNT], MEMORY)
@@ -134,11 +138,10 @@ def mix_squared(
         state[PAID] += max(following - inverse, 0.0)
         if following > 0.0:
             state[SHARED] -= following * math.log1p(-share)
-            if following != inverse:  # otherwise v is a distribution already
+            if following != inverse:
                 r = inverse / following
-                v = np.maximum(r * v + max(1.0 - r, 0.0) * log_prior, -FAR)
-                v = _normalised(v)
-            _share(log_weights, v, log_prior, share)
+                _settle(log_weights, r * log_weights + max(1.0 - r, 0.0) * log_prior)
+            _share(log_weights, log_prior, share)
         state[INVERSE] = following
 
 
@@ -198,17 +201,20 @@ def _substitution(log_weights: Vector, e: Vector, M: float) -> float:
     return float(min(max(0.5 * M * (up - down), -M), M))
 
 
-def _share(log_weights: Vector, posterior: Vector, log_prior: Vector, share: float) -> None:
-    """Give `share` of the posterior back to the prior; 0 leaves the logarithms as they are."""
-    log_weights[...] = np.maximum(posterior, -FAR)
+def _settle(log_weights: Vector, v: Vector) -> None:
+    """Take v for log-weights, less its largest, which keeps digits where all of them are huge."""
+    log_weights[...] = np.maximum(v - np.max(v), -FAR)
+
+
+def _share(log_weights: Vector, log_prior: Vector, share: float) -> None:
+    """Give `share` of the weights back to the prior."""
     if share > 0.0:
-        log_weights[...] = np.log((1.0 - share) * np.exp(log_weights) + share * np.exp(log_prior))
+        _settle(log_weights, np.log((1.0 - share) * _distribution(log_weights) + share * np.exp(log_prior)))
 
 
-def _normalised(v: Vector) -> Vector:
-    """Log-weights that sum to 1; the largest is taken off first, which keeps digits where all of them are huge."""
-    v = v - np.max(v)
-    return np.asarray(v - np.log(np.sum(np.exp(v))))
+def _distribution(log_weights: Vector) -> Vector:
+    w = np.exp(log_weights)
+    return np.asarray(w / np.sum(w))
 
 
 def softplus(x: Vector) -> Vector:

@@ -124,8 +124,9 @@ class DiscountedVAW(InformationLearner):
     @staticmethod
     def _answered(m: Vector, h: Vector, guess: Vector) -> Vector:
         """Turn m into (m + h guess) / (1 + h): the leader, pulled towards the hint where it knows little."""
-        m /= 1.0 + h
-        m += h / (1.0 + h) * guess
+        part = 1.0 / (1.0 + h)
+        m *= part
+        m += h * part * guess
         return m
 
     def _arrays(self) -> dict[str, Vector]:

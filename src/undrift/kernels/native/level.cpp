@@ -171,7 +171,7 @@ void stream(double *data, size_t size, size_t n) {
     }
 }
 
-size_t mix_scratch(const Mix &mix) { return 9 * (mix.members + W); }
+size_t mix_scratch(const Mix &mix) { return 10 * (mix.members + W); }
 
 } // namespace
 

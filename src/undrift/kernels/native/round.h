@@ -28,9 +28,9 @@ size_t units_of(const Run &run) { return run.lanes == 1 ? run.learners : (run.le
 
 // Member i's answer (m + h hint) / (1 + h); its price if `stability` is there.
 template <class X> INLINE X answer(X m, X h, X guess, X y, X *price) {
-    const X one = 1.0 + h, lever = h / one, miss = guess - y;
+    const X part = 1.0 / (1.0 + h), lever = h * part, miss = guess - y;
     if (price) *price = ((miss * miss) * lever) * 0.5;
-    return m / one + lever * guess;
+    return m * part + lever * guess;
 }
 
 template <int HINT, class X> INLINE X guessed(X m, double last) {

@@ -79,8 +79,19 @@ INLINE bool any(M m) { return _mm512_movepi64_mask((__m512i)m) != 0; }
 #endif
 #endif
 
+// b if either is NaN, or if they are equal.
 template <class X> INLINE X larger(X a, X b) { return select(a > b, a, b); }
 template <class X> INLINE X smaller(X a, X b) { return select(a < b, a, b); }
+#if UNDRIFT_LEVEL == 2
+INLINE V larger(V a, V b) { return _mm_max_pd(a, b); }
+INLINE V smaller(V a, V b) { return _mm_min_pd(a, b); }
+#elif UNDRIFT_LEVEL == 3
+INLINE V larger(V a, V b) { return _mm256_max_pd(a, b); }
+INLINE V smaller(V a, V b) { return _mm256_min_pd(a, b); }
+#elif UNDRIFT_LEVEL == 4
+INLINE V larger(V a, V b) { return _mm512_max_pd(a, b); }
+INLINE V smaller(V a, V b) { return _mm512_min_pd(a, b); }
+#endif
 template <class X> INLINE X magnitude(X a) { return number(bits(a) & 0x7fffffffffffffffLL); }
 template <class X> INLINE X with_sign(X a, X s) { return number(bits(a) | (bits(s) & (int64_t)0x8000000000000000ULL)); }
 
