@@ -21,7 +21,7 @@ test: $(VENV)/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
-	.venv-spark/bin/python -m pytest tests/spark
+	.venv-spark/bin/python -m pytest tests/spark -x --durations 0 --timeout 240
 
 bench-spark: .venv-spark/.ready  ## CPU per record of a fleet on Spark, ours and the engine's
 	.venv-spark/bin/python benchmarks/spark.py
@@ -113,5 +113,5 @@ $(VENV)/.test: $(NATIVE) | $(VENV)/bin/python
 .venv-spark/.ready: $(NATIVE)
 	$(PYTHON) -m venv .venv-spark
 	.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    --editable ".[spark]" hypothesis pytest
+	    --editable ".[spark]" hypothesis pytest pytest-timeout
 	touch $@

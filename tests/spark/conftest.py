@@ -4,6 +4,7 @@ import importlib
 import os
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -39,4 +40,6 @@ def spark():
 
     made = session()
     yield made
-    made.stop()
+    stop = threading.Thread(target=made.stop, daemon=True)  # a Java that hangs ends with this process
+    stop.start()
+    stop.join(30.0)

@@ -1,6 +1,8 @@
-"""The stream that is killed: run as a program with a folder and a sink; the tests use its pieces."""
+"""The streams that are killed: run as a program with a folder; the tests use its pieces."""
 
+import hashlib
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,9 +11,26 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fleet"))
 from dirty import FEATURES, WAIT, arrivals, clean, cuts, spoil
 
 import undrift as ud
+from undrift.fleet import Advanced
+from undrift.fleet.state import VERSION
 
 NAMES = ["key", "n", *FEATURES, "y", "of"]
 SCHEMA = "key string, n long, a double, b double, c double, y double, of long"
+SINKS = ("files", "batches")
+LIMIT = 120
+"""Seconds a stream of these tests may take on a busy machine."""
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # compile little: nothing runs long
+}
 
 
 class Fragile(ud.DiscountedVAW):
@@ -27,6 +46,20 @@ class Fragile(ud.DiscountedVAW):
         return super()._play(Z, y, hint)
 
 
+class Newer(ud.Fleet):
+    """The fleet of an undrift to come: the same states under a higher version."""
+
+    def advance(self, state, records):
+        known, outputs = super().advance(None if state is None else stamped(state, VERSION), records)
+        return Advanced(stamped(known, VERSION + 1), outputs)
+
+
+def stamped(state, version):
+    """Return a state under another version."""
+    body = state[:4] + version.to_bytes(2, "little") + state[6:-8]
+    return body + hashlib.blake2b(body, digest_size=8).digest()
+
+
 def session():
     """Return a small local session."""
     here = Path(__file__).parent
@@ -38,29 +71,18 @@ def session():
 
     from undrift.spark import PROVIDER, ROCKSDB
 
-    settings = {
-        PROVIDER: ROCKSDB,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
+    builder = SparkSession.builder.master("local[2]").config(PROVIDER, ROCKSDB)
+    for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
-def fleet_of(make_model=None, **more):
+def fleet_of(make_model=None, kind=ud.Fleet):
     """Return the fleet of these tests."""
     model = ud.linear_ensemble(1000) if make_model is None else make_model
-    columns = {"key": "key", "order": "n", "features": FEATURES, "target": "y", "label_of": "of"}
-    return ud.Fleet(model, **columns, wait=WAIT, **more)
+    return kind(model, key="key", order="n", features=FEATURES, target="y", label_of="of", wait=WAIT)
 
 
 def dirty(keys=30, rounds=25, seed=1):
@@ -83,35 +105,39 @@ def write(rows, folder, name):
     os.replace(Path(folder) / f".{name}", Path(folder) / f"{name}.parquet")
 
 
-def fill(rows, folder, seed, parts=5):
-    """Cut records at random places into files, one a batch."""
+def fill(rows, folder, seed, parts=4):
+    """Cut records at random places into files, one a batch; Spark reads the oldest first."""
     pieces = next(found for k in range(1000) if len(found := cuts(rows, seed + k)) == parts)
     for k, part in enumerate(pieces):
         write(part, folder, f"part{k}")
-        os.utime(
-            Path(folder) / f"part{k}.parquet", (1_700_000_000 + k, 1_700_000_000 + k)
-        )  # Spark reads the oldest first
+        os.utime(Path(folder) / f"part{k}.parquet", (1_700_000_000 + k, 1_700_000_000 + k))
     return pieces
 
 
 def start(spark, folder, fleet, sink="files", start_from=None):
-    """Start the stream from `folder`/in, one file a batch."""
+    """Start the stream from `folder`/in, one file a batch, to `folder`/`sink`."""
     from undrift.spark import learn_stream
 
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"{folder}/in")
-    out = learn_stream(source, fleet, start_from).writeStream.option("checkpointLocation", f"{folder}/checkpoint")
+    out = learn_stream(source, fleet, start_from).writeStream.option("checkpointLocation", checkpoint(folder, sink))
     if sink == "files":
-        out = out.format("parquet").option("path", f"{folder}/out")
+        out = out.format("parquet").option("path", f"{folder}/{sink}")
     else:
-        out = out.foreachBatch(lambda df, k: df.write.mode("overwrite").parquet(f"{folder}/out/batch={k}"))
+        out = out.foreachBatch(lambda df, k: df.write.mode("overwrite").parquet(f"{folder}/{sink}/batch={k}"))
     return out.trigger(availableNow=True).start()
 
 
-def main(folder, sink):
-    """Run the stream to its end."""
+def checkpoint(folder, sink="files"):
+    """Return where a stream keeps its progress and states."""
+    return f"{folder}/checkpoint-{sink}"
+
+
+def main(folder):
+    """Run the streams to all sinks at once, to their ends."""
+    signal.alarm(LIMIT)  # and should nobody kill it, it ends by itself
     spark = session()
-    query = start(spark, folder, fleet_of(), sink)
-    query.awaitTermination()
+    for query in [start(spark, folder, fleet_of(), sink) for sink in SINKS]:
+        query.awaitTermination()
     spark.stop()
 
 
