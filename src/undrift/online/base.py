@@ -63,7 +63,7 @@ class OnlineLearner(DesignedLearner):
         raise NotImplementedError
 
     def _softened(self, y: Vector, first: int) -> Vector:
-        """Return labels as the core should see them."""
+        """Return labels as the core and the last mixer should see them."""
         return y
 
     def _closed(self, yhat: Vector, y: Vector) -> None:
@@ -127,11 +127,14 @@ class OnlineLearner(DesignedLearner):
     @property
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far."""
-        return np.zeros(0) if self.dim is None else self._mixer.losses
+        return np.zeros(0) if self.dim is None else self._mixer.losses + self._spikes[0]
 
     def cost(self) -> Vector:
-        """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate."""
-        return np.zeros(0) if self.dim is None else self._mixer.cost()
+        """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
+
+        The mixer learns from softened labels; what the labels as they came changed is known exactly, and added.
+        """
+        return np.zeros(0) if self.dim is None else self._mixer.cost() + self._spikes[1]
 
     @property
     def missing(self) -> Vector:
@@ -224,6 +227,7 @@ class OnlineLearner(DesignedLearner):
         self._mixer = self._last_mixer()
         count = len(self._heart.names) + len(self.baselines)
         self._mixer.begin([0.9, *[0.1 / (count - 1)] * (count - 1)])
+        self._spikes = np.zeros((2, count))  # by candidate: losses, and our excess, that softened labels do not show
 
     def _grow(self, count: int) -> None:
         """Append features that were 0 in every row so far."""
@@ -289,10 +293,23 @@ class OnlineLearner(DesignedLearner):
             self._buffer[rows] = np.where(np.isnan(filled), 0.0, filled)
             self._buffer_y[rows] = y
         X = self._scaling.apply(filled, rounds)
-        said = self._heart.play(X, self._softened(y, rounds), rounds)
-        yhat = self._mixer.play(np.concatenate((said, self._baseline_play(y)), axis=1), y)
+        soft = self._softened(y, rounds)
+        E = np.concatenate((self._heart.play(X, soft, rounds), self._baseline_play(y)), axis=1)
+        yhat = self._mixer.play(E, soft)
+        cut = np.flatnonzero(soft != y)
+        if len(cut):
+            self._count_spikes(E[cut], yhat[cut], soft[cut], y[cut])
         self._closed(yhat, y)
         return yhat
+
+    def _count_spikes(self, E: Matrix, yhat: Vector, soft: Vector, y: Vector) -> None:
+        """Add what the labels as they came cost beyond the softened ones, row by row: candidates, and us beyond them.
+
+        Under squared loss ((yhat - y)^2 - (yhat - soft)^2)/2 = (soft - y) (yhat - (soft + y)/2).
+        """
+        for said, own, s, label in zip(E, yhat, soft, y, strict=True):
+            self._spikes[0] += (s - label) * (said - 0.5 * (s + label))
+            self._spikes[1] += (s - label) * (own - said)
 
     def _refit(self, rounds: int) -> None:
         """Fit the scaling to all rows so far, and let a fresh core learn them again; the last mixer stays."""
@@ -333,7 +350,7 @@ class OnlineLearner(DesignedLearner):
         }
         out: Arrays = {f"{part}.{name}": array for part, arrays in own.items() for name, array in arrays.items()}
         warm = {"buffer": self._buffer, "known": self._known, "labels": self._buffer_y}
-        return {**out, **warm, "counts": self._counts, "baseline": self._baseline}
+        return {**out, **warm, "counts": self._counts, "baseline": self._baseline, "spikes": self._spikes}
 
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the estimator is: a JSON header and its arrays, copied."""

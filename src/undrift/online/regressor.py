@@ -41,7 +41,7 @@ class OnlineRegressor(OnlineLearner):
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
     a number known for every run. Labels scaled by s scale predictions by s. A label far beyond all jumps so far is
-    predicted and scored as it is, but learned from only up to 8 mean jumps, unless it lasts.
+    predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean jumps, unless it lasts.
 
     Examples
     --------
