@@ -1,4 +1,4 @@
-"""What a report costs: seconds, bytes and peak memory, as the run grows to ten million rounds.
+"""What a report costs: seconds, bytes and peak memory, as a run grows to ten million rounds, a fleet to 100,000 keys.
 
 python benchmarks/report.py [rounds ...]; the arrays are synthetic, the longest run needs about 1 GB.
 """
@@ -13,8 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from undrift.report import render
-from undrift.run import RunData
+import undrift as ud
+from undrift.fleet import FleetRun, Outputs
+from undrift.report import render, render_fleet
+from undrift.run import KeyedRun, RunData
+from undrift.run.tally import tally
 
 LIMIT = 10_000_000
 """A report must stay below this many bytes, whatever the run."""
@@ -54,9 +57,36 @@ def arrays(rounds: int, features: int = 50, snapshots: int = 2000) -> RunData:
     )
 
 
+def fleet(keys: int, rounds: int = 10) -> KeyedRun:
+    rng = np.random.default_rng(0)
+    n = keys * rounds
+    y = rng.normal(size=n)
+    names = [f"device {k}" for k in range(keys)] * rounds
+    said = Outputs(names, np.repeat(np.arange(rounds), keys), 0.5 * y + rng.normal(size=n), y, np.zeros(n, np.uint8))
+    found = tally(said, "regression")
+    for one in found.keys[:5000]:
+        one.half_life = float(rng.lognormal(4.0, 1.5))
+    made = ud.Fleet(ud.DiscountedVAW(), key="device", features=["load"], target="heat")
+    where = {"source": {"path": "synthetic"}}
+    return KeyedRun(FleetRun(made, {}, lambda: said), where, "regression", [], *found, 7000.0)
+
+
+def fleets() -> int:
+    largest = 0
+    print(f"{'keys':>12}{'seconds':>10}{'bytes':>12}")
+    for keys in (100, 10_000, 100_000):
+        data = fleet(keys)
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.process_time()
+            size = render_fleet(data, Path(folder) / "report.html").stat().st_size
+            print(f"{keys:>12,}{time.process_time() - start:>10.2f}{size:>12,}")
+        largest = max(largest, size)
+    return largest
+
+
 def main() -> int:
     sizes = [int(float(text)) for text in sys.argv[1:]] or [10_000, 100_000, 1_000_000, 10_000_000]
-    largest = 0
+    largest = fleets()
     print(f"{'rounds':>12}{'seconds':>10}{'bytes':>12}{'peak MB':>10}")
     for rounds in sizes:
         data = arrays(rounds)

@@ -56,10 +56,13 @@ def test_the_report_names_what_matters(call):
         assert words in out
     assert "'load' must be a number, got 'broken'" in out
     assert "key 'pump' is missing" in out
+    assert f"report: {Path('pumps-fleet', 'report.html')}" in out
+    assert "key by key" in Path("pumps-fleet/report.html").read_text(encoding="utf-8")
 
     code, out, _ = call("fleet", "pumps.csv", *OPTIONS, "--json")  # again: nothing is learned twice
     found = json.loads(out)
     assert found["rounds"] == 299
+    assert found["report"] == str(Path("pumps-fleet", "report.html"))
     assert found["worst"][0]["key"] == "p4"
     assert found["drifting"][0]["key"] == "p0"
     assert (found["features"], found["left_out"]) == (["load", "speed"], ["site"])
@@ -76,8 +79,10 @@ def test_parquet_times_and_classes(call):
     )
     frame.drop("n").sample(fraction=1.0, shuffle=True, seed=1).write_parquet("pumps.parquet")
     options = ("--key", "pump", "--target", "heat", "--time", "when", "--drop", "site", "--quiet", "--json")
-    code, out, _ = call("fleet", "pumps.parquet", *options, "-o", "out")
+    code, out, _ = call("fleet", "pumps.parquet", *options, "-o", "out", "--no-report")
     found = json.loads(out)
+    assert found["report"] is None
+    assert not Path("out", "report.html").exists()
     assert (code, found["task"], found["keys"], found["rounds"], found["problems"]) == (0, "classification", 5, 300, {})
 
 
@@ -98,3 +103,23 @@ def test_mistakes_are_one_sentence(call, arguments, code, message):
     assert message in err
     assert err.count("\n") == 1
     assert not out
+
+
+def test_keys_csv_holds_what_the_report_says(call):
+    pumps().write_csv("pumps.csv")
+    assert call("fleet", "pumps.csv", *OPTIONS, "--no-report")[0] == 0
+    rows = list(csv.DictReader(Path("pumps-fleet/keys.csv").read_text().splitlines()))
+    names = "key rounds mean_loss last_value running_mean skill half_life before lately problems"
+    assert list(rows[0]) == names.split()
+    assert [row["key"] for row in rows] == [row["key"] for row in sorted(rows, key=lambda row: float(row["skill"]))]
+    for row in rows:
+        best = min(float(row["last_value"]), float(row["running_mean"]))
+        assert float(row["skill"]) == pytest.approx(1.0 - float(row["mean_loss"]) / best)
+
+
+def test_a_fleet_of_unusable_rows_is_told_without_a_page(call):
+    pumps(3).with_columns(heat=pl.lit("hot")).write_csv("pumps.csv")
+    code, out, _ = call("fleet", "pumps.csv", *OPTIONS, "--task", "regression")
+    assert code == 0
+    assert "poison" in out
+    assert not Path("pumps-fleet/report.html").exists()

@@ -4,10 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
+from fleet_runs import fleet_run
 from report_runs import played, stream
 from test_render import EVIL
 
-from undrift.report import render
+from undrift.report import render, render_fleet
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
 TASKS = ("regression", "classification")
@@ -193,4 +194,31 @@ def test_markup_in_names_stays_text(browser, tmp_path):
     assert page.value("() => document.querySelector('h1 em').textContent") == EVIL[1]
     shown = page.value("() => [...document.querySelectorAll('#plot-predictions .legendtext')].map(t => t.textContent)")
     assert any("<script>" in text for text in shown)
+    page.close()
+
+
+def test_the_keys_of_a_fleet_sort_and_filter(browser, tmp_path):
+    found = fleet_run(names=lambda k: EVIL[k] if k < 6 else f"p{k}")
+    phone = {"viewport": {"width": 360, "height": 800}, "is_mobile": True, "has_touch": True}
+    page = Page(browser, render_fleet(found, tmp_path / "fleet.html"), **phone)
+    assert len(page.drawn()) == 4
+    assert all(page.drawn().values()), page.drawn()
+    assert page.value("() => [window.innerWidth, document.documentElement.scrollWidth]") == [360, 360]
+    names = (
+        "() => [...document.querySelectorAll('#keys tbody tr')].filter(r => !r.hidden).map(r => r.cells[0].textContent)"
+    )
+    by = {one.key: one for one in found.keys}
+    assert page.value(names) == [one.key for one in found.keys]  # the worst first
+    heads = page.page.locator("#keys thead button")
+    heads.nth(2).click()
+    memories = [by[name].half_life for name in page.value(names)]
+    assert memories == sorted(memories)
+    heads.nth(5).click()
+    assert heads.nth(5).locator("..").get_attribute("aria-sort") == "descending"
+    heads.nth(0).click()
+    assert [name for name in page.value(names) if name.startswith("p")][:5] == ["p6", "p7", "p8", "p9", "p10"]
+    page.page.fill("#keys input", "<SCRIPT>")
+    assert set(page.value(names)) == {name for name in EVIL if "<script>" in name}
+    assert "of 40 keys" in page.page.inner_text("[data-told]")
+    assert page.value("() => window.pwned === undefined && !document.querySelector('img, main script')")
     page.close()

@@ -42,12 +42,14 @@ def fleet(
     limit: options.Limit = None,
     seed: options.Seed = None,
     workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
     """Predict and learn every row of FILE with a model of its key alone, and say which keys drift or do badly.
 
-    Writes a folder with the states, predictions.csv and keys.csv. Killed or stopped, the same command continues.
+    Writes a folder with the states, predictions.csv, keys.csv, and a report that opens in a browser. Killed or stopped,
+    the same command continues.
     """
     from undrift.run import Settings, play_keyed
 
@@ -72,43 +74,52 @@ def fleet(
     )  # fmt: skip
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
+    page = _reported(found, folder) if report else None
     if json:
-        as_json(facts(found, folder))
+        as_json(facts(found, folder, page))
     else:
-        show(found, folder)
+        show(found, folder, page)
     return 0
 
 
-def facts(found: KeyedRun, folder: Path) -> dict[str, Any]:
-    """Return the report as plain values."""
+def _reported(found: KeyedRun, folder: Path) -> Path | None:
+    """Write the page, where there is something to show."""
+    from undrift.report import render_fleet
+
+    return render_fleet(found, folder / "report.html") if found.rounds else None
+
+
+def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
+    """Return what was found as plain values."""
     return {
         "folder": str(folder),
+        "report": None if page is None else str(page),
         "task": found.task,
         "features": found.features,
         "left_out": found.left_out,
         "keys": len(found.keys),
-        "rounds": sum(one.rounds for one in found.keys),
+        "rounds": found.rounds,
         "bytes_per_key": found.bytes_per_key,
-        "problems": found.problems,
+        "problems": {one.text: one.count for one in found.problems},
         "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.keys[:SHOWN]],
         "drifting": [{"key": one.key, "half_life": one.half_life} for one in _drifting(found)],
     }
 
 
-def show(found: KeyedRun, folder: Path) -> None:
-    """Print the report."""
-    said = facts(found, folder)
-    print(f"{said['keys']:,} keys, {said['rounds']:,} rounds of {found.task} from {len(found.features)} columns")
+def show(found: KeyedRun, folder: Path, page: Path | None) -> None:
+    """Print what was found."""
+    print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
     if found.left_out:
         print(plain(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
-    naive = "the base rate" if found.task == "classification" else "the last value"
     rows = [_row(one) for one in found.keys[:SHOWN]]
-    table(["worst keys", "rounds", "mean loss", f"saved of {naive}'s loss", "half-life"], rows)
+    table(["worst keys", "rounds", "mean loss", "saved of the best naive guess's", "half-life"], rows)
     table(["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)])
     if found.problems:
-        worst = sorted(found.problems.items(), key=lambda one: -one[1])[: 2 * SHOWN]
-        table(["problems in the data", "records"], [(plain(what), f"{count:,}") for what, count in worst])
+        often = [(plain(one.text), f"{one.count:,}") for one in found.problems[: 2 * SHOWN]]
+        table(["problems in the data", "records"], often)
+    if page is not None:
+        print(plain(f"report: {page}"))
 
 
 def _row(one: Any) -> tuple[str, ...]:

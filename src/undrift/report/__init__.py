@@ -2,4 +2,5 @@
 
 from __future__ import annotations
 
+from undrift.report.fleet import render_fleet as render_fleet
 from undrift.report.html import render as render

@@ -233,14 +233,15 @@ def _lines(one: Mapping[str, Any]) -> str:
 
 def about(data: RunData) -> list[tuple[str, str]]:
     """Return settings and provenance, flat."""
-    return [*_flat("", data.provenance), *_flat("setting: ", data.settings)]
+    return [*flat(data.provenance), *flat(data.settings, "setting: ")]
 
 
-def _flat(before: str, words: Mapping[str, Any]) -> list[tuple[str, str]]:
+def flat(words: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
+    """Return words inside words as names and texts."""
     out: list[tuple[str, str]] = []
     for key, value in words.items():
         if isinstance(value, Mapping):
-            out += _flat(f"{before}{key}: ", value)
+            out += flat(value, f"{before}{key}: ")
         elif isinstance(value, (list, tuple)):
             out.append((f"{before}{key}", listed([str(item) for item in value], 20)))
         else:

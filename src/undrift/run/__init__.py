@@ -16,3 +16,4 @@ from undrift.run.runner import Interrupted as Interrupted
 from undrift.run.runner import Progress as Progress
 from undrift.run.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings
+from undrift.run.tally import KeyReport as KeyReport

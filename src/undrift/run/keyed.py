@@ -6,55 +6,30 @@ import csv
 import heapq
 import io
 import math
-import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift import store
+import undrift
+from undrift import kernels, store
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet, FleetRun, Output
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.run.cells import Unreadable, is_missing, number, times
+from undrift.run.data import BASELINES, Words
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Cells, Source
+from undrift.run.tally import Age, KeyReport, Problem, tally
 
 BATCH = 20_000
 """Records advanced and saved at a time."""
-READ = 1000
+READ = 5000
 """Models whose memory is looked at, at most."""
-
-
-@dataclass
-class KeyReport:
-    """How one key fared."""
-
-    key: str
-    rounds: int = 0
-    loss: float = 0.0
-    """Sum over rounds: half the squared error, or the log-loss."""
-    naive: float = 0.0
-    """The same for a naive guess: "same as last time" from the second round on, or the running base rate."""
-    counts: dict[str, int] = field(default_factory=dict)
-    half_life: float | None = None
-    """Learned memory in rounds: short where the key drifts; None if not looked at."""
-    last: float | None = None
-    plus: int = 0
-    """Rounds with a positive label."""
-
-    @property
-    def mean_loss(self) -> float:
-        """Loss by round."""
-        return self.loss / self.rounds if self.rounds else math.nan
-
-    @property
-    def skill(self) -> float:
-        """Part of the naive loss that was saved; 0 is no better than the naive guess."""
-        return 1.0 - self.loss / self.naive if self.naive > 0.0 else math.nan
+USED = ("target", "time", "features", "drop", "task", "model", "na", "limit", "seed")
+"""Settings that keyed runs have."""
 
 
 class KeyedRun(NamedTuple):
@@ -62,18 +37,30 @@ class KeyedRun(NamedTuple):
 
     run: FleetRun
     """States and models by key."""
+    provenance: Words
+    """Versions, kernel level, source (path, size, sha256), and the settings."""
     task: str
     """regression or classification."""
-    features: list[str]
-    """Columns learned from."""
     left_out: list[str]
     """Columns that are no numbers."""
     keys: list[KeyReport]
     """A report for every key, the worst first."""
-    problems: dict[str, int]
-    """What was wrong with records, and how often."""
+    problems: list[Problem]
+    """What was wrong with records, the most frequent first."""
+    ages: list[Age]
+    """Losses by how many rows a key had seen."""
     bytes_per_key: float
     """Mean size of a saved state."""
+
+    @property
+    def features(self) -> list[str]:
+        """Columns learned from."""
+        return list(self.run.fleet.fields.features)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all keys."""
+        return sum(one.rounds for one in self.keys)
 
 
 def play_keyed(
@@ -125,7 +112,14 @@ def play_keyed(
     )
     records = _records(Source(path, settings), fleet, settings.time if order is None else None, na)
     run = fleet.run(records, folder=folder, source=digest, batch=BATCH, workers=workers, progress=progress)
-    return _summed(run, folder, task, left_out)
+    asked = settings.as_dict()
+    provenance = {
+        "undrift": undrift.__version__,
+        "kernels": kernels.LEVEL,
+        "source": {"path": source.name, "size": source.size, "sha256": digest},
+        "settings": {"key": key, "order": order, "wait": wait, **{name: asked[name] for name in USED if name in asked}},
+    }
+    return _summed(run, folder, provenance, task, left_out)
 
 
 def _numeric(cells: Cells, na: frozenset[str]) -> bool:
@@ -187,60 +181,35 @@ def _value(cell: object, na: frozenset[str]) -> object:
     return cell if found is None else found
 
 
-def _summed(run: FleetRun, folder: Path, task: str, left_out: list[str]) -> KeyedRun:
-    """Go through the outputs once: write them, add up by key."""
-    reports: dict[Any, KeyReport] = {}
-    problems: dict[str, int] = {}
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(Output._fields)
-    for row in run.outputs:
-        writer.writerow(["" if value is None else value for value in row])
-        report = reports.setdefault(row.key, KeyReport("" if row.key is None else str(row.key)))
-        report.counts[row.status] = report.counts.get(row.status, 0) + 1
-        if row.status not in ("ok", "labelled", "predicted"):
-            what = f"{row.status}: {row.reason}" if row.status in ("poison", "error") else row.status
-            problems[what] = problems.get(what, 0) + 1
-        if row.prediction is not None and row.target is not None:
-            _score(report, row.prediction, row.target, task)
-    store.replace(folder / "predictions.csv", text.getvalue().encode())
-    ordered = sorted((one for key, one in reports.items() if key is not None), key=lambda one: (_rank(one), one.key))
-    for one in heapq.nlargest(READ, ordered, key=lambda one: one.rounds):
+def _summed(run: FleetRun, folder: Path, provenance: Words, task: str, left_out: list[str]) -> KeyedRun:
+    """Write the outputs and what they amount to by key."""
+    outputs = run.outputs
+    _write(folder / "predictions.csv", Output._fields, (["" if x is None else x for x in row] for row in outputs))
+    found = tally(outputs, task)
+    for one in heapq.nlargest(READ, found.keys, key=lambda one: one.rounds):
         model = run.model(one.key)
         if isinstance(model, OnlineLearner) and model.rounds:
             spectrum = model.spectrum()
             rate = float(np.sum(spectrum.weights / spectrum.half_lives))  # what the weights amount to
             one.half_life = 1.0 / rate if rate else math.inf
-    _write_keys(folder / "keys.csv", ordered)
-    some = [len(run.states[one.key]) for one in ordered[:READ]]
-    features = list(run.fleet.fields.features)
-    return KeyedRun(run, task, features, left_out, ordered, problems, sum(some) / max(1, len(some)))
+    naives = [name.replace(" ", "_") for name in BASELINES[task]]
+    names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
+    _write(folder / "keys.csv", names, map(_row, found.keys))
+    some = [len(run.states[one.key]) for one in found.keys[:1000]]
+    size = sum(some) / max(1, len(some))
+    return KeyedRun(run, provenance, task, left_out, found.keys, found.problems, found.ages, size)
 
 
-def _score(report: KeyReport, yhat: float, y: float, task: str) -> None:
-    if task == "classification":
-        report.loss += float(np.logaddexp(0.0, -yhat if y > 0.0 else yhat))
-        alike = report.plus if y > 0.0 else report.rounds - report.plus
-        report.naive -= math.log((alike + 1.0) / (report.rounds + 2.0))
-        report.plus += y > 0.0
-    else:
-        report.loss += 0.5 * (yhat - y) ** 2
-        report.naive += 0.0 if report.last is None else 0.5 * (y - report.last) ** 2
-    report.rounds += 1
-    report.last = y
+def _row(one: KeyReport) -> list[Any]:
+    """Return a line of keys.csv; the naive guesses' losses are means too."""
+    naives = [total / one.scored if one.scored else math.nan for total in one.naives or (math.nan, math.nan)]
+    memory = "" if one.half_life is None else one.half_life
+    return [one.key, one.rounds, one.mean_loss, *naives, one.skill, memory, one.before, one.lately, one.problems]
 
 
-def _rank(report: KeyReport) -> float:
-    """Worst first: least skill; keys without a score last."""
-    return math.inf if math.isnan(report.skill) else report.skill
-
-
-def _write_keys(path: str | os.PathLike[str], reports: list[KeyReport]) -> None:
+def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["key", "rounds", "mean_loss", "skill", "half_life", "problems"])
-    for one in reports:
-        bad = sum(n for status, n in one.counts.items() if status not in ("ok", "labelled", "predicted"))
-        memory = "" if one.half_life is None else one.half_life
-        writer.writerow([one.key, one.rounds, one.mean_loss, one.skill, memory, bad])
+    writer.writerow(names)
+    writer.writerows(rows)
     store.replace(path, text.getvalue().encode())

@@ -1,0 +1,234 @@
+"""What a fleet's outputs amount to: key by key, problem by problem, and by how many rows a key had seen."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Vector
+from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
+from undrift.losses import logistic, squared
+
+TOLD = 10_000
+"""Different problems told apart, at most."""
+EXAMPLES = 5
+"""Keys named for each problem."""
+LONG = 20
+"""A key with more rounds has its last quarter held against the two before; in the first it was still learning."""
+
+
+@dataclass
+class KeyReport:
+    """How one key fared; its first round is not scored, as nobody could know anything."""
+
+    key: str
+    rounds: int = 0
+    """Rounds learned."""
+    loss: float = 0.0
+    """Sum over the rounds after the first: half the squared error, or the log-loss."""
+    naives: tuple[float, ...] = ()
+    """The same for the naive guesses, in the order of `undrift.run.data.BASELINES`."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many records ended as what."""
+    before: float = math.nan
+    """Mean loss of its rounds between the first and the last quarter; NaN for a key of 20 rounds or fewer."""
+    lately: float = math.nan
+    """Mean loss of the last quarter."""
+    change: float = math.nan
+    """How clearly larger losses are lately, by their ranks, in standard errors; negative where they are smaller."""
+    half_life: float | None = None
+    """Learned memory in rounds: short where the key drifts; None if not looked at."""
+
+    @property
+    def scored(self) -> int:
+        """Rounds that are scored."""
+        return max(0, self.rounds - 1)
+
+    @property
+    def mean_loss(self) -> float:
+        """Loss by round."""
+        return self.loss / self.scored if self.scored else math.nan
+
+    @cached_property
+    def naive(self) -> float:
+        """Loss of the naive guess that did best on this key."""
+        return min(self.naives, default=math.nan)
+
+    @cached_property
+    def skill(self) -> float:
+        """Part of that loss that was saved; 0 is no better than the naive guess."""
+        return 1.0 - self.loss / self.naive if self.naive > 0.0 else math.nan
+
+    @cached_property
+    def problems(self) -> int:
+        """Records that were not simply predicted or learned."""
+        fine = (STATUSES[OK], STATUSES[LABELLED], STATUSES[PREDICTED])
+        return sum(n for status, n in self.counts.items() if status not in fine)
+
+
+@dataclass
+class Problem:
+    """One thing that was wrong with records."""
+
+    status: str
+    """What became of them: poison, error, duplicate, late, gap, expired."""
+    reason: str
+    """What was wrong, where there is something to explain."""
+    count: int = 0
+    """Records."""
+    keys: int = 0
+    """Keys they are of."""
+    examples: list[str] = field(default_factory=list)
+    """Some of these keys."""
+
+    @property
+    def text(self) -> str:
+        """Status and reason in one line."""
+        return f"{self.status}: {self.reason}" if self.reason else self.status
+
+
+class Age(NamedTuple):
+    """Rounds of all keys that had seen about as many rows."""
+
+    first: int
+    """Rows seen before, the fewest."""
+    last: int
+    """The most."""
+    keys: int
+    """Keys that were as old."""
+    losses: tuple[float, ...]
+    """Mean loss where 1 is the mean of the naive guess that did best on the key: ours, then the naive guesses'."""
+
+
+class Tally(NamedTuple):
+    """Everything that was added up."""
+
+    keys: list[KeyReport]
+    """The worst first: least skill, then keys without a score."""
+    problems: list[Problem]
+    """The most frequent first."""
+    ages: list[Age]
+    """The youngest first."""
+
+
+def tally(outputs: Outputs, task: str) -> Tally:
+    """Add up what a fleet said about its records."""
+    index: dict[Any, int] = {}
+    codes = np.fromiter((index.setdefault(key, len(index)) for key in outputs.keys), np.int64, len(outputs))
+    reports = [KeyReport("" if key is None else str(key)) for key in index]
+    pairs, numbers = np.unique(codes * len(STATUSES) + outputs.status, return_counts=True)
+    for pair, n in zip(pairs.tolist(), numbers.tolist(), strict=True):
+        code, status = divmod(pair, len(STATUSES))
+        reports[code].counts[STATUSES[status]] = n
+    ages = _scored(reports, codes, outputs, task)
+    named = [report for key, report in zip(index, reports, strict=True) if key is not None]
+    return Tally(sorted(named, key=lambda one: (_rank(one), one.key)), _problems(outputs), ages)
+
+
+def _rank(report: KeyReport) -> float:
+    return math.inf if math.isnan(report.skill) else report.skill
+
+
+def _problems(outputs: Outputs) -> list[Problem]:
+    found: dict[tuple[int, str], Problem] = {}
+    keys: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
+    for i in np.flatnonzero(~np.isin(outputs.status, (OK, LABELLED, PREDICTED))).tolist():
+        status = int(outputs.status[i])
+        reason = outputs.reasons.get(i, "") if STATUSES[status] in ("poison", "error") else ""
+        what = (status, reason if (status, reason) in found or len(found) < TOLD else "other reasons")
+        one = found.setdefault(what, Problem(STATUSES[status], what[1]))
+        key = outputs.keys[i]
+        one.count += 1
+        if key is not None and key not in keys[what]:
+            keys[what].add(key)
+            one.keys += 1
+            if len(one.examples) < EXAMPLES:
+                one.examples.append(str(key))
+    return sorted(found.values(), key=lambda one: (-one.count, one.text))
+
+
+def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[Age]:
+    """Put rounds, losses and the change of late into the reports; return losses by age."""
+    rows = np.flatnonzero(~(np.isnan(outputs.prediction) | np.isnan(outputs.target)))
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    if not len(rows):
+        return []
+    code, y, yhat = codes[rows], outputs.target[rows], outputs.prediction[rows]
+    starts = np.flatnonzero(np.concatenate(([True], code[1:] != code[:-1])))
+    sizes = np.diff(np.append(starts, len(rows)))
+    age = np.arange(len(rows)) - np.repeat(starts, sizes)
+    if task == "classification":
+        sign = np.where(y > 0.0, 1.0, -1.0)
+        guesses = _odds(sign, age, starts, sizes)
+        losses = np.array([logistic.value(one, sign) for one in (yhat, *guesses)])
+    else:
+        guesses = _values(y, age, starts, sizes)
+        losses = np.array([squared.value(one, y) for one in (yhat, *guesses)])
+    losses[:, starts] = 0.0
+    sums = np.add.reduceat(losses, starts, axis=1)
+    for k, at in enumerate(starts.tolist()):
+        report = reports[int(code[at])]
+        report.rounds, report.loss = int(sizes[k]), float(sums[0, k])
+        report.naives = tuple(sums[1:, k].tolist())
+        if report.rounds > LONG:
+            _lately(report, losses[0, at + 1 : at + report.rounds])
+    return _ages(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
+
+
+def _lately(report: KeyReport, loss: Vector) -> None:
+    """Hold the last quarter against the two before: by means, and by ranks, which no outlier can bend."""
+    quarter = len(loss) // 4
+    both = loss[quarter:]
+    old, new = both[:-quarter], both[-quarter:]
+    report.before, report.lately = float(np.mean(old)), float(np.mean(new))
+    ordered = np.sort(both)
+    ranks = (np.searchsorted(ordered, new) + np.searchsorted(ordered, new, "right") + 1) / 2.0  # the mean, of equals
+    expected = len(new) * (len(both) + 1) / 2.0
+    spread = math.sqrt(len(old) * len(new) * (len(both) + 1) / 12.0)
+    report.change = (float(np.sum(ranks)) - expected) / spread
+
+
+def _values(y: Vector, age: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Vector]:
+    """Return the last value and the running mean before each round, 0 before a key's first."""
+    last, total = np.concatenate(([0.0], y[:-1])), np.zeros(len(y))
+    last[starts] = 0.0
+    for a, n in zip(starts.tolist(), sizes.tolist(), strict=True):  # one sum over all would mix their rounding errors
+        np.add.accumulate(y[a : a + n - 1], out=total[a + 1 : a + n])
+    return [last, total / np.maximum(age, 1)]
+
+
+def _odds(sign: Vector, age: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Vector]:
+    """Return the log-odds of "same as last time" and of the base rate before each round."""
+    last = np.concatenate(([0.0], sign[:-1]))
+    last[starts] = 0.0
+    moves = last * sign
+
+    def before(events: NDArray[np.bool_]) -> Vector:
+        """How many of a key's earlier rounds were such; whole numbers, so one sum over all keys is exact."""
+        total = np.concatenate(([0.0], np.cumsum(events)))[:-1]
+        earlier: Vector = total - np.repeat(total[starts], sizes)
+        return earlier
+
+    stayed, changed, plus = before(moves > 0.0), before(moves < 0.0), before(sign > 0.0)
+    return [last * np.log((stayed + 1.0) / (changed + 1.0)), np.log((plus + 1.0) / (age - plus + 1.0))]
+
+
+def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[Age]:
+    """Return mean losses by rows seen before, in doubling steps; keys that a naive guess never misses are left out."""
+    found = []
+    first, oldest = 1, int(age.max())
+    while first <= oldest:
+        last = 2 * first - 1
+        rows = np.flatnonzero((age >= first) & (age <= last) & (usual > 0.0))
+        if len(rows):
+            means = (losses[:, rows] / usual[rows]).mean(axis=1)
+            keys = int(np.count_nonzero(age[rows] == first))
+            found.append(Age(first, min(last, oldest), keys, tuple(means.tolist())))
+        first = last + 1
+    return found

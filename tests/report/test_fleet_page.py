@@ -1,0 +1,97 @@
+"""The report of a fleet: the keys that matter by name, the others in figures, and nothing injected."""
+
+import json
+import math
+import re
+
+import pytest
+from fleet_runs import fleet_run
+from test_render import EVIL, Elements
+
+from undrift.errors import InputError
+from undrift.report import render_fleet
+
+TASKS = ("regression", "classification")
+
+
+def page(found, tmp_path):
+    return Elements(render_fleet(found, tmp_path / "fleet.html").read_text(encoding="utf-8"))
+
+
+def words(found, tmp_path):
+    return re.sub(r"\s+", " ", " ".join(page(found, tmp_path).text))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_numbers_are_those_of_the_run(task, tmp_path):
+    run = fleet_run(task=task)
+    found = page(run, tmp_path)
+    numbers = json.loads(found.blocks["numbers"])
+    assert (numbers["keys"], numbers["rounds"], numbers["task"]) == (40, sum(one.rounds for one in run.keys), task)
+    assert [one["key"] for one in numbers["listed"]] == [one.key for one in run.keys]
+    assert [one["skill"] for one in numbers["listed"]] == [one.skill for one in run.keys]
+    assert sum(numbers["saved"]["count"]) == numbers["saved"]["keys"] == 40
+    assert sum(numbers["memory"]["count"]) + numbers["memory"]["never"] == 40
+    assert numbers["problems"][0]["count"] == run.problems[0].count
+    assert {one["key"] for one in json.loads(found.blocks["figures"])} == {"saved", "ages", "memories", "points"}
+    text = " ".join(found.text)
+    better = sum(one.skill > 0.0 for one in run.keys)
+    assert f"undrift beat the best naive guess on {better} of 40 keys" in text
+    assert "Left out, as they are no numbers: site." in text
+
+
+def test_keys_that_turned_are_named(tmp_path):
+    found = fleet_run()
+    turned = max(found.keys, key=lambda one: one.change)
+    assert turned.key == "39"
+    text = words(found, tmp_path)
+    assert "1 key clearly does worse lately: 39." in text
+    assert re.search(r"the model itself failed on \d+ keys: ", text)
+    clean = words(fleet_run(spoiled=False), tmp_path)
+    assert "No record had a problem." in clean
+    assert "None found" in clean
+
+
+def test_a_hundred_thousand_keys_are_a_small_page(tmp_path):
+    found = fleet_run(keys=100_000, rounds=4)
+    small = render_fleet(fleet_run(keys=5), tmp_path / "small.html").stat().st_size
+    path = render_fleet(found, tmp_path / "large.html")
+    assert path.stat().st_size < small + 400_000
+    page = Elements(path.read_text(encoding="utf-8"))
+    numbers = json.loads(page.blocks["numbers"])
+    assert (numbers["keys"], sum(numbers["saved"]["count"])) == (100_000, numbers["saved"]["keys"])
+    assert 100 <= len(numbers["listed"]) <= 400
+    assert "keys.csv has them all" in " ".join(page.text)
+
+
+def test_keys_and_reasons_cannot_inject_anything(tmp_path):
+    plain = page(fleet_run(keys=7), tmp_path)
+    evil = page(fleet_run(keys=7, names=lambda k: EVIL[k], target=EVIL[1]), tmp_path)
+    assert evil.tags.count("script") == plain.tags.count("script") == 6
+    assert "img" not in evil.tags
+    assert not any(name.startswith("on") for name, _ in evil.attributes)
+    assert evil.blocks["script"] == plain.blocks["script"]
+    text = " ".join(evil.text)
+    assert all(one.replace("\x00", "\ufffd") in text or one in text for one in EVIL)
+    assert {one["key"] for one in json.loads(evil.blocks["numbers"])["listed"]} == set(EVIL)
+
+
+def test_it_fetches_nothing_and_is_the_same_every_time(tmp_path):
+    found = page(fleet_run(), tmp_path)
+    assert not {"link", "iframe", "img", "object", "embed", "base", "form"} & set(found.tags)
+    assert all(value.startswith("#") for name, value in found.attributes if name in ("src", "href", "action"))
+    first = (tmp_path / "fleet.html").read_bytes()
+    assert render_fleet(fleet_run(), tmp_path / "again.html").read_bytes() == first
+    assert found.tags.count("th") == sum(name == "scope" for name, _ in found.attributes)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_one_key_with_one_row_is_enough(task, tmp_path):
+    found = fleet_run(keys=1, rounds=1, task=task, spoiled=False)
+    assert math.isnan(found.keys[0].skill)
+    assert "No key has enough rows to be scored yet." in words(found, tmp_path)
+
+
+def test_a_fleet_that_learned_nothing_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no row of the fleet was learned"):
+        render_fleet(fleet_run()._replace(keys=[]), tmp_path / "r.html")
