@@ -50,7 +50,7 @@ docs: $(VENV)/.test  ## the site, in build/site
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
 	$(PIP) --editable ".[bench]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check nanobind
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(BENCH)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(or $(BENCH),--write docs/benchmarks.md)
 
 fuzz: $(VENV)/.core  ## random shapes, strides, dtypes and values at the kernels
 	$(BIN)/python tests/stress/kernel_fuzz.py 300

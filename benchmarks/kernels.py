@@ -1,6 +1,6 @@
 """Speed of the compiled kernels against NumPy, peers and the machine itself, from one interleaved run.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/kernels.py [--quick]     (make bench)
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/kernels.py [--quick] [--write FILE]     (make bench)
 
 Every contender of a line is run in turn, many times; the figure is its minimum (CPU time of the thread; wall time
 where two threads work). Read ratios: absolute times depend on the machine and on who else uses it.
@@ -9,6 +9,8 @@ where two threads work). Read ratios: absolute times depend on the machine and o
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,19 @@ from undrift.ensemble import Ensemble, Mixable, RangeMean
 from undrift.kernels import _native, layout, reference
 
 DIMS = (4, 8, 16, 32, 64, 128, 256)
+MARK = "<!-- made by make bench -->"
+
+
+class Twice(io.TextIOBase):
+    """What is printed, and kept."""
+
+    def __init__(self) -> None:
+        self.kept = io.StringIO()
+
+    def write(self, text: str) -> int:
+        sys.__stdout__.write(text)
+        sys.__stdout__.flush()
+        return self.kept.write(text)
 
 
 def fastest(runs: dict[str, Callable[[], int]], seconds: float, clock=time.thread_time) -> dict[str, float]:
@@ -253,8 +268,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a rough run of about a minute")
     parser.add_argument("--build", action="store_true", help="time a clean build too (needs cmake and nanobind)")
+    parser.add_argument("--write", type=Path, help="put everything between the marks of this file")
     options = parser.parse_args()
-    seconds = 0.5 if options.quick else 3.0
+    out = Twice()
+    with contextlib.redirect_stdout(out):
+        everything(options.quick, options.build)
+    if options.write:
+        before, _, after = options.write.read_text().split(MARK)
+        options.write.write_text(MARK.join([before, f"\n```\n{out.kept.getvalue()}```\n", after]))
+
+
+def everything(quick: bool, build: bool) -> None:
+    seconds = 0.5 if quick else 3.0
     peak, band = machine(seconds)
     print(f"level {kernels.LEVEL}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
     print(", ".join(f"{size} {rate:.0f}" for size, rate in band.items()))
@@ -262,8 +287,8 @@ def main() -> None:
     growth(seconds)
     ensembles(seconds)
     calls(seconds)
-    beside_peers((8,) if options.quick else (4, 8, 16, 32, 64), seconds)
-    module(options.build)
+    beside_peers((8,) if quick else (4, 8, 16, 32, 64), seconds)
+    module(build)
 
 
 if __name__ == "__main__":

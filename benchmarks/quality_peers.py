@@ -185,18 +185,17 @@ def regressors() -> list[Contender]:
     from river import forest, linear_model, optim, preprocessing, tree
 
     scaler = preprocessing.StandardScaler
-    adagrad = {"optimizer": optim.AdaGrad(0.1)}
+
+    def on_scaled_target(optimizer: optim.base.Optimizer) -> object:
+        model = linear_model.LinearRegression(optimizer=optimizer.clone())
+        return scaler() | preprocessing.TargetStandardScaler(regressor=model)
+
     return [
         Contender("River LinearRegression", river(lambda: scaler() | linear_model.LinearRegression())),
         Contender(
-            "River LinearRegression, AdaGrad(0.1), target scaled",
-            river(
-                lambda: (
-                    scaler()
-                    | preprocessing.TargetStandardScaler(regressor=linear_model.LinearRegression(**adagrad).clone())
-                )
-            ),
+            "River LinearRegression, AdaGrad(0.1), target scaled", river(lambda: on_scaled_target(optim.AdaGrad(0.1)))
         ),
+        Contender("River LinearRegression, SGD(0.01), target scaled", river(lambda: on_scaled_target(optim.SGD(0.01)))),
         Contender("River BayesianLinearRegression", river(lambda: linear_model.BayesianLinearRegression(), True)),
         Contender(
             "River BayesianLinearRegression(smoothing=0.99)",
