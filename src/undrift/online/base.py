@@ -69,8 +69,9 @@ class OnlineLearner(DesignedLearner):
     def _closed(self, yhat: Vector, y: Vector) -> None:
         """Hear how rounds ended."""
 
-    def _froze(self, y: Vector) -> None:
-        """Hear that the warm-up is over, with its labels."""
+    def _refitted(self, y: Vector) -> Vector:
+        """Return the labels of the warm-up so far as a fresh core should see them."""
+        return y
 
     @property
     def candidates(self) -> list[str]:
@@ -318,12 +319,12 @@ class OnlineLearner(DesignedLearner):
         if rounds:
             scaling.fit(self._buffer[rows], self._known[rows])
             X = scaling.apply(np.where(self._known[rows] > 0.0, self._buffer[rows], np.nan), 0)
-            core.fit_scale(self._buffer_y[rows])
-            core.play(X, self._buffer_y[rows], 0)
+            labels = self._refitted(self._buffer_y[rows])
+            core.fit_scale(labels)
+            core.play(X, labels, 0)
         _overwrite(self._scaling.arrays(), scaling.arrays())
         _overwrite(self._heart.arrays(), core.arrays())
         if rounds == WARMUP:
-            self._froze(self._buffer_y)
             self._buffer[...], self._known[...], self._buffer_y[...] = 0.0, 0.0, 0.0
 
     def _close(self, Z: Matrix, rounds: Callable[[], Columns]) -> Trace:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import SelfConfident
 from undrift.learners.base import Arrays
-from undrift.online.base import BLOCK, WARMUP, WAVES, OnlineLearner
+from undrift.online.base import WAVES, OnlineLearner
+from undrift.online.design import REFITS
 from undrift.online.intervals import Coverage, Interval, Intervals
 from undrift.online.regression import RegressionCore
 from undrift.online.rows import Rows
@@ -120,18 +121,17 @@ class OnlineRegressor(OnlineLearner):
         return said
 
     def _softened(self, y: Vector, first: int) -> Vector:
-        return self._despiker.apply(y, first) if first >= WARMUP else y
+        return self._despiker.apply(y, first) if first >= REFITS[0] else y
+
+    def _refitted(self, y: Vector) -> Vector:
+        return self._despiker.fit(y)
 
     def _learned(self, y: Vector) -> Vector:
-        if len(y) <= WARMUP:
+        fitted = max((count for count in REFITS if count <= len(y)), default=0)
+        if not fitted:
             return y
         despiker = Despiker()
-        despiker.fit(y[:WARMUP])
-        later = [despiker.apply(y[a : a + BLOCK], a) for a in range(WARMUP, len(y), BLOCK)]
-        return np.concatenate([y[:WARMUP], *later])
-
-    def _froze(self, y: Vector) -> None:
-        self._despiker.fit(y)
+        return np.concatenate((despiker.fit(y[:fitted]), despiker.apply(y[fitted:], fitted)))
 
     def _closed(self, yhat: Vector, y: Vector) -> None:
         residual = np.abs(y - yhat)

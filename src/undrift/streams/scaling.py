@@ -77,15 +77,17 @@ class Scaling:
 class Despiker:
     """Labels as learners should see them: a jump far beyond all jumps so far is cut off, unless it lasts.
 
-    A jump counts in full up to 8 times the mean jump of the prefix it was fitted on (6 deviations, were jumps normal).
-    Beyond, it is cut there; the bound widens as the clip of `Scaling` does, so that a new level is reached within a
-    few rounds. Jumps count from the last label that was not cut: the way back from a spike is none.
+    A jump counts in full up to 8 times the mean jump of the prefix it was fitted on (6 deviations, were jumps normal);
+    the prefix's own largest tenth count as its 90% quantile, so that a spike among them widens nothing. Beyond, a jump
+    is cut there; the bound widens as the clip of `Scaling` does, so that a new level is reached within a few rounds.
+    Jumps count from the last label that was not cut: the way back from a spike is none.
 
     Examples
     --------
     >>> import numpy as np
     >>> labels = Despiker()
-    >>> labels.fit(np.array([0.0, 1.0, 0.0, 1.0]))
+    >>> labels.fit(np.array([0.0, 1.0, 0.0, 1.0])).tolist()
+    [0.0, 1.0, 0.0, 1.0]
     >>> labels.apply(np.array([0.0, 1e6, 1.0, 1e6, 1e6]), first=4).round(2).tolist()
     [0.0, 8.0, 1.0, 9.4, 9.82]
     """
@@ -95,10 +97,12 @@ class Despiker:
     def __init__(self) -> None:
         self.state = np.array([0.0, 0.0, NEVER])  # last label not cut, bound on a jump (0: none), round of the last cut
 
-    def fit(self, y: Vector) -> None:
-        """Take the size of ordinary jumps from labels so far."""
+    def fit(self, y: Vector) -> Vector:
+        """Take the size of ordinary jumps from the labels so far, and return them, cut."""
         jumps = np.abs(np.diff(y))
-        self.state[...] = y[-1], self.FACTOR * float(np.sum(jumps)) / max(1, len(jumps)), NEVER
+        usual = np.mean(np.minimum(jumps, np.quantile(jumps, 0.9))) if len(jumps) else 0.0
+        self.state[...] = y[0], self.FACTOR * float(usual), NEVER
+        return self.apply(y, 0)
 
     def apply(self, y: Vector, first: int) -> Vector:
         """Return the next labels, cut; `first` rounds came before."""
