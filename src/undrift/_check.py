@@ -153,7 +153,8 @@ def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
         raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {_short(value)}")
     with np.errstate(over="ignore"):
-        return array.astype(np.float64, copy=False)
+        array = array.astype(np.float64, copy=False)
+    return array if array.flags.aligned else array.copy()  # received over a network, or out of packed records
 
 
 def _plain(value: object) -> bool:

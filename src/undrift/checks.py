@@ -141,7 +141,15 @@ def _kinds(stream: Stream) -> dict[str, tuple[NDArray[np.generic], NDArray[np.ge
         "Fortran-ordered": (np.asfortranarray(stream.Z), stream.y.copy()),
         "strided": (wide[:, ::2], np.repeat(stream.y, 2)[::2]),
         "big-endian": (stream.Z.astype(">f8"), stream.y.astype(">f8")),
+        "unaligned": (_unaligned(stream.Z), _unaligned(stream.y)),
     }
+
+
+def _unaligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy that begins at an odd address, as arrays out of messages may."""
+    out = np.empty(array.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(array.shape)
+    out[...] = array
+    return out
 
 
 def _narrow_types_work(learner: Learner, stream: Stream) -> None:
