@@ -25,6 +25,8 @@ Scores = Mapping[str, float]
 """What a backtest returns: numbers by name."""
 Backtest = Callable[[Any, Any], Scores]
 BACKENDS = ("loky", "threading", "dask", "ray")
+TOGETHER = 64
+"""Pairs given to Ray at a time."""
 
 
 def backtest(stream: Any, config: Any) -> dict[str, float]:
@@ -196,10 +198,20 @@ def _results(calls: list[Call], backend: str, jobs: int) -> Iterator[tuple[tuple
 
     if backend == "ray":
         importlib.import_module("ray.util.joblib").register_ray()
-    own = backend in ("loky", "threading")  # the others hand results back together
+    if backend == "dask":
+        try:
+            importlib.import_module("distributed").get_client()
+        except ValueError:
+            raise InputError(
+                "sweep: backend 'dask' needs an open client; make one before: "
+                "client = distributed.Client(), or with the address of a scheduler"
+            ) from None
+    whole = backend != "ray"  # which hands results back together: a few at a time, then, so that few are ever lost
     with joblib.parallel_config(backend=backend, n_jobs=jobs):
-        parallel = joblib.Parallel(return_as="generator_unordered" if own else "list")
-        yield from parallel(joblib.delayed(_one)(call) for call in calls)
+        parallel = joblib.Parallel(return_as="generator_unordered" if whole else "list")
+        for a in range(0, len(calls), len(calls) if whole else TOGETHER):
+            part = calls if whole else calls[a : a + TOGETHER]
+            yield from parallel(joblib.delayed(_one)(call) for call in part)
 
 
 def _file(folder: Path, pair: tuple[str, str], configs: Mapping[str, Any]) -> Path:

@@ -37,6 +37,29 @@ def test_backends_agree_with_a_plain_loop():
         assert [(row["stream"], row["config"], row["loss"]) for row in result.rows] == expected
 
 
+def test_a_dask_cluster_gives_the_rows_of_this_process(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="no Dask here: pip install 'dask[distributed]'")
+    expected = without_times(sweep(streams(), CONFIGS, backend="threading", progress=False))
+    with pytest.raises(InputError, match="backend 'dask' needs an open client; make one before"):
+        sweep(streams(), CONFIGS, backend="dask", progress=False)
+    # two processes: arrays come over a socket, not always aligned
+    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+        result = sweep(streams(), CONFIGS, backend="dask", folder=tmp_path, progress=False)
+    assert without_times(result) == expected
+    assert len(list(tmp_path.glob("*.json"))) == 6
+
+
+def test_ray_gives_the_rows_of_this_process(monkeypatch):
+    ray = pytest.importorskip("ray", reason="no Ray here: pip install ray")
+    monkeypatch.setattr("undrift.sweep.TOGETHER", 4)
+    expected = without_times(sweep(streams(), CONFIGS, backend="threading", progress=False))
+    ray.init(num_cpus=2, include_dashboard=False, configure_logging=False)
+    try:
+        assert without_times(sweep(streams(), CONFIGS, backend="ray", progress=False)) == expected
+    finally:
+        ray.shutdown()
+
+
 def test_a_sweep_goes_on_where_it_stopped(tmp_path):
     calls = []
 
@@ -95,11 +118,12 @@ def test_results_are_a_tidy_table_and_a_figure(tmp_path):
         result.matrix("speed")
 
 
-def test_what_cannot_work_is_refused():
+def test_what_cannot_work_is_refused(monkeypatch):
     with pytest.raises(InputError, match="at least one each"):
         sweep({}, CONFIGS)
     with pytest.raises(InputError, match="backend must be one of loky, threading, dask, ray, got 'mpi'"):
         sweep(streams(), CONFIGS, backend="mpi", progress=False)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "ray" else name)
     with pytest.raises(MissingExtraError, match="needs ray; install it with: pip install ray"):
         sweep(streams(), CONFIGS, backend="ray", progress=False)
     (row,) = sweep({"s": streams()["s0"]}, {"c": 3}, backend="threading", progress=False).rows
