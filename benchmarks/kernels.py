@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pages
 from kernel_peers import peers
 
 from undrift import DiscountedAIOLI, DiscountedVAW, kernels
@@ -274,8 +275,7 @@ def main() -> None:
     with contextlib.redirect_stdout(out):
         everything(options.quick, options.build)
     if options.write:
-        before, _, after = options.write.read_text().split(MARK)
-        options.write.write_text(MARK.join([before, f"\n```\n{out.kept.getvalue()}```\n", after]))
+        pages.put(options.write, MARK, f"```\n{out.kept.getvalue()}```")
 
 
 def everything(quick: bool, build: bool) -> None:

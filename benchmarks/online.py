@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pages
 import streams
 from quality_peers import named
 from river import linear_model
@@ -70,8 +71,7 @@ def main() -> None:
         lines.append(f"| {name} | {cost:.2f} | {shown} |")
     print("\n".join(lines))
     if options.write:
-        before, _, after = options.write.read_text().split(MARK)
-        options.write.write_text(MARK.join([before, "\n" + "\n".join(lines) + "\n", after]))
+        pages.put(options.write, MARK, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pages
 import streams
 from quality_peers import SURE, Contender, Data, contenders, named
 
@@ -153,8 +154,7 @@ def main() -> None:
     lines = tables({key: cells[key] for key in order})
     print("\n".join(lines))
     if options.write:
-        before, _, after = options.write.read_text().split(MARK)
-        options.write.write_text(MARK.join([before, "\n" + "\n".join(lines) + "\n", after]))
+        pages.put(options.write, MARK, "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -22,19 +22,6 @@ from undrift.streams import synthetic
 
 
 @pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a command in an empty folder: exit code, stdout, stderr."""
-    monkeypatch.chdir(tmp_path)
-
-    def called(*arguments):
-        code = undrift([str(one) for one in arguments])
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return called
-
-
-@pytest.fixture
 def finished(call):
     """A finished run of a small stream, in the folder s-run."""
     assert call("synth", "abrupt", "s.csv", "-n", 800, "-d", 3)[0] == 0

@@ -9,19 +9,6 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.cli.app import run as undrift
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def called(*arguments):
-        code = undrift([str(one) for one in arguments])
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return called
 
 
 def pumps(rounds=60, binary=False):

@@ -12,20 +12,6 @@ import polars as pl
 import pytest
 
 from undrift import store
-from undrift.cli.app import run as undrift
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a command in an empty folder: exit code, stdout, stderr, files left behind."""
-    monkeypatch.chdir(tmp_path)
-
-    def called(*arguments):
-        code = undrift([str(one) for one in arguments])
-        seen = capsys.readouterr()
-        return code, seen.out, seen.err
-
-    return called
 
 
 def rows(count=50):
