@@ -4,10 +4,12 @@ import copy
 import faulthandler
 import sys
 import warnings
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed import checkpoint
 from torch.distributed.checkpoint import state_dict as dcp
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -21,7 +23,7 @@ CASES = {
     "clipped-coord": (ClippedAdam, {"norm": "coord"}),
     "clip-free-all-exp": (ClipFreeAdam, {"norm": "all", "random_scaling": "exp", "seed": 3}),
 }
-STEPS = 20
+STEPS, SAVED = 20, 12
 
 
 def model_of():
@@ -69,12 +71,12 @@ def shard(make, options, rank):
     return model, make(model.parameters(), lr=0.01, **options)
 
 
-def main(rank, port):
+def main(rank, port, folder):
     faulthandler.dump_traceback_later(240, exit=True)  # say where it waits, rather than wait for ever
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     half = slice(4 * rank, 4 * rank + 4)
-    for make, options in CASES.values():
+    for name, (make, options) in CASES.items():
         reference, other = single(make, options)
 
         model = model_of()
@@ -87,18 +89,22 @@ def main(rank, port):
         model, opt = shard(make, options, rank)
         saved = None
         for k in range(STEPS):
-            if k == 12:  # sharded and whole checkpoints
+            if k == SAVED:  # sharded and whole checkpoints
                 saved = dcp.get_state_dict(model, opt)
                 full = dcp.get_state_dict(model, opt, options=dcp.StateDictOptions(full_state_dict=True))
                 saved, full = copy.deepcopy(saved), copy.deepcopy(full)
+                checkpoint.save(dict(zip(("model", "opt"), saved, strict=True)), checkpoint_id=folder / name)
             step(model, opt, batch(k)[half])
         agree(model, opt, reference, other)
 
-        for kind, (weights, moments) in {"sharded": saved, "full": full}.items():
+        for kind, (weights, moments) in {"sharded": saved, "full": full, "files": (None, None)}.items():
             again, resumed = shard(make, {**options, "seed": 77} if "seed" in options else options, rank)
+            if kind == "files":
+                weights, moments = dcp.get_state_dict(again, resumed)
+                checkpoint.load({"model": weights, "opt": moments}, checkpoint_id=folder / name)
             how = dcp.StateDictOptions(full_state_dict=kind == "full")
             dcp.set_state_dict(again, resumed, model_state_dict=weights, optim_state_dict=moments, options=how)
-            for k in range(12, STEPS):
+            for k in range(SAVED, STEPS):
                 step(again, resumed, batch(k)[half])
             for p, q in zip(model.parameters(), again.parameters(), strict=True):
                 assert torch.equal(p.to_local(), q.to_local()), kind  # exact
@@ -143,4 +149,4 @@ def main(rank, port):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))

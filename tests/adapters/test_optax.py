@@ -2,6 +2,10 @@
 
 import functools
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,6 +211,17 @@ def test_the_norm_is_global_under_shard_map():
         np.testing.assert_allclose(split.reshape(-1), updates, rtol=1e-6)
         expected = uo.averaging.find(state, uo.LeaderState)[0].gradient_sum
         np.testing.assert_allclose(sums, expected, rtol=1e-6)  # the same on every shard
+
+
+def test_two_devices_walk_the_trajectory_of_one():
+    """shard_map and donation on a real mesh; the devices have to be there before jax starts, hence the process."""
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    program = Path(__file__).parent / "shards.py"
+    found = subprocess.run(
+        [sys.executable, str(program)], env={**os.environ, **flags}, capture_output=True, text=True, timeout=300
+    )
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.strip() == "done"
 
 
 @pytest.mark.usefixtures("wide")

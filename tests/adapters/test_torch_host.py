@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from undrift.errors import InputError
+from undrift.errors import InputError, UndriftWarning
 from undrift.torch import ClipFreeAdam, ClippedAdam
 
 torch = pytest.importorskip("torch")
@@ -208,6 +208,17 @@ def test_bad_groups_are_refused_and_change_nothing():
         with pytest.raises(InputError, match=text):
             opt.add_param_group({"params": [weights()], **group})
     assert len(opt.param_groups) == 1
+
+
+def test_rough_random_scaling_is_warned_of():
+    options = {"norm": "all", "random_scaling": "exp"}
+    with pytest.warns(UndriftWarning, match=r"ClipFreeAdam: .* mostly trained worse with lr >= 0.001; .* take ClippedAdam"):
+        ClipFreeAdam([weights()], lr=1e-3, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ClipFreeAdam([weights()], **options)
+        ClippedAdam([weights()], lr=1e-3, **options)
+        ClipFreeAdam([weights()], lr=1e-3, norm="all")
 
 
 def test_sparse_gradients_are_refused_before_anything_changes():

@@ -37,6 +37,7 @@ def close(tensor, array, scale):
 @pytest.mark.parametrize("norm", ["all", "tensor", "coord"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].__name__}-{case[1]}")
 @pytest.mark.parametrize("seed", [None, 11])
+@pytest.mark.filterwarnings("ignore:ClipFreeAdam. norm='all' with random_scaling")
 def test_paths_agree_with_the_core(path, norm, case, seed):
     make, options = case
     start, stream = problem(seed=3, steps=40)

@@ -136,3 +136,20 @@ def test_tensors_that_move_between_steps_are_found():
         for p, q in zip(one, two, strict=True):
             torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
             torch.testing.assert_close(kept.state[p]["average"], plain.state[q]["average"], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [ClippedAdam, ClipFreeAdam])
+def test_a_trusting_step_reads_nothing_from_the_device(make):
+    """Tensors on the meta device have no numbers: whoever read one would fail."""
+    params = [torch.nn.Parameter(torch.empty(3, 4, device="meta")) for _ in range(3)]
+    opt = make([{"params": params[:1]}, {"params": params[1:], "lr": 0.1}], nonfinite="ignore", random_scaling="exp")
+    for _ in range(3):
+        for p in params:
+            p.grad = torch.empty_like(p)
+        opt.step()
+    assert opt.param_groups[0]["t"] == 3
+    for name in ("m_square", "spread", "g_square", "g_largest", "gradient_sum", "spread_sum"):
+        assert opt.param_groups[0][name].is_meta
+    for read in (lambda: opt.certificate, lambda: opt.diagnostics, opt.state_dict):
+        with pytest.raises(RuntimeError, match="meta"):
+            read()

@@ -212,24 +212,36 @@ def test_zero_learning_rate_and_zero_gradients_are_safe(make, options):
     same(model, before)
 
 
-@pytest.mark.parametrize("norm", ["all", "tensor", "coord"])
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e200])
-def test_unusable_gradients_advance_nothing(norm, bad):
+PATHS = {"loop": {"foreach": False}, "foreach": {"foreach": True}, "kernel": {"fused": True}}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(("make", "options"), MODES, ids=NAMES)
+@pytest.mark.parametrize("bad", [float("nan"), -float("inf"), 1e200])
+def test_unusable_gradients_advance_nothing(make, options, bad, path):
+    """Not one bit, wherever in the gradients it is: here in the first number of the last tensor, and the other way."""
     model = model_of(dtype=torch.float64)
-    opt = ClippedAdam(model.parameters(), norm=norm, random_scaling="exp")
+    opt = make(model.parameters(), **options, **PATHS[path])
     train(model, opt, 3)
-    before, saved = copy.deepcopy(model), copy.deepcopy(opt.state_dict())
-    list(model.parameters())[-1].grad[0] = bad
-    with pytest.warns(UndriftWarning, match="not finite or too large .* the step is skipped"):
-        opt.step()
-    same(model, before)
-    assert opt.param_groups[0]["skipped"] == 1
+    other, twin = copy.deepcopy((model, opt))
+    loud = make(model.parameters(), nonfinite="raise", **options, **PATHS[path])
+    grads = [p.grad.view(-1) for p in model.parameters()]
+    for k, place in enumerate([grads[-1][:1], grads[0][-1:]]):
+        kept = place.clone()
+        place.fill_(bad)
+        with pytest.warns(UndriftWarning, match="not finite or too large .* the step is skipped"):
+            opt.step()
+        assert opt.param_groups[0]["skipped"] == k + 1
+        with pytest.raises(InputError, match="too large to be squared; nothing was advanced; find its origin"):
+            loud.step()
+        place.copy_(kept)
+    same(model, other)
+    assert loud.param_groups[0]["t"] == 0
     opt.param_groups[0]["skipped"] = 0
-    assert str(opt.state_dict()) == str(saved)
-    loud = ClippedAdam(model.parameters(), norm=norm, nonfinite="raise")
-    with pytest.raises(InputError, match="too large to be squared; nothing was advanced; find its origin"):
-        loud.step()
-    same(model, before)
+    same_state(opt, twin)
+    train(model, opt, 2, start=3)  # and on it goes, as if nothing had been
+    train(other, twin, 2, start=3)
+    same(model, other)
 
 
 def test_single_precision_coordinates_refuse_what_they_cannot_square():

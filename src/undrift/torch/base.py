@@ -17,9 +17,9 @@ from undrift.optim import core
 from undrift.torch import checkpoint, options, paths
 from undrift.torch.averaging import Averaging
 from undrift.torch.reading import Reading
-from undrift.torch.rounds import SCALARS, Group, Opening, Row, inherit, reach, record
+from undrift.torch.rounds import SCALARS, Group, Number, Opening, Row, inherit, reach, record
 from undrift.torch.slots import Slot, Slots
-from undrift.torch.sums import numbers, over_ranks, per_group, reduced
+from undrift.torch.sums import Sums, numbers, over_ranks, per_group, reduced
 
 Norm = Literal["all", "tensor", "coord"]
 _SINGLE = float(torch.finfo(torch.float32).max)
@@ -64,7 +64,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         """Return the state as torch does; refused while the averaged weights are in place."""
         self._refuse_while_averaged("state_dict")
         for group in self.param_groups:  # numbers that were still on an accelerator
-            for name in ("spread", "m_square", "gradient_sum", "spread_sum"):
+            for name in ("spread", "m_square", "g_square", "g_largest", "gradient_sum", "spread_sum"):
                 group[name] = float(group[name])
         return super().state_dict()
 
@@ -146,7 +146,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         for slot, v in zip(slots, moments, strict=False):
             slot.state["v"] = v
         self._close(openings, second, sums)
-        record(self.param_groups, self._summed(numbers(sums)[:, 2]) if trusting else total, clipped)
+        record(self.param_groups, self._seen(sums) if trusting else total, clipped)
 
     def _measure(self, plan: paths.Plan, rows: list[Row], openings: list[Opening]) -> NDArray[np.float64]:
         """First phase: |g|^2 of every slot, and |m|^2 after the round where clipping may depend on it."""
@@ -168,6 +168,12 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     def _look(self, plan: paths.Plan, rows: list[Row], with_m: bool) -> NDArray[np.float64]:
         found = plan.measure(rows, self._slots.groups, with_m)
         return numbers(reduced(self._slots.found, found) if self._slots.sharded else found)
+
+    def _seen(self, sums: Sums) -> Number:
+        """|g|^2 over all parameters from the step itself; on an accelerator it stays there."""
+        if self.process_group is None and isinstance(sums, torch.Tensor):
+            return sums[:, 2].sum()
+        return self._summed(numbers(sums)[:, 2])
 
     def _summed(self, values: NDArray[np.float64]) -> float:
         total = float(values.sum())

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import torch
 from torch.optim.optimizer import ParamsT
 
+from undrift.errors import UndriftWarning
 from undrift.torch.base import DiscountedAdam, Norm
+
+ROUGH = 1e-3
+"""Learning rate from which random scaling of unclipped steps is worth a warning."""
 
 
 class ClipFreeAdam(DiscountedAdam):
@@ -73,6 +78,13 @@ class ClipFreeAdam(DiscountedAdam):
     ) -> None:
         chosen = {name: value for name, value in locals().items() if name in _OPTIONS}
         super().__init__(params, {**chosen, "clip": None}, process_group)
+        if norm == "all" and random_scaling == "exp" and float(lr) >= ROUGH:
+            warnings.warn(
+                f"{self.NAME}: norm='all' with random_scaling='exp' mostly trained worse with lr >= {ROUGH}; "
+                "leave random_scaling out, take ClippedAdam, or a smaller lr",
+                UndriftWarning,
+                stacklevel=2,
+            )
 
 
 _OPTIONS = frozenset(ClipFreeAdam.__init__.__annotations__) - {"params", "process_group", "return"}

@@ -87,12 +87,11 @@ class Reading(_Base):
             betas=(tuning.beta1, tuning.beta2),
             eps=tuning.nu,
             norm="all",
-            random_scaling="exp",
             seed=seed,
             **options,
         )  # type: ignore[call-arg]  # the subclasses' signature, not torch's
         for group in [made.defaults, *made.param_groups]:
-            group["gaps"] = (tuning.gap1, tuning.gap2)
+            group["gaps"], group["random_scaling"] = (tuning.gap1, tuning.gap2), "exp"
         return made
 
     @property

@@ -147,14 +147,14 @@ def reach(openings: Sequence[Opening], squares: Sequence[float]) -> float:
     return math.hypot(*parts)
 
 
-def record(groups: Sequence[Group], g_square: float, clipped: float) -> None:
+def record(groups: Sequence[Group], g_square: Number, clipped: float) -> None:
     """Add a closed round to the record that `certificate` and `diagnostics` read; same numbers in every group."""
     first = groups[0]
     gap1, warmth = gaps(first)[0], first["warmth"]
     length = sum(group["m_square"] for group in groups) ** 0.5
     after = {
         "g_square": g_square,
-        "g_largest": max(first["g_largest"], g_square),
+        "g_largest": largest(first["g_largest"], g_square),
         "clipped": first["clipped"] + clipped,
         "gradient_sum": first["gradient_sum"] + core.stationarity(length, warmth, 0.0, 0.0),
         "spread_sum": first["spread_sum"] + sum(group["spread"] for group in groups),
@@ -162,6 +162,13 @@ def record(groups: Sequence[Group], g_square: float, clipped: float) -> None:
     }
     for group in groups:
         group.update(after)
+
+
+def largest(old: Number, new: Number) -> Number:
+    """Return the larger number; on an accelerator without reading either."""
+    if not isinstance(new, torch.Tensor):
+        return max(float(old), new)
+    return torch.fmax(torch.as_tensor(old, dtype=new.dtype, device=new.device), new)
 
 
 def inherit(group: Group, first: Group) -> None:

@@ -60,4 +60,5 @@ def per_group(sums: Sums, column: int, groups: NDArray[np.int64], count: int) ->
     if isinstance(sums, np.ndarray):
         totals: list[float] = np.bincount(groups, weights=sums[:, column], minlength=count).tolist()
         return totals
-    return [sums[torch.as_tensor(groups == i, device=sums.device), column].sum() for i in range(count)]
+    owner = torch.as_tensor(groups, device=sums.device)
+    return [torch.where(owner == i, sums[:, column], 0.0).sum() for i in range(count)]
