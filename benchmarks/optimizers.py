@@ -6,6 +6,8 @@ CPU time of the process is used for one thread (the machine may be shared), wall
 turns within a round, so that drifts of the machine hit all alike, and start with caches full of something else; the
 minimum and the median over rounds are shown. Gradients are other normal numbers in every round, and ours have made
 steps before, so that the clip is as idle as it is in training after the first steps; "always clipped" shows the others.
+"moved" is what has to cross memory per parameter of single precision if nothing stays in a cache, "read" the part of it
+that is waited for.
 """
 
 from __future__ import annotations
@@ -70,6 +72,19 @@ CONTENDERS = {
     "ClippedAdam all foreach": lambda ps: ut.ClippedAdam(ps, norm="all", foreach=True),
     "ClippedAdam coord foreach": lambda ps: ut.ClippedAdam(ps, foreach=True),
 }
+MOVED = {
+    "Adam fused": (16, 28),
+    "AdamW fused": (16, 28),
+    "Adam fused + average": (24, 40),
+    "ClippedAdam all": (20, 32),
+    "ClippedAdam all, always clipped": (24, 36),
+    "ClipFreeAdam all": (20, 32),
+    "ClippedAdam tensor": (24, 36),
+    "ClippedAdam coord": (24, 40),
+    "ClipFreeAdam coord": (24, 40),
+    "ClippedAdam coord, nonfinite='ignore'": (20, 36),
+}
+"""Bytes per parameter read, and read or written, by those whose passes are known."""
 QUICK = ("Adam fused", *(name for name in CONTENDERS if name.startswith("Clip") and "foreach" not in name))
 WARM = 200
 SWEEP = torch.zeros(1 << 24)  # 64 MB, more than the caches hold
@@ -107,7 +122,9 @@ def measure(shape, names, rounds, threads):
     for k in range(WARM):
         fresh(params, noise)
         for opt in opts.values():
-            if k < 2 or (isinstance(opt, ut.ClippedAdam) and opt.param_groups[0]["foreach"] is None):
+            if k < 2 or (
+                isinstance(opt, ut.ClippedAdam) and opt.defaults["norm"] == "all" and not opt.defaults["foreach"]
+            ):
                 opt.step()
     times = {name: [] for name in names}
     for _ in range(rounds):
@@ -124,7 +141,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--shapes", default="1x10M,200x50k,1000x1k")
+    parser.add_argument("--shapes", default="1x10M,200x50k,1000x1k,4x10M")
     parser.add_argument("--quick", action="store_true", help="ours and fused Adam only")
     parser.add_argument("--json", help="also write the numbers to this file")
     options = parser.parse_args()
@@ -136,9 +153,10 @@ def main():
             base = times["Adam fused"]
             unit = "CPU" if threads == 1 else "wall"
             print(f"\n{shape}, {threads} thread(s), {unit} time: ratio to fused Adam\n")
-            print("| optimizer | min ms | median ms | ratio of minima | median of paired ratios | state B/param |")
-            print("|---|---|---|---|---|---|")
+            print("| optimizer | min ms | median ms | ratio of minima | paired ratio | read | moved | state B/param |")
+            print("|---|---|---|---|---|---|---|---|")
             for name, found in times.items():
+                read, moved = MOVED.get(name, ("", ""))
                 paired = statistics.median(a / b for a, b in zip(found, base, strict=True))
                 row = {
                     "shape": shape,
@@ -148,13 +166,15 @@ def main():
                     "median_ms": 1e3 * statistics.median(found),
                     "ratio_of_minima": min(found) / min(base),
                     "paired_ratio": paired,
+                    "read_bytes": read,
+                    "moved_bytes": moved,
                     "state_bytes": space[name],
                 }
                 assert all(math.isfinite(x) for x in row.values() if isinstance(x, float))
                 record.append(row)
                 print(
                     f"| {name} | {row['min_ms']:.2f} | {row['median_ms']:.2f} | {row['ratio_of_minima']:.2f} "
-                    f"| {paired:.2f} | {space[name]:.0f} |",
+                    f"| {paired:.2f} | {read} | {moved} | {space[name]:.0f} |",
                     flush=True,
                 )
     if options.json:

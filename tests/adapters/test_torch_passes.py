@@ -1,11 +1,13 @@
 """What the compiled step saves, it saves without a difference: passes that are left out, addresses that are kept."""
 
 import copy
+import functools
 
+import numpy as np
 import pytest
 
 from undrift import kernels
-from undrift.torch import ClipFreeAdam, ClippedAdam
+from undrift.torch import ClipFreeAdam, ClippedAdam, fused
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -105,7 +107,9 @@ def test_an_idle_clip_is_not_measured_and_a_burst_is(looks):
     assert sum(clipped[115:]) == 0
 
 
-def test_tensors_that_move_between_steps_are_found():
+@pytest.mark.parametrize("quick", [True, False])
+def test_tensors_that_move_between_steps_are_found(quick, monkeypatch):
+    monkeypatch.setattr(fused, "QUICK", quick and fused.QUICK)
     one, two = params_of(), params_of()
     kept, plain = ClippedAdam(one, fused=True), ClippedAdam(two, foreach=False, fused=False)
 
@@ -153,3 +157,31 @@ def test_a_trusting_step_reads_nothing_from_the_device(make):
     for read in (lambda: opt.certificate, lambda: opt.diagnostics, opt.state_dict):
         with pytest.raises(RuntimeError, match="meta"):
             read()
+
+
+def test_addresses_are_those_of_the_tensors():
+    if not kernels.can_find_tensors(torch.Tensor):
+        pytest.skip("this torch does not offer addresses in C")
+    assert not kernels.can_find_tensors(np.ndarray)
+    base = torch.randn(4, 6)
+    tensors = [base, base[1:], base[2], torch.nn.Parameter(base.clone()), torch.empty(0), torch.ones(3, 1).t()]
+    size = np.array([t.numel() for t in tensors])
+    out = np.zeros(len(tensors), dtype=np.uint64)
+    find = functools.partial(kernels.find_tensors, torch.Tensor)
+    assert find(tensors, 2, 32, size, out) == 1
+    assert out.tolist() == [t.data_ptr() for t in tensors]
+    assert find(tensors, 2, 32, size, out) == 2
+    for bad in (base.t(), base[:, 1:], base.double(), base.bfloat16(), base.to("meta"), base.to_sparse(), None, 3.0):
+        assert find([bad], 2, 32, np.array([24]), out[:1].copy()) == 0
+    assert find([base], 2, 32, np.array([23]), out[:1]) == 0
+    assert find([base, base], 2, 32, size[:1], out[:1]) == 0
+    assert find([base.double()], 2, 64, size[:1], out[:1].copy()) == 1
+    assert find([base.bfloat16()], 4, 16, size[:1], out[:1].copy()) == 1
+
+
+def test_dictionaries_hold_objects_or_do_not():
+    one, two = torch.ones(1), torch.ones(1)
+    assert kernels.all_hold([{"m": one}, {"m": two}], "m", [one, two])
+    assert kernels.all_hold([], "m", [])
+    for dictionaries in ([{"m": one}, {"m": one}], [{"m": one}, {}], [{"m": one}], [{"m": one}, 3]):
+        assert not kernels.all_hold(dictionaries, "m", [one, two])

@@ -106,7 +106,9 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     @property
     def _slots(self) -> Slots:
         """The slots of the last step; not part of the state."""
-        kept: Slots = self.__dict__.setdefault("_kept_slots", Slots())
+        kept: Slots | None = self.__dict__.get("_kept_slots")
+        if kept is None:
+            kept = self.__dict__["_kept_slots"] = Slots()
         return kept
 
     def _plan(self, slots: list[Slot]) -> paths.Plan:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
-from undrift.torch.sums import Sums, packed
+from undrift.torch.sums import Sums, packed, square
 
 Tensors = list[torch.Tensor]
 Table = list[tuple[torch.Tensor | float, ...]]
@@ -27,8 +27,8 @@ def batches(slots: Sequence[Slot], rows: Sequence[Row]) -> list[list[int]]:
 
 def squares(tensors: Tensors) -> Tensors:
     """Return the sum of squares of each tensor, in double precision where the device has it."""
-    if not tensors:
-        return []
+    if not tensors or tensors[0].is_cpu:
+        return [square(t) for t in tensors]
     wide = None if tensors[0].device.type == "mps" else torch.float64
     norms = torch._foreach_norm(tensors, 2, dtype=wide)
     return list(torch._foreach_mul(norms, norms))

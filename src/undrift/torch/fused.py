@@ -16,6 +16,12 @@ from undrift.torch.sums import Sums
 KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
 """Types the kernel knows; bfloat16 parameters have single-precision state."""
 
+CODES = {torch.float32: (2, 32), torch.float64: (2, 64), torch.bfloat16: (4, 16)}
+"""What DLPack calls them."""
+
+QUICK = kernels.can_find_tensors(torch.Tensor)
+"""Whether this torch offers its tensors' addresses in C; earlier ones are asked tensor by tensor."""
+
 
 def takes(slot: Slot) -> bool:
     """Say whether the kernel can step this slot: dense, contiguous, on the CPU, of a known type."""
@@ -34,37 +40,49 @@ def _addresses(tensors: Sequence[torch.Tensor]) -> NDArray[np.uint64]:
     return np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
 
 
+class _Column:
+    """Tensors of one type, one per slot, and where they are in memory."""
+
+    def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, size: NDArray[np.int64]) -> None:
+        self.tensors, self.dtype, self.size = tensors, dtype, size
+        self.address = _addresses(tensors) if tensors else np.zeros(len(size), dtype=np.uint64)
+        """0 where there is none."""
+
+    def renew(self, tensors: list[torch.Tensor]) -> int:
+        """Take up other tensors: 0 if the kernel cannot use one, 2 if all are where the last ones were, else 1."""
+        if not tensors:
+            return 2
+        if QUICK:
+            return kernels.find_tensors(torch.Tensor, tensors, *CODES[self.dtype], self.size, self.address)
+        for tensor, size in zip(tensors, self.size.tolist(), strict=True):
+            if tensor.dtype is not self.dtype or not tensor.is_cpu or tensor.layout is not torch.strided:
+                return 0
+            if not tensor.is_contiguous() or tensor.numel() != size:
+                return 0
+        last, self.address = self.address, _addresses(tensors)
+        return 2 if np.array_equal(last, self.address) else 1
+
+
 class _Batch:
     """Slots of one type, and where their tensors are in memory."""
 
     def __init__(self, dtype: torch.dtype, members: list[int], slots: Sequence[Slot]) -> None:
-        self.dtype, self.kind = dtype, KINDS[dtype]
+        self.kind = KINDS[dtype]
         self.members = np.array(members, dtype=np.int64)
         self.slots = [slots[i] for i in members]
-        self.params = [slot.p for slot in self.slots]
-        self.state = [
-            [slot.m for slot in self.slots],
-            [slot.v for slot in self.slots if slot.v is not None],
-            [slot.average for slot in self.slots if slot.average is not None],
-        ]
-        self.sizes = [p.numel() for p in self.params]
-        self.size = np.array(self.sizes, dtype=np.int64)
-        self.p, self.g = _addresses(self.params), _addresses([slot.g for slot in self.slots])
-        none = np.zeros(len(members), dtype=np.uint64)
-        self.m, self.v, self.average = (_addresses(tensors) if tensors else none for tensors in self.state)
+        self.size = np.array([slot.p.numel() for slot in self.slots], dtype=np.int64)
+        wide = self.slots[0].m.dtype
+        self.p = _Column([slot.p for slot in self.slots], dtype, self.size)
+        self.g = _Column([slot.g for slot in self.slots], dtype, self.size)
+        self.m = _Column([slot.m for slot in self.slots], wide, self.size)
+        self.v = _Column([slot.v for slot in self.slots if slot.v is not None], wide, self.size)
+        self.average = _Column([slot.average for slot in self.slots if slot.average is not None], wide, self.size)
 
     def renew(self) -> bool:
         """Take up new gradients; False if anything else has moved, or does not suit the kernel."""
-        grads = [slot.g for slot in self.slots]
-        if not all(g.dtype is self.dtype and g.is_cpu and g.is_contiguous() for g in grads):
+        if not self.g.renew([slot.g for slot in self.slots]):
             return False
-        if not all(p.dtype is self.dtype and p.is_contiguous() for p in self.params):
-            return False
-        self.g = _addresses(grads)
-        found = [_addresses(self.params), *map(_addresses, self.state)]
-        known = (self.p, self.m, self.v, self.average)
-        still = all(np.array_equal(a, b) for a, b in zip(found, known, strict=True) if len(a))
-        return still and [p.numel() for p in self.params] == self.sizes
+        return all(column.renew(column.tensors) == 2 for column in (self.p, self.m, self.v, self.average))
 
 
 class Fused:
@@ -86,7 +104,8 @@ class Fused:
         table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 2)), torch.get_num_threads()
         for b in self.batches:
             out = np.empty((len(b.members), 2))
-            kernels.adam_measure(b.kind, b.p, b.g, b.m, b.size, table, which[b.members], with_m, threads, out)
+            where = b.p.address, b.g.address, b.m.address
+            kernels.adam_measure(b.kind, *where, b.size, table, which[b.members], with_m, threads, out)
             sums[b.members] = out
         return sums
 
@@ -95,7 +114,8 @@ class Fused:
         table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 3)), torch.get_num_threads()
         for b in self.batches:
             out = np.empty((len(b.members), 3))
-            kernels.adam_apply(b.kind, b.p, b.g, b.m, b.v, b.average, b.size, table, which[b.members], threads, out)
+            where = b.p.address, b.g.address, b.m.address, b.v.address, b.average.address
+            kernels.adam_apply(b.kind, *where, b.size, table, which[b.members], threads, out)
             sums[b.members] = out
-            torch.autograd.graph.increment_version(b.params)  # as an operation of torch would
+            torch.autograd.graph.increment_version(b.p.tensors)  # as an operation of torch would
         return sums

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from undrift.optim import core
 from undrift.torch.rounds import Row, Unit
 from undrift.torch.slots import Slot
-from undrift.torch.sums import Sums, packed
-
-
-def square(x: torch.Tensor) -> torch.Tensor:
-    """Return the sum of squares, in double precision where the device has it."""
-    wide = x.dtype if x.device.type == "mps" else torch.float64
-    norm: torch.Tensor = torch.linalg.vector_norm(x, dtype=wide)
-    return norm * norm
+from undrift.torch.sums import Sums, packed, square
 
 
 def gradient(slot: Slot, row: Row) -> torch.Tensor:

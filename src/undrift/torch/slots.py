@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from operator import is_
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from undrift.torch.rounds import Group
 
 State = dict[str, Any]  # what torch keeps per parameter
 
+_LAYOUT = attrgetter("layout")
 HALVES = (torch.bfloat16, torch.float16)
 
 
@@ -55,16 +57,18 @@ class Slots:
         """Whether the last step had these very slots."""
         self._params: list[torch.Tensor] = []
         self._sizes: list[int] = []
-        self._kept: list[list[Any]] = []
+        self._every: list[State] = []
+        self._states: list[State] = []
+        self._tensors: dict[str, list[Any]] = {}
 
     def collect(self, who: str, groups: list[Group], states: Any) -> list[Slot]:
         """Return a slot for every parameter with a gradient; nothing is changed if one of them cannot be used."""
         params = [p for group in groups for p in group["params"]]
         grads = [p.grad for p in params]
-        if any(g is None for g in grads):
+        if any(map(is_, grads, repeat(None))):
             params = [p for p, g in zip(params, grads, strict=True) if g is not None]
             grads = [g for g in grads if g is not None]
-        if not {g.layout for g in grads} <= {torch.strided}:
+        if not set(map(_LAYOUT, grads)) <= {torch.strided}:
             raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
         sizes = [len(group["params"]) for group in groups]
         self.lasting = sizes == self._sizes and self._still(params, states)
@@ -80,19 +84,18 @@ class Slots:
         as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
         # local parts and views of complex numbers are made anew each time
         self._params, self._sizes = params, sizes if as_they_are else []
-        self._kept = [list(states.values()), *self._tensors()]
+        self._every, self._states = list(states.values()), [slot.state for slot in self.found]
+        names = [name for name in ("m", "v", "average") if self.found and getattr(self.found[0], name) is not None]
+        self._tensors = {name: [state.get(name) for state in self._states] for name in names}
         return self.found
-
-    def _tensors(self) -> list[list[Any]]:
-        names = ("m", "average") if not self.found or self.found[0].v is None else ("m", "v", "average")
-        return [[slot.state.get(name) for slot in self.found] for name in names]
 
     def _still(self, params: list[torch.Tensor], states: Any) -> bool:
         """Say whether the slots of the last step are this one's: same parameters, same state objects."""
         if len(params) != len(self._params) or not all(map(is_, params, self._params)):
             return False
-        now = [list(states.values()), *self._tensors()]
-        return all(len(a) == len(b) and all(map(is_, a, b)) for a, b in zip(now, self._kept, strict=True))
+        if len(states) != len(self._every) or not all(map(is_, states.values(), self._every)):
+            return False
+        return all(kernels.all_hold(self._states, name, tensors) for name, tensors in self._tensors.items())
 
 
 def state_dtype(p: torch.Tensor) -> torch.dtype:

@@ -15,6 +15,21 @@ Sums = Any
 """A row of sums per slot: a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
 
 
+AT_ONCE = 1 << 16
+"""Numbers widened to double precision at a time on the CPU: they stay in its cache."""
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    """Return the sum of squares, in double precision where the device has it."""
+    if x.is_cpu:
+        flat = x.reshape(-1)
+        parts = (flat[i : i + AT_ONCE].to(torch.float64) for i in range(0, flat.numel(), AT_ONCE))
+        return sum((torch.dot(part, part) for part in parts), torch.zeros((), dtype=torch.float64))
+    wide = x.dtype if x.device.type == "mps" else torch.float64
+    norm: torch.Tensor = torch.linalg.vector_norm(x, dtype=wide)
+    return norm * norm
+
+
 def packed(rows: Sequence[Sequence[torch.Tensor | float]]) -> Sums:
     """Turn rows of numbers or 0-d tensors into sums; those on an accelerator stay there."""
     flat = [x for row in rows for x in row]

@@ -26,7 +26,8 @@ using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::devic
 using Rows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Sums = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-constexpr size_t PIECE = 16384;           // numbers in one piece: a few streams of it fit the second-level cache
+constexpr size_t LOOKED_AT = 65536;       // numbers in one piece of the first phase, read at four places far apart
+constexpr size_t STEPPED = 16384;         // and of the second: a few streams of it fit the second-level cache
 constexpr size_t WORTH_A_THREAD = 200000; // numbers; below this a thread costs more than it saves
 
 // The loops of the level that was chosen for all kernels.
@@ -55,7 +56,7 @@ const uint64_t *address(const Addresses &a, size_t n) {
     return a.data();
 }
 
-Job cut(size_t columns, int kind, const Addresses &p, const Addresses &g, const Addresses &m, const uint64_t *v,
+Job cut(size_t piece_size, size_t columns, int kind, const Addresses &p, const Addresses &g, const Addresses &m, const uint64_t *v,
         const uint64_t *average, const Integers &size, const Rows &rows, const Integers &which, const Sums &out) {
     const size_t n = p.shape(0);
     check(kind >= 0 && kind <= 2 && rows.shape(1) * sizeof(double) == sizeof(AdamRow));
@@ -69,14 +70,14 @@ Job cut(size_t columns, int kind, const Addresses &p, const Addresses &g, const 
         check(size.data()[i] >= 0 && which.data()[i] >= 0 && (size_t)which.data()[i] < rows.shape(0));
         const size_t count = (size_t)size.data()[i];
         job.total += count;
-        for (size_t at = 0; at < count; at += PIECE) {
+        for (size_t at = 0; at < count; at += piece_size) {
             AdamPiece piece;
             piece.p = reinterpret_cast<void *>(pp[i] + at * narrow);
             piece.g = reinterpret_cast<const void *>(gg[i] + at * narrow);
             piece.m = reinterpret_cast<void *>(mm[i] + at * wide);
             piece.v = v && v[i] ? reinterpret_cast<void *>(v[i] + at * wide) : nullptr;
             piece.average = average && average[i] ? reinterpret_cast<void *>(average[i] + at * wide) : nullptr;
-            piece.count = count - at < PIECE ? count - at : PIECE;
+            piece.count = count - at < piece_size ? count - at : piece_size;
             piece.row = first + which.data()[i];
             job.pieces.push_back(piece);
             job.owner.push_back(i);
@@ -114,7 +115,7 @@ void add_up(const Job &job, double *out, size_t n) {
 
 void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size, Rows rows, Integers which,
                   bool with_m, size_t threads, Sums out) {
-    Job job = cut(2, kind, p, g, m, nullptr, nullptr, size, rows, which, out);
+    Job job = cut(LOOKED_AT, 2, kind, p, g, m, nullptr, nullptr, size, rows, which, out);
     nb::gil_scoped_release unlocked;
     const size_t pieces = job.pieces.size();
     const AdamTable &loop = loops();
@@ -128,7 +129,7 @@ void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size
 
 void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
                 Rows rows, Integers which, size_t threads, Sums out) {
-    Job job = cut(3, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
+    Job job = cut(STEPPED, 3, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
     nb::gil_scoped_release unlocked;
     const AdamTable &loop = loops();
     spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[3 * i]); });
