@@ -9,7 +9,7 @@ import pytest
 from stepper import Stepper, problem
 
 from undrift.errors import InputError, UndriftWarning
-from undrift.torch import ClipFreeAdam, ClippedAdam
+from undrift.torch import ClipFreeAdam, ClippedAdam, slots
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)
@@ -75,6 +75,44 @@ def test_resume_is_exact(make, options, dtype):
     train(again, three, 7, start=5)
     same(straight, again)
     same_state(one, three)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64])
+def test_large_state_is_placed_and_saved_like_any_other(dtype):
+    """Its tensors start at places of their own within a page; what is saved is hardly longer for it."""
+    torch.manual_seed(0)
+    p, q = (torch.nn.Parameter(torch.ones(600, 700, dtype=dtype)) for _ in range(2))
+    opt, plain = ClippedAdam([p]), ClippedAdam([q], foreach=True)
+    plain.state[q] = {name: torch.zeros(600, 700, dtype=slots.state_dtype(q)) for name in ("m", "v")}
+    plain.state[q]["average"] = q.detach().to(slots.state_dtype(q), copy=True)
+
+    def step(*pairs):
+        g = torch.randn(600, 700, dtype=dtype)
+        for tensor, optimizer in pairs:
+            tensor.grad = g.clone()
+            optimizer.step()
+
+    step((p, opt), (q, plain))
+    step((p, opt), (q, plain))
+    tolerance = {"rtol": 1e-2, "atol": 1e-3} if dtype is torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-6}
+    torch.testing.assert_close(p, q, **tolerance)
+    torch.testing.assert_close(opt.state[p]["average"], plain.state[q]["average"], **tolerance)
+    file = io.BytesIO()
+    torch.save(opt.state_dict(), file)
+    numbers = sum(opt.state[p][name].nbytes for name in ("m", "v", "average"))
+    assert file.tell() < numbers + 3 * slots.PAGE + 5000
+    file.seek(0)
+    r = torch.nn.Parameter(p.detach().clone())
+    again = ClippedAdam([r])
+    again.load_state_dict(torch.load(file, weights_only=True))
+    (s, copied) = copy.deepcopy((p, opt))
+    for tensor, optimizer in ((p, opt), (r, again)):
+        for name, place in slots.PLACES.items():
+            assert optimizer.state[tensor][name].data_ptr() % slots.PAGE == place
+    step((p, opt), (r, again), (s, copied))
+    for tensor, optimizer in ((r, again), (s, copied)):
+        assert torch.equal(tensor, p)
+        assert all(torch.equal(optimizer.state[tensor][name], opt.state[p][name]) for name in slots.PLACES)
 
 
 @pytest.mark.parametrize("copier", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))])

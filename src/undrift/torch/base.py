@@ -82,7 +82,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             super().load_state_dict(state_dict)
         finally:
             handle.remove()
-        checkpoint.restore_types(self, seen[0])
+        checkpoint.settle(self, seen[0])
 
     @overload
     def step(self, closure: None = None) -> None: ...

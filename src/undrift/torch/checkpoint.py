@@ -8,7 +8,7 @@ import torch
 
 from undrift.errors import InputError
 from undrift.torch.rounds import SCALARS
-from undrift.torch.slots import state_dtype
+from undrift.torch.slots import room, state_dtype
 
 if TYPE_CHECKING:
     from undrift.torch.base import DiscountedAdam
@@ -40,15 +40,15 @@ def check(optimizer: DiscountedAdam, state_dict: dict[str, Any]) -> None:
                 )
 
 
-def restore_types(optimizer: DiscountedAdam, state_dict: dict[str, Any]) -> None:
-    """Undo torch's cast of every loaded tensor to the parameter's type, which would round the state of half types."""
+def settle(optimizer: DiscountedAdam, state_dict: dict[str, Any]) -> None:
+    """Give what was loaded its own memory, and undo torch's cast to the parameter's type, which rounds half types."""
     ours = [p for group in optimizer.param_groups for p in group["params"]]
     theirs = [index for group in state_dict["param_groups"] for index in group["params"]]
     for p, index in zip(ours, theirs, strict=True):
-        if state_dtype(p) == p.dtype:
-            continue
         saved = state_dict["state"].get(index, {})
         for name in TENSORS:
             value = saved.get(name)
-            if isinstance(value, torch.Tensor):
+            if type(value) is torch.Tensor and getattr(p, "_local_tensor", None) is None:
+                optimizer.state[p][name] = room(p, name).copy_(value)
+            elif isinstance(value, torch.Tensor) and state_dtype(p) != p.dtype:  # distributed
                 optimizer.state[p][name] = value.detach().to(p.device, state_dtype(p), copy=True)
