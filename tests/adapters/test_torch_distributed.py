@@ -15,6 +15,7 @@ from torch.distributed.checkpoint import state_dict  # noqa: E402  # after the s
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 
 
+@pytest.mark.filterwarnings("ignore:ClipFreeAdam. norm='all' with random_scaling")
 def test_two_ranks_walk_the_trajectory_of_one(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
