@@ -1,10 +1,16 @@
 """What a fleet costs on one machine: nanoseconds of CPU per key-round, kernel alone and from data frame to outputs.
 
-    python benchmarks/fleet.py [--keys 100000] [--rounds 8] [--json FILE]
+    python benchmarks/fleet.py [--keys 100000] [--rounds 16] [--json FILE]
 
-1e5 keys, 8 features, an ensemble of 12 memories. "together": every key has one record a round, keys in order;
-"arbitrary": records of keys drawn at random. The kernel is timed as CPU of this process, one thread; median and range
-over rounds.
+1e5 keys, 8 features, an ensemble of 12 memories, one thread. Four things take turns, once a round each:
+
+- together: every key has one record, keys in order;
+- arbitrary: as many records of keys drawn at random;
+- in cache: as many records of 20 keys in turn, so that states never come from memory;
+- floor: all states read from memory and written back, nothing else: what `together` cannot be faster than.
+
+CPU time of this process; median, least and most over rounds. Then whole runs from a data frame to outputs: every key
+ticks, keys at random, and keys at random whose order column is times.
 """
 
 import argparse
@@ -18,9 +24,11 @@ import polars as pl
 import undrift as ud
 from undrift import kernels
 from undrift.fleet.table import Table
+from undrift.kernels import _native
 
 DIM, MEMBERS = 8, 12
 FEATURES = [f"x{j}" for j in range(DIM)]
+CACHED = 20
 
 
 def model():
@@ -31,42 +39,60 @@ def fleet_of(**more):
     return ud.Fleet(model(), key="key", features=FEATURES, target="y", **more)
 
 
-def spread(times, records):
-    ns = np.array(times) / records * 1e9
-    return {"median_ns": float(np.median(ns)), "low_ns": float(ns.min()), "high_ns": float(ns.max())}
-
-
-def kernel(keys, rounds, together, threads=1):
-    """Time the compiled call alone, states already in memory."""
-    rng = np.random.default_rng(0)
+def table_of(keys):
     table = Table(fleet_of())
     table.find(list(range(keys)))
-    times = []
-    for _ in range(rounds + 1):  # the first touches fresh pages and is dropped
-        slots = np.arange(keys) if together else rng.integers(0, keys, keys)
+    return table
+
+
+def seconds(work, *given):
+    began = time.process_time()
+    work(*given)
+    return time.process_time() - began
+
+
+def kernel(keys, rounds):
+    """Time the compiled call and the memory beneath it, in turn; nanoseconds by name, and the table."""
+    rng = np.random.default_rng(0)
+    table, few = table_of(keys), table_of(CACHED)
+    flat, yhat = table.states.reshape(-1), np.empty(keys)
+    times = {"together": [], "arbitrary": [], "in cache": [], "floor": []}
+
+    def play(which, slots, Z, y):
+        assert which.place.round.play_keys(which.states, which.rounds, slots, Z, y, yhat, 1) == 0
+
+    for turn in range(rounds + 1):
         Z = rng.normal(size=(keys, DIM))
-        y, yhat = Z[:, 0] + rng.normal(size=keys), np.empty(keys)
-        clock = time.process_time if threads == 1 else time.perf_counter
-        began = clock()
-        assert table.place.round.play_keys(table.states, table.rounds, slots, Z, y, yhat, threads) == 0
-        times.append(clock() - began)
-    return spread(times[1:], keys), table
+        y = Z[:, 0] + rng.normal(size=keys)
+        took = {
+            "together": seconds(play, table, np.arange(keys), Z, y),
+            "arbitrary": seconds(play, table, rng.integers(0, keys, keys), Z, y),
+            "in cache": seconds(play, few, np.arange(keys) % CACHED, Z, y),
+            "floor": seconds(_native.stream, flat, 1),
+        }
+        if turn:  # the first touches fresh pages
+            for name, one in took.items():
+                times[name].append(one / keys * 1e9)
+    return times, table
 
 
-def whole(keys, rounds, together):
+def whole(keys, rounds, together, timed=False):
     """Time `Fleet.run` from a data frame to outputs, checks, orders and duplicates included."""
     rng = np.random.default_rng(0)
-    fleet = fleet_of(order="n")
+    fleet = fleet_of(order="n", numbered=not timed)
     at = [np.arange(keys) if together else rng.integers(0, keys, keys) for _ in range(rounds)]
     key = np.concatenate(at)
     Z = rng.normal(size=(len(key), DIM))
     frame = pl.DataFrame({"key": key, **{name: Z[:, j] for j, name in enumerate(FEATURES)}, "y": Z[:, 0]})
-    frame = frame.with_columns(n=pl.int_range(pl.len()).over("key"))
-    began = time.process_time()
-    run = fleet.run(frame, batch=keys)
-    seconds = time.process_time() - began
-    assert run.outputs.count() == {"ok": len(key)}
-    return seconds / len(key) * 1e9
+    if timed:
+        seconds_apart = pl.Series(np.cumsum(rng.exponential(size=len(key))) * 1e6).cast(pl.Int64)
+        frame = frame.with_columns(n=seconds_apart.cast(pl.Datetime("us")))
+    else:
+        frame = frame.with_columns(n=pl.int_range(pl.len()).over("key"))
+    runs = []
+    took = seconds(lambda: runs.append(fleet.run(frame, batch=keys)))
+    assert runs[0].outputs.count() == {"ok": len(key)}
+    return took / len(key) * 1e9
 
 
 def plain(records=2000):
@@ -81,26 +107,36 @@ def plain(records=2000):
     return (time.process_time() - began) / records * 1e9
 
 
+def spread(ns):
+    return {"median_ns": float(np.median(ns)), "low_ns": min(ns), "high_ns": max(ns)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--json")
     options = parser.parse_args()
     found = {"keys": options.keys, "level": kernels.LEVEL, "machine": platform.processor() or platform.machine()}
-    for name, together in (("together", True), ("arbitrary", False)):
-        found[name], table = kernel(options.keys, options.rounds, together)
-        found["bytes_per_key_in_memory"] = table.place.size * 8 + sum(
-            one.itemsize for one in (table.rounds, table.next, table.start, table.learned, table.loss, table.busy)
-        )
-        found["bytes_per_key_packed"] = len(table[0])
-        del table
-        found[f"{name}, frame to outputs, ns"] = whole(min(options.keys, 50_000), 4, together)
-        print(f"{name:10} kernel {found[name]['median_ns']:6.0f} ns a key-round "
-              f"({found[name]['low_ns']:.0f}..{found[name]['high_ns']:.0f}), "
-              f"frame to outputs {found[f'{name}, frame to outputs, ns']:.0f} ns")  # fmt: skip
+    times, table = kernel(options.keys, options.rounds)
+    print(f"{'ns a key-round':14} {'median':>7} {'least':>7} {'most':>7}")
+    for name, ns in times.items():
+        found[name] = spread(ns)
+        print(f"{name:14} {np.median(ns):7.0f} {min(ns):7.0f} {max(ns):7.0f}")
+    moved = 2 * table.place.size * 8
+    found["bytes_moved_per_key_round"] = moved
+    found["GB_per_second"] = moved / found["floor"]["median_ns"]
+    print(f"the floor moves {moved} bytes a key-round, {found['GB_per_second']:.1f} GB/s")
+    columns = (table.rounds, table.next, table.start, table.learned, table.loss, table.busy)
+    found["bytes_per_key_in_memory"] = table.place.size * 8 + sum(one.itemsize for one in columns)
+    found["bytes_per_key_packed"] = len(table[0])
+    del table
+    few = min(options.keys, 50_000)
+    for name, how in {"together": (True, False), "arbitrary": (False, False), "times": (False, True)}.items():
+        found[f"{name}, frame to outputs, ns"] = whole(few, 4, *how)
+        print(f"{name:14} {found[f'{name}, frame to outputs, ns']:7.0f} from data frame to outputs")
     found["python loop, ns"] = plain()
-    print(f"a Python loop of predict and learn: {found['python loop, ns']:.0f} ns a key-round")
+    print(f"{'Python loop':14} {found['python loop, ns']:7.0f} of predict and learn")
     print(f"a key takes {found['bytes_per_key_in_memory']} bytes in memory, {found['bytes_per_key_packed']} packed")
     if options.json:
         with open(options.json, "w") as file:

@@ -18,6 +18,7 @@ from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.batch import Batch
 from undrift.fleet.bench import losses
 from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
+from undrift.fleet.place import Place
 from undrift.fleet.state import KeyState, pack, unpack
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 
@@ -27,28 +28,6 @@ if TYPE_CHECKING:
 FRESH = ABSENT
 """The next order of a key without records."""
 Integers = NDArray[np.int64]
-
-
-class Place:
-    """Where a slot keeps the arrays of a model, in the order of the kernel."""
-
-    def __init__(self, begun: Learner) -> None:
-        self.round = begun._round  # type: ignore[attr-defined]  # only models that have it come here
-        self.size = self.round.slot()
-        arrays = begun._arrays()
-        by_end = {name.rsplit(".", 1)[-1]: name for name in arrays}
-        members = len(begun._stability) if isinstance(begun, Ensemble) else 1
-        sizes = {"information": arrays[by_end["information"]].size, "rate": 9, "last": 1}
-        sizes |= dict.fromkeys(("stability", "log_weights", "losses", "charged"), members)
-        self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
-        at = 0
-        for end, size in sizes.items():
-            if end in by_end:
-                self.parts[by_end[end]] = slice(at, at + size), arrays[by_end[end]].shape
-            at += size
-        self.blank = np.zeros(self.size)
-        for name, (where, _) in self.parts.items():
-            self.blank[where] = arrays[name].ravel()
 
 
 def fits(model: Learner) -> bool:
@@ -202,8 +181,7 @@ class Table(Mapping[Key, bytes]):
         state.loss = float(self.loss[slot])
         rounds = int(self.rounds[slot])
         state.header = {"rounds": rounds, "dim": self.dim} if rounds else {}
-        row = self.states[slot]
-        state.arrays = {name: row[a].reshape(shape) for name, (a, shape) in self.place.parts.items()} if rounds else {}
+        state.arrays = self.place.read(self.states[slot]) if rounds else {}
         return state
 
     def _export(self, slot: int) -> bytes:
@@ -215,8 +193,8 @@ class Table(Mapping[Key, bytes]):
         bench = self.fleet.bench
         state = unpack(data, bench.fingerprint, bench.layout, self.dim)
         self.states[slot] = self.place.blank
-        for name, array in state.arrays.items():
-            self.states[slot, self.place.parts[name][0]] = array.ravel()
+        if state.arrays:
+            self.place.write(self.states[slot], state.arrays)
         ledger = state.ledger
         self.rounds[slot] = state.header.get("rounds", 0)
         self.learned[slot], self.loss[slot] = state.counts.pop("ok", 0), state.loss

@@ -14,7 +14,8 @@ One learner's state is a column of float64 numbers, in this order:
 
 A state has shape (groups, length, lanes): learner i is `state[i // lanes, :, i % lanes]`. A stack interleaves 8
 learners in lanes and stores L row by row; one or two learners use one lane and store L column by column, so that the
-compiled loops read memory in order either way.
+compiled loops read memory in order either way. A slot of `Round.play_keys` interleaves only as many learners as the
+instruction set wants (4, or 8 with AVX-512), so that fewer lanes are spare.
 """
 
 from __future__ import annotations
@@ -57,6 +58,12 @@ def copied(state: State) -> State:
     out = _aligned(*state.shape)
     out[...] = state
     return out
+
+
+def neighbours(state: State, group: int, lanes: int) -> State:
+    """Return the `group`-th `lanes` learners of a state, a divisor of its own lanes, as a view (length, lanes)."""
+    at = group * lanes
+    return state[at // state.shape[2], :, at % state.shape[2] : at % state.shape[2] + lanes]
 
 
 def factor_places(dim: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -77,6 +77,11 @@ class Round:
         """Numbers that one key's ensemble takes in the states of `play_keys`."""
         return (self.state.size + 10 + 4 * len(self.at) + 7) // 8 * 8
 
+    def slot_shape(self) -> tuple[int, int, int]:
+        """Shape of the memories' state in a slot; the compiled one may have fewer lanes."""
+        groups, length, lanes = self.state.shape
+        return groups, length, lanes
+
     def play_keys(
         self,
         states: Matrix,

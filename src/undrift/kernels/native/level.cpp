@@ -27,9 +27,9 @@ size_t work_space(size_t dim) {
 size_t scratch(const Run &run) { return work_space(run.dim) + TOGETHER * W * length_of(run.dim) + 8; }
 
 // Units of a stack: where unit i starts.
-double *place(const Run &run, size_t unit) {
-    constexpr size_t per_group = LANES / W;
-    return run.state + (unit / per_group) * length_of(run.dim) * LANES + (unit % per_group) * W;
+template <size_t S> double *place(const Run &run, size_t unit) {
+    constexpr size_t per_group = S / W;
+    return run.state + (unit / per_group) * length_of(run.dim) * S + (unit % per_group) * W;
 }
 
 // A long replay works on a compact copy of each unit: whole cache lines, and none shared between threads.
@@ -41,7 +41,8 @@ template <size_t S> void copy_out(const Run &run, const double *from, double *to
     for (size_t k = 0; k < length_of(run.dim); ++k) store(to + k * LANES, load(from + k * S));
 }
 
-constexpr size_t LONG = 64; // rounds
+constexpr size_t LONG = 64;              // rounds
+constexpr size_t SLIM = W < 4 ? 4 : W; // lanes of a slot: few are spare, and its units lie in one piece
 
 template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, double *scratch) {
     Block<S> b;
@@ -51,28 +52,32 @@ template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, do
 }
 
 void vaw_one(const Run &run, size_t unit, double *scratch) {
-    double *home = place(run, unit), *copy = scratch + work_space(run.dim);
+    if (run.lanes == SLIM) return vaw_units<SLIM>(run, unit, place<SLIM>(run, unit), scratch);
+    double *home = place<LANES>(run, unit), *copy = scratch + work_space(run.dim);
     if (run.rounds < LONG || W == LANES) return vaw_units<LANES>(run, unit, home, scratch);
     copy_in<W>(run, home, copy);
     vaw_units<W>(run, unit, copy, scratch);
     copy_out<W>(run, copy, home);
 }
 
+template <int C, size_t S> void aioli_here(const Run &run, size_t unit, double *scratch) {
+    Unit<S> u[C];
+    for (int c = 0; c < C; ++c) u[c] = Unit<S>(place<S>(run, unit + c), run, unit + c);
+    aioli_units<C>(run, u, scratch);
+}
+
 template <int C> void aioli_some(const Run &run, size_t unit, double *scratch) {
-    if (run.rounds < LONG || W == LANES) {
-        Unit<LANES> u[C];
-        for (int c = 0; c < C; ++c) u[c] = Unit<LANES>(place(run, unit + c), run, unit + c);
-        return aioli_units<C>(run, u, scratch);
-    }
+    if (run.lanes == SLIM) return aioli_here<C, SLIM>(run, unit, scratch);
+    if (run.rounds < LONG || W == LANES) return aioli_here<C, LANES>(run, unit, scratch);
     Unit<W> u[C];
     double *copy = scratch + work_space(run.dim);
     const size_t step = W * length_of(run.dim);
     for (int c = 0; c < C; ++c) {
-        copy_in<W>(run, place(run, unit + c), copy + c * step);
+        copy_in<W>(run, place<LANES>(run, unit + c), copy + c * step);
         u[c] = Unit<W>(copy + c * step, run, unit + c);
     }
     aioli_units<C>(run, u, scratch);
-    for (int c = 0; c < C; ++c) copy_out<W>(run, copy + c * step, place(run, unit + c));
+    for (int c = 0; c < C; ++c) copy_out<W>(run, copy + c * step, place<LANES>(run, unit + c));
 }
 
 void vaw_play(const Run &run, size_t begin, size_t end, double *scratch) {
@@ -120,7 +125,7 @@ void predict(const Run &run, size_t begin, size_t end, double *scratch, bool odd
         if (run.lanes == 1)
             single_predict(run, Single(run, i), scratch, odds);
         else
-            unit_predict(run, Unit<LANES>(place(run, i), run, i), scratch, odds);
+            unit_predict(run, Unit<LANES>(place<LANES>(run, i), run, i), scratch, odds);
     }
 }
 
@@ -176,6 +181,7 @@ size_t mix_scratch(const Mix &mix) { return 10 * (mix.members + W); }
 } // namespace
 
 #include "round.h"
+#include "slots.h"
 
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
@@ -188,5 +194,6 @@ extern const Table table_v3 = {"v3",
 extern const Table table_v4 = {"v4",
 #endif
                                W, refusal, scratch, vaw_play, vaw_predict, aioli_play, aioli_predict, mix_scratch,
-                               mix_logistic, mix_squared, round_scratch, round_play, round_predict, odds, multiply_adds, stream};
+                               mix_logistic, mix_squared, round_scratch, round_play, round_predict, SLIM,
+                               slot_size, keys_scratch, keys_play, odds, multiply_adds, stream};
 } // namespace undrift

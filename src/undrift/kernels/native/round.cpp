@@ -29,6 +29,7 @@ template <class T, int ND> Array<T, ND> wanted(nb::handle o, const char *name) {
 class Rounds {
     Round r{};
     std::vector<int64_t> at, hint;
+    size_t slim = table().slot_lanes; // of slots; those made at one level do not serve another
     nb::list kept; // the arrays that `r` points into
 
     void need(bool fits, const char *what) const {
@@ -150,15 +151,20 @@ class Rounds {
         run(table().round_play);
     }
 
-    size_t slot() const { return slot_size(r); }
+    size_t slot() const { return table().slot_size(r); }
+
+    nb::tuple slot_shape() const {
+        const size_t lanes = r.run.lanes == 1 ? 1 : slim;
+        return nb::make_tuple((r.run.learners + lanes - 1) / lanes, length(r.run.dim), lanes);
+    }
 
     int64_t play_keys(Matrix states, Integers rounds, Indices slots, Inputs Z, Input y, Vector yhat, size_t threads) {
         const size_t n = slots.shape(0);
-        need(states.shape(1) == slot_size(r) && rounds.shape(0) == states.shape(0), "states and rounds");
+        need(slim == table().slot_lanes && states.shape(1) == table().slot_size(r) && rounds.shape(0) == states.shape(0), "states and rounds");
         need(Z.shape(0) == n && Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n, "Z, y and yhat");
         for (size_t i = 0; i < n; ++i)
             need(slots.data()[i] >= 0 && (size_t)slots.data()[i] < states.shape(0), "slots and states");
-        const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data()};
+        const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data(), 0, 1};
         nb::gil_scoped_release unlocked;
         const int64_t bad = table().refusal(keys.Z, n * r.run.dim, keys.y, n, r.binary);
         if (!bad) share_keys(r, keys, threads);
@@ -181,6 +187,7 @@ void bind_round(nb::module_ &mod) {
         .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"))
         .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"))
         .def("slot", &Rounds::slot, "Numbers that one key's ensemble takes in the states of play_keys.")
+        .def("slot_shape", &Rounds::slot_shape, "Shape of the memories' state in a slot: (groups, length, lanes).")
         .def("play_keys", &Rounds::play_keys, a("states"), a("rounds"), a("slots"), a("Z"), a("y"), a("yhat"),
              nb::arg("threads") = 1, "Close a round of ensemble slots[i] with row i, one record after the other.");
 }

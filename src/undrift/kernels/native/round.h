@@ -93,6 +93,22 @@ static void mixture(const Round &r, const double *E, size_t t, size_t rows, bool
     if (close && r.binary) r.mix.state[0] += (double)rows; // what a fixed share may have cost is counted in rounds
 }
 
+// What the members make of the rows of `run` from row t on, once the memories were heard, and the mixture.
+static void conclude(const Round &r, const Run &run, size_t t, bool close, const Desk &desk) {
+    double last = r.binary ? 0.0 : r.last[0];
+    for (size_t k = 0; k < run.rounds; ++k) {
+        const double *m = desk.m + k * run.learners, *h = desk.h + k * run.learners;
+        double *E = desk.E + k * r.members, *prices = close ? r.stability : nullptr;
+        if (r.binary)
+            odds_answers(r, m, h, E, prices);
+        else
+            answers(r, m, h, close ? run.y[k] : 0.0, last, E, prices);
+        if (close) last = run.y[k];
+    }
+    if (close && !r.binary) r.last[0] = last;
+    mixture(r, desk.E, t, run.rounds, close, desk.mixing);
+}
+
 static void rounds(const Round &r, bool close, double *scratch) {
     const Desk desk(r, scratch);
     for (size_t t = 0; t < r.run.rounds; t += SOME) {
@@ -105,18 +121,7 @@ static void rounds(const Round &r, bool close, double *scratch) {
         run.two = desk.h;
         const auto work = close ? (r.binary ? aioli_play : vaw_play) : (r.binary ? aioli_predict : vaw_predict);
         work(run, 0, units_of(run), desk.work);
-        double last = r.binary ? 0.0 : r.last[0];
-        for (size_t k = 0; k < run.rounds; ++k) {
-            const double *m = desk.m + k * run.learners, *h = desk.h + k * run.learners;
-            double *E = desk.E + k * r.members, *prices = close ? r.stability : nullptr;
-            if (r.binary)
-                odds_answers(r, m, h, E, prices);
-            else
-                answers(r, m, h, close ? run.y[k] : 0.0, last, E, prices);
-            if (close) last = run.y[k];
-        }
-        if (close && !r.binary) r.last[0] = last;
-        mixture(r, desk.E, t, run.rounds, close, desk.mixing);
+        conclude(r, run, t, close, desk);
     }
 }
 

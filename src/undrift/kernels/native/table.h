@@ -26,6 +26,7 @@ struct Run {
     size_t rounds;
     const double *Z, *y;
     double *one, *two;  // m and h, or yhat and stability (either may be null in AIOLI's case)
+    const void *paces;  // what the level made of beta, by unit; null: it works that out itself
 };
 
 // One call of a mixer: what N members said in a block of rounds, (rounds, members).
@@ -56,6 +57,17 @@ struct Round {
     Mix mix;               // without log-weights: no mixture, one member
 };
 
+// Many ensembles of one kind, each with its own rows: a slot of `states` for each, records in any order.
+struct Keys {
+    double *states;       // (keys, slot_size)
+    int64_t *rounds;      // (keys): closed so far
+    const int64_t *slots; // (records)
+    size_t records;
+    const double *Z, *y;
+    double *yhat;
+    size_t part, parts;   // the records of slots that are `part` modulo `parts` are played, in their order
+};
+
 struct Table {
     const char *name;
     size_t width; // learners in one unit of a stack: units are what threads share out
@@ -73,6 +85,10 @@ struct Table {
     size_t (*round_scratch)(const Round &);
     void (*round_play)(const Round &, double *scratch);
     void (*round_predict)(const Round &, double *scratch);
+    size_t slot_lanes; // learners interleaved in one group of a slot
+    size_t (*slot_size)(const Round &);
+    size_t (*keys_scratch)(const Round &);
+    void (*keys_play)(const Round &, const Keys &, double *scratch);
     // the scalar solve alone, for its own tests
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
     // what the machine can do, for benchmarks: n times a fixed number of independent multiply-adds (returned), and n

@@ -1,5 +1,6 @@
 // A unit: W neighbouring learners of a stack, one per lane of a native vector, and the steps of a round that touch
-// each feature once. A number of the unit sits every S doubles: S = LANES in the caller's state, S = W in a compact copy.
+// each feature once. A number of the unit sits every S doubles: S = LANES in the caller's state, S = W in a compact copy,
+// S = SLIM in a slot.
 #pragma once
 #include "table.h"
 #include "vec.h"
@@ -23,22 +24,13 @@ template <class X> INLINE X news(X p, X now, X energy, X h, X blur) {
     return p;
 }
 
-template <size_t S> struct Unit {
-    double *inverse, *theta, *energy, *floored, *lost, *resets, *L;
-    V beta, rate, blur; // the discount, its reciprocal, and where rounding ends
+struct Pace { // of W neighbouring learners: the discount, its reciprocal, and where rounding ends
+    V beta, rate, blur;
     size_t learner, count;
     bool hasty;
 
-    Unit() = default;
-    Unit(double *base, const Run &run, size_t unit) {
-        const size_t d = run.dim;
-        inverse = base;
-        theta = base + d * S;
-        energy = base + 2 * d * S;
-        floored = base + 3 * d * S;
-        lost = floored + S;
-        resets = lost + S;
-        L = resets + S;
+    Pace() = default;
+    Pace(const Run &run, size_t unit) {
         learner = unit * W;
         count = run.learners - learner < W ? run.learners - learner : W;
         double b[W];
@@ -50,6 +42,22 @@ template <size_t S> struct Unit {
         beta = load(b);
         rate = all(1.0) / beta;
         blur = blurred(beta);
+    }
+};
+
+template <size_t S> struct Unit : Pace {
+    double *inverse, *theta, *energy, *floored, *lost, *resets, *L;
+
+    Unit() = default;
+    Unit(double *base, const Run &run, size_t unit) : Pace(run.paces ? ((const Pace *)run.paces)[unit] : Pace(run, unit)) {
+        const size_t d = run.dim;
+        inverse = base;
+        theta = base + d * S;
+        energy = base + 2 * d * S;
+        floored = base + 3 * d * S;
+        lost = floored + S;
+        resets = lost + S;
+        L = resets + S;
     }
 };
 

@@ -1,0 +1,92 @@
+// Many ensembles of one kind, each with its own rows: all states in one array, a slot for each, records in any order.
+#pragma once
+
+namespace {
+
+Run slotted(const Round &r) { // one round of the memories of a slot
+    Run run = r.run;
+    if (run.lanes != 1) run.lanes = SLIM;
+    run.rounds = 1;
+    return run;
+}
+
+size_t information_size(const Run &run) {
+    return (run.learners + run.lanes - 1) / run.lanes * run.lanes * length_of(run.dim);
+}
+
+// A slot: information, the mixer's state (9), last (1), then by member stability, log-weights, losses, charged; whole
+// cache lines.
+size_t slot_size(const Round &r) { return padded(information_size(slotted(r)) + 10 + 4 * r.members); }
+
+size_t paces_size(const Run &run) { return padded(units_of(run) * sizeof(Pace) / sizeof(double)); }
+
+size_t keys_scratch(const Round &r) {
+    Round one = r;
+    one.run = slotted(r);
+    return paces_size(one.run) + round_scratch(one);
+}
+
+void seat(Round &r, double *slot, size_t information) {
+    r.run.state = slot;
+    double *next = slot + information;
+    r.last = next + 9;
+    r.stability = next + 10;
+    if (!r.mix.log_weights) return; // one learner, nothing to mix
+    r.mix.state = next;
+    r.mix.log_weights = r.stability + r.members;
+    r.mix.losses = r.mix.log_weights + r.members;
+    r.mix.charged = r.mix.losses + r.members;
+}
+
+// The slot of the next record comes from memory while this one's round is played: some of it before every step, since
+// a processor can only wait for so many lines at once.
+struct Ahead {
+    const double *at, *end;
+    void fetch(size_t doubles) {
+#if defined(__GNUC__)
+        for (const double *stop = (size_t)(end - at) < doubles ? end : at + doubles; at < stop; at += 8)
+            __builtin_prefetch(at, 1, 2);
+#endif
+        (void)doubles;
+    }
+};
+
+void keys_play(const Round &given, const Keys &keys, double *scratch) {
+    Round r = given;
+    r.run = slotted(given);
+    r.mix.weights = nullptr;
+    Pace *paces = (Pace *)scratch;
+    if (r.run.lanes != 1)
+        for (size_t i = 0; i < units_of(r.run); ++i) paces[i] = Pace(r.run, i);
+    r.run.paces = paces;
+    const Desk desk(r, scratch + paces_size(r.run));
+    r.run.one = desk.m;
+    r.run.two = desk.h;
+    const size_t size = slot_size(given), information = information_size(r.run), units = units_of(r.run);
+    const size_t step = padded(information / units), together = r.binary ? units : 1;
+    const auto work = r.binary ? aioli_play : vaw_play;
+    const auto ours = [&](size_t i) { // the first record of ours from i on
+        while (i < keys.records && (size_t)keys.slots[i] % keys.parts != keys.part) ++i;
+        return i;
+    };
+    for (size_t i = ours(0), next; i < keys.records; i = next) {
+        next = ours(i + 1);
+        const size_t slot = (size_t)keys.slots[i];
+        Ahead ahead{};
+        if (next < keys.records) ahead.at = keys.states + (size_t)keys.slots[next] * size;
+        ahead.end = ahead.at + (ahead.at ? size : 0);
+        seat(r, keys.states + slot * size, information);
+        r.run.first = keys.rounds[slot]++;
+        r.run.Z = keys.Z + i * r.run.dim;
+        r.run.y = keys.y + i;
+        r.yhat = keys.yhat + i;
+        for (size_t k = 0; k < units; k += together) {
+            ahead.fetch(together * step);
+            work(r.run, k, k + together, desk.work);
+        }
+        ahead.fetch(size);
+        conclude(r, r.run, 0, true, desk);
+    }
+}
+
+} // namespace
