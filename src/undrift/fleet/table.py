@@ -1,7 +1,7 @@
 """Table: the states of many keys in one array, advanced by one compiled call a batch.
 
-A key's records take this short way when nothing about them is unusual: usable, labelled, in sequence, none missing.
-The others go through `Fleet.advance`, to the same bits.
+A key's records take this short way when nothing about them is unusual: usable, labelled, in sequence, none missing
+(of orders that are times: increasing). The others go through `Fleet.advance`, to the same bits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.batch import Batch
 from undrift.fleet.bench import losses
+from undrift.fleet.ledger import Ledger
 from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
 from undrift.fleet.place import Place
+from undrift.fleet.spans import Spans
 from undrift.fleet.state import KeyState, pack, unpack
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 
@@ -58,6 +60,8 @@ class Table(Mapping[Key, bytes]):
         self.learned: Integers = np.zeros(0, np.int64)
         self.loss: Vector = np.zeros(0)
         self.busy: NDArray[np.bool_] = np.zeros(0, bool)
+        timed = fleet.fields.order is not None and not fleet.numbered and not fleet.wait
+        self.spans = Spans() if timed else None
         self._grow(64)
 
     def _grow(self, capacity: int) -> None:
@@ -73,6 +77,8 @@ class Table(Mapping[Key, bytes]):
         self.next = np.concatenate((self.next[:n], more + FRESH))
         self.loss = np.concatenate((self.loss[:n], np.zeros(len(more))))
         self.busy = np.concatenate((self.busy[:n], np.zeros(len(more), bool)))
+        if self.spans is not None:
+            self.spans.grow(n, capacity)
 
     def find(self, keys: list[Key]) -> Integers:
         """Return the slots of keys, new ones for those that have none."""
@@ -98,7 +104,7 @@ class Table(Mapping[Key, bytes]):
         slot = self.find(batch.keys)
         by, starts = self._sorted(slot, batch.order)
         plain = self._plain(batch, slot[by], by, starts)
-        groups = np.diff([*starts.tolist(), len(by)])
+        groups = np.diff(starts, append=len(by))
         easy = by[np.repeat(plain, groups)]
         parts = [self._play(batch, slot, easy, threads)] if len(easy) else []
         for k in np.flatnonzero(~plain).tolist():
@@ -124,11 +130,15 @@ class Table(Mapping[Key, bytes]):
         fine = good[by]
         if self.fleet.fields.order is not None:
             order = batch.order[by]
-            lengths = np.diff([*starts.tolist(), len(by)])
             following = self.next[slot[starts]]
             new = following == FRESH
-            base = np.where(new, order[starts], following)
-            fine &= order - np.repeat(base - starts, lengths) == np.arange(len(by))
+            if self.spans is None:
+                base = np.where(new, order[starts], following)
+                fine &= order - np.repeat(base - starts, np.diff(starts, append=len(by))) == np.arange(len(by))
+            else:
+                before = np.concatenate((order[:1], order[:-1]))
+                before[starts] = np.where(new, order[starts], following) - 1
+                fine &= order > before
             allowed = ~new if self.fleet.wait else np.ones(len(starts), bool)
         else:
             allowed = np.ones(len(starts), bool)
@@ -144,7 +154,7 @@ class Table(Mapping[Key, bytes]):
         if refused:
             raise RuntimeError("Fleet: the kernel refused a row that the checks let pass")
         first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
-        lengths, keys_at = np.diff([*first.tolist(), len(at)]), at[first]
+        lengths, keys_at = np.diff(first, append=len(at)), at[first]
         if self.fleet.fields.order is not None:
             order = batch.order[rows]
         else:
@@ -154,6 +164,8 @@ class Table(Mapping[Key, bytes]):
         self.start[keys_at[new]] = order[first[new]]
         self.next[keys_at] = order[first + lengths - 1] + 1
         self.learned[keys_at] += lengths
+        if self.spans is not None:
+            self.spans.release(at, order, first)
         np.add.at(self.loss, at, losses(yhat, y, binary))  # one after the other, as a loop would
         keys = [batch.keys[i] for i in rows.tolist()]
         return Outputs(keys, order, yhat, y, np.full(len(rows), OK, np.uint8))
@@ -170,7 +182,9 @@ class Table(Mapping[Key, bytes]):
         state = replace(self._aside.get(slot) or KeyState())
         ledger, following = state.ledger, int(self.next[slot])
         if following != FRESH and not self.busy[slot]:
-            if ledger.ranges:
+            if self.spans is not None:
+                ledger.ranges, ledger.forgot = self.spans.read(slot)
+            elif ledger.ranges:
                 ledger.ranges[-1][1] = following - 1
             else:
                 ledger.ranges = [[int(self.start[slot]), following - 1]]
@@ -199,6 +213,11 @@ class Table(Mapping[Key, bytes]):
         self.rounds[slot] = state.header.get("rounds", 0)
         self.learned[slot], self.loss[slot] = state.counts.pop("ok", 0), state.loss
         self.busy[slot] = bool(state.parked)
+        if self.spans is not None:
+            self.busy[slot] |= not self.spans.fits(ledger)
+            if not self.busy[slot]:
+                self.spans.write(slot, ledger)
+                ledger = Ledger(ledger.next)
         self.next[slot] = FRESH if ledger.next is None else ledger.next
         self.start[slot] = ledger.ranges[0][0] if ledger.ranges else 0
         simple = len(ledger.ranges) <= 1 and not (ledger.forgot or state.counts or state.parked or state.held)
