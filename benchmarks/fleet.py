@@ -9,8 +9,8 @@
 - in cache: as many records of 20 keys in turn, so that states never come from memory;
 - floor: all states read from memory and written back, nothing else: what `together` cannot be faster than.
 
-CPU time of this process; median, least and most over rounds. Then whole runs from a data frame to outputs: every key
-ticks, keys at random, and keys at random whose order column is times.
+CPU time of this process; median, least and most over rounds. Then whole runs from a data frame to outputs, three of
+each: every key ticks, keys at random, and keys at random whose order column is times.
 """
 
 import argparse
@@ -77,7 +77,7 @@ def kernel(keys, rounds):
 
 
 def whole(keys, rounds, together, timed=False):
-    """Time `Fleet.run` from a data frame to outputs, checks, orders and duplicates included."""
+    """Time `Fleet.run` from a data frame to outputs, checks, orders and duplicates included, three times."""
     rng = np.random.default_rng(0)
     fleet = fleet_of(order="n", numbered=not timed)
     at = [np.arange(keys) if together else rng.integers(0, keys, keys) for _ in range(rounds)]
@@ -89,10 +89,14 @@ def whole(keys, rounds, together, timed=False):
         frame = frame.with_columns(n=seconds_apart.cast(pl.Datetime("us")))
     else:
         frame = frame.with_columns(n=pl.int_range(pl.len()).over("key"))
-    runs = []
-    took = seconds(lambda: runs.append(fleet.run(frame, batch=keys)))
-    assert runs[0].outputs.count() == {"ok": len(key)}
-    return took / len(key) * 1e9
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        run = fleet.run(frame, batch=keys)
+        times.append((time.process_time() - began) / len(key) * 1e9)
+        assert run.outputs.count() == {"ok": len(key)}
+        del run
+    return times
 
 
 def plain(records=2000):
@@ -107,8 +111,11 @@ def plain(records=2000):
     return (time.process_time() - began) / records * 1e9
 
 
-def spread(ns):
-    return {"median_ns": float(np.median(ns)), "low_ns": min(ns), "high_ns": max(ns)}
+def shown(name, ns):
+    """Print a line and return what it says."""
+    said = {"median_ns": float(np.median(ns)), "low_ns": min(ns), "high_ns": max(ns)}
+    print(f"{name:30}", *(f"{value:7.0f}" for value in said.values()))
+    return said
 
 
 def main():
@@ -119,10 +126,9 @@ def main():
     options = parser.parse_args()
     found = {"keys": options.keys, "level": kernels.LEVEL, "machine": platform.processor() or platform.machine()}
     times, table = kernel(options.keys, options.rounds)
-    print(f"{'ns a key-round':14} {'median':>7} {'least':>7} {'most':>7}")
+    print(f"{'ns a key-round':30} {'median':>7} {'least':>7} {'most':>7}")
     for name, ns in times.items():
-        found[name] = spread(ns)
-        print(f"{name:14} {np.median(ns):7.0f} {min(ns):7.0f} {max(ns):7.0f}")
+        found[name] = shown(name, ns)
     moved = 2 * table.place.size * 8
     found["bytes_moved_per_key_round"] = moved
     found["GB_per_second"] = moved / found["floor"]["median_ns"]
@@ -133,10 +139,8 @@ def main():
     del table
     few = min(options.keys, 50_000)
     for name, how in {"together": (True, False), "arbitrary": (False, False), "times": (False, True)}.items():
-        found[f"{name}, frame to outputs, ns"] = whole(few, 4, *how)
-        print(f"{name:14} {found[f'{name}, frame to outputs, ns']:7.0f} from data frame to outputs")
-    found["python loop, ns"] = plain()
-    print(f"{'Python loop':14} {found['python loop, ns']:7.0f} of predict and learn")
+        found[f"{name}, frame to outputs"] = shown(f"{name}, frame to outputs", whole(few, 4, *how))
+    found["python loop"] = shown("Python loop, predict and learn", [plain() for _ in range(3)])
     print(f"a key takes {found['bytes_per_key_in_memory']} bytes in memory, {found['bytes_per_key_packed']} packed")
     if options.json:
         with open(options.json, "w") as file:

@@ -24,10 +24,10 @@ class Spans:
 
     def grow(self, kept: int, capacity: int) -> None:
         """Make room for `capacity` slots, keeping the first `kept`."""
-        more = np.zeros((capacity - kept, REMEMBERED), np.int64)
-        self.first = np.concatenate((self.first[:kept], more))
-        self.last = np.concatenate((self.last[:kept], more))
-        self.count = np.concatenate((self.count[:kept], more[:, 0]))
+        first, last = (np.empty((capacity, REMEMBERED), np.int64) for _ in range(2))  # spare rows take no memory
+        first[:kept], last[:kept] = self.first[:kept], self.last[:kept]
+        self.first, self.last = first, last
+        self.count = np.concatenate((self.count[:kept], np.zeros(capacity - kept, np.int64)))
 
     def release(self, slot: Integers, order: Integers, begins: Integers) -> None:
         """Close the accounts of orders, sorted by slot and order; a slot's rows begin at `begins`."""

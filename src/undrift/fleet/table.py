@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,10 +66,10 @@ class Table(Mapping[Key, bytes]):
         self._grow(64)
 
     def _grow(self, capacity: int) -> None:
-        """Make room, keeping what is there."""
+        """Make room, keeping what is there; rows are written when a key moves in, so spare ones take no memory."""
         n = len(self.slots)
         states = _aligned(capacity, self.place.size)
-        states[:n], states[n:] = self.states[:n], self.place.blank
+        states[:n] = self.states[:n]
         self.states = states
         more = np.zeros(capacity - n, np.int64)
         self.rounds = np.concatenate((self.rounds[:n], more))
@@ -82,25 +83,26 @@ class Table(Mapping[Key, bytes]):
 
     def find(self, keys: list[Key]) -> Integers:
         """Return the slots of keys, new ones for those that have none."""
-        slots = self.slots
-        out = np.array([slots.get(key, -1) for key in keys], np.int64)
-        for i in np.flatnonzero(out < 0).tolist():
-            out[i] = slots.setdefault(keys[i], len(slots))
-        if len(slots) > len(self.states):
-            n = len(slots)
-            for key in list(slots)[len(self.states) :]:
-                del slots[key]
-            self._grow(max(n, 2 * len(self.states)))
-            return self.find(keys)
+        slots, nowhere = self.slots, repeat(-1)
+        out = np.fromiter(map(slots.get, keys, nowhere), np.int64, len(keys))
+        missing = np.flatnonzero(out < 0).tolist()
+        if missing:
+            new = dict.fromkeys(keys[i] for i in missing)
+            n, needed = len(slots), len(slots) + len(new)
+            if needed > len(self.states):
+                self._grow(max(needed, 2 * len(self.states)))
+            self.states[n:needed] = self.place.blank
+            slots.update(zip(new, range(n, needed), strict=True))
+            out[missing] = [slots[keys[i]] for i in missing]
         return out
 
     def advance(self, batch: Batch, threads: int = 1) -> Outputs:
         """Advance every key of a batch."""
-        some = np.array([key is not None for key in batch.keys], bool)
-        if not some.all():
-            nobody = batch.take(np.flatnonzero(~some))
-            said = self.fleet.advance(None, nobody).outputs
-            return Outputs.joined([self.advance(batch.take(np.flatnonzero(some)), threads), said])
+        nobodys = sorted(i for i in batch.bad if batch.keys[i] is None)  # a key that cannot be used is bad
+        if nobodys:
+            said = self.fleet.advance(None, batch.take(nobodys)).outputs
+            rest = np.delete(np.arange(len(batch)), nobodys)
+            return Outputs.joined([self.advance(batch.take(rest), threads), said])
         slot = self.find(batch.keys)
         by, starts = self._sorted(slot, batch.order)
         plain = self._plain(batch, slot[by], by, starts)

@@ -38,16 +38,21 @@ void seat(Round &r, double *slot, size_t information) {
     r.mix.charged = r.mix.losses + r.members;
 }
 
+INLINE void fetch(const void *line) {
+#if defined(__GNUC__)
+    __builtin_prefetch(line, 1, 2);
+#else
+    (void)line;
+#endif
+}
+
 // The slot of the next record comes from memory while this one's round is played: some of it before every step, since
 // a processor can only wait for so many lines at once.
 struct Ahead {
-    const double *at, *end;
-    void fetch(size_t doubles) {
-#if defined(__GNUC__)
-        for (const double *stop = (size_t)(end - at) < doubles ? end : at + doubles; at < stop; at += 8)
-            __builtin_prefetch(at, 1, 2);
-#endif
-        (void)doubles;
+    const double *at = nullptr, *end = nullptr;
+    void some(size_t doubles) {
+        const double *stop = (size_t)(end - at) < doubles ? end : at + doubles;
+        for (; at < stop; at += 8) fetch(at);
     }
 };
 
@@ -63,7 +68,7 @@ void keys_play(const Round &given, const Keys &keys, double *scratch) {
     r.run.one = desk.m;
     r.run.two = desk.h;
     const size_t size = slot_size(given), information = information_size(r.run), units = units_of(r.run);
-    const size_t step = padded(information / units), together = r.binary ? units : 1;
+    const size_t together = r.binary ? units : 1, step = padded(size / (units / together + 1));
     const auto work = r.binary ? aioli_play : vaw_play;
     const auto ours = [&](size_t i) { // the first record of ours from i on
         while (i < keys.records && (size_t)keys.slots[i] % keys.parts != keys.part) ++i;
@@ -72,19 +77,22 @@ void keys_play(const Round &given, const Keys &keys, double *scratch) {
     for (size_t i = ours(0), next; i < keys.records; i = next) {
         next = ours(i + 1);
         const size_t slot = (size_t)keys.slots[i];
-        Ahead ahead{};
-        if (next < keys.records) ahead.at = keys.states + (size_t)keys.slots[next] * size;
-        ahead.end = ahead.at + (ahead.at ? size : 0);
+        Ahead ahead;
+        if (next < keys.records) {
+            ahead.at = keys.states + (size_t)keys.slots[next] * size;
+            ahead.end = ahead.at + size;
+            fetch(keys.rounds + keys.slots[next]);
+        }
         seat(r, keys.states + slot * size, information);
         r.run.first = keys.rounds[slot]++;
         r.run.Z = keys.Z + i * r.run.dim;
         r.run.y = keys.y + i;
         r.yhat = keys.yhat + i;
         for (size_t k = 0; k < units; k += together) {
-            ahead.fetch(together * step);
+            ahead.some(step);
             work(r.run, k, k + together, desk.work);
         }
-        ahead.fetch(size);
+        ahead.some(size);
         conclude(r, r.run, 0, true, desk);
     }
 }
