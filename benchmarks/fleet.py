@@ -15,6 +15,7 @@ each: every key ticks, keys at random, and keys at random whose order column is 
 
 import argparse
 import json
+import mmap
 import platform
 import time
 
@@ -45,6 +46,12 @@ def table_of(keys):
     return table
 
 
+def resident():
+    """Bytes of this process in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+
+
 def seconds(work, *given):
     began = time.process_time()
     work(*given)
@@ -52,9 +59,11 @@ def seconds(work, *given):
 
 
 def kernel(keys, rounds):
-    """Time the compiled call and the memory beneath it, in turn; nanoseconds by name, and the table."""
+    """Time the compiled call and the memory beneath it, in turn; nanoseconds by name, the table, what it takes."""
     rng = np.random.default_rng(0)
-    table, few = table_of(keys), table_of(CACHED)
+    few, before = table_of(CACHED), resident()
+    table = table_of(keys)
+    taken = (resident() - before) / keys
     flat, yhat = table.states.reshape(-1), np.empty(keys)
     times = {"together": [], "arbitrary": [], "in cache": [], "floor": []}
 
@@ -73,7 +82,7 @@ def kernel(keys, rounds):
         if turn:  # the first touches fresh pages
             for name, one in took.items():
                 times[name].append(one / keys * 1e9)
-    return times, table
+    return times, table, taken
 
 
 def whole(keys, rounds, together, timed=False):
@@ -125,7 +134,7 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     found = {"keys": options.keys, "level": kernels.LEVEL, "machine": platform.processor() or platform.machine()}
-    times, table = kernel(options.keys, options.rounds)
+    times, table, found["bytes_per_key_in_memory"] = kernel(options.keys, options.rounds)
     print(f"{'ns a key-round':30} {'median':>7} {'least':>7} {'most':>7}")
     for name, ns in times.items():
         found[name] = shown(name, ns)
@@ -133,15 +142,15 @@ def main():
     found["bytes_moved_per_key_round"] = moved
     found["GB_per_second"] = moved / found["floor"]["median_ns"]
     print(f"the floor moves {moved} bytes a key-round, {found['GB_per_second']:.1f} GB/s")
-    columns = (table.rounds, table.next, table.start, table.learned, table.loss, table.busy)
-    found["bytes_per_key_in_memory"] = table.place.size * 8 + sum(one.itemsize for one in columns)
+    found["bytes_per_slot"] = table.place.size * 8
     found["bytes_per_key_packed"] = len(table[0])
     del table
     few = min(options.keys, 50_000)
     for name, how in {"together": (True, False), "arbitrary": (False, False), "times": (False, True)}.items():
         found[f"{name}, frame to outputs"] = shown(f"{name}, frame to outputs", whole(few, 4, *how))
     found["python loop"] = shown("Python loop, predict and learn", [plain() for _ in range(3)])
-    print(f"a key takes {found['bytes_per_key_in_memory']} bytes in memory, {found['bytes_per_key_packed']} packed")
+    taken, slot, saved = (found[f"bytes_per_{name}"] for name in ("key_in_memory", "slot", "key_packed"))
+    print(f"a key takes {taken:.0f} bytes of resident memory, {slot} of them its slot, and {saved} saved")
     if options.json:
         with open(options.json, "w") as file:
             json.dump(found, file, indent=1)

@@ -197,10 +197,11 @@ def test_damaged_foreign_and_newer_states_are_refused(monkeypatch):
         fleet.advance(state[:10], [])
     with pytest.raises(ModelFileError, match="other parameters or features"):
         ud.Fleet(ud.DiscountedVAW(half_life=11), **FIELDS).advance(state, [row(1)])
-    monkeypatch.setattr(states, "VERSION", 2)
+    version = states.VERSION
+    monkeypatch.setattr(states, "VERSION", version + 1)
     newer, _ = fleet.advance(None, [row(0)])
-    monkeypatch.setattr(states, "VERSION", 1)
-    with pytest.raises(ModelFileError, match="version 2, this undrift reads up to 1; upgrade"):
+    monkeypatch.setattr(states, "VERSION", version)
+    with pytest.raises(ModelFileError, match=f"version {version + 1}, this undrift reads up to {version}; upgrade"):
         fleet.advance(newer, [row(1)])
 
 

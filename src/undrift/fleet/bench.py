@@ -30,7 +30,7 @@ class Bench:
         begun._begin(self.dim)
         begun.dim = self.dim
         header, arrays = begun.snapshot()
-        self.layout = {name: array.shape for name, array in arrays.items()}
+        self.begun = arrays
         self._usual = {name: value for name, value in header.items() if name != "rounds"}
         self._lent: Learner | None = begun if type(prototype).__module__.startswith("undrift.") else None
 

@@ -219,10 +219,10 @@ class Fleet:
     def _read(self, state: bytes | None) -> KeyState:
         if state is None:
             return KeyState()
-        return unpack(state, self.bench.fingerprint, self.bench.layout, len(self.fields.features))
+        return unpack(state, self.bench.fingerprint, self.bench.begun, len(self.fields.features))
 
     def _written(self, state: KeyState) -> bytes:
-        return pack(state, self.bench.fingerprint, self.bench.layout)
+        return pack(state, self.bench.fingerprint, self.bench.begun)
 
     def _failed(self, state: bytes | None, batch: Batch, why: str) -> Advanced:
         """The state as it was, and every record of the batch reported."""

@@ -11,6 +11,9 @@
 | ... | JSON: the ledger, counts, what the model's header has beyond its parameters |
 | ... | float64: records that wait for their turn, rows that wait for their label, the model's arrays |
 | 8 | digest of everything before |
+
+A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half,
+since version 2.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift import kernels
 from undrift._typing import Vector
@@ -30,7 +34,7 @@ from undrift.errors import ModelFileError, UndriftWarning
 from undrift.fleet.ledger import Ledger
 from undrift.learners.base import Arrays
 
-VERSION = 1
+VERSION = 2
 """A reader refuses a larger one and keeps reading every smaller one."""
 MAGIC = b"UDFK"
 LEVELS = ("portable", "v2", "v3", "v4")
@@ -68,33 +72,52 @@ class KeyState:
     """The model's arrays; none before its first round."""
 
 
-def pack(state: KeyState, fingerprint: bytes, layout: dict[str, tuple[int, ...]]) -> bytes:
-    """Return the state as bytes; array shapes are written only where they are not the usual `layout`."""
+def pack(state: KeyState, fingerprint: bytes, begun: Arrays) -> bytes:
+    """Return the state as bytes; array shapes are written only where they are not those of the model's first arrays."""
     shapes = {name: array.shape for name, array in state.arrays.items()}
+    usual = shapes == {name: array.shape for name, array in begun.items()}
+    halved = [name for name in sorted(shapes) if usual and _half_spare(state.arrays[name], begun[name])]
     parked, held = sorted(state.parked.items()), state.held
-    text = json.dumps(
-        {
-            "ledger": state.ledger.header(),
-            "counts": state.counts,
-            "model": state.header,
-            "arrays": bool(shapes) if shapes == layout or not shapes else {k: list(v) for k, v in shapes.items()},
-            "parked": [[order, one.kind, one.of] for order, one in parked],
-            "held": list(held),
-        },
-        separators=(",", ":"),
-        sort_keys=True,
-    ).encode()
+    about: dict[str, Any] = {
+        "ledger": state.ledger.header(),
+        "counts": state.counts,
+        "model": state.header,
+        "arrays": bool(shapes) if usual or not shapes else {k: list(v) for k, v in shapes.items()},
+        "parked": [[order, one.kind, one.of] for order, one in parked],
+        "held": list(held),
+    }
+    if halved:
+        about["halved"] = halved
+    text = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
     head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.LEVEL), 0, fingerprint, len(text))
     parts = [head, text, struct.pack("<d", state.loss)]
     for _, one in parked:
         parts += [struct.pack("<d", one.y), one.z.tobytes()]
     parts += [z.tobytes() for z in held.values()]
-    parts += [np.ascontiguousarray(state.arrays[name]).tobytes() for name in sorted(shapes)]
+    for name in sorted(shapes):
+        array = state.arrays[name]
+        if name in halved:
+            parts += [array[:-1].tobytes(), _first_half(array).tobytes()]
+        else:
+            parts.append(array.tobytes())
     body = b"".join(parts)
     return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
 
-def unpack(data: bytes, fingerprint: bytes, layout: dict[str, tuple[int, ...]], dim: int) -> KeyState:
+def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first half of the lanes of the last group, as a view."""
+    return stack[-1, :, : stack.shape[2] // 2]
+
+
+def _half_spare(stack: NDArray[np.float64], begun: NDArray[np.float64]) -> bool:
+    """Whether the other half is as it was before the first round."""
+    if stack.ndim != 3 or stack.shape[2] < 2:
+        return False
+    half = stack.shape[2] // 2
+    return stack[-1, :, half:].tobytes() == begun[-1, :, half:].tobytes()
+
+
+def unpack(data: bytes, fingerprint: bytes, begun: Arrays, dim: int) -> KeyState:
     """Return the state that `pack` wrote, or say what is wrong with the bytes."""
     data = bytes(data)
     if len(data) < _HEAD.size + _DIGEST or data[:4] != MAGIC:
@@ -129,9 +152,17 @@ def unpack(data: bytes, fingerprint: bytes, layout: dict[str, tuple[int, ...]], 
         state.held[order] = numbers[at : at + dim]
         at += dim
     shapes = head["arrays"]
-    if shapes:
-        for name, shape in sorted((layout if shapes is True else shapes).items()):
-            count = int(np.prod(shape, dtype=np.int64))
-            state.arrays[name] = numbers[at : at + count].reshape(shape)
+    if shapes is True:
+        shapes = {name: array.shape for name, array in begun.items()}
+    for name in sorted(shapes or ()):
+        if name in head.get("halved", ()):
+            array = np.array(begun[name])
+            for part in (array[:-1], _first_half(array)):
+                part[...] = numbers[at : at + part.size].reshape(part.shape)
+                at += part.size
+            state.arrays[name] = array
+        else:
+            count = int(np.prod(shapes[name], dtype=np.int64))
+            state.arrays[name] = numbers[at : at + count].reshape(shapes[name])
             at += count
     return state

@@ -202,12 +202,12 @@ class Table(Mapping[Key, bytes]):
 
     def _export(self, slot: int) -> bytes:
         bench = self.fleet.bench
-        return pack(self._state(slot), bench.fingerprint, bench.layout)
+        return pack(self._state(slot), bench.fingerprint, bench.begun)
 
     def _take(self, slot: int, data: bytes) -> None:
         """Put a key's state into a slot."""
         bench = self.fleet.bench
-        state = unpack(data, bench.fingerprint, bench.layout, self.dim)
+        state = unpack(data, bench.fingerprint, bench.begun, self.dim)
         self.states[slot] = self.place.blank
         if state.arrays:
             self.place.write(self.states[slot], state.arrays)
