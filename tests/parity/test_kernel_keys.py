@@ -53,13 +53,12 @@ def started(place):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("threads", [1, 3])
-def test_slots_are_the_models_one_by_one(name, threads):
+def test_slots_are_the_models_one_by_one(name):
     model = begun(name)
     Z, y, slots = records(model.binary)
     place = Place(model)
     states, rounds, yhat = started(place)
-    assert place.round.play_keys(states, rounds, slots, Z, y, yhat, threads) == 0
+    assert place.round.play_keys(states, rounds, slots, Z, y, yhat) == 0
     for k in range(KEYS):
         alone, mine = begun(name), slots == k
         assert yhat[mine].tobytes() == alone.play(Z[mine], y[mine]).yhat.tobytes()
@@ -70,6 +69,26 @@ def test_slots_are_the_models_one_by_one(name, threads):
         again = np.zeros(place.size)
         place.write(again, found)
         assert all(again[where].tobytes() == states[k, where].tobytes() for where, _ in place.parts.values())
+
+
+@pytest.mark.parametrize("name", ["twelve memories", "log-odds", "one learner"])
+@pytest.mark.parametrize("lopsided", [False, True])
+def test_threads_do_not_matter(name, lopsided):
+    place, keys, count = Place(begun(name)), 900, 5000  # enough records for all the threads
+    rng = np.random.default_rng(1)
+    slots = np.sort(rng.integers(0, keys, count))
+    if lopsided:  # most cuts fall inside one slot
+        slots[500:4500] = slots[500]
+    Z, y = rng.normal(size=(count, DIM)), rng.choice([-1.0, 1.0], count)
+    backwards = np.argsort(-slots, kind="stable")  # not sorted, but what a slot sees is in the same order
+    results = []
+    for threads, rows in [(1, np.arange(count)), (2, np.arange(count)), (5, np.arange(count)), (3, backwards)]:
+        states, rounds, yhat = np.tile(place.blank, (keys, 1)), np.zeros(keys, np.int64), np.empty(count)
+        assert place.round.play_keys(states, rounds, slots[rows], Z[rows], y[rows], yhat, threads) == 0
+        said = np.empty(count)
+        said[rows] = yhat
+        results.append((states.tobytes(), rounds.tobytes(), said.tobytes()))
+    assert len(set(results)) == 1
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if "one" not in name])

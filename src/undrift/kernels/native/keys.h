@@ -3,6 +3,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 
@@ -15,16 +16,22 @@ namespace nb = nanobind;
 using Integers = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Keys are independent, so the result does not depend on the number of threads.
-void share_keys(const Round &r, Keys keys, size_t threads) {
-    const size_t need = table().keys_scratch(r);
+// Records sorted by slot are cut between slots, others are played by one thread: keys are independent, so the result does
+// not depend on the number of threads.
+void share_keys(const Round &r, const Keys &keys, size_t threads) {
+    const size_t need = table().keys_scratch(r), n = keys.records;
     constexpr size_t FEW = 1000; // records; below this a thread costs more than it saves
-    if (threads > 1 + keys.records / FEW) threads = 1 + keys.records / FEW;
-    if (threads < 1) threads = 1;
+    if (threads > 1 + n / FEW) threads = 1 + n / FEW;
+    if (threads < 1 || !std::is_sorted(keys.slots, keys.slots + n)) threads = 1;
+    const auto cut = [&](size_t part) {
+        size_t i = n * part / threads;
+        while (i > 0 && i < n && keys.slots[i] == keys.slots[i - 1]) ++i;
+        return i;
+    };
     const auto play = [&](size_t part) {
-        Keys mine = keys;
-        mine.part = part;
-        mine.parts = threads;
+        const size_t begin = cut(part), end = cut(part + 1);
+        const Keys mine{keys.states, keys.rounds, keys.slots + begin, end - begin, keys.Z + begin * r.run.dim,
+                        keys.y + begin, keys.yhat + begin};
         table().keys_play(r, mine, scratch_of(need));
     };
     std::vector<std::thread> helpers;

@@ -164,7 +164,7 @@ class Rounds {
         need(Z.shape(0) == n && Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n, "Z, y and yhat");
         for (size_t i = 0; i < n; ++i)
             need(slots.data()[i] >= 0 && (size_t)slots.data()[i] < states.shape(0), "slots and states");
-        const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data(), 0, 1};
+        const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data()};
         nb::gil_scoped_release unlocked;
         const int64_t bad = table().refusal(keys.Z, n * r.run.dim, keys.y, n, r.binary);
         if (!bad) share_keys(r, keys, threads);

@@ -70,18 +70,13 @@ void keys_play(const Round &given, const Keys &keys, double *scratch) {
     const size_t size = slot_size(given), information = information_size(r.run), units = units_of(r.run);
     const size_t together = r.binary ? units : 1, step = padded(size / (units / together + 1));
     const auto work = r.binary ? aioli_play : vaw_play;
-    const auto ours = [&](size_t i) { // the first record of ours from i on
-        while (i < keys.records && (size_t)keys.slots[i] % keys.parts != keys.part) ++i;
-        return i;
-    };
-    for (size_t i = ours(0), next; i < keys.records; i = next) {
-        next = ours(i + 1);
+    for (size_t i = 0; i < keys.records; ++i) {
         const size_t slot = (size_t)keys.slots[i];
         Ahead ahead;
-        if (next < keys.records) {
-            ahead.at = keys.states + (size_t)keys.slots[next] * size;
+        if (i + 1 < keys.records) {
+            ahead.at = keys.states + (size_t)keys.slots[i + 1] * size;
             ahead.end = ahead.at + size;
-            fetch(keys.rounds + keys.slots[next]);
+            fetch(keys.rounds + keys.slots[i + 1]);
         }
         seat(r, keys.states + slot * size, information);
         r.run.first = keys.rounds[slot]++;

@@ -65,7 +65,6 @@ struct Keys {
     size_t records;
     const double *Z, *y;
     double *yhat;
-    size_t part, parts;   // the records of slots that are `part` modulo `parts` are played, in their order
 };
 
 struct Table {
