@@ -1,7 +1,8 @@
 """CPU per record of a fleet on Spark, and how much of it is ours: python benchmarks/spark.py (in .venv-spark).
 
 2000 keys, 8 features, an ensemble of 12 memories; 10 records a key and micro-batch, local mode with two cores. CPU is
-that of the whole process tree while the later batches run; "ours" is `Fleet.advance` on such records in this process.
+that of the whole process tree while the later batches run, Java and Python apart; "ours" is what the processor does
+with such records, run by itself in this process: rows to columns, `Fleet.advance`, outputs to rows.
 """
 
 import os
@@ -14,7 +15,7 @@ import numpy as np
 
 import undrift as ud
 
-KEYS, EACH, BATCHES, WARM, DIM, MEMBERS = 2000, 10, 6, 2, 8, 12
+KEYS, EACH, BATCHES, WARM, DIM, MEMBERS = 2000, 10, 12, 6, 8, 12
 FEATURES = [f"x{j}" for j in range(DIM)]
 NAMES = ["key", "n", *FEATURES, "y"]
 
@@ -34,37 +35,61 @@ def columns(batch):
 
 
 def tree_cpu(root):
-    """CPU seconds of a process and all its descendants, dead children included."""
+    """CPU seconds of a process and all its descendants, dead children included: {"java": ..., "python": ...}."""
     stats = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                name, rest = (folder / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
             except OSError:
                 continue
-            stats[int(folder.name)] = (int(fields[1]), sum(int(x) for x in fields[11:15]))
+            fields = rest.split()
+            stats[int(folder.name)] = (int(fields[1]), name, sum(int(x) for x in fields[11:15]))
     family, grown = {root}, True
     while grown:
-        more = {pid for pid, (parent, _) in stats.items() if parent in family} - family
+        more = {pid for pid, (parent, _, _) in stats.items() if parent in family} - family
         family |= more
         grown = bool(more)
-    return sum(stats[pid][1] for pid in family if pid in stats) / os.sysconf("SC_CLK_TCK")
+    spent = {"java": 0.0, "python": 0.0}
+    for pid in family & set(stats):
+        spent["java" if stats[pid][1] == "java" else "python"] += stats[pid][2] / os.sysconf("SC_CLK_TCK")
+    return spent
 
 
 def ours():
-    """CPU seconds a record of the pure function, key by key, as the engine calls it."""
-    from undrift.spark import _batch
+    """CPU seconds a record of what the processor does, key by key, as the engine calls it."""
+    from undrift.spark import Processor
 
-    made, states, spent = fleet(), {}, 0.0
+    class Kept:
+        """The state of one key at a time, as the engine's handle gives it."""
+
+        def __init__(self):
+            self.states, self.key = {}, None
+
+        def getValueState(self, name, schema):
+            return self
+
+        def exists(self):
+            return self.key in self.states
+
+        def get(self):
+            return self.states[self.key]
+
+        def update(self, value):
+            self.states[self.key] = value
+
+    kept, processor, spent = Kept(), Processor(fleet()), 0.0
+    processor.init(kept)
     for batch in range(3):
         data = columns(batch)
-        rows = list(zip(*(data[name].tolist() for name in NAMES), strict=True))
         groups = {}
-        for row in rows:
+        for row in zip(*(data[name].tolist() for name in NAMES), strict=True):
             groups.setdefault(row[0], []).append(row)
         began = time.process_time()
         for key, mine in groups.items():
-            states[key] = made.advance(states.get(key), _batch(made, key, mine)).state
+            kept.key = key
+            for _ in processor.handleInputRows((key,), mine, None):
+                pass
         spent = time.process_time() - began
     return spent / (KEYS * EACH)
 
@@ -100,18 +125,18 @@ def main():
         out = learn_stream(source, fleet()).writeStream.option("checkpointLocation", f"{folder}/checkpoint")
         query = out.format("parquet").option("path", f"{folder}/out").trigger(availableNow=True).start()
         warm = Path(folder, "checkpoint", "commits", str(WARM - 1))
-        while not warm.exists():
+        while query.isActive and not warm.exists():
             time.sleep(0.01)
         before, clock = tree_cpu(os.getpid()), time.perf_counter()
         query.awaitTermination()
-        cpu, wall = tree_cpu(os.getpid()) - before, time.perf_counter() - clock
+        after, wall = tree_cpu(os.getpid()), time.perf_counter() - clock
     records = (BATCHES - WARM) * KEYS * EACH
     spark.stop()
-    mine = ours()
-    print(
-        f"{1e6 * cpu / records:.0f} us of CPU a record on Spark, {records / wall:.0f} records/s of wall time, two cores"
-    )
-    print(f"of these, {1e6 * mine:.0f} us are Fleet.advance; the rest is the engine's")
+    java, python = (1e6 * (after[name] - before[name]) / records for name in ("java", "python"))
+    mine = 1e6 * ours()
+    print(f"{java + python:.0f} us of CPU a record on Spark, {records / wall:.0f} records/s of wall time, two cores:")
+    print(f"  {java:.0f} us Java, {python - mine:.0f} us Spark's own Python, {mine:.0f} us ours")
+    print(f"load average {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -149,8 +149,9 @@ class Processor:
         state, outputs = self.fleet.advance(None if kept is None else bytes(kept[0]), _batch(self.fleet, name, rows))
         if name is not None:
             self._state.update((state,))
+        make = Row(*Output._fields)
         for row in outputs:
-            yield Row(**row._asdict())
+            yield make(*row)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         """No timers are set."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import struct
 import warnings
 from dataclasses import dataclass, field
@@ -162,7 +163,7 @@ def unpack(data: bytes, fingerprint: bytes, begun: Arrays, dim: int) -> KeyState
                 at += part.size
             state.arrays[name] = array
         else:
-            count = int(np.prod(shapes[name], dtype=np.int64))
+            count = math.prod(shapes[name])
             state.arrays[name] = numbers[at : at + count].reshape(shapes[name])
             at += count
     return state

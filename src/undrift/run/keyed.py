@@ -24,7 +24,7 @@ from undrift.run.settings import Settings
 from undrift.run.source import Batch, Cells, Source
 from undrift.run.tally import Age, KeyReport, Problem, tally
 
-BATCH = 20_000
+BATCH = 50_000
 """Records advanced and saved at a time."""
 READ = 5000
 """Models whose memory is looked at, at most."""
