@@ -187,3 +187,24 @@ def test_dictionaries_hold_objects_or_do_not(where):
     assert where.all_hold([], "m", [])
     for dictionaries in ([{"m": one}, {"m": one}], [{"m": one}, {}], [{"m": one}], [{"m": one}, 3]):
         assert not where.all_hold(dictionaries, "m", [one, two])
+
+
+@pytest.mark.parametrize("norm", ["all", "coord"])
+def test_bits_do_not_depend_on_torchs_threads(norm):
+    """With torch loaded the kernel works on torch's own threads."""
+    found = []
+    for threads in (1, 2, 3):
+        p = torch.nn.Parameter(torch.linspace(-1.0, 1.0, 300_001))
+        opt = ClippedAdam([p], norm=norm)
+        torch.set_num_threads(threads)
+        try:
+            for k in range(3):
+                noise([p], k)
+                opt.step()
+        finally:
+            torch.set_num_threads(1)
+        found.append((p.detach(), opt.state[p]["average"], scalars(opt)))
+    for p, average, numbers in found[1:]:
+        assert torch.equal(p, found[0][0])
+        assert torch.equal(average, found[0][1])
+        assert numbers == found[0][2]

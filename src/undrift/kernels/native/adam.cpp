@@ -13,6 +13,7 @@
 #include <vector>
 
 #if defined(__linux__)
+#include <dlfcn.h>
 #include <sys/mman.h>
 #endif
 
@@ -87,12 +88,27 @@ Job cut(size_t piece_size, size_t columns, int kind, const Addresses &p, const A
     return job;
 }
 
+// The threads of an OpenMP runtime that the process has loaded (torch's), by the entry its compilers call. Threads of our
+// own would compete with those, which wait in a loop for more work after every operation of torch.
+using Team = void (*)(void (*)(void *), void *, unsigned threads, unsigned flags);
+Team team() {
+#if defined(__linux__)
+    return reinterpret_cast<Team>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+#else
+    return nullptr;
+#endif
+}
+
+template <class Take> void take_all(void *take) { (*static_cast<Take *>(take))(); }
+
 template <class Act> void spread(const Job &job, size_t threads, const Act &act) {
     const size_t pieces = job.pieces.size();
     std::atomic<size_t> next{0};
     auto take = [&] {
         for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < pieces;) act(i);
     };
+    if (threads < 2 || job.total < WORTH_A_THREAD) return take();
+    if (const Team run = team()) return run(&take_all<decltype(take)>, &take, (unsigned)threads, 0);
     if (threads > 1 + job.total / WORTH_A_THREAD) threads = 1 + job.total / WORTH_A_THREAD;
     std::vector<std::thread> helpers;
     for (size_t k = 1; k < threads; ++k) {
