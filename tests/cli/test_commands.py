@@ -231,3 +231,8 @@ def test_starting_up_imports_no_optional_library():
 def test_completion_is_offered(capsys):
     assert undrift(["--help"]) == 0
     assert "--install-completion" in capsys.readouterr().out
+
+
+def test_the_package_can_be_run_as_a_module():
+    asked = [sys.executable, "-m", "undrift", "--version"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == f"undrift {ud.__version__}\n"

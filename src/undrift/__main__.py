@@ -1,0 +1,6 @@
+"""`python -m undrift` is the command `undrift`."""
+
+from undrift.cli import main
+
+if __name__ == "__main__":
+    main()
