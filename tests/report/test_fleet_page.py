@@ -10,6 +10,7 @@ from test_render import EVIL, Elements
 
 from undrift.errors import InputError
 from undrift.report import render_fleet
+from undrift.run import KeyReport
 
 TASKS = ("regression", "classification")
 
@@ -50,6 +51,17 @@ def test_keys_that_turned_are_named(tmp_path):
     clean = words(fleet_run(spoiled=False), tmp_path)
     assert "No record had a problem." in clean
     assert "None found" in clean
+
+
+def test_a_key_of_few_rows_is_not_called_the_worst(tmp_path):
+    found = fleet_run(spoiled=False)
+    young = KeyReport("young", rounds=3, loss=9.0, naives=(1.0, 2.0))
+    text = words(found._replace(keys=[young, *found.keys]), tmp_path)
+    worst = text[text.index("Worst keys") : text.index("Which keys drift", text.index("Worst keys"))]
+    assert "young" not in worst
+    assert found.keys[0].key in worst
+    assert "1 key had fewer than 20 rows to be scored on" in text
+    assert "young" in text[text.index("All keys") :]
 
 
 def test_a_hundred_thousand_keys_are_a_small_page(tmp_path):

@@ -101,7 +101,7 @@ def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
         "rounds": found.rounds,
         "bytes_per_key": found.bytes_per_key,
         "problems": {one.text: one.count for one in found.problems},
-        "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.keys[:SHOWN]],
+        "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.worst[:SHOWN]],
         "drifting": [{"key": one.key, "half_life": one.half_life} for one in _drifting(found)],
     }
 
@@ -112,7 +112,7 @@ def show(found: KeyedRun, folder: Path, page: Path | None) -> None:
     if found.left_out:
         print(plain(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
-    rows = [_row(one) for one in found.keys[:SHOWN]]
+    rows = [_row(one) for one in found.worst[:SHOWN]]
     table(["worst keys", "rounds", "mean loss", "saved of the best naive guess's", "half-life"], rows)
     table(["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)])
     if found.problems:

@@ -22,7 +22,7 @@ from undrift.run.cells import Unreadable, is_missing, number, times
 from undrift.run.data import BASELINES, Words
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Cells, Source
-from undrift.run.tally import Age, KeyReport, Problem, tally
+from undrift.run.tally import LONG, Age, KeyReport, Problem, tally
 
 BATCH = 50_000
 """Records advanced and saved at a time."""
@@ -56,6 +56,12 @@ class KeyedRun(NamedTuple):
     def features(self) -> list[str]:
         """Columns learned from."""
         return list(self.run.fleet.fields.features)
+
+    @property
+    def worst(self) -> list[KeyReport]:
+        """Keys with a score over 20 rounds or more, if any has, the worst first: in few rounds it is chance."""
+        scored = [one for one in self.keys if not math.isnan(one.skill)]
+        return [one for one in scored if one.scored >= LONG] or scored
 
     @property
     def rounds(self) -> int:

@@ -20,7 +20,7 @@ TOLD = 10_000
 EXAMPLES = 5
 """Keys named for each problem."""
 LONG = 20
-"""A key with more rounds has its last quarter held against the two before; in the first it was still learning."""
+"""Scored rounds from which a key's numbers say something, and its last quarter is held against the two before."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class KeyReport:
     counts: dict[str, int] = field(default_factory=dict)
     """How many records ended as what."""
     before: float = math.nan
-    """Mean loss of its rounds between the first and the last quarter; NaN for a key of 20 rounds or fewer."""
+    """Mean loss of its rounds between the first and the last quarter; NaN where fewer than 20 are scored."""
     lately: float = math.nan
     """Mean loss of the last quarter."""
     change: float = math.nan
@@ -176,7 +176,7 @@ def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs
         report = reports[int(code[at])]
         report.rounds, report.loss = int(sizes[k]), float(sums[0, k])
         report.naives = tuple(sums[1:, k].tolist())
-        if report.rounds > LONG:
+        if report.scored >= LONG:
             _lately(report, losses[0, at + 1 : at + report.rounds])
     return _ages(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
 

@@ -32,7 +32,7 @@ class Lists(NamedTuple):
     """The keys of a fleet in the orders that matter."""
 
     worst: list[KeyReport]
-    """Those that have a score, the worst first."""
+    """Those with the least skill first."""
     forgetful: list[KeyReport]
     """Those with a known memory, the shortest first."""
     changed: list[KeyReport]
@@ -40,24 +40,23 @@ class Lists(NamedTuple):
     troubled: list[KeyReport]
     """Those with problems, most of them first."""
 
-    @property
-    def skills(self) -> Vector:
-        """The part of the naive loss that each scored key saved."""
-        return np.array([one.skill for one in self.worst])
-
 
 def lists(found: KeyedRun) -> Lists:
     """Sort the keys of a fleet, which come with the worst first."""
-    scored = [one for one in found.keys if not math.isnan(one.skill)]
     remembering = [one for one in found.keys if one.half_life is not None and math.isfinite(one.half_life)]
     clear = [one for one in found.keys if abs(one.change) >= CLEAR]
     bad = [one for one in found.keys if one.problems]
     return Lists(
-        scored,
+        found.worst,
         sorted(remembering, key=lambda one: (one.half_life, one.key)),
         sorted(clear, key=lambda one: (-abs(one.change), one.key)),
         sorted(bad, key=lambda one: (-one.problems, one.key)),
     )
+
+
+def skills(found: KeyedRun) -> Vector:
+    """Return the part of the naive loss that each scored key saved, the worst first."""
+    return np.array([one.skill for one in found.keys if not math.isnan(one.skill)])
 
 
 def listed(found: KeyedRun, by: Lists) -> list[KeyReport]:

@@ -7,11 +7,12 @@ from pathlib import PurePath
 
 import numpy as np
 
-from undrift.report.fleet.listing import Lists, error
+from undrift.report.fleet.listing import Lists, error, skills
 from undrift.report.page import Card
 from undrift.report.words import count, listed, memory, number, percent, short
 from undrift.run import KeyedRun, KeyReport
 from undrift.run.data import BASELINES
+from undrift.run.tally import LONG
 
 SECTIONS = (
     ("short", "In short"),
@@ -73,16 +74,20 @@ def subtitle(found: KeyedRun) -> str:
 
 def takeaways(found: KeyedRun, by: Lists) -> list[str]:
     """Return the sentences a reader should remember."""
-    return [text for text in (_better(by), _forgets(found, by), _turned(by), _troubled(found, by)) if text]
+    return [text for text in (_better(found, by), _forgets(found, by), _turned(by), _troubled(found, by)) if text]
 
 
-def _better(by: Lists) -> str:
-    if not by.worst:
+def _better(found: KeyedRun, by: Lists) -> str:
+    saved = skills(found)
+    if not len(saved):
         return "No key has enough rows to be scored yet."
-    skills = by.skills
-    middle = float(np.median(skills))
-    text = f"undrift beat the best naive guess on {np.count_nonzero(skills > 0.0):,} of {count(len(skills), 'key')}"
-    much = f"the middle key saved {percent(middle, 2)} of its loss" if middle > 0.0 else "most keys gained nothing"
+    middle = float(np.median(saved))
+    text = f"undrift beat the best naive guess on {np.count_nonzero(saved > 0.0):,} of {count(len(saved), 'key')}"
+    much = (
+        f"the middle key saved {percent(middle, 2)} of that guess's loss"
+        if middle > 0.0
+        else "most keys gained nothing"
+    )
     behind = [one for one in by.worst if one.skill < 0.0]
     tail = f"; furthest behind: {_names(behind)}" if behind else ""
     return f"{text}; {much}{tail}."
@@ -118,7 +123,7 @@ def _troubled(found: KeyedRun, by: Lists) -> str:
         return "No record had a problem."
     often = found.problems[0]
     text = f"{count(total, 'problem')} in the data, most often “{short(often.text, 70)}” ({often.count:,})"
-    if by.troubled:
+    if by.troubled and by.troubled[0].problems > 1:
         text += f"; most in {', '.join(f'{short(one.key)} ({one.problems:,})' for one in by.troubled[:NAMED])}"
     failed = [one for one in found.keys if one.counts.get("error")]
     if failed:
@@ -133,10 +138,10 @@ def _names(keys: list[KeyReport]) -> str:
 def cards(found: KeyedRun, by: Lists) -> list[Card]:
     """Return the numbers to see first."""
     out = [Card("keys", f"{len(found.keys):,}", count(found.rounds, "row"))]
-    if by.worst:
-        skills = by.skills
-        better = f"beats naive on {np.count_nonzero(skills > 0.0):,} of {len(skills):,}"
-        out.append(Card("loss saved (middle key)", percent(float(np.median(skills))), better))
+    saved = skills(found)
+    if len(saved):
+        better = f"{percent(float(np.mean(saved > 0.0)))} of keys beat naive"
+        out.append(Card("loss saved (middle key)", percent(float(np.median(saved))), better))
     known = [one.half_life for one in found.keys if one.half_life is not None]
     if known:
         low, middle, high = (float(q) for q in np.quantile(known, [0.1, 0.5, 0.9], method="nearest"))
@@ -157,9 +162,9 @@ def notes(found: KeyedRun) -> list[str]:
     known = sum(one.half_life is not None for one in found.keys)
     if 0 < known < len(found.keys):
         out.append(f"Memories were looked up for the {known:,} keys with most rows, not for all {len(found.keys):,}.")
-    young = sum(one.scored < 20 for one in found.keys)
+    young = sum(one.scored < LONG for one in found.keys)
     if young:
-        out.append(f"{count(young, 'key')} had fewer than 20 rows to be scored on; their numbers say little.")
+        out.append(f"{count(young, 'key')} had fewer than {LONG} rows to be scored on; their numbers say little.")
     return out
 
 

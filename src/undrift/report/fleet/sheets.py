@@ -49,6 +49,8 @@ def memories(found: KeyedRun) -> Sheet | None:
     finite = known[np.isfinite(known)]
     steps = np.floor(2.0 * np.log2(np.maximum(finite, 0.5))).astype(np.int64)
     low, high = (int(steps.min()), int(steps.max())) if len(finite) else (0, 0)
+    pad = max(0, 4 - (high - low) // 2)  # where all keys are alike, the axis still shows a range
+    low, high = low - low % 2 - pad, high + 1 - high % 2 + pad
     low, high = low - low % 2, high + 1 - high % 2  # whole doublings
     counts = np.bincount(steps - low, minlength=high - low + 1)
     edges = [2.0 ** (k / 2.0) for k in range(low, high + 2)]
