@@ -8,7 +8,7 @@ import pytest
 from undrift.fleet import STATUSES, Outputs
 from undrift.losses import logistic, squared
 from undrift.run.baselines import Baselines
-from undrift.run.tally import LONG, tally
+from undrift.run.tally import LONG, KeyReport, tally
 
 
 def outputs(streams, extra=()):
@@ -116,3 +116,11 @@ def test_nothing_learned_is_nothing_scored():
     found = tally(Outputs.of([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no")]), "regression")
     assert (found.keys[0].rounds, found.ages, math.isnan(found.keys[0].skill)) == (0, [], True)
     assert tally(Outputs.empty(), "regression") == ([], [], [])
+
+
+def test_keys_of_equal_length_are_drawn_without_regard_to_how_well_they_did():
+    given = {f"k{k}": (np.full(3, float(k)), np.array([0.0, 1.0, 0.0])) for k in range(400)}
+    found = tally(outputs(given), "regression").keys  # the larger the prediction the worse: k399 first
+    drawn = sorted(found, key=KeyReport.draw, reverse=True)[:100]
+    places = [found.index(one) for one in drawn]
+    assert 150 < np.mean(places) < 250

@@ -192,7 +192,7 @@ def _summed(run: FleetRun, folder: Path, provenance: Words, task: str, left_out:
     outputs = run.outputs
     _write(folder / "predictions.csv", Output._fields, (["" if x is None else x for x in row] for row in outputs))
     found = tally(outputs, task)
-    for one in heapq.nlargest(READ, found.keys, key=lambda one: one.rounds):
+    for one in heapq.nlargest(READ, found.keys, key=KeyReport.draw):
         model = run.model(one.key)
         if isinstance(model, OnlineLearner) and model.rounds:
             spectrum = model.spectrum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -44,6 +45,10 @@ class KeyReport:
     """How clearly larger losses are lately, by their ranks, in standard errors; negative where they are smaller."""
     half_life: float | None = None
     """Learned memory in rounds: short where the key drifts; None if not looked at."""
+
+    def draw(self) -> tuple[int, int]:
+        """Return what sorts keys by rounds and, among equals, as good as at random, so that the first are no choice."""
+        return self.rounds, zlib.crc32(self.key.encode("utf-8", "surrogatepass"))
 
     @property
     def scored(self) -> int:

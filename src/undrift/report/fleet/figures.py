@@ -197,6 +197,7 @@ def points(sheet: Sheet | None) -> Figure | None:
                         "title": {"text": "half-life (rows)"},
                         "tickvals": ticks,
                         "ticktext": [number(tick) for tick in ticks],
+                        "range": [math.log10(ticks[0]) - 0.02, math.log10(ticks[-1]) + 0.02],
                     },
                     "yaxis": {"tickformat": ".0%", "title": {"text": "loss saved"}},
                     "showlegend": False,

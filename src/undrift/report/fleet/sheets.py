@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from undrift.report.curves import Sheet, plain
 from undrift.report.words import short
-from undrift.run import KeyedRun
+from undrift.run import KeyedRun, KeyReport
 from undrift.run.data import BASELINES
 
 STEP = 0.05
@@ -69,7 +70,7 @@ def memories(found: KeyedRun) -> Sheet | None:
 def points(found: KeyedRun) -> Sheet | None:
     """Memory and saved loss, key by key: those with most rounds where there are many."""
     known = [one for one in found.keys if one.half_life is not None and not math.isnan(one.skill)]
-    known = sorted(known, key=lambda one: (-one.rounds, one.key))[:POINTS]
+    known = heapq.nlargest(POINTS, known, key=KeyReport.draw)
     finite = [one for one in known if math.isfinite(one.half_life or math.inf)]
     if len(finite) < 2:
         return None
