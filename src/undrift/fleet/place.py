@@ -27,7 +27,7 @@ class Place:
         self.memories = by_end["information"]
         self._begun = np.array(arrays[self.memories])  # one learner: a column; several: a stack
         stack = self._begun.shape
-        if len(stack) == 3 and hasattr(self.round, "slot_shape"):  # a module compiled before that has the model's lanes
+        if len(stack) == 3:
             stack = self.round.slot_shape()
         shapes: dict[str, tuple[int, ...]] = {"information": stack, "rate": (9,), "last": (1,)}
         shapes |= dict.fromkeys(("stability", "log_weights", "losses", "charged"), (members,))

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import os
 
-from undrift.kernels import _native, reference_tensors
+from undrift.kernels import _native
 from undrift.kernels._native import Round as Round
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
+from undrift.kernels._native import all_hold as all_hold
+from undrift.kernels._native import can_find_tensors as can_find_tensors
 from undrift.kernels._native import despike_labels as despike_labels
 from undrift.kernels._native import fill_rows as fill_rows
+from undrift.kernels._native import find_tensors as find_tensors
 from undrift.kernels._native import hinted_answers as hinted_answers
 from undrift.kernels._native import interval_play as interval_play
 from undrift.kernels._native import large_pages as large_pages
@@ -31,11 +34,6 @@ from undrift.kernels._native import scale_rows as scale_rows
 from undrift.kernels._native import vaw_play as vaw_play
 from undrift.kernels._native import vaw_predict as vaw_predict
 from undrift.kernels._native import waves as waves
-
-# A module compiled before these serves too, only slower over many small tensors.
-all_hold = getattr(_native, "all_hold", reference_tensors.all_hold)
-can_find_tensors = getattr(_native, "can_find_tensors", reference_tensors.can_find_tensors)
-find_tensors = getattr(_native, "find_tensors", reference_tensors.find_tensors)
 
 
 def _chosen(wish: str) -> str:
