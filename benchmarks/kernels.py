@@ -229,7 +229,7 @@ def beside_peers(dims: tuple[int, ...], seconds: float) -> None:
     """One learner of a peer against 24 of ours: the bare memories replayed, and the whole ensemble."""
     for d in dims:
         print(f"\nus per round of one learner at d = {d}; over our 24 memories, over our ensemble")
-        s, model = Stack(d, 24, 1024), members(d, False)
+        s, model = Stack(d, 24, 8192 if d <= 16 else 1024), members(d, False)
 
         def ensemble(s=s, model=model) -> int:
             model.play(s.Z, s.y)
