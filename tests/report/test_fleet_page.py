@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from fleet_runs import fleet_run
@@ -51,6 +52,14 @@ def test_keys_that_turned_are_named(tmp_path):
     clean = words(fleet_run(spoiled=False), tmp_path)
     assert "No record had a problem." in clean
     assert "None found" in clean
+
+
+def test_the_middle_memory_is_the_same_wherever_it_is_told(tmp_path):
+    found = fleet_run(spoiled=False)
+    even = [replace(one, half_life=life) for one, life in zip(found.keys, [10.0, 20.0, 40.0, 80.0], strict=False)]
+    text = words(found._replace(keys=even), tmp_path)
+    assert "a row counts half after 30 rows" in text
+    assert "memory (middle key) 30 rows" in text
 
 
 def test_a_key_of_few_rows_is_not_called_the_worst(tmp_path):

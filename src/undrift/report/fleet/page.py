@@ -144,9 +144,9 @@ def cards(found: KeyedRun, by: Lists) -> list[Card]:
         out.append(Card("loss saved (middle key)", percent(float(np.median(saved))), better))
     known = [one.half_life for one in found.keys if one.half_life is not None]
     if known:
-        low, middle, high = (float(q) for q in np.quantile(known, [0.1, 0.5, 0.9], method="nearest"))
-        ends = " to ".join("∞" if math.isinf(h) else number(h, 2 if h < 100 else 3) for h in (low, high))
-        out.append(Card("memory (middle key)", memory(middle), f"most keys: {ends}"))
+        tenths = np.quantile(known, [0.1, 0.9], method="nearest")  # between a number and infinity there is none
+        ends = " to ".join("∞" if math.isinf(h) else number(float(h), 2 if h < 100 else 3) for h in tenths)
+        out.append(Card("memory (middle key)", memory(float(np.median(known))), f"most keys: {ends}"))
     worse = sum(one.change > 0.0 for one in by.changed)
     out.append(Card("worse lately", count(worse, "key"), f"better: {len(by.changed) - worse:,}"))
     total = sum(one.count for one in found.problems)
