@@ -15,8 +15,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from undrift.torch import ClipFreeAdam, ClippedAdam
+from undrift.torch import ClipFreeAdam, ClippedAdam, ahead
 
+ahead.WORTH_IT = 0  # averages run ahead wherever they may
 CASES = {
     "clipped-all": (ClippedAdam, {"norm": "all", "clip": 0.5}),
     "clipped-tensor": (ClippedAdam, {"norm": "tensor", "clip": 0.5}),
@@ -82,9 +83,21 @@ def main(rank, port, folder):
         model = model_of()
         wrapped = DistributedDataParallel(model)
         opt = make(model.parameters(), lr=0.01, **options)
+        replicas = None
         for k in range(STEPS):
+            if k == SAVED:  # the averages are ahead
+                assert ahead.is_ahead(opt.param_groups[0])
+                replicas = copy.deepcopy(
+                    dcp.get_state_dict(model, opt, options=dcp.StateDictOptions(full_state_dict=True))
+                )
             step(wrapped, opt, batch(k)[half])
         agree(model, opt, reference, other)
+        again, resumed = shard(make, options, rank)
+        how = dcp.StateDictOptions(full_state_dict=True)
+        dcp.set_state_dict(again, resumed, model_state_dict=replicas[0], optim_state_dict=replicas[1], options=how)
+        for k in range(SAVED, STEPS):
+            step(again, resumed, batch(k)[half])
+        agree(again, resumed, reference, other)
 
         model, opt = shard(make, options, rank)
         saved = None

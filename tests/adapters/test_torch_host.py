@@ -134,7 +134,7 @@ def test_replaced_state_and_moved_parameters_are_noticed():
             elif k == 4:
                 opt.state[one]["average"].data = opt.state[one]["average"].data.clone()
         assert torch.equal(one, two)
-        assert torch.equal(opt.state[one]["average"], plain.state[two]["average"])
+        assert torch.equal(opt.average_of(one), plain.average_of(two))
 
 
 def test_strided_and_channels_last_parameters_step_alike():

@@ -52,7 +52,7 @@ def test_paths_agree_with_the_core(path, norm, case, seed):
         group = opt.param_groups[0]
         for i, p in enumerate(params):
             close(p, reference.x[i], 10.0)
-            close(opt.state[p]["average"], reference.average[i], 10.0)
+            close(opt.average_of(p), reference.average[i], 10.0)
             close(opt.state[p]["m"], reference.m[i], np.abs(reference.m[i]).max())
             if norm == "coord":
                 close(opt.state[p]["v"], reference.v[i], np.abs(reference.v[i]).max())
@@ -139,7 +139,7 @@ def test_half_precision_parameters_keep_single_precision_state(path, norm):
             assert opt.state[p][name].dtype == torch.float32
         torch.testing.assert_close(opt.state[p]["m"], loop.state[q]["m"], rtol=1e-5, atol=1e-5)
         # x may round to a neighbour: 2^-8 relative, once or twice
-        torch.testing.assert_close(opt.state[p]["average"], loop.state[q]["average"], rtol=1e-2, atol=1e-3)
+        torch.testing.assert_close(opt.average_of(p), loop.average_of(q), rtol=1e-2, atol=1e-3)
         torch.testing.assert_close(p, q, rtol=1e-2, atol=1e-3)
 
 

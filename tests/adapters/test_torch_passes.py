@@ -139,7 +139,7 @@ def test_tensors_that_move_between_steps_are_found(quick, monkeypatch):
         plain.step()
         for p, q in zip(one, two, strict=True):
             torch.testing.assert_close(p, q, rtol=1e-5, atol=1e-6)
-            torch.testing.assert_close(kept.state[p]["average"], plain.state[q]["average"], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(kept.average_of(p), plain.average_of(q), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("make", [ClippedAdam, ClipFreeAdam])
@@ -201,7 +201,7 @@ def test_bits_do_not_depend_on_torchs_threads(norm):
                 opt.step()
         finally:
             torch.set_num_threads(1)
-        found.append((p.detach(), opt.state[p]["average"], scalars(opt)))
+        found.append((p.detach(), opt.average_of(p), scalars(opt)))
     for p, average, numbers in found[1:]:
         assert torch.equal(p, found[0][0])
         assert torch.equal(average, found[0][1])

@@ -96,7 +96,7 @@ def test_large_state_is_placed_and_saved_like_any_other(dtype):
     step((p, opt), (q, plain))
     tolerance = {"rtol": 1e-2, "atol": 1e-3} if dtype is torch.bfloat16 else {"rtol": 1e-5, "atol": 1e-6}
     torch.testing.assert_close(p, q, **tolerance)
-    torch.testing.assert_close(opt.state[p]["average"], plain.state[q]["average"], **tolerance)
+    torch.testing.assert_close(opt.average_of(p), plain.average_of(q), **tolerance)
     file = io.BytesIO()
     torch.save(opt.state_dict(), file)
     numbers = sum(opt.state[p][name].nbytes for name in ("m", "v", "average"))
@@ -134,7 +134,7 @@ def test_the_average_is_in_place_inside_the_block_only():
     opt = ClippedAdam(model.parameters())
     train(model, opt, 10)
     before = copy.deepcopy(model)
-    averages = [opt.state[p]["average"].clone() for p in model.parameters()]
+    averages = [opt.average_of(p).clone() for p in model.parameters()]
     with opt.averaged():
         for p, average in zip(model.parameters(), averages, strict=True):
             assert torch.equal(p, average)
@@ -315,7 +315,7 @@ def test_late_groups_start_as_if_their_gradients_had_been_zero():
         reference.step(gradients)
     for i, p in enumerate(params):
         np.testing.assert_allclose(p.detach().numpy(), reference.x[i], rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(opt.state[p]["average"].numpy(), reference.average[i], rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(opt.average_of(p).numpy(), reference.average[i], rtol=1e-11, atol=1e-11)
 
 
 def test_checkpoints_of_something_else_are_refused_and_change_nothing():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from undrift.errors import InputError
+from undrift.torch import ahead
 
 if TYPE_CHECKING:
     _Base = torch.optim.Optimizer
@@ -26,9 +27,25 @@ class Averaging(_Base):
         return super().__getstate__()
 
     @property
-    def _training_weights(self) -> list[tuple[torch.Tensor, torch.Tensor]] | None:
-        """Parameters and their x while the averages are in place, else None."""
+    def _training_weights(self) -> dict[torch.Tensor, torch.Tensor] | None:
+        """The x of every parameter while the averages are in place, else None."""
         return self.__dict__.get("_kept")
+
+    @property
+    def _versions(self) -> dict[int, int]:
+        """Torch's count of changes to each parameter, by its id, when averages last ran ahead; no part of the state."""
+        found: dict[int, int] = self.__dict__.setdefault("_kept_versions", {})
+        return found
+
+    def _remember_versions(self) -> None:
+        self.__dict__["_kept_versions"] = {id(p): p._version for group in self.param_groups for p in group["params"]}
+
+    def _forget_versions(self) -> None:
+        self.__dict__.pop("_kept_versions", None)
+
+    def _untouched(self, p: torch.Tensor) -> bool:
+        """Say whether a parameter is as the last step left it, as far as torch knows."""
+        return self._versions.get(id(p), p._version) == p._version
 
     def _refuse_while_averaged(self, what: str) -> None:
         if self._training_weights is not None:
@@ -39,29 +56,47 @@ class Averaging(_Base):
 
     def average_of(self, p: torch.Tensor) -> torch.Tensor:
         """Return the averaged value of a parameter: itself if it has not had a gradient yet."""
+        groups = [group for group in self.param_groups if any(p is q for q in group["params"])]
+        if not groups:
+            raise InputError(f"{self.NAME}: average_of needs a parameter of this optimizer")
+        return self._averages(groups[:1])[p]
+
+    @torch.no_grad()
+    def _averages(self, groups: list[dict[str, Any]]) -> dict[torch.Tensor, torch.Tensor]:
+        """Return the averaged values of all parameters of some groups."""
         if not self.defaults["average"]:
             raise InputError(f"{self.NAME}: no average is kept with average=False")
-        state = self.state.get(p, {})
-        average: torch.Tensor = state["average"] if "average" in state else p.detach()
-        return average
+        kept, found = self._training_weights or {}, {}
+        for group in groups:
+            for p in group["params"]:
+                x, state = kept.get(p, p.detach()), self.state.get(p, {})
+                found[p] = state.get("average", x)
+                if ahead.is_ahead(group) and "average" in state and self._untouched(p):
+                    found[p] = ahead.taken_back(found[p], x, group["ahead"])
+        return found
 
     @torch.no_grad()
     def eval(self) -> None:
         """Put the averaged weights in place; again does nothing. `with opt.averaged():` cannot be forgotten."""
         if self._training_weights is not None:
             return
-        params = [p for group in self.param_groups for p in group["params"]]
-        averages = [self.average_of(p) for p in params]
-        self.__dict__["_kept"] = [(p, p.detach().clone()) for p in params]
-        for p, average in zip(params, averages, strict=True):
-            p.copy_(average)
+        averages = self._averages(self.param_groups)
+        self.__dict__["_kept"] = {p: p.detach().clone() for p in averages}
+        self._overwrite(averages)
 
     @torch.no_grad()
     def train(self) -> None:
         """Put the training weights back; again does nothing."""
-        for p, x in self._training_weights or []:
-            p.copy_(x)
+        self._overwrite(self._training_weights or {})
         self.__dict__["_kept"] = None
+
+    def _overwrite(self, weights: dict[torch.Tensor, torch.Tensor]) -> None:
+        """Exchange the weights; a parameter that nobody else has touched stays untouched."""
+        for p, x in weights.items():
+            untouched = self._untouched(p)
+            p.copy_(x)
+            if untouched and id(p) in self._versions:
+                self._versions[id(p)] = p._version
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -81,10 +116,10 @@ class Averaging(_Base):
     def average_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """Return the state dict of the trained `model` with every trained parameter replaced by its average."""
         out = dict(model.state_dict())
-        trained = {p for group in self.param_groups for p in group["params"]}
+        averages = self._averages(self.param_groups)
         for name, p in model.named_parameters(remove_duplicate=False):
-            if name in out and p in trained:
-                out[name] = self.average_of(p).to(p.dtype, copy=True)
+            if name in out and p in averages:
+                out[name] = averages[p].to(p.dtype, copy=True)
         return out
 
     @torch.no_grad()
@@ -94,7 +129,8 @@ class Averaging(_Base):
         With `source`, the model being trained, parameters are matched by name and buffers are copied too; without it,
         in the order in which the optimizer was given them.
         """
-        trained = [p for group in self.param_groups for p in group["params"]]
+        averages = self._averages(self.param_groups)
+        trained = list(averages)
         target = list(model.parameters())
         if {id(p) for p in trained} & {id(p) for p in target}:
             raise InputError(
@@ -110,4 +146,4 @@ class Averaging(_Base):
                 "the model being trained, to match them by name"
             )
         for p, q in zip(trained, target, strict=True):
-            q.copy_(self.average_of(p))
+            q.copy_(averages[p])

@@ -14,10 +14,10 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from undrift.errors import InputError, UndriftWarning
 from undrift.optim import core
-from undrift.torch import checkpoint, options, paths
+from undrift.torch import ahead, checkpoint, options, paths
 from undrift.torch.averaging import Averaging
 from undrift.torch.reading import Reading
-from undrift.torch.rounds import SCALARS, Group, Number, Opening, Row, inherit, reach, record
+from undrift.torch.rounds import PENDING, SCALARS, Group, Number, Opening, Row, inherit, reach, record
 from undrift.torch.slots import Slot, Slots
 from undrift.torch.sums import Sums, numbers, over_ranks, per_group, reduced
 
@@ -37,7 +37,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             "algorithm": self.NAME,
             "gaps": None,
             "differentiable": False,
-            **{name: 0 if name in ("t", "skipped") else 0.0 for name in SCALARS},  # all of it plain numbers
+            **{name: 0 if name in ("t", "skipped") else 0.0 for name in (*SCALARS, *PENDING)},  # plain numbers
         }
         options.check(self.NAME, defaults)
         self.process_group = process_group
@@ -83,6 +83,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         finally:
             handle.remove()
         checkpoint.settle(self, seen[0])
+        self._forget_versions()
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -125,6 +126,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             dim = round(over_ranks([dim], self.process_group, self._device())[0])
         openings = [Opening(group, dim) for group in self.param_groups]
         plan = self._plan(slots)
+        late = ahead.open_rounds(openings, self._slots, plan.by_kernel and self.process_group is None)
         which = self._slots.groups
         rows = [opening.row(opening.gamma(1)) for opening in openings]
         measured = np.zeros((0, 2))
@@ -143,6 +145,8 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         elif norm == "tensor":
             which = np.arange(len(slots))
             moments, rows, clipped = _norm_per_tensor(slots, openings, measured)
+        if late:
+            ahead.take_back(self.param_groups, self.state, self._untouched)
         sums = plan.apply(rows, which, trusting)
         sums = reduced(slots, sums) if self._slots.sharded else sums
         for slot, v in zip(slots, moments, strict=False):
@@ -222,12 +226,16 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         """Write the round's scalars into the groups; on an accelerator the last two stay there until read."""
         groups, count = self._slots.groups, len(openings)
         lengths, away = (per_group(sums, column, groups, count) for column in (0, 1))
+        coming = [0.0] * count
+        if openings[0].ahead > 0.0:
+            coming = per_group(sums, 3, groups, count)
+            self._remember_versions()
         totals = [list(pair) for pair in zip(lengths, away, strict=True)]
         if self.process_group is not None:
             flat = over_ranks([float(x) for pair in totals for x in pair], self.process_group, self._device())
             totals = [flat[i : i + 2] for i in range(0, len(flat), 2)]
-        for opening, v, (m2, distance) in zip(openings, second, totals, strict=True):
-            opening.close(v, m2, distance)
+        for opening, v, (m2, distance), following in zip(openings, second, totals, coming, strict=True):
+            opening.close(v, m2, distance, following)
 
     def _device(self) -> torch.device:
         for group in self.param_groups:

@@ -88,7 +88,7 @@ def apply(slots: Sequence[Slot], rows: Sequence[Row], with_g: bool) -> Table:
         ps = [slot.p for slot in some]
         xs = widened(ps, ms)
         distances: Tensors = []
-        averages = [slot.average for slot in some if slot.average is not None]
+        averages = [slot.average for slot in some if slot.average is not None and row.weight != 0.0]
         if averages:
             difference = torch._foreach_sub(xs, averages)
             distances = squares(list(difference))

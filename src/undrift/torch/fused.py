@@ -110,10 +110,10 @@ class Fused:
         return sums
 
     def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
-        """Make the step; return |m|^2, |x - average|^2 (before either moved) and |g|^2 for every slot."""
-        table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 3)), torch.get_num_threads()
+        """Make the step; return |m|^2, |x - average|^2 (before either moved), |g|^2 and the next |x - average|^2."""
+        table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 4)), torch.get_num_threads()
         for b in self.batches:
-            out = np.empty((len(b.members), 3))
+            out = np.empty((len(b.members), 4))
             where = b.p.address, b.g.address, b.m.address, b.v.address, b.average.address
             kernels.adam_apply(b.kind, *where, b.size, table, which[b.members], threads, out)
             sums[b.members] = out

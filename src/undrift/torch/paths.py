@@ -22,7 +22,10 @@ class Loop(Protocol):
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; change nothing."""
 
     def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
-        """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot."""
+        """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot.
+
+        The kernel alone returns a fourth number, the |x - average|^2 of the next round where averages run ahead.
+        """
 
 
 class Plan:
@@ -37,6 +40,8 @@ class Plan:
         self.parts: list[tuple[Loop, NDArray[np.int64]]] = []
         for kind, members in chosen.items():
             self.parts.append((kind([slots[i] for i in members]), np.array(members, dtype=np.int64)))
+        self.by_kernel = set(chosen) == {fused.Fused}
+        """Whether the kernel steps all of them."""
 
     def serves(self, groups: Sequence[Group], slots: Sequence[Slot]) -> bool:
         """Say whether this plan does for a new step: the same slots, all of them the kernel's, nothing moved."""
@@ -56,14 +61,16 @@ class Plan:
         if len(found) == 1:
             return found[0]
         on_host = all(isinstance(part, np.ndarray) for part in found)
-        shape = (sum(len(part) for part in found), found[0].shape[1] if found else 3)
+        width = min((part.shape[1] for part in found), default=3)
+        shape = (sum(len(part) for part in found), width)
         if on_host:
             out: Sums = np.empty(shape)
         else:
             device = next(part.device for part in found if isinstance(part, torch.Tensor))
             out = torch.empty(shape, dtype=torch.float64, device=device)
         for part, (_, members) in zip(found, self.parts, strict=True):
-            out[members] = part if on_host else torch.as_tensor(part, device=out.device, dtype=out.dtype)
+            same = part[:, :width]
+            out[members] = same if on_host else torch.as_tensor(same, device=out.device, dtype=out.dtype)
         return out
 
 

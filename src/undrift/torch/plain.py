@@ -46,7 +46,7 @@ def step(slot: Slot, row: Row, with_g: bool) -> tuple[torch.Tensor | float, ...]
     g = gradient(slot, row)
     x = slot.p.to(slot.m.dtype)
     distance: torch.Tensor | float = 0.0
-    if slot.average is not None:
+    if slot.average is not None and row.weight != 0.0:
         distance = square(x - slot.average)
         slot.average.copy_(core.ema(slot.average, x, row.weight))
     slot.m.copy_(core.ema(slot.m, g, row.gap1))

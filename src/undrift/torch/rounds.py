@@ -23,6 +23,10 @@ The first line is the recursion, the second the record of it: steps skipped, sha
 largest |g|^2, and the sums over rounds of the three parts of the certificate (the same in every group).
 """
 
+PENDING = ("ahead", "ahead_square")
+"""More plain numbers in every group, 0 unless `torch.ahead` is at work: the weight with which averages have taken in
+the weights that the last step made (-1: never do), and the squared distance between the two before."""
+
 
 class Unit(NamedTuple):
     """What `core.rate` reads, in units of gamma, so that a learning rate of 0 needs no division."""
@@ -48,12 +52,14 @@ class Row(NamedTuple):
     step: float
     """x moves by -step m, or by -step times the clipped quotient with norm scope "coord"."""
     weight: float
-    """Weight of x in the average."""
+    """Weight of x in the average; 0 where the average has it already."""
     decay: float
     """Factor on x from decoupled weight decay."""
     m_scale: float
     v_scale: float
     """Bias corrections; 1 without."""
+    ahead: float
+    """Weight of the moved x in the average, which then has it one round ahead; else 0. For the kernel alone."""
 
 
 def gaps(group: Group) -> tuple[float, float]:
@@ -80,6 +86,13 @@ class Opening:
         gap = average_gap(group)
         self.average_warmth = core.ema(group["average_warmth"], 1.0, gap)
         self.weight = core.averaging_weight(self.average_warmth, gap) if group["average"] else 1.0
+        self.next_weight = core.averaging_weight(core.ema(self.average_warmth, 1.0, gap), gap)
+        self.ahead = 0.0
+        """Weight of the x that this round makes, if the average is to take that in too."""
+        self.square: float | None = None
+        """|x - average|^2 if the average has taken in x already; `weight` is 0 then."""
+        self.pause = False
+        """Whether averages shall not run ahead any more: their weights change from round to round."""
         self.scale = 1.0  # s of round t + 1, whose move this step makes
         if group["random_scaling"] == "exp":
             self.scale = core.exponential(core.bits(group["seed"], self.t + 1)[0])
@@ -119,16 +132,22 @@ class Opening:
             self.decay,
             self.m_scale,
             self.v_scale,
+            self.ahead,
         )
 
-    def close(self, v: float, m_square: Number, square: Number) -> None:
+    def close(self, v: float, m_square: Number, square: Number, next_square: float) -> None:
         """Write the round into the group; `square` is the squared distance of x from the average before it moved."""
         group = self.group
         group["t"], group["v"] = self.t, v
         group["warmth"], group["warmth2"], group["average_warmth"] = self.warmth, self.warmth2, self.average_warmth
         group["m_square"] = m_square
         if group["average"]:
-            group["spread"] = core.spread_after(group["spread"], self.weight, square)
+            weight = self.weight if self.square is None else group["ahead"]
+            group["spread"] = core.spread_after(group["spread"], weight, square if self.square is None else self.square)
+        if self.square is not None or self.ahead > 0.0:
+            group["ahead"], group["ahead_square"] = self.ahead, next_square
+        elif self.pause:
+            group["ahead"] = -1.0
 
 
 def reach(openings: Sequence[Opening], squares: Sequence[float]) -> float:

@@ -53,6 +53,10 @@ class Slots:
         self.numel = 0
         """Real coordinates of all slots."""
         self.sharded = False
+        self.as_they_are = True
+        """Whether the slots hold the parameters themselves, not local parts or views of them."""
+        self.settled = False
+        """Whether they are exactly the parameters with state, none of it new."""
         self.lasting = False
         """Whether the last step had these very slots."""
         self._params: list[torch.Tensor] = []
@@ -72,18 +76,20 @@ class Slots:
             raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
         sizes = [len(group["params"]) for group in groups]
         self.lasting = sizes == self._sizes and self._still(params, states)
+        self.settled = len(params) == len(states)
         if self.lasting:
             for slot, g in zip(self.found, grads, strict=True):
                 slot.g = g
             return self.found
+        self.settled = self.settled and all("m" in states.get(p, ()) for p in params)
         owners = [i for i, group in enumerate(groups) for p in group["params"] if p.grad is not None]
         self.found = [Slot(i, groups[i], p, g, states[p]) for i, p, g in zip(owners, params, grads, strict=True)]
         self.groups = np.array(owners, dtype=np.int64)
         self.numel = sum(slot.numel for slot in self.found)
         self.sharded = any(slot.shards for slot in self.found)
-        as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
+        self.as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
         # local parts and views of complex numbers are made anew each time
-        self._params, self._sizes = params, sizes if as_they_are else []
+        self._params, self._sizes = params, sizes if self.as_they_are else []
         self._every, self._states = list(states.values()), [slot.state for slot in self.found]
         names = [name for name in ("m", "v", "average") if self.found and getattr(self.found[0], name) is not None]
         self._tensors = {name: [state.get(name) for state in self._states] for name in names}

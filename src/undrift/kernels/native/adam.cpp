@@ -145,10 +145,10 @@ void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size
 
 void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
                 Rows rows, Integers which, size_t threads, Sums out) {
-    Job job = cut(STEPPED, 3, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
+    Job job = cut(STEPPED, 4, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
     nb::gil_scoped_release unlocked;
     const AdamTable &loop = loops();
-    spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[3 * i]); });
+    spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[4 * i]); });
     add_up(job, out.data(), out.shape(0));
 }
 

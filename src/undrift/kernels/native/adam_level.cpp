@@ -107,19 +107,25 @@ template <class P, class S, bool L2, bool WITH_M> void measure_loop(const AdamPi
     look.add_exactly(4 * quarter, piece.count - 4 * quarter, sums);
 }
 
-template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(const AdamPiece &piece, double sums[3]) {
+// What a step does with the average: x is not averaged, or it is, or so is the x that the step makes.
+enum Averaging { NO_AVERAGE, AVERAGE, AVERAGE_AHEAD };
+
+// A block's sum of squared distances. Farther than any model goes: say so, stay finite.
+template <class S> double distance(S sum) { return sum < HIGH<S> ? (double)sum : HIGH<S>; }
+
+template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(const AdamPiece &piece, double sums[4]) {
     P *__restrict p = (P *)piece.p;
     const P *__restrict g = (const P *)piece.g;
     S *__restrict m = (S *)piece.m, *__restrict v = (S *)piece.v, *__restrict average = (S *)piece.average;
     const AdamRow &row = *piece.row;
     const S sign = (S)row.sign, l2 = (S)row.l2, gap1 = (S)row.gap1, gap2 = (S)row.gap2, damping = (S)row.damping,
             clip = (S)row.clip, step = (S)row.step, weight = (S)row.weight, decay = (S)row.decay,
-            m_scale = (S)row.m_scale, v_scale = (S)row.v_scale;
-    double m2 = 0.0, away = 0.0, g2 = 0.0;
+            m_scale = (S)row.m_scale, v_scale = (S)row.v_scale, ahead = (S)row.ahead;
+    double m2 = 0.0, away = 0.0, g2 = 0.0, next = 0.0;
     for (size_t at = 0; at < piece.count; at += BLOCK) {
         const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK;
-        S block_m = 0, block_d = 0, block_g = 0;
-#pragma omp simd reduction(+ : block_m, block_d, block_g)
+        S block_m = 0, block_d = 0, block_g = 0, block_n = 0;
+#pragma omp simd reduction(+ : block_m, block_d, block_g, block_n)
         for (size_t i = at; i < at + n; ++i) {
             const S x = widen(p[i]);
             S gi = sign * widen(g[i]);
@@ -128,10 +134,12 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
             m[i] = mi;
             block_m = fused(mi, mi, block_m);
             block_g = fused(gi, gi, block_g);
-            if (AVERAGE) {
-                const S d = x - average[i];
+            S mean = 0;
+            if (A != NO_AVERAGE) {
+                mean = average[i];
+                const S d = x - mean;
                 block_d = fused(d, d, block_d);
-                average[i] = fused(weight, d, average[i]);
+                mean = fused(weight, d, mean);
             }
             S move = mi;
             if (COORD) {
@@ -142,15 +150,25 @@ template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(c
                 move = move > clip ? clip : move;
                 move = move < -clip ? -clip : move;
             }
-            narrow(fused(-step, move, decay * x), p[i]);
+            P moved;
+            narrow(fused(-step, move, decay * x), moved);
+            p[i] = moved;
+            if (A == AVERAGE_AHEAD) { // as the next round would
+                const S d = widen(moved) - mean;
+                block_n = fused(d, d, block_n);
+                mean = fused(ahead, d, mean);
+            }
+            if (A != NO_AVERAGE) average[i] = mean;
         }
         m2 += block_m > LOW<S> && block_m < HIGH<S> ? (double)block_m : exact_square(m + at, n);
         g2 += (double)block_g;
-        away += block_d < HIGH<S> ? (double)block_d : HIGH<S>; // farther than any model goes: say so, stay finite
+        away += distance(block_d);
+        next += distance(block_n);
     }
     sums[0] = m2;
     sums[1] = away;
     sums[2] = g2;
+    sums[3] = next;
 }
 
 template <class P, class S> void measure_typed(const AdamPiece &piece, bool with_m, double sums[2]) {
@@ -159,16 +177,16 @@ template <class P, class S> void measure_typed(const AdamPiece &piece, bool with
     return with_m ? measure_loop<P, S, false, true>(piece, sums) : measure_loop<P, S, false, false>(piece, sums);
 }
 
-template <class P, class S, bool L2> void apply_typed(const AdamPiece &piece, double sums[3]) {
-    if (piece.v)
-        return piece.average ? apply_loop<P, S, L2, true, true>(piece, sums)
-                             : apply_loop<P, S, L2, true, false>(piece, sums);
-    return piece.average ? apply_loop<P, S, L2, false, true>(piece, sums)
-                         : apply_loop<P, S, L2, false, false>(piece, sums);
+template <class P, class S, bool L2, bool COORD> void apply_scope(const AdamPiece &piece, double sums[4]) {
+    if (!piece.average || piece.row->weight == 0.0) return apply_loop<P, S, L2, COORD, NO_AVERAGE>(piece, sums);
+    if (piece.row->ahead == 0.0) return apply_loop<P, S, L2, COORD, AVERAGE>(piece, sums);
+    return apply_loop<P, S, L2, COORD, AVERAGE_AHEAD>(piece, sums);
 }
 
-template <class P, class S> void apply_any(const AdamPiece &piece, double sums[3]) {
-    return piece.row->l2 != 0.0 ? apply_typed<P, S, true>(piece, sums) : apply_typed<P, S, false>(piece, sums);
+template <class P, class S> void apply_any(const AdamPiece &piece, double sums[4]) {
+    if (piece.row->l2 != 0.0)
+        return piece.v ? apply_scope<P, S, true, true>(piece, sums) : apply_scope<P, S, true, false>(piece, sums);
+    return piece.v ? apply_scope<P, S, false, true>(piece, sums) : apply_scope<P, S, false, false>(piece, sums);
 }
 
 void measure(int kind, const AdamPiece &piece, bool with_m, double sums[2]) {
@@ -177,7 +195,7 @@ void measure(int kind, const AdamPiece &piece, bool with_m, double sums[2]) {
     return measure_typed<uint16_t, float>(piece, with_m, sums);
 }
 
-void apply(int kind, const AdamPiece &piece, double sums[3]) {
+void apply(int kind, const AdamPiece &piece, double sums[4]) {
     if (kind == ADAM_FLOAT) return apply_any<float, float>(piece, sums);
     if (kind == ADAM_DOUBLE) return apply_any<double, double>(piece, sums);
     return apply_any<uint16_t, float>(piece, sums);
