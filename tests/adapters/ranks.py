@@ -17,7 +17,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from undrift.torch import ClipFreeAdam, ClippedAdam, ahead
 
-ahead.WORTH_IT = 0  # averages run ahead wherever they may
 CASES = {
     "clipped-all": (ClippedAdam, {"norm": "all", "clip": 0.5}),
     "clipped-tensor": (ClippedAdam, {"norm": "tensor", "clip": 0.5}),
@@ -75,6 +74,7 @@ def shard(make, options, rank):
 def main(rank, port, folder):
     faulthandler.dump_traceback_later(240, exit=True)  # say where it waits, rather than wait for ever
     torch.set_num_threads(1)
+    ahead.WORTH_IT = 0  # averages run ahead wherever they may
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     half = slice(4 * rank, 4 * rank + 4)
     for name, (make, options) in CASES.items():

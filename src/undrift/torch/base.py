@@ -128,7 +128,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         plan = self._plan(slots)
         late = ahead.open_rounds(openings, self._slots, plan.by_kernel and self.process_group is None)
         which = self._slots.groups
-        rows = [opening.row(opening.gamma(1)) for opening in openings]
+        rows = [opening.row(opening.gamma()) for opening in openings]
         measured = np.zeros((0, 2))
         total = math.nan
         trusting = norm == "coord" and self.defaults["nonfinite"] == "ignore"  # then one pass is enough
@@ -138,19 +138,20 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
                 return
             total = self._summed(measured[:, 0])
         second = [float(group["v"]) for group in self.param_groups]
+        table: list[Row] | NDArray[np.float64] = rows
         moments: list[float] = []
         clipped = 0.0
         if norm == "all":
-            second, rows, clipped = self._one_norm(total, openings, measured)
+            second, table, clipped = self._one_norm(total, openings, measured)
         elif norm == "tensor":
             which = np.arange(len(slots))
-            moments, rows, clipped = _norm_per_tensor(slots, openings, measured)
+            moments, table, clipped = _norm_per_tensor(self._slots, openings, measured)
         if late:
             ahead.take_back(self.param_groups, self.state, self._untouched)
-        sums = plan.apply(rows, which, trusting)
+        sums = plan.apply(table, which, trusting)
         sums = reduced(slots, sums) if self._slots.sharded else sums
-        for slot, v in zip(slots, moments, strict=False):
-            slot.state["v"] = v
+        for slot, moment in zip(slots, moments, strict=False):
+            slot.state["v"] = moment
         self._close(openings, second, sums)
         record(self.param_groups, self._seen(sums) if trusting else total, clipped)
 
@@ -213,7 +214,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         if self.process_group is not None:
             lengths = over_ranks(lengths, self.process_group, self._device())
         second = [core.ema(opening.group["v"], total, opening.gap2) for opening in openings]
-        gammas = [opening.gamma(1) for opening in openings]
+        gammas = [opening.gamma() for opening in openings]
         rates = [opening.rate(v, gamma) for opening, v, gamma in zip(openings, second, gammas, strict=True)]
         length = math.hypot(*(rate * math.sqrt(m2) for rate, m2 in zip(rates, lengths, strict=True)))
         rows = []
@@ -246,17 +247,19 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
 
 
 def _norm_per_tensor(
-    slots: list[Slot], openings: list[Opening], measured: NDArray[np.float64]
-) -> tuple[list[float], list[Row], float]:
+    slots: Slots, openings: list[Opening], measured: NDArray[np.float64]
+) -> tuple[list[float], NDArray[np.float64], float]:
     """Second moment and row of every slot when each tensor has a norm of its own, and the share that was clipped."""
-    moments, rows, clipped = [], [], 0
-    for slot, (g2, m2) in zip(slots, measured.tolist(), strict=True):
-        opening = openings[slot.group]
-        gamma = opening.gamma(slot.numel)
-        v = core.ema(slot.state["v"], g2, opening.gap2)
+    moments = np.array([slot.state["v"] for slot in slots.found])
+    rows = np.empty((len(moments), len(Row._fields)))
+    clipped = 0
+    for i, opening in enumerate(openings):
+        mine = slots.groups == i
+        gamma = opening.gamma() * np.sqrt(slots.sizes[mine])
+        v = core.ema(moments[mine], measured[mine, 0], opening.gap2)
+        rate, length = opening.rate(v, gamma), np.sqrt(measured[mine, 1])
+        clipped += int((rate * length > opening.clip).sum())
+        moments[mine] = v
         clip = None if opening.clip == math.inf else opening.clip
-        rate, length = opening.rate(v, gamma), math.sqrt(m2)
-        clipped += rate * length > opening.clip
-        moments.append(v)
-        rows.append(opening.row(gamma, core.multiplier(rate, length, clip)))
-    return moments, rows, clipped / len(slots)
+        rows[mine] = opening.rows(gamma, core.multiplier(rate, length, clip))
+    return moments.tolist(), rows, clipped / len(moments)

@@ -109,7 +109,7 @@ class Fused:
             sums[b.members] = out
         return sums
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+    def apply(self, rows: Sequence[Row] | NDArray[np.float64], which: NDArray[np.int64], with_g: bool) -> Sums:
         """Make the step; return |m|^2, |x - average|^2 (before either moved), |g|^2 and the next |x - average|^2."""
         table, sums, threads = np.array(rows, dtype=np.float64), np.empty((len(self.slots), 4)), torch.get_num_threads()
         for b in self.batches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ class Loop(Protocol):
     def measure(self, rows: Sequence[Row], which: NDArray[np.int64], with_m: bool) -> Sums:
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; change nothing."""
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
+    def apply(self, rows: Any, which: NDArray[np.int64], with_g: bool) -> Sums:
         """Make the step; return |m|^2, |x - average|^2 (before either moved) and, if asked, |g|^2 for every slot.
 
         The kernel alone returns a fourth number, the |x - average|^2 of the next round where averages run ahead.
@@ -53,8 +53,10 @@ class Plan:
         """Run the first phase: sums of every slot."""
         return self._merged([loop.measure(rows, which[members], with_m) for loop, members in self.parts])
 
-    def apply(self, rows: Sequence[Row], which: NDArray[np.int64], with_g: bool) -> Sums:
-        """Run the second phase: make the step."""
+    def apply(self, rows: Sequence[Row] | NDArray[np.float64], which: NDArray[np.int64], with_g: bool) -> Sums:
+        """Run the second phase: make the step. The kernel takes rows of an array as they are."""
+        if isinstance(rows, np.ndarray) and not self.by_kernel:
+            rows = [Row(*row) for row in rows.tolist()]
         return self._merged([loop.apply(rows, which[members], with_g) for loop, members in self.parts])
 
     def _merged(self, found: list[Sums]) -> Sums:

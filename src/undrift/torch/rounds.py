@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from undrift.optim import core
 
 Group = dict[str, Any]  # what torch calls a param group: options and scalars by name
 Number = Any  # a float, or a 0-d tensor that has not been read yet
+Scalars = Any  # a float, or an array with one per tensor
 
 SCALARS = (
     "t", "v", "warmth", "warmth2", "average_warmth", "spread", "m_square",
@@ -33,7 +36,7 @@ class Unit(NamedTuple):
 
     gamma: float
     nu: float
-    mu: float
+    mu: Scalars
 
 
 class Row(NamedTuple):
@@ -107,15 +110,17 @@ class Opening:
         self.decay = 1.0 - self.lr * float(group["weight_decay"]) if decoupled else 1.0
         self.sign = -1.0 if group["maximize"] else 1.0
 
-    def gamma(self, numel: int) -> float:
-        """Step scale: `lr` is the root mean square change per coordinate in every norm scope."""
-        size = {"all": self.dim, "tensor": numel, "coord": 1}[self.group["norm"]]
-        return self.lr * math.sqrt(size)
+    def gamma(self) -> float:
+        """Step scale: `lr` is the root mean square change per coordinate in every norm scope.
 
-    def rate(self, v: float, gamma: float) -> float:
+        With norm "tensor" it is that of a tensor with one coordinate; times the root of its size for others.
+        """
+        return self.lr * math.sqrt(self.dim) if self.group["norm"] == "all" else self.lr
+
+    def rate(self, v: Scalars, gamma: Scalars) -> Scalars:
         """Return the step multiplier in units of gamma."""
         unit = Unit(1.0, float(self.group["eps"]), gamma * self.group["mu"])
-        return float(core.rate(v * self.v_scale, self.warmth, unit)) * self.m_scale
+        return core.rate(v * self.v_scale, self.warmth, unit) * self.m_scale
 
     def row(self, gamma: float, multiplier: float = 1.0) -> Row:
         """Return the numbers of one tensor's loop, its step being `multiplier` (in units of gamma) times -m."""
@@ -134,6 +139,13 @@ class Opening:
             self.v_scale,
             self.ahead,
         )
+
+    def rows(self, gamma: NDArray[np.float64], multiplier: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the rows of many tensors, which differ in step scale and multiplier."""
+        table = np.tile(np.array(self.row(1.0)), (len(gamma), 1))
+        table[:, Row._fields.index("damping")] = self.group["eps"] + gamma * self.group["mu"] * self.warmth
+        table[:, Row._fields.index("step")] = gamma * self.scale * multiplier
+        return table
 
     def close(self, v: float, m_square: Number, square: Number, next_square: float) -> None:
         """Write the round into the group; `square` is the squared distance of x from the average before it moved."""
@@ -162,7 +174,7 @@ def reach(openings: Sequence[Opening], squares: Sequence[float]) -> float:
         if isinstance(group["m_square"], torch.Tensor):
             return math.inf
         length = (1.0 - opening.gap1) * math.sqrt(group["m_square"]) + opening.gap1 * math.sqrt(square)
-        parts.append(opening.rate(core.ema(group["v"], total, opening.gap2), opening.gamma(1)) * length)
+        parts.append(opening.rate(core.ema(group["v"], total, opening.gap2), opening.gamma()) * length)
     return math.hypot(*parts)
 
 

@@ -50,6 +50,8 @@ class Slots:
         self.found: list[Slot] = []
         self.groups = np.zeros(0, dtype=np.int64)
         """Index of each slot's parameter group."""
+        self.sizes = np.zeros(0)
+        """Real coordinates of each slot."""
         self.numel = 0
         """Real coordinates of all slots."""
         self.sharded = False
@@ -86,6 +88,7 @@ class Slots:
         self.found = [Slot(i, groups[i], p, g, states[p]) for i, p, g in zip(owners, params, grads, strict=True)]
         self.groups = np.array(owners, dtype=np.int64)
         self.numel = sum(slot.numel for slot in self.found)
+        self.sizes = np.array([slot.numel for slot in self.found], dtype=np.float64)
         self.sharded = any(slot.shards for slot in self.found)
         self.as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
         # local parts and views of complex numbers are made anew each time
