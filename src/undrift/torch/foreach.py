@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
-from undrift.torch.sums import Sums, packed, square
+from undrift.torch.sums import Sums, packed, squares
 
 Tensors = list[torch.Tensor]
 Table = list[tuple[torch.Tensor | float, ...]]
@@ -23,15 +23,6 @@ def batches(slots: Sequence[Slot], rows: Sequence[Row]) -> list[list[int]]:
         key = (slot.p.device, slot.p.dtype, slot.g.dtype, slot.average is None, row._replace(step=0.0))
         found.setdefault(key, []).append(i)
     return list(found.values())
-
-
-def squares(tensors: Tensors) -> Tensors:
-    """Return the sum of squares of each tensor, in double precision where the device has it."""
-    if not tensors or tensors[0].is_cpu:
-        return [square(t) for t in tensors]
-    wide = None if tensors[0].device.type == "mps" else torch.float64
-    norms = torch._foreach_norm(tensors, 2, dtype=wide)
-    return list(torch._foreach_mul(norms, norms))
 
 
 def widened(tensors: Tensors, like: Tensors) -> Tensors:

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from undrift import kernels
 from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
-from undrift.torch.sums import Sums
-
-KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
-"""Types the kernel knows; bfloat16 parameters have single-precision state."""
+from undrift.torch.sums import KINDS, Sums, addresses
 
 CODES = {torch.float32: (2, 32), torch.float64: (2, 64), torch.bfloat16: (4, 16)}
 """What DLPack calls them."""
@@ -36,16 +33,12 @@ def takes(slot: Slot) -> bool:
     return whole
 
 
-def _addresses(tensors: Sequence[torch.Tensor]) -> NDArray[np.uint64]:
-    return np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
-
-
 class _Column:
     """Tensors of one type, one per slot, and where they are in memory."""
 
     def __init__(self, tensors: list[torch.Tensor], dtype: torch.dtype, size: NDArray[np.int64]) -> None:
         self.tensors, self.dtype, self.size = tensors, dtype, size
-        self.address = _addresses(tensors) if tensors else np.zeros(len(size), dtype=np.uint64)
+        self.address = addresses(tensors) if tensors else np.zeros(len(size), dtype=np.uint64)
         """0 where there is none."""
 
     def renew(self, tensors: list[torch.Tensor]) -> int:
@@ -59,7 +52,7 @@ class _Column:
                 return 0
             if not tensor.is_contiguous() or tensor.numel() != size:
                 return 0
-        last, self.address = self.address, _addresses(tensors)
+        last, self.address = self.address, addresses(tensors)
         return 2 if np.array_equal(last, self.address) else 1
 
 

@@ -9,25 +9,54 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from undrift import kernels
+from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
 
 Sums = Any
 """A row of sums per slot: a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
 
 
-AT_ONCE = 1 << 16
-"""Numbers widened to double precision at a time on the CPU: they stay in its cache."""
+KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2}
+"""Types the kernel knows; bfloat16 parameters have single-precision state."""
+
+_AS_THEY_ARE = np.eye(1, len(Row._fields))  # a row with sign 1, which says of a gradient: do nothing to it
+
+
+def addresses(tensors: Sequence[torch.Tensor]) -> NDArray[np.uint64]:
+    """Return where tensors are in memory."""
+    return np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
+
+
+def squares(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the sum of squares of each tensor, all of them on one device, in double precision where it has that."""
+    if not tensors:
+        return []
+    if tensors[0].is_cpu:
+        return list(torch.from_numpy(_on_the_cpu([t.contiguous() for t in tensors])))
+    wide = tensors[0].dtype if tensors[0].device.type == "mps" else torch.float64
+    norms = torch._foreach_norm(list(tensors), 2, dtype=wide)
+    return list(torch._foreach_mul(norms, norms))
 
 
 def square(x: torch.Tensor) -> torch.Tensor:
-    """Return the sum of squares, in double precision where the device has it."""
-    if x.is_cpu:
-        flat = x.reshape(-1)
-        parts = (flat[i : i + AT_ONCE].to(torch.float64) for i in range(0, flat.numel(), AT_ONCE))
-        return sum((torch.dot(part, part) for part in parts), torch.zeros((), dtype=torch.float64))
-    wide = x.dtype if x.device.type == "mps" else torch.float64
-    norm: torch.Tensor = torch.linalg.vector_norm(x, dtype=wide)
-    return norm * norm
+    """Return the sum of squares of one tensor."""
+    return squares([x])[0]
+
+
+def _on_the_cpu(tensors: list[torch.Tensor]) -> NDArray[np.float64]:
+    """Sum squares by the compiled kernel; types it does not know are widened first."""
+    found = np.empty(len(tensors))
+    kinds = np.array([KINDS.get(t.dtype, 1) for t in tensors])
+    for kind in np.unique(kinds):
+        members = np.flatnonzero(kinds == kind)
+        mine = [tensors[i] if tensors[i].dtype in KINDS else tensors[i].to(torch.float64) for i in members]
+        where, size = addresses(mine), np.array([t.numel() for t in mine], dtype=np.int64)
+        which, out = np.zeros(len(mine), dtype=np.int64), np.empty((len(mine), 2))
+        threads = torch.get_num_threads()
+        kernels.adam_measure(int(kind), where, where, where, size, _AS_THEY_ARE, which, False, threads, out)
+        found[members] = out[:, 0]
+    return found
 
 
 def packed(rows: Sequence[Sequence[torch.Tensor | float]]) -> Sums:
