@@ -137,6 +137,39 @@ def test_replaced_state_and_moved_parameters_are_noticed():
         assert torch.equal(opt.average_of(one), plain.average_of(two))
 
 
+@pytest.mark.parametrize("norm", ["all", "tensor", "coord"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_a_model_may_change_its_type_between_steps(norm, dtype):
+    """The state keeps the type it began with, which the kernel may not have for the new one."""
+    sides = []
+    for path in ({}, {"foreach": False}):
+        w = weights(5000, torch.float32)
+        opt = ClippedAdam([w], norm=norm, **path)
+        for k in range(8):
+            if k == 3:
+                w.grad, w.data = None, w.data.to(dtype)
+            w.grad = torch.cos(w.detach() + k)
+            opt.step()
+        assert opt.state[w]["m"].dtype is torch.float32
+        sides.append((w.detach(), opt.average_of(w)))
+    eps = torch.finfo(torch.float32 if dtype is torch.float64 else dtype).eps
+    for one, two in zip(*sides, strict=True):
+        torch.testing.assert_close(one, two, rtol=4 * eps, atol=4 * eps)
+
+
+@pytest.mark.parametrize("path", [{}, {"foreach": True}, {"foreach": False}])
+def test_a_parameter_that_outgrew_its_state_is_refused(path):
+    w = weights()
+    opt = ClippedAdam([w], **path)
+    w.grad = torch.ones_like(w)
+    opt.step()
+    w.grad, w.data = None, torch.ones(5000, dtype=torch.float64)
+    w.grad = torch.ones_like(w)
+    with pytest.raises(RuntimeError, match="must match the size of tensor"):
+        opt.step()
+    assert bool((w == 1.0).all())
+
+
 def test_strided_and_channels_last_parameters_step_alike():
     torch.manual_seed(0)
     base = torch.randn(2, 3, 4, 5, dtype=torch.float64)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from undrift import kernels
 from undrift.torch.rounds import Row
-from undrift.torch.slots import Slot
+from undrift.torch.slots import Slot, state_dtype
 from undrift.torch.sums import KINDS, Sums, addresses
 
 CODES = {torch.float32: (2, 32), torch.float64: (2, 64), torch.bfloat16: (4, 16)}
@@ -21,16 +21,17 @@ QUICK = kernels.can_find_tensors(torch.Tensor)
 
 
 def takes(slot: Slot) -> bool:
-    """Say whether the kernel can step this slot: dense, contiguous, on the CPU, of a known type."""
-    p, g = slot.p, slot.g
-    if not (p.is_cpu and g.is_cpu and p.dtype in KINDS and g.dtype is p.dtype):
+    """Say whether the kernel can step this slot: dense, contiguous, on the CPU, of a known type, the state to match."""
+    p, g, wide = slot.p, slot.g, state_dtype(slot.p)
+    if not (p.is_cpu and p.dtype in KINDS and p.is_contiguous()):
         return False
-    whole = p.is_contiguous() and g.is_contiguous() and slot.m.is_contiguous()
-    if whole and slot.v is not None:
-        whole = slot.v.is_contiguous()
-    if whole and slot.average is not None:
-        whole = slot.average.is_contiguous()
-    return whole
+    kept = [tensor for tensor in (slot.m, slot.v, slot.average) if tensor is not None]
+    return _like(g, p, p.dtype) and all(_like(tensor, p, wide) for tensor in kept)
+
+
+def _like(tensor: torch.Tensor, p: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Say whether a tensor lies in memory as a contiguous parameter does, in this type."""
+    return tensor.is_cpu and tensor.dtype is dtype and tensor.shape == p.shape and tensor.is_contiguous()
 
 
 class _Column:
