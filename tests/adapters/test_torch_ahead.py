@@ -199,6 +199,69 @@ def test_weights_changed_by_hand_do_not_spoil_the_average(monkeypatch):
     torch.testing.assert_close(opt.average_of(params[0]), later + gap / (1 - 0.9**rounds) * (1e6 - later))
 
 
+def test_projected_weights_are_averaged_as_they_are(monkeypatch):
+    """Who changes the weights after every step (clamps, renormalised embeddings) wants the average of what is left."""
+    pair = Pair(monkeypatch, lr=0.1)
+    for k in range(9):
+        pair.step(k)
+        for params, _, _ in pair.sides:
+            with torch.no_grad():
+                for p in params:
+                    p.clamp_(-0.5, 0.5)
+        pair.close()
+    assert pair.group("ahead") == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize("how", ["deepcopy", "state_dict"])
+def test_copies_know_of_weights_changed_by_hand(how, monkeypatch):
+    pair = Pair(monkeypatch)
+    for k in range(4):
+        pair.step(k)
+    params, opt, _ = pair.sides[0]
+    with torch.no_grad():
+        params[0].fill_(1e6)
+    if how == "deepcopy":
+        mine, again = copy.deepcopy((params, opt))
+    else:
+        mine = copy.deepcopy(params)
+        again = ClippedAdam(mine)
+        again.load_state_dict(opt.state_dict())
+    for _ in range(2):
+        for p, q in zip(params, mine, strict=True):
+            assert torch.equal(opt.average_of(p), again.average_of(q))
+        for weights, optimizer in ((params, opt), (mine, again)):
+            noise(weights, 9)
+            optimizer.step()
+
+
+def test_what_is_done_to_the_averaged_weights_is_undone(monkeypatch):
+    pair = Pair(monkeypatch)
+    for k in range(4):
+        pair.step(k)
+    params, opt, _ = pair.sides[0]
+    expected = [opt.average_of(p).clone() for p in params]
+    with opt.averaged(), torch.no_grad():
+        for p, average in zip(params, expected, strict=True):
+            p.round_()
+            assert torch.equal(opt.average_of(p), average)
+    for p, average in zip(params, expected, strict=True):
+        assert torch.equal(opt.average_of(p), average)
+    pair.step(9)
+    pair.close()
+    assert pair.group("ahead") == [0.0, 0.0]
+
+
+def test_one_average_costs_no_more_than_itself(monkeypatch):
+    pair = Pair(monkeypatch)
+    for k in range(4):
+        pair.step(k)
+    params, opt, _ = pair.sides[0]
+    worked_out = []
+    monkeypatch.setattr(ahead, "taken_back", lambda average, x, weight: worked_out.append(x) or average)
+    opt.average_of(params[1])
+    assert len(worked_out) == 1
+
+
 def test_checkpoints_from_before_are_read(monkeypatch):
     pair = Pair(monkeypatch)
     for k in range(3):

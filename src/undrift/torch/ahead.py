@@ -3,7 +3,8 @@
 The step of round t reads x_t, which the average of that round takes in, and writes x_{t+1}, which the average of the
 next one will. Memory is what a large step waits for, so the kernel adds both while it has them, and the next step
 leaves the average alone. In between a group is "ahead": `state["average"]` is that of round t + 1, bit for bit what the
-next step would have made of it, and that of round t is worked out when somebody asks.
+next step would have made of it, and that of round t is worked out when somebody asks. Where others change the weights
+between steps too, averages do not run ahead: x_{t+1} is not what the next round will find.
 """
 
 from __future__ import annotations
@@ -72,3 +73,10 @@ def take_back(groups: Sequence[Group], states: Any, untouched: Callable[[torch.T
                 average = local(state["average"])
                 average.copy_(taken_back(average, local(p.detach()), group["ahead"]))
         group["ahead"] = group["ahead_square"] = 0.0
+
+
+def stop(groups: Sequence[Group], states: Any, untouched: Callable[[torch.Tensor], bool]) -> None:
+    """Have averages never run ahead again."""
+    take_back(groups, states, untouched)
+    for group in groups:
+        group["ahead"] = -1.0

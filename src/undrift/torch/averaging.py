@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +24,7 @@ class Averaging(_Base):
 
     def __getstate__(self) -> dict[str, Any]:
         self._refuse_while_averaged("copying or pickling")
+        self._heed_changes()
         return super().__getstate__()
 
     @property
@@ -33,7 +34,7 @@ class Averaging(_Base):
 
     @property
     def _versions(self) -> dict[int, int]:
-        """Torch's count of changes to each parameter, by its id, when averages last ran ahead; no part of the state."""
+        """Torch's count of changes to each parameter, by its id, after the last step; no part of the state."""
         found: dict[int, int] = self.__dict__.setdefault("_kept_versions", {})
         return found
 
@@ -47,6 +48,14 @@ class Averaging(_Base):
         """Say whether a parameter is as the last step left it, as far as torch knows."""
         return self._versions.get(id(p), p._version) == p._version
 
+    def _heed_changes(self) -> None:
+        """Have averages run ahead no more once somebody else changes the weights: they are to take in what is left."""
+        if not self._versions or self._training_weights is not None:
+            return
+        if not all(self._untouched(p) for group in self.param_groups for p in group["params"]):
+            ahead.stop(self.param_groups, self.state, self._untouched)
+            self._forget_versions()
+
     def _refuse_while_averaged(self, what: str) -> None:
         if self._training_weights is not None:
             raise InputError(
@@ -56,22 +65,23 @@ class Averaging(_Base):
 
     def average_of(self, p: torch.Tensor) -> torch.Tensor:
         """Return the averaged value of a parameter: itself if it has not had a gradient yet."""
-        groups = [group for group in self.param_groups if any(p is q for q in group["params"])]
-        if not groups:
+        found = self._averages(lambda q: q is p)
+        if p not in found:
             raise InputError(f"{self.NAME}: average_of needs a parameter of this optimizer")
-        return self._averages(groups[:1])[p]
+        return found[p]
 
     @torch.no_grad()
-    def _averages(self, groups: list[dict[str, Any]]) -> dict[torch.Tensor, torch.Tensor]:
-        """Return the averaged values of all parameters of some groups."""
+    def _averages(self, wanted: Callable[[torch.Tensor], bool] = lambda _: True) -> dict[torch.Tensor, torch.Tensor]:
+        """Return the averaged values of the parameters that are wanted."""
         if not self.defaults["average"]:
             raise InputError(f"{self.NAME}: no average is kept with average=False")
+        self._heed_changes()
         kept, found = self._training_weights or {}, {}
-        for group in groups:
-            for p in group["params"]:
+        for group in self.param_groups:
+            for p in filter(wanted, group["params"]):
                 x, state = kept.get(p, p.detach()), self.state.get(p, {})
                 found[p] = state.get("average", x)
-                if ahead.is_ahead(group) and "average" in state and self._untouched(p):
+                if ahead.is_ahead(group) and "average" in state:
                     found[p] = ahead.taken_back(found[p], x, group["ahead"])
         return found
 
@@ -80,7 +90,7 @@ class Averaging(_Base):
         """Put the averaged weights in place; again does nothing. `with opt.averaged():` cannot be forgotten."""
         if self._training_weights is not None:
             return
-        averages = self._averages(self.param_groups)
+        averages = self._averages()
         self.__dict__["_kept"] = {p: p.detach().clone() for p in averages}
         self._overwrite(averages)
 
@@ -91,11 +101,10 @@ class Averaging(_Base):
         self.__dict__["_kept"] = None
 
     def _overwrite(self, weights: dict[torch.Tensor, torch.Tensor]) -> None:
-        """Exchange the weights; a parameter that nobody else has touched stays untouched."""
+        """Exchange the weights, which counts as no change of them."""
         for p, x in weights.items():
-            untouched = self._untouched(p)
             p.copy_(x)
-            if untouched and id(p) in self._versions:
+            if id(p) in self._versions:
                 self._versions[id(p)] = p._version
 
     @contextmanager
@@ -116,7 +125,7 @@ class Averaging(_Base):
     def average_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """Return the state dict of the trained `model` with every trained parameter replaced by its average."""
         out = dict(model.state_dict())
-        averages = self._averages(self.param_groups)
+        averages = self._averages()
         for name, p in model.named_parameters(remove_duplicate=False):
             if name in out and p in averages:
                 out[name] = averages[p].to(p.dtype, copy=True)
@@ -129,7 +138,7 @@ class Averaging(_Base):
         With `source`, the model being trained, parameters are matched by name and buffers are copied too; without it,
         in the order in which the optimizer was given them.
         """
-        averages = self._averages(self.param_groups)
+        averages = self._averages()
         trained = list(averages)
         target = list(model.parameters())
         if {id(p) for p in trained} & {id(p) for p in target}:

@@ -63,6 +63,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """Return the state as torch does; refused while the averaged weights are in place."""
         self._refuse_while_averaged("state_dict")
+        self._heed_changes()
         for group in self.param_groups:  # numbers that were still on an accelerator
             for name in ("spread", "m_square", "g_square", "g_largest", "gradient_sum", "spread_sum"):
                 group[name] = float(group[name])
@@ -99,6 +100,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._heed_changes()
         slots = self._slots.collect(self.NAME, self.param_groups, self.state)
         if slots or self.process_group is not None:
             self._round(slots)
@@ -153,6 +155,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         for slot, moment in zip(slots, moments, strict=False):
             slot.state["v"] = moment
         self._close(openings, second, sums)
+        self._watch()
         record(self.param_groups, self._seen(sums) if trusting else total, clipped)
 
     def _measure(self, plan: paths.Plan, rows: list[Row], openings: list[Opening]) -> NDArray[np.float64]:
@@ -230,13 +233,19 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         coming = [0.0] * count
         if openings[0].ahead > 0.0:
             coming = per_group(sums, 3, groups, count)
-            self._remember_versions()
         totals = [list(pair) for pair in zip(lengths, away, strict=True)]
         if self.process_group is not None:
             flat = over_ranks([float(x) for pair in totals for x in pair], self.process_group, self._device())
             totals = [flat[i : i + 2] for i in range(0, len(flat), 2)]
         for opening, v, (m2, distance), following in zip(openings, second, totals, coming, strict=True):
             opening.close(v, m2, distance, following)
+
+    def _watch(self) -> None:
+        """Note what the weights are now if averages may run ahead of them."""
+        if self._slots.numel >= ahead.WORTH_IT and self.param_groups[0]["ahead"] >= 0.0:
+            self._remember_versions()
+        else:
+            self._forget_versions()
 
     def _device(self) -> torch.device:
         for group in self.param_groups:

@@ -40,7 +40,8 @@ class ClippedAdam(DiscountedAdam):
     ema_beta
         Discount of the averaged weights in [0, 1); $\beta_1$ by default, as in the theory.
     average
-        Keep averaged weights: `with opt.averaged():`.
+        Keep averaged weights: `with opt.averaged():`. Weights that you change between steps are averaged as changed; do
+        it in place under `torch.no_grad()`, since torch does not tell of changes through `p.data`.
     nonfinite
         "skip" a step with a non-finite gradient (nothing advances, a warning, `skipped` counts it) or "raise". To know
         in time, all gradients are read once before the step; "ignore" saves that with norm "coord", and a gradient
