@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +10,7 @@ import torch
 
 from undrift.errors import InputError
 from undrift.torch import ahead
+from undrift.torch.rounds import Group
 
 if TYPE_CHECKING:
     _Base = torch.optim.Optimizer
@@ -65,47 +66,49 @@ class Averaging(_Base):
 
     def average_of(self, p: torch.Tensor) -> torch.Tensor:
         """Return the averaged value of a parameter: itself if it has not had a gradient yet."""
-        found = self._averages(lambda q: q is p)
-        if p not in found:
+        owners = self._owners()
+        if p not in owners:
             raise InputError(f"{self.NAME}: average_of needs a parameter of this optimizer")
-        return found[p]
+        return self._average(p, owners[p])
 
-    @torch.no_grad()
-    def _averages(self, wanted: Callable[[torch.Tensor], bool] = lambda _: True) -> dict[torch.Tensor, torch.Tensor]:
-        """Return the averaged values of the parameters that are wanted."""
+    def _owners(self) -> dict[torch.Tensor, Group]:
+        """Return every parameter that is averaged, with its group."""
         if not self.defaults["average"]:
             raise InputError(f"{self.NAME}: no average is kept with average=False")
         self._heed_changes()
-        kept, found = self._training_weights or {}, {}
-        for group in self.param_groups:
-            for p in filter(wanted, group["params"]):
-                x, state = kept.get(p, p.detach()), self.state.get(p, {})
-                found[p] = state.get("average", x)
-                if ahead.is_ahead(group) and "average" in state:
-                    found[p] = ahead.taken_back(found[p], x, group["ahead"])
-        return found
+        return {p: group for group in self.param_groups for p in group["params"]}
+
+    @torch.no_grad()
+    def _average(self, p: torch.Tensor, group: Group) -> torch.Tensor:
+        """Return the average of a parameter; worked out one by one, so that no second model is needed for all."""
+        x, state = (self._training_weights or {}).get(p, p.detach()), self.state.get(p, {})
+        if "average" not in state:
+            return x
+        average: torch.Tensor = state["average"]
+        return ahead.taken_back(average, x, group["ahead"]) if ahead.is_ahead(group) else average
 
     @torch.no_grad()
     def eval(self) -> None:
         """Put the averaged weights in place; again does nothing. `with opt.averaged():` cannot be forgotten."""
         if self._training_weights is not None:
             return
-        averages = self._averages()
-        self.__dict__["_kept"] = {p: p.detach().clone() for p in averages}
-        self._overwrite(averages)
+        owners = self._owners()
+        self.__dict__["_kept"] = {p: p.detach().clone() for p in owners}
+        for p, group in owners.items():
+            self._overwrite(p, self._average(p, group))
 
     @torch.no_grad()
     def train(self) -> None:
         """Put the training weights back; again does nothing."""
-        self._overwrite(self._training_weights or {})
+        for p, x in (self._training_weights or {}).items():
+            self._overwrite(p, x)
         self.__dict__["_kept"] = None
 
-    def _overwrite(self, weights: dict[torch.Tensor, torch.Tensor]) -> None:
-        """Exchange the weights, which counts as no change of them."""
-        for p, x in weights.items():
-            p.copy_(x)
-            if id(p) in self._versions:
-                self._versions[id(p)] = p._version
+    def _overwrite(self, p: torch.Tensor, x: torch.Tensor) -> None:
+        """Exchange a parameter's values, which counts as no change of them."""
+        p.copy_(x)
+        if id(p) in self._versions:
+            self._versions[id(p)] = p._version
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
@@ -116,19 +119,18 @@ class Averaging(_Base):
         if self._training_weights is not None:  # a block inside a block
             yield
             return
-        self.eval()
         try:
+            self.eval()
             yield
         finally:
             self.train()
 
     def average_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """Return the state dict of the trained `model` with every trained parameter replaced by its average."""
-        out = dict(model.state_dict())
-        averages = self._averages()
+        out, owners = dict(model.state_dict()), self._owners()
         for name, p in model.named_parameters(remove_duplicate=False):
-            if name in out and p in averages:
-                out[name] = averages[p].to(p.dtype, copy=True)
+            if name in out and p in owners:
+                out[name] = self._average(p, owners[p]).to(p.dtype, copy=True)
         return out
 
     @torch.no_grad()
@@ -138,8 +140,7 @@ class Averaging(_Base):
         With `source`, the model being trained, parameters are matched by name and buffers are copied too; without it,
         in the order in which the optimizer was given them.
         """
-        averages = self._averages()
-        trained = list(averages)
+        trained = self._owners()
         target = list(model.parameters())
         if {id(p) for p in trained} & {id(p) for p in target}:
             raise InputError(
@@ -154,5 +155,5 @@ class Averaging(_Base):
                 f"{self.NAME}: the parameters of this model do not line up with the optimizer's; pass source=, "
                 "the model being trained, to match them by name"
             )
-        for p, q in zip(trained, target, strict=True):
-            q.copy_(averages[p])
+        for (p, group), q in zip(trained.items(), target, strict=True):
+            q.copy_(self._average(p, group))
