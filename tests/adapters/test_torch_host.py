@@ -170,6 +170,25 @@ def test_a_parameter_that_outgrew_its_state_is_refused(path):
     assert bool((w == 1.0).all())
 
 
+@pytest.mark.parametrize("path", [{}, {"foreach": True}, {"foreach": False}])
+def test_gradients_whose_signs_torch_has_put_off_are_understood(path):
+    """Behind complex numbers torch leaves a gradient as it is and notes that it counts negated, or conjugated."""
+    w = torch.nn.Parameter(torch.ones(1, dtype=torch.float64))
+    z = torch.nn.Parameter(torch.ones(3, dtype=torch.complex128))
+    opt = ClippedAdam([w, z], lr=0.1, betas=(0.0, 0.999), **path)
+    for late in (False, True, True):  # the slots of the last step are kept for the third
+        opt.zero_grad()
+        loss = -(torch.complex(torch.ones_like(w), w).conj() ** 2).real.sum()
+        if not late:
+            loss = loss + (z.conj() * 1j).real.sum()
+        loss.backward()
+        assert w.grad.is_neg()
+        assert late or z.grad.is_conj()
+        opt.step()
+    assert w.item() == pytest.approx(0.7, rel=0.05)
+    torch.testing.assert_close(z.detach(), torch.full_like(z, 1 - 0.1j), rtol=1e-5, atol=1e-5)
+
+
 def test_strided_and_channels_last_parameters_step_alike():
     torch.manual_seed(0)
     base = torch.randn(2, 3, 4, 5, dtype=torch.float64)

@@ -35,7 +35,9 @@ class Slot:
         """Process groups over which the parameter is sharded."""
         if self.shards and grad.placements != param.placements:  # type: ignore[attr-defined]  # DTensors
             grad = grad.redistribute(param.device_mesh, param.placements)  # type: ignore[attr-defined]  # DTensor has both
-        self.p, self.g, self.m = local(param), local(grad), local(state["m"])
+        if grad.is_complex():
+            grad = grad.resolve_conj()
+        self.p, self.g, self.m = local(param), local(grad).resolve_neg(), local(state["m"])
         self.v = local(state["v"]) if group["norm"] == "coord" else None
         """Second moment per coordinate; None in the other norm scopes."""
         self.average = local(state["average"]) if group["average"] else None
@@ -61,6 +63,8 @@ class Slots:
         """Whether they are exactly the parameters with state, none of it new."""
         self.lasting = False
         """Whether the last step had these very slots."""
+        self._single: list[Slot] = []
+        """Slots of one number: the only contiguous gradients that torch may leave negated in memory."""
         self._params: list[torch.Tensor] = []
         self._sizes: list[int] = []
         self._every: list[State] = []
@@ -82,12 +86,15 @@ class Slots:
         if self.lasting:
             for slot, g in zip(self.found, grads, strict=True):
                 slot.g = g
+            for slot in self._single:
+                slot.g = slot.g.resolve_neg()
             return self.found
         self.settled = self.settled and all("m" in states.get(p, ()) for p in params)
         owners = [i for i, group in enumerate(groups) for p in group["params"] if p.grad is not None]
         self.found = [Slot(i, groups[i], p, g, states[p]) for i, p, g in zip(owners, params, grads, strict=True)]
         self.groups = np.array(owners, dtype=np.int64)
         self.numel = sum(slot.numel for slot in self.found)
+        self._single = [slot for slot in self.found if slot.numel == 1]
         self.sizes = np.array([slot.numel for slot in self.found], dtype=np.float64)
         self.sharded = any(slot.shards for slot in self.found)
         self.as_they_are = all(slot.p is p for slot, p in zip(self.found, params, strict=True))
