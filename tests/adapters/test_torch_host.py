@@ -285,6 +285,34 @@ def test_sparse_gradients_are_refused_before_anything_changes():
     assert len(opt.state) == 0
 
 
+class Hollow(torch.Tensor):
+    """A tensor made of another one, as libraries of quantized or sparse weights have them: no memory of its own."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        args = torch.utils._pytree.tree_map_only(cls, lambda t: t.inner, args)
+        out = func(*args, **(kwargs or {}))
+        return torch.utils._pytree.tree_map_only(torch.Tensor, cls, out)
+
+
+@pytest.mark.parametrize("path", [{}, {"foreach": True}, {"foreach": False}])
+@pytest.mark.parametrize("nonfinite", ["skip", "ignore"])
+def test_tensors_without_memory_of_their_own_are_refused(path, nonfinite):
+    w = torch.nn.Parameter(Hollow(torch.ones(3)))
+    w.grad = Hollow(torch.ones(3))
+    opt = ClippedAdam([w], nonfinite=nonfinite, **path)
+    with pytest.raises(InputError, match="a tensor of type Hollow has no memory of its own; unwrap it first"):
+        opt.step()
+    assert opt.param_groups[0]["t"] == 0
+
+
 def test_training_raises_no_warning():
     w = weights()
     opt = ClippedAdam([w], random_scaling="exp", norm="all")

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from undrift import kernels
+from undrift.errors import InputError
 from undrift.torch.rounds import Row
 from undrift.torch.slots import Slot
 
@@ -25,7 +26,13 @@ _AS_THEY_ARE = np.eye(1, len(Row._fields))  # a row with sign 1, which says of a
 
 def addresses(tensors: Sequence[torch.Tensor]) -> NDArray[np.uint64]:
     """Return where tensors are in memory."""
-    return np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
+    found = np.fromiter(map(torch.Tensor.data_ptr, tensors), np.uint64, len(tensors))
+    if not found.all():
+        for tensor, address in zip(tensors, found, strict=True):
+            if not address and tensor.numel():
+                kind = type(tensor).__name__
+                raise InputError(f"undrift.torch: a tensor of type {kind} has no memory of its own; unwrap it first")
+    return found
 
 
 def squares(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
