@@ -192,6 +192,15 @@ def test_nothing_is_saved_or_stepped_while_swapped(what, call):
     assert str(saved["param_groups"]) == str(opt.state_dict()["param_groups"])
 
 
+def test_a_closure_that_leaves_the_averages_in_place_is_noticed():
+    model = model_of()
+    opt = ClippedAdam(model.parameters())
+    train(model, opt, 2)
+    with pytest.raises(InputError, match="ClippedAdam: step while the averaged weights are in place"):
+        opt.step(opt.eval)
+    assert opt.param_groups[0]["t"] == 2
+
+
 def test_average_goes_to_a_copy_by_name_or_by_order():
     model = model_of()
     opt = ClippedAdam(reversed(list(model.parameters())))

@@ -95,11 +95,11 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Close one round: average x, take in its gradient, move x. `closure` is called first if given."""
-        self._refuse_while_averaged("step")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._refuse_while_averaged("step")
         self._heed_changes()
         slots = self._slots.collect(self.NAME, self.param_groups, self.state)
         if slots or self.process_group is not None:
