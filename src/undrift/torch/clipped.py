@@ -56,8 +56,9 @@ class ClippedAdam(DiscountedAdam):
     Notes
     -----
     Keys `clipped/nu`, `clipped/margin` (with norm "all" and random scaling; see `from_tuning`). State per parameter:
-    `m`, `average`, and `v` with norm "coord"; single precision for half-precision parameters. A parameter without a
-    gradient is left alone. `p.grad` is never written. `capturable` and `differentiable` are not supported.
+    `m`, `average` (in large models it can be a round ahead: ask `average_of`), and `v` with norm "coord"; single
+    precision for half-precision parameters. A parameter without a gradient is left alone. `p.grad` is never written.
+    `capturable` and `differentiable` are not supported.
 
     Examples
     --------
