@@ -27,15 +27,17 @@ SHAPES = {"1x10M": (1, 10_000_000), "200x50k": (200, 50_000), "1000x1k": (1000, 
 
 
 class WithAverage:
-    """Fused Adam followed by the exponential moving average people add by hand."""
+    """Fused Adam followed by the exponential moving average people add by hand; it may look at gradients first."""
 
-    def __init__(self, params):
-        self.params = params
+    def __init__(self, params, looks=False):
+        self.params, self.looks = params, looks
         self.adam = torch.optim.Adam(params, fused=True)
         self.average = [p.detach().clone() for p in params]
 
     @torch.no_grad()
     def step(self):
+        if self.looks and not torch.nn.utils.get_total_norm([p.grad for p in self.params]).isfinite():
+            return
         self.adam.step()
         torch._foreach_lerp_(self.average, self.params, 0.1)
 
@@ -62,6 +64,7 @@ CONTENDERS = {
     "Adam foreach": lambda ps: torch.optim.Adam(ps, foreach=True),
     "AdamW fused": lambda ps: torch.optim.AdamW(ps, fused=True),
     "Adam fused + average": WithAverage,
+    "Adam fused + average, skips non-finite": lambda ps: WithAverage(ps, looks=True),
     "schedule-free AdamW foreach": schedule_free,
     "ClippedAdam all": lambda ps: ut.ClippedAdam(ps, norm="all"),
     "ClippedAdam all, always clipped": clipped_all,
@@ -77,6 +80,7 @@ MOVED = {
     "Adam fused": (16, 28),
     "AdamW fused": (16, 28),
     "Adam fused + average": (24, 40),
+    "Adam fused + average, skips non-finite": (28, 44),
     "ClippedAdam all": (18, 28),
     "ClippedAdam all, always clipped": (22, 32),
     "ClipFreeAdam all": (18, 28),

@@ -321,3 +321,28 @@ def test_training_raises_no_warning():
         for _ in range(3):
             w.grad = torch.ones_like(w)
             opt.step()
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "all"}, {"norm": "tensor"}, {"foreach": True}, {"foreach": False}])
+def test_a_compiled_step_is_the_step(options):
+    """It is run as it is: tracing it would compile anew whenever a scalar changes."""
+    one, two = weights(), weights()
+    opt, plain = ClippedAdam([one], **options), ClippedAdam([two], **options)
+    compiled = torch.compile(opt.step, backend="eager")
+    torch._dynamo.utils.counters.clear()
+    for k in range(4):
+        one.grad, two.grad = (k + w.detach().clone() for w in (one, two))
+        compiled()
+        plain.step()
+        assert torch.equal(one, two)
+    assert opt.param_groups[0]["t"] == 4
+    assert torch._dynamo.utils.counters["stats"].get("unique_graphs", 0) == 0
+
+
+def test_the_warning_of_a_skipped_step_points_at_the_line_that_stepped():
+    w = weights()
+    opt = ClippedAdam([w])
+    w.grad = torch.full_like(w, torch.nan)
+    with pytest.warns(UndriftWarning, match="skipped") as caught:
+        opt.step()
+    assert caught[0].filename == __file__

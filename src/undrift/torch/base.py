@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, overload
@@ -95,16 +96,22 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Close one round: average x, take in its gradient, move x. `closure` is called first if given."""
+        self._refuse_while_averaged("step")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._refuse_while_averaged("step")
+            self._refuse_while_averaged("step")  # the closure may have put them there
+        self._advance()
+        return loss
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # torch does not type it
+    def _advance(self) -> None:
+        """Run the step; not traced by `torch.compile`, which would compile anew for every change of a scalar."""
         self._heed_changes()
         slots = self._slots.collect(self.NAME, self.param_groups, self.state)
         if slots or self.process_group is not None:
             self._round(slots)
-        return loss
 
     @property
     def _slots(self) -> Slots:
@@ -206,7 +213,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             raise InputError(f"{text}; find its origin, or skip such steps with nonfinite='skip'")
         for group in self.param_groups:
             group["skipped"] += 1
-        warnings.warn(f"{text} and the step is skipped", UndriftWarning, stacklevel=4)
+        warnings.warn(f"{text} and the step is skipped", UndriftWarning, stacklevel=_level_of_caller())
         return False
 
     def _one_norm(
@@ -253,6 +260,14 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
                 device: torch.device = p.device
                 return device
         return torch.device("cpu")
+
+
+def _level_of_caller() -> int:
+    """Return the stack level, for a warning, of the line that called `step`: torch's wrappers differ by version."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "undrift"):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _norm_per_tensor(
