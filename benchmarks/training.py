@@ -227,6 +227,7 @@ def figure(record, path):
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
+    from matplotlib import ticker
 
     fig, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
     for ax, (name, methods) in zip(axes.flat, record.items(), strict=False):
@@ -236,6 +237,10 @@ def figure(record, path):
             style = {"Adam": {"lw": 2.5}, "AdamW": {"ls": ":", "lw": 2}}.get(method, {"lw": 1.4})
             ax.plot(steps, curve, color=f"C{k}", label=method, **style)
         ax.set_yscale("log")
+        low, high = ax.get_ylim()
+        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)) if high > 3 * low else ticker.MaxNLocator(6))
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
         ax.set_title(name)
         ax.set_xlabel("step")
         ax.set_ylabel("validation loss")
