@@ -96,7 +96,7 @@ STEPS = 2  # in a round
 SWEEP = torch.zeros(1 << 24)  # 64 MB, more than the caches hold
 
 
-def state_bytes(opt, params):
+def state_bytes(opt, numbers):
     """Bytes of state per parameter."""
     total = sum(
         t.numel() * t.element_size()
@@ -104,14 +104,22 @@ def state_bytes(opt, params):
         for t in state.values()
         if isinstance(t, torch.Tensor) and t.ndim
     )
-    return total / sum(p.numel() for p in params)
+    return total / numbers
 
 
-def fresh(params, noise):
+def fresh(grads, noise):
     """Put new gradients in place, each from a random spot of some normal numbers."""
-    for p in params:
-        spot = int(torch.randint(len(noise) - p.numel(), ()))
-        p.grad.copy_(noise[spot : spot + p.numel()])
+    for g in grads:
+        spot = int(torch.randint(len(noise) - g.numel(), ()))
+        g.copy_(noise[spot : spot + g.numel()])
+
+
+def parameters(grads):
+    """Return parameters with these gradients."""
+    params = [torch.nn.Parameter(torch.randn(g.shape)) for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g
+    return params
 
 
 def measure(shape, names, rounds, threads):
@@ -120,13 +128,11 @@ def measure(shape, names, rounds, threads):
     clock = time.process_time if threads == 1 else time.perf_counter
     count, size = SHAPES[shape]
     torch.manual_seed(0)
-    params = [torch.nn.Parameter(torch.randn(size)) for _ in range(count)]
-    for p in params:
-        p.grad = torch.empty(size)
+    grads = [torch.empty(size) for _ in range(count)]
     noise = torch.randn(size + 1_000_000)
-    opts = {name: CONTENDERS[name](params) for name in names}
+    opts = {name: CONTENDERS[name](parameters(grads)) for name in names}  # each steps a model of its own
     for k in range(WARM):
-        fresh(params, noise)
+        fresh(grads, noise)
         for opt in opts.values():
             if k < 2 or (
                 isinstance(opt, ut.ClippedAdam) and opt.defaults["norm"] == "all" and not opt.defaults["foreach"]
@@ -137,13 +143,13 @@ def measure(shape, names, rounds, threads):
         for name in names:
             times[name].append(0.0)
         for _ in range(STEPS):
-            fresh(params, noise)
+            fresh(grads, noise)
             for name, opt in opts.items():
                 SWEEP.add_(1.0)
                 start = clock()
                 opt.step()
                 times[name][-1] += (clock() - start) / STEPS
-    return times, {name: state_bytes(opt, params) for name, opt in opts.items()}
+    return times, {name: state_bytes(opt, count * size) for name, opt in opts.items()}
 
 
 def main():
