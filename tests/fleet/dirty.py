@@ -44,10 +44,12 @@ def clean(keys, rounds, seed, *, ask=0.1, later=0.5, binary=False):
     return streams
 
 
-def spoil(streams, seed, *, poison=0.03, drop=0.02, untyped=True):
-    """Spoil some records for good, and lose some."""
+def spoil(streams, seed, *, poison=0.03, drop=0.02, untyped=True, holes=False):
+    """Spoil some records for good, and lose some; `holes`: a missing number spoils nothing."""
     rng = np.random.default_rng(seed)
     kinds = POISONS + (UNTYPED if untyped else ())
+    if holes:
+        kinds = tuple(one for one in kinds if not any(x is None or x != x for x in one.values()))
     out = {}
     for key, stream in streams.items():
         kept = []

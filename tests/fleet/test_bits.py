@@ -18,6 +18,9 @@ MODELS = {
     "mixed ensemble": lambda: ud.Ensemble([ud.DiscountedVAW(half_life=9), ud.Persistence()], SelfConfident()),
     "aioli": lambda: ud.DiscountedAIOLI(half_life=20),
     "logistic ensemble": lambda: ud.logistic_ensemble(2.0, 3.0, 1000),
+    "online regressor": lambda: ud.OnlineRegressor(speed="fast"),
+    "online classifier": lambda: ud.OnlineClassifier(speed="fast"),
+    "waves": lambda: ud.OnlineRegressor(seed=3),
 }
 
 
@@ -52,7 +55,7 @@ def models_of(fleet, states):
 @pytest.mark.parametrize("name", MODELS)
 def test_any_cut_and_bounded_disorder_give_the_bits_of_a_plain_loop(name):
     make, binary = MODELS[name], MODELS[name]().binary
-    streams = spoil(clean(5, 40, seed=1, binary=binary), seed=2)
+    streams = spoil(clean(5, 40, seed=1, binary=binary), seed=2, holes=make().accepts_nan)
     models, rows = plain_loop(make, streams)
     fleet = fleet_of(make)
     for seed in range(4):
@@ -77,7 +80,7 @@ def test_the_state_itself_does_not_depend_on_cuts(seed):
 @pytest.mark.parametrize("wait", [0, WAIT])
 def test_run_in_memory_in_a_folder_and_with_workers_agree(tmp_path, name, wait):
     make = MODELS[name]
-    streams = spoil(clean(7, 30, seed=3, binary=make().binary), seed=4)
+    streams = spoil(clean(7, 30, seed=3, binary=make().binary), seed=4, holes=make().accepts_nan)
     rows = arrivals(streams, seed=5, wait=wait)
     fleet = fleet_of(make, wait=wait)
     whole = fleet.run(rows)
@@ -96,7 +99,8 @@ def test_run_in_memory_in_a_folder_and_with_workers_agree(tmp_path, name, wait):
 def test_the_compiled_table_and_the_pure_function_agree(name):
     """Mostly plain records, so that both the short and the long way are taken, key by key and batch by batch."""
     make = MODELS[name]
-    streams = spoil(clean(9, 60, seed=13, ask=0.02, binary=make().binary), seed=14, poison=0.01, drop=0.01)
+    streams = clean(9, 60, seed=13, ask=0.02, binary=make().binary)
+    streams = spoil(streams, seed=14, poison=0.01, drop=0.01, holes=make().accepts_nan)
     rows = [
         {name: value for name, value in row.items() if name != "spoiled"}
         for n in range(60)

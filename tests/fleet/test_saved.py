@@ -1,4 +1,4 @@
-"""Saved states: without the spare half of a stack, and those of version 1 are still read."""
+"""Saved states: without spare halves and rows still to come; those of versions 1 and 2 are read."""
 
 import hashlib
 import json
@@ -18,14 +18,15 @@ def fleet_of(members):
     return ud.Fleet(ud.Ensemble([ud.DiscountedVAW(half_life=2.0**k) for k in range(members)]), **FIELDS)
 
 
-def version_1(fleet, state):
+def version_1(fleet, state, version=1):
     """The same state as version 1 wrote it: every array whole."""
     whole = states.unpack(state, fleet.bench.fingerprint, fleet.bench.begun, 2)
     made = states._HEAD.unpack_from(state)
     head = json.loads(state[states._HEAD.size : states._HEAD.size + made[-1]])
     head.pop("halved", None)
+    head.pop("short", None)
     text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
-    body = states._HEAD.pack(made[0], 1, *made[2:-1], len(text)) + text + np.float64(whole.loss).tobytes()
+    body = states._HEAD.pack(made[0], version, *made[2:-1], len(text)) + text + np.float64(whole.loss).tobytes()
     body += b"".join(whole.arrays[name].tobytes() for name in sorted(whole.arrays))
     return body + hashlib.blake2b(body, digest_size=8).digest()
 
@@ -59,3 +60,16 @@ def test_a_half_that_changed_is_saved():
     assert b"halved" not in again
     back = states.unpack(again, fleet.bench.fingerprint, fleet.bench.begun, 2)
     assert back.arrays["part0.information"].tobytes() == stack.tobytes()
+
+
+@pytest.mark.parametrize("rounds", [1, 4, 40])
+@pytest.mark.parametrize("version", [1, 2])
+def test_rows_of_the_warm_up_still_to_come_are_not_saved(rounds, version):
+    fleet = ud.Fleet(ud.OnlineRegressor(speed="fast"), **FIELDS)
+    state, _ = fleet.advance(None, ROWS[:rounds])
+    whole = version_1(fleet, state, version)
+    assert 256 * (2 + 2 + 1) * 8 > len(whole) - len(state) > (256 - rounds) * (2 + 2 + 1) * 8 - 100
+    model = ud.OnlineRegressor(speed="fast")
+    model.play([[row["x"], row["z"]] for row in ROWS[:rounds]], [row["y"] for row in ROWS[:rounds]])
+    assert fleet.model(state) == fleet.model(whole) == model
+    assert fleet.advance(whole, ROWS[rounds:]).state == fleet.advance(state, ROWS[rounds:]).state

@@ -8,6 +8,7 @@ import pytest
 import undrift as ud
 from undrift.losses import logistic
 from undrift.streams import Despiker
+from undrift.streams.scaling import _most
 
 T = 6000
 SPEEDS = ["best", "fast"]
@@ -150,3 +151,11 @@ def test_a_new_level_is_reached_in_a_few_rounds():
     labels.fit(y[:256])
     seen = labels.apply(y[256:], 256)
     assert seen[320 - 256 :].tobytes() == y[320:].tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 12, 31, 255])
+def test_the_usual_jump_has_the_bits_of_numpys_quantile(count):
+    rng = np.random.default_rng(count)
+    for size in (1e-60, 1.0, 1e60):
+        jumps = size * np.abs(rng.standard_cauchy(count))
+        assert _most(jumps) == np.quantile(jumps, 0.9)

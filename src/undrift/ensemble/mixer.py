@@ -49,6 +49,11 @@ class Mixer:
             "rate": np.zeros(9),
         }
 
+    def restart(self) -> None:
+        """Forget every round; the prior stays."""
+        for name, array in self._arrays.items():
+            array[...] = self._log_prior if name == "log_weights" else 0.0
+
     def play(self, E: Matrix, y: Vector, *, weights: Matrix | None = None) -> Vector:
         """Close rounds: members said E (rounds, members), then the labels came; return what the mixture said.
 

@@ -66,7 +66,12 @@ class Sweep:
     """Memories over one stream of rows: m and h of each, from which every hint's answer follows."""
 
     def __init__(self, beta: Vector, reg: Vector, dim: int) -> None:
-        self.beta, self.state = beta, layout.fresh(dim, reg)
+        self.beta, self.reg, self.dim = beta, reg, dim
+        self.state = layout.fresh(dim, reg)
+
+    def restart(self) -> None:
+        """Forget every round."""
+        layout.restart(self.state, self.dim, self.reg)
 
     def predict(self, Z: Matrix, first: int) -> tuple[Matrix, Matrix]:
         """Return m and h (rows, memories) of rows that might come next."""

@@ -22,7 +22,7 @@ from undrift.fleet.outputs import (
     PREDICTED,
     STATUSES,
     Key,
-    Outputs,
+    Said,
 )
 from undrift.fleet.state import ASK, LABEL, ROW, SPOILED, KeyState, Parked
 from undrift.learners import Learner
@@ -36,7 +36,7 @@ class Walk:
     def __init__(self, bench: Bench, key: Key, state: KeyState, *, wait: int, hold: int, numbered: bool) -> None:
         self.bench, self.key, self.state = bench, key, state
         self.wait, self.hold, self.numbered = wait, hold, numbered
-        self.rows: list[tuple[Key, int, float, float, int, str]] = []
+        self.rows: list[Said] = []
         self._model: Learner | None = None
         self._run: list[tuple[int, Parked]] = []  # rows to be learned in one go
 
@@ -63,14 +63,14 @@ class Walk:
             self._release(order)
         self._learn()
 
-    def close(self) -> Outputs:
+    def close(self) -> list[Said]:
         """Put the model back into the state and return what was said."""
         if self._model is not None:
             self.bench.give_back(self._model, self.state)
         for row in self.rows:
             status = STATUSES[row[4]]
             self.state.counts[status] = self.state.counts.get(status, 0) + 1
-        return Outputs.of(self.rows)
+        return self.rows
 
     def _say(self, order: int, prediction: float, target: float, status: int, reason: str = "") -> None:
         self.rows.append((self.key, order, prediction, target, status, reason))

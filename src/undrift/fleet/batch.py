@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,6 +64,44 @@ class Batch:
         bad = {k: self.bad[i] for k, i in enumerate(at.tolist()) if i in self.bad} if self.bad else {}
         keys = [self.keys[i] for i in at.tolist()]
         return Batch(keys, self.order[at], self.Z[at], self.y[at], self.of[at], bad)
+
+    def part(self, a: int, b: int) -> Batch:
+        """Return rows a to b as views."""
+        bad = {i - a: self.bad[i] for i in range(a, b) if i in self.bad} if self.bad else {}
+        return Batch(self.keys[a:b], self.order[a:b], self.Z[a:b], self.y[a:b], self.of[a:b], bad)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Batch]) -> Batch:
+        """Return rows one part after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
+        return cls(
+            [key for part in parts for key in part.keys],
+            np.concatenate([part.order for part in parts]),
+            np.concatenate([part.Z for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([part.of for part in parts]),
+            {a + i: why for a, part in zip(starts, parts, strict=False) for i, why in part.bad.items()},
+        )
+
+
+def recut(batches: Iterable[Batch], size: int, skip: int) -> Iterator[Batch]:
+    """Yield the rows after the first `skip`, `size` at a time."""
+    waiting: list[Batch] = []
+    count = 0
+    for batch in batches:
+        gone = min(skip, len(batch))
+        skip -= gone
+        rest = batch.part(gone, len(batch))
+        while count + len(rest) >= size:
+            cut = size - count
+            yield Batch.joined([*waiting, rest.part(0, cut)])
+            waiting, count, rest = [], 0, rest.part(cut, len(rest))
+        waiting.append(rest)
+        count += len(rest)
+    if count:
+        yield Batch.joined(waiting)
 
 
 class Judge(NamedTuple):

@@ -45,14 +45,16 @@ class Bench:
         """Return a model with this state, valid until the next call."""
         plain = {**self.spec, **state.header}
         rounds = plain.pop("rounds")
-        if self._lent is None or not state.arrays or plain != self._usual:
+        if self._lent is None or (state.arrays and plain != self._usual):
             return self.model(state)
         self._lent.rounds = _check.integer("Fleet", "rounds", rounds, 0)  # first: an ensemble hands it to its members
-        self._lent._adopt(state.arrays)
+        self._lent._adopt(state.arrays or self.begun)
         return self._lent
 
     def give_back(self, model: Learner, state: KeyState) -> None:
         """Put what the model is now into the state."""
+        if model is self._lent and not model.rounds and not state.arrays:
+            return  # it learned nothing: a key without rounds has no arrays
         header, state.arrays = model.snapshot()
         state.header = {name: value for name, value in header.items() if self.spec.get(name, ...) != value}
 

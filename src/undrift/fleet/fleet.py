@@ -11,7 +11,7 @@ from undrift.fleet import batch as rows
 from undrift.fleet.advance import Walk
 from undrift.fleet.batch import Batch, Fields, Judge
 from undrift.fleet.bench import Bench, prototype_of
-from undrift.fleet.outputs import ERROR, Key, Outputs
+from undrift.fleet.outputs import ERROR, Key, Outputs, Said
 from undrift.fleet.state import KeyState, pack, unpack
 from undrift.learners import Learner
 
@@ -149,7 +149,11 @@ class Fleet:
         records
             The key's records, mappings of column names to values. What cannot be used is reported in the outputs.
         """
-        batch = self.batch(records)
+        after, said = self.advance_rows(state, self.batch(records))
+        return Advanced(after, Outputs.of(said))
+
+    def advance_rows(self, state: bytes | None, batch: Batch) -> tuple[bytes, list[Said]]:
+        """Do what `advance` does, outputs still row by row: columns are made once for many keys."""
         before = self._read(state)
         named = [key for key in batch.keys if key is not None]
         if any(key != named[0] for key in named):
@@ -157,7 +161,7 @@ class Fleet:
         walk = self._walk(named[0] if named else None, before)
         try:
             walk.take(batch, self.fields.order is not None)
-            outputs = walk.close()
+            said = walk.close()
         except UndriftError:
             raise
         except Exception as error:
@@ -166,15 +170,15 @@ class Fleet:
                 error.add_note(f"Fleet: while advancing key {walk.key!r}; its state is as it was before this batch")
                 raise
             return self._failed(state, batch, f"{type(error).__name__}: {error}")
-        return Advanced(self._written(before), outputs)
+        return self._written(before), said
 
     def finish(self, state: bytes, key: Key = None) -> Advanced:
         """Release the records that still wait: nothing before them will come any more."""
         before = self._read(state)
         walk = self._walk(key, before)
         walk.finish()
-        outputs = walk.close()
-        return Advanced(self._written(before), outputs)
+        said = walk.close()
+        return Advanced(self._written(before), Outputs.of(said))
 
     def batch(self, records: Any) -> Batch:
         """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""
@@ -224,14 +228,13 @@ class Fleet:
     def _written(self, state: KeyState) -> bytes:
         return pack(state, self.bench.fingerprint, self.bench.begun)
 
-    def _failed(self, state: bytes | None, batch: Batch, why: str) -> Advanced:
+    def _failed(self, state: bytes | None, batch: Batch, why: str) -> tuple[bytes, list[Said]]:
         """The state as it was, and every record of the batch reported."""
         nothing = float("nan")
-        said = [
+        said: list[Said] = [
             (k, int(o), nothing, float(y), ERROR, why) for k, o, y in zip(batch.keys, batch.order, batch.y, strict=True)
         ]
-        kept = self._written(KeyState()) if state is None else bytes(state)
-        return Advanced(kept, Outputs.of(said))
+        return self._written(KeyState()) if state is None else bytes(state), said
 
     def __repr__(self) -> str:
         f = self.fields

@@ -34,6 +34,10 @@ ABSENT = -(2**63)
 """The order of a record that had none."""
 
 
+Said = tuple[Key, int, float, float, int, str]
+"""A row of outputs in the making: key, order, prediction, target, code of the status, reason."""
+
+
 class Output(NamedTuple):
     """One row of outputs."""
 
@@ -69,7 +73,7 @@ class Outputs:
         return cls([], np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[Key, int, float, float, int, str]]) -> Outputs:
+    def of(cls, rows: Sequence[Said]) -> Outputs:
         """Return rows given as (key, order, prediction, target, status code, reason)."""
         if not rows:
             return cls.empty()

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from undrift import _check
-from undrift.fleet.batch import Batch
+from undrift.fleet.batch import Batch, recut
 from undrift.fleet.fleet import Fleet, Info
-from undrift.fleet.outputs import Key, Outputs
+from undrift.fleet.outputs import Key, Outputs, Said
 from undrift.fleet.shelf import Shelf
 from undrift.fleet.table import Table, fits
 from undrift.learners import Learner
 
+KEYS = 4096
+"""Keys without compiled rounds whose states are in memory at a time."""
 Item = tuple[Key, bytes | None, Batch]
+Change = tuple[dict[Key, bytes], Outputs]
+"""New states, and what was said about the records."""
 
 
 class FleetRun:
@@ -73,7 +76,7 @@ def run(
     fleet
         Columns and model.
     records
-        A data frame of any library, or an iterable of mappings.
+        A data frame of any library, or an iterable of mappings (or of `undrift.fleet.batch.Batch`).
     states
         States to go on from, by key; they are not changed.
     folder
@@ -98,24 +101,34 @@ def run(
     shelf = None if folder is None else Shelf(folder, fleet.bench.fingerprint)
     if shelf is not None and states:
         new = {key: state for key, state in states.items() if key not in shelf}
-        shelf.commit(new, Outputs.empty(), source, shelf.seen(source))
+        with shelf.change():
+            shelf.put(new)
     said: list[Outputs] = []
     done = skip = 0 if shelf is None else shelf.seen(source)
     with _crew(fleet, workers) as crew:
         known = shelf if shelf is not None else crew.memory(states or {})
         for part in _parts(fleet, records, batch, skip):
-            changed, outputs = crew.advance(known, part)
             done += len(part)
             if shelf is None:
-                said.append(outputs)
+                said += [outputs for _, outputs in crew.advance(known, part)]
             else:
-                shelf.commit(changed, outputs, source, done)
+                _kept(shelf, crew.advance(known, part), source, done)
             if progress is not None:
                 progress(done)
     if shelf is None:
         everything = Outputs.joined(said)
         return FleetRun(fleet, known, lambda: everything)
     return FleetRun(fleet, shelf, lambda: Outputs.joined(shelf.outputs(source)))
+
+
+def _kept(shelf: Shelf, changes: Iterable[Change], source: str, done: int) -> None:
+    """Put everything a batch changed on the shelf, some keys at a time, so that they need not all be in memory."""
+    said: list[Outputs] = []
+    with shelf.change():
+        for states, outputs in changes:
+            shelf.put(states)
+            said.append(outputs)
+        shelf.note(Outputs.joined(said), source, done)
 
 
 def _parts(fleet: Fleet, records: Any, size: int, skip: int) -> Iterator[Batch]:
@@ -125,9 +138,12 @@ def _parts(fleet: Fleet, records: Any, size: int, skip: int) -> Iterator[Batch]:
         for a in range(skip, len(whole), size):
             yield whole.take(range(a, min(a + size, len(whole)))) if a or size < len(whole) else whole
         return
-    stream: Iterator[Mapping[str, Any]] = iter(records)
-    for _ in islice(stream, skip):
-        pass
+    stream: Iterator[Any] = iter(records)
+    first = next(stream, None)
+    if isinstance(first, Batch):
+        yield from recut(chain([first], stream), size, skip)
+        return
+    stream = islice(stream if first is None else chain([first], stream), skip, None)
     while some := list(islice(stream, size)):
         yield fleet.batch(some)
 
@@ -140,8 +156,14 @@ def _grouped(part: Batch) -> dict[Key, list[int]]:
     return groups
 
 
-def _advance(fleet: Fleet, items: Iterable[Item]) -> list[tuple[Key, bytes, Outputs]]:
-    return [(key, *fleet.advance(state, part)) for key, state, part in items]
+def _advance(fleet: Fleet, items: Iterable[Item]) -> Change:
+    states: dict[Key, bytes] = {}
+    said: list[Said] = []
+    for key, state, part in items:
+        states[key], rows = fleet.advance_rows(state, part)
+        said += rows
+    states.pop(None, None)
+    return states, Outputs.of(said)
 
 
 _fleet: Fleet | None = None
@@ -152,7 +174,7 @@ def _enter(fleet: Fleet) -> None:
     _fleet = fleet
 
 
-def _advance_there(items: list[Item]) -> list[tuple[Key, bytes, Outputs]]:
+def _advance_there(items: list[Item]) -> Change:
     if _fleet is None:
         raise RuntimeError("Fleet: a worker was started without its fleet")
     return _advance(_fleet, items)
@@ -184,26 +206,38 @@ class _crew:
             table.put(key, state)
         return table
 
-    def advance(self, known: Mapping[Key, bytes], part: Batch) -> tuple[dict[Key, bytes], Outputs]:
-        """Advance the keys of a batch; states in memory are changed in place, others are returned."""
+    def advance(self, known: Mapping[Key, bytes], part: Batch) -> Iterator[Change]:
+        """Advance the keys of a batch, some at a time; states in memory are changed in place too."""
         if isinstance(known, Table):
-            return {}, known.advance(part, self.workers)
+            yield {}, known.advance(part, self.workers)
+            return
         groups = _grouped(part)
         if self.compiled:
-            table = self.memory({key: known[key] for key in groups if key in known})
-            _, outputs = self.advance(table, part)
-            return dict(table), outputs
-        items = [(key, known.get(key), part.take(rows)) for key, rows in groups.items()]
-        shares: list[list[Item]] = [[] for _ in range(1 if self.pool is None else self.workers * 4)]
-        for item in items:
-            shares[zlib.crc32(repr(item[0]).encode()) % len(shares)].append(item)
-        found = {key: (state, said) for key, state, said in self._do([share for share in shares if share])}
-        changed = {key: found[key][0] for key in groups if key is not None}
-        if isinstance(known, dict):
-            known.update(changed)
-        return changed, Outputs.joined(found[key][1] for key in groups)
+            table = Table(self.fleet)
+            for key, state in _some(known, list(groups)).items():
+                table.put(key, state)
+            outputs = table.advance(part, self.workers)
+            yield dict(table), outputs
+            return
+        sizes = [len(rows) for rows in groups.values()]
+        ends = list(accumulate(sizes))
+        together = part.take(list(chain.from_iterable(groups.values())))  # a key's rows side by side
+        keys, share = list(groups), KEYS // self.workers
+        for a in range(0, len(keys), KEYS):
+            some = range(a, min(a + KEYS, len(keys)))
+            states = _some(known, keys[a : a + KEYS])
+            items = [(keys[k], states.get(keys[k]), together.part(ends[k] - sizes[k], ends[k])) for k in some]
+            for changed, outputs in self._do([items[b : b + share] for b in range(0, len(items), share)]):
+                if isinstance(known, dict):
+                    known.update(changed)
+                yield changed, outputs
 
-    def _do(self, shares: list[list[Item]]) -> Iterator[tuple[Key, bytes, Outputs]]:
-        done = (_advance(self.fleet, share) for share in shares)
-        for share in done if self.pool is None else self.pool.map(_advance_there, shares):
-            yield from share
+    def _do(self, shares: list[list[Item]]) -> Iterator[Change]:
+        if self.pool is None:
+            return (_advance(self.fleet, share) for share in shares)
+        return self.pool.map(_advance_there, shares)
+
+
+def _some(known: Mapping[Key, bytes], keys: list[Key]) -> dict[Key, bytes]:
+    """Return the states of keys that have one."""
+    return known.some(keys) if isinstance(known, Shelf) else {key: known[key] for key in keys if key in known}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from undrift.errors import ModelFileError
@@ -13,6 +14,8 @@ from undrift.fleet.outputs import Key, Outputs
 
 VERSION = 1
 FILE = "fleet.db"
+ASKED = 500
+"""States read at a time."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS states (key PRIMARY KEY, state BLOB) WITHOUT ROWID;
@@ -24,7 +27,7 @@ CREATE TABLE IF NOT EXISTS progress (source TEXT PRIMARY KEY, records INTEGER);
 class Shelf(Mapping[Key, bytes]):
     """A folder with the states of a fleet, read key by key; survives being killed at any moment.
 
-    A commit is one transaction: the states, what was said, and how far the source was read. It is an SQLite file
+    A change is one transaction: the states, what was said, and how far the source was read. It is an SQLite file
     holding data only.
     """
 
@@ -71,18 +74,35 @@ class Shelf(Mapping[Key, bytes]):
         row = self._db.execute("SELECT records FROM progress WHERE source = ?", (source,)).fetchone()
         return 0 if row is None else int(row[0])
 
-    def commit(self, states: Mapping[Key, bytes], outputs: Outputs, source: str, seen: int) -> None:
-        """Store new states, what was said, and that `seen` records of the source are done."""
+    def some(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        """Return the states of those keys that have one."""
+        found: dict[Key, bytes] = {}
+        for a in range(0, len(keys), ASKED):
+            asked = keys[a : a + ASKED]
+            marks = ",".join("?" * len(asked))
+            found.update(self._db.execute(f"SELECT key, state FROM states WHERE key IN ({marks})", asked))
+        return found
+
+    @contextlib.contextmanager
+    def change(self) -> Iterator[None]:
+        """Keep everything that is put in meanwhile, or nothing if that fails or is killed."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
-            if len(outputs):
-                self._db.execute("INSERT INTO outputs (source, packed) VALUES (?, ?)", (source, outputs.pack()))
-            self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (source, seen))
+            yield
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+    def put(self, states: Mapping[Key, bytes]) -> None:
+        """Put in new states."""
+        self._db.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
+
+    def note(self, outputs: Outputs, source: str, seen: int) -> None:
+        """Put in what was said, and that `seen` records of the source are done."""
+        if len(outputs):
+            self._db.execute("INSERT INTO outputs (source, packed) VALUES (?, ?)", (source, outputs.pack()))
+        self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?)", (source, seen))
 
     def outputs(self, source: str) -> Iterator[Outputs]:
         """Yield what was said about a source's records, part by part."""

@@ -13,7 +13,8 @@
 | 8 | digest of everything before |
 
 A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half,
-since version 2.
+since version 2. Long vectors and matrices are written up to their last number that is not 0, since version 3: the rows
+an online estimator keeps through its warm-up are most of a young key's state, and nearly all of them still to come.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from undrift.errors import ModelFileError, UndriftWarning
 from undrift.fleet.ledger import Ledger
 from undrift.learners.base import Arrays
 
-VERSION = 2
+VERSION = 3
 """A reader refuses a larger one and keeps reading every smaller one."""
 MAGIC = b"UDFK"
 LEVELS = ("portable", "v2", "v3", "v4")
 _HEAD = struct.Struct("<4sHBB8sI")
 _DIGEST = 8
+LONG = 128
+"""Numbers from which zeros at the end are worth leaving out."""
 ROW, ASK, LABEL, SPOILED = range(4)
 """Kinds of records: features and label, features only, label only, unusable (it only keeps its place)."""
 
@@ -89,20 +92,33 @@ def pack(state: KeyState, fingerprint: bytes, begun: Arrays) -> bytes:
     }
     if halved:
         about["halved"] = halved
+    data = {name: _data(state.arrays[name], name in halved) for name in sorted(shapes)}
+    short = {name: len(data[name]) // 8 for name, array in state.arrays.items() if _is_long(array)}
+    if short:
+        about["short"] = short
     text = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
     head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.LEVEL), 0, fingerprint, len(text))
     parts = [head, text, struct.pack("<d", state.loss)]
     for _, one in parked:
         parts += [struct.pack("<d", one.y), one.z.tobytes()]
     parts += [z.tobytes() for z in held.values()]
-    for name in sorted(shapes):
-        array = state.arrays[name]
-        if name in halved:
-            parts += [array[:-1].tobytes(), _first_half(array).tobytes()]
-        else:
-            parts.append(array.tobytes())
-    body = b"".join(parts)
+    body = b"".join([*parts, *data.values()])
     return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+
+
+def _data(array: NDArray[np.float64], halved: bool) -> bytes:
+    """The numbers of an array that are worth keeping."""
+    if halved:
+        return array[:-1].tobytes() + _first_half(array).tobytes()
+    if not _is_long(array):
+        return array.tobytes()
+    data = array.tobytes()
+    used = len(data.rstrip(b"\0"))
+    return data[: -(-used // 8) * 8]
+
+
+def _is_long(array: NDArray[np.float64]) -> bool:
+    return array.ndim < 3 and array.size >= LONG
 
 
 def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,8 +171,14 @@ def unpack(data: bytes, fingerprint: bytes, begun: Arrays, dim: int) -> KeyState
     shapes = head["arrays"]
     if shapes is True:
         shapes = {name: array.shape for name, array in begun.items()}
+    halved, short = head.get("halved", ()), head.get("short", {})
     for name in sorted(shapes or ()):
-        if name in head.get("halved", ()):
+        if name in short:
+            array = np.zeros(shapes[name])
+            array.reshape(-1)[: short[name]] = numbers[at : at + short[name]]
+            at += short[name]
+            state.arrays[name] = array
+        elif name in halved:
             array = np.array(begun[name])
             for part in (array[:-1], _first_half(array)):
                 part[...] = numbers[at : at + part.size].reshape(part.shape)

@@ -39,12 +39,23 @@ def fresh(dim: int, reg: Vector) -> State:
     """Return the state of len(reg) learners before their first round: A = reg I, leader 0."""
     lanes = 1 if len(reg) <= 2 else LANES
     state = _aligned(-(-len(reg) // lanes), length(dim), lanes)
-    state[:, :dim, :] = 1.0  # spare lanes hold harmless numbers
-    for i, strength in enumerate(reg):
-        one = column(state, i)
-        one[:dim] = 1.0 / strength
-        one[2 * dim : 3 * dim] = strength
+    _begin(state, dim, reg)
     return state
+
+
+def restart(state: State, dim: int, reg: Vector) -> None:
+    """Make a state what `fresh` would return."""
+    state[...] = 0.0
+    _begin(state, dim, reg)
+
+
+def _begin(state: State, dim: int, reg: Vector) -> None:
+    """Put numbers where a state of zeros needs some; spare lanes hold harmless ones."""
+    groups, _, lanes = state.shape
+    pivots, energy = np.ones(groups * lanes), np.zeros(groups * lanes)
+    pivots[: len(reg)], energy[: len(reg)] = 1.0 / np.asarray(reg), reg
+    state[:, :dim, :] = pivots.reshape(groups, 1, lanes)
+    state[:, 2 * dim : 3 * dim, :] = energy.reshape(groups, 1, lanes)
 
 
 def column(state: State, i: int) -> Vector:

@@ -127,10 +127,13 @@ class Learner:
         if set(own) != set(arrays):
             raise ModelFileError(f"{who}: the saved arrays are {sorted(arrays)}, expected {sorted(own)}")
         for name, array in own.items():
-            saved = arrays[name]
-            if saved.shape != array.shape or saved.dtype != np.float64 or not np.isfinite(saved).all():
+            if arrays[name].shape != array.shape or arrays[name].dtype != np.float64:
                 raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
-            array[...] = saved
+        if own and not np.isfinite(np.concatenate([one.ravel() for one in arrays.values()])).all():
+            name = next(name for name, one in arrays.items() if not np.isfinite(one).all())
+            raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
+        for name, array in own.items():
+            array[...] = arrays[name]
 
     def _begin(self, dim: int) -> None:
         raise NotImplementedError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from undrift import _check, store
 from undrift._typing import Matrix, Vector
@@ -314,16 +314,15 @@ class OnlineLearner(DesignedLearner):
 
     def _refit(self, rounds: int) -> None:
         """Fit the scaling to all rows so far, and let a fresh core learn them again; the last mixer stays."""
+        if not rounds:
+            return
         rows = slice(0, rounds)
-        scaling, core = Scaling(self._wide), self._core(self._wide)
-        if rounds:
-            scaling.fit(self._buffer[rows], self._known[rows])
-            X = scaling.apply(np.where(self._known[rows] > 0.0, self._buffer[rows], np.nan), 0)
-            labels = self._refitted(self._buffer_y[rows])
-            core.fit_scale(labels)
-            core.play(X, labels, 0)
-        _overwrite(self._scaling.arrays(), scaling.arrays())
-        _overwrite(self._heart.arrays(), core.arrays())
+        self._scaling.fit(self._buffer[rows], self._known[rows])
+        X = self._scaling.apply(np.where(self._known[rows] > 0.0, self._buffer[rows], np.nan), 0)
+        labels = self._refitted(self._buffer_y[rows])
+        self._heart.restart()
+        self._heart.fit_scale(labels)
+        self._heart.play(X, labels, 0)
         if rounds == WARMUP:
             self._buffer[...], self._known[...], self._buffer_y[...] = 0.0, 0.0, 0.0
 
@@ -383,9 +382,3 @@ class OnlineLearner(DesignedLearner):
                 raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
             fresh.names = [str(saved[str(j)]) for j in range(dim)]
         return fresh
-
-
-def _overwrite(arrays: Mapping[str, NDArray[np.float64]], others: Mapping[str, NDArray[np.float64]]) -> None:
-    """Put other numbers into arrays of the same names and shapes."""
-    for name, array in arrays.items():
-        array[...] = others[name]

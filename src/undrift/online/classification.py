@@ -55,6 +55,11 @@ class LogisticFamily:
         self.state = widened(self.state, self.beta, self.dim, count, rounds)
         self.dim += count
 
+    def restart(self) -> None:
+        """Forget every round."""
+        layout.restart(self.state, self.dim, np.ones(len(self.beta)))
+        self.mixer.restart()
+
     def arrays(self) -> Arrays:
         """Return the state by name."""
         return {"information": self.state, **self.mixer.arrays()}
@@ -132,6 +137,12 @@ class ClassificationCore:
         """Add input features at the end that were 0 so far; the waves do not see them."""
         for one in self.families.values():
             one.grow(count, rounds)
+
+    def restart(self) -> None:
+        """Forget every round."""
+        for one in (*self.families.values(), self.level2):
+            one.restart()
+        self.state[...] = 0.0
 
     def arrays(self) -> Arrays:
         """Return the state by name."""

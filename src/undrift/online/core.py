@@ -45,5 +45,8 @@ class Core(Protocol):
     def grow(self, count: int, rounds: int) -> None:
         """Add features that were 0 so far."""
 
+    def restart(self) -> None:
+        """Forget every round."""
+
     def arrays(self) -> Arrays:
         """Return the state."""

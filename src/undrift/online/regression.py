@@ -51,7 +51,12 @@ class Family:
     def grow(self, count: int, rounds: int) -> None:
         """Add features at the end that were 0 so far."""
         self.sweep.state = widened(self.sweep.state, self.sweep.beta, self.dim, count, rounds)
-        self.dim += count
+        self.dim = self.sweep.dim = self.dim + count
+
+    def restart(self) -> None:
+        """Forget every round."""
+        self.sweep.restart()
+        self.mixer.restart()
 
     def arrays(self) -> Arrays:
         """Return the state by name."""
@@ -145,6 +150,14 @@ class RegressionCore:
         """Add input features at the end that were 0 so far; the waves do not see them."""
         for one in self.families.values():
             one.grow(count, rounds)
+
+    def restart(self) -> None:
+        """Forget every round."""
+        for one in self.families.values():
+            one.restart()
+        self.level2.restart()
+        self.mixer.restart()
+        self.state[...] = 0.0
 
     def arrays(self) -> Arrays:
         """Return the state by name."""

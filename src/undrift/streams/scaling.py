@@ -100,7 +100,7 @@ class Despiker:
     def fit(self, y: Vector) -> Vector:
         """Take the size of ordinary jumps from the labels so far, and return them, cut."""
         jumps = np.abs(np.diff(y))
-        usual = np.mean(np.minimum(jumps, np.quantile(jumps, 0.9))) if len(jumps) else 0.0
+        usual = np.mean(np.minimum(jumps, _most(jumps))) if len(jumps) else 0.0
         self.state[...] = y[0], self.FACTOR * float(usual), NEVER
         return self.apply(y, 0)
 
@@ -109,3 +109,13 @@ class Despiker:
         seen = np.empty_like(y)
         kernels.despike_labels(self.state, self.FACTOR, first, y, seen)
         return seen
+
+
+def _most(jumps: Vector) -> float:
+    """Return the 90% quantile, to the bit that of `np.quantile`, whose checks take longer than a young key's rounds."""
+    ordered = np.sort(jumps)
+    place = 0.9 * (len(ordered) - 1)
+    below = int(place)
+    part = place - below
+    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
+    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
