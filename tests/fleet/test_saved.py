@@ -20,7 +20,7 @@ def fleet_of(members):
 
 def version_1(fleet, state, version=1):
     """The same state as version 1 wrote it: every array whole."""
-    whole = states.unpack(state, fleet.bench.fingerprint, fleet.bench.begun, 2)
+    whole = fleet.bench.form.unpack(state)
     made = states._HEAD.unpack_from(state)
     head = json.loads(state[states._HEAD.size : states._HEAD.size + made[-1]])
     head.pop("halved", None)
@@ -53,12 +53,12 @@ def test_a_spare_half_is_not_saved():
 def test_a_half_that_changed_is_saved():
     fleet = fleet_of(4)
     state, _ = fleet.advance(None, ROWS)
-    one = states.unpack(state, fleet.bench.fingerprint, fleet.bench.begun, 2)
+    one = fleet.bench.form.unpack(state)
     stack = one.arrays["part0.information"]
     stack[-1, 0, 7] = np.nextafter(stack[-1, 0, 7], 2.0)
-    again = states.pack(one, fleet.bench.fingerprint, fleet.bench.begun)
+    again = fleet.bench.form.pack(one)
     assert b"halved" not in again
-    back = states.unpack(again, fleet.bench.fingerprint, fleet.bench.begun, 2)
+    back = fleet.bench.form.unpack(again)
     assert back.arrays["part0.information"].tobytes() == stack.tobytes()
 
 

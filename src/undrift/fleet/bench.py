@@ -11,7 +11,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError
-from undrift.fleet.state import KeyState
+from undrift.fleet.state import Form, KeyState
 from undrift.learners import Learner
 
 
@@ -30,7 +30,7 @@ class Bench:
         begun._begin(self.dim)
         begun.dim = self.dim
         header, arrays = begun.snapshot()
-        self.begun = arrays
+        self.form = Form(self.fingerprint, arrays, self.dim)
         self._usual = {name: value for name, value in header.items() if name != "rounds"}
         self._lent: Learner | None = begun if type(prototype).__module__.startswith("undrift.") else None
 
@@ -48,7 +48,7 @@ class Bench:
         if self._lent is None or (state.arrays and plain != self._usual):
             return self.model(state)
         self._lent.rounds = _check.integer("Fleet", "rounds", rounds, 0)  # first: an ensemble hands it to its members
-        self._lent._adopt(state.arrays or self.begun)
+        self._lent._adopt(state.arrays or self.form.begun)
         return self._lent
 
     def give_back(self, model: Learner, state: KeyState) -> None:

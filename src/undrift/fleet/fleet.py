@@ -12,7 +12,7 @@ from undrift.fleet.advance import Walk
 from undrift.fleet.batch import Batch, Fields, Judge
 from undrift.fleet.bench import Bench, prototype_of
 from undrift.fleet.outputs import ERROR, Key, Outputs, Said
-from undrift.fleet.state import KeyState, pack, unpack
+from undrift.fleet.state import KeyState
 from undrift.learners import Learner
 
 if TYPE_CHECKING:
@@ -223,10 +223,10 @@ class Fleet:
     def _read(self, state: bytes | None) -> KeyState:
         if state is None:
             return KeyState()
-        return unpack(state, self.bench.fingerprint, self.bench.begun, len(self.fields.features))
+        return self.bench.form.unpack(state)
 
     def _written(self, state: KeyState) -> bytes:
-        return pack(state, self.bench.fingerprint, self.bench.begun)
+        return self.bench.form.pack(state)
 
     def _failed(self, state: bytes | None, batch: Batch, why: str) -> tuple[bytes, list[Said]]:
         """The state as it was, and every record of the batch reported."""

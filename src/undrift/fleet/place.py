@@ -3,12 +3,43 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from undrift._typing import Vector
-from undrift.ensemble import Ensemble
+from undrift._typing import Matrix, Vector
+from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.kernels import layout
-from undrift.learners import Learner
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.learners.base import Arrays
+from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.classifiers import Classifiers
+from undrift.online.many import Many
+from undrift.online.regressors import Regressors
+from undrift.store import Header
+
+Integers = NDArray[np.int64]
+
+
+def fits(model: Learner) -> bool:
+    """Whether models of this kind can live in a table: those with compiled rounds, and online estimators."""
+    if type(model) in (OnlineRegressor, OnlineClassifier):
+        return not model.parameters["indicators"]
+    return is_compiled(model)
+
+
+def is_compiled(model: Learner) -> bool:
+    """Whether rounds of many models are one compiled call: one learner or an ensemble of memories, all ours."""
+    if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
+        return False
+    begun = model.clone()
+    begun._begin(max(1, model.least_dim))
+    return getattr(begun, "_round", None) is not None
+
+
+def place_of(begun: Learner) -> Place | Many:
+    """Return how models of this kind lie in slots."""
+    if isinstance(begun, OnlineRegressor):
+        return Regressors(begun)
+    return Classifiers(begun) if isinstance(begun, OnlineClassifier) else Place(begun)
 
 
 class Place:
@@ -40,6 +71,16 @@ class Place:
             at += size
         self.blank = np.zeros(self.size)
         self.write(self.blank, arrays)
+
+    def header(self, rounds: int, dim: int) -> Header:
+        """Return what the header of a saved model has beyond its parameters."""
+        return {"rounds": rounds, "dim": dim}
+
+    def play_keys(
+        self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
+    ) -> int:
+        """Close rounds of the models in slots; rows are sorted by slot, then order. Return whether one was refused."""
+        return int(self.round.play_keys(states, rounds, slots, Z, y, yhat, threads))
 
     def read(self, slot: Vector) -> Arrays:
         """Return the arrays of the model in a slot."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import Any
 
 from undrift import _check
 from undrift.fleet.batch import Batch, recut
 from undrift.fleet.fleet import Fleet, Info
 from undrift.fleet.outputs import Key, Outputs, Said
+from undrift.fleet.place import fits, is_compiled
 from undrift.fleet.shelf import Shelf
-from undrift.fleet.table import Table, fits
+from undrift.fleet.table import Table
 from undrift.learners import Learner
 
-KEYS = 4096
-"""Keys without compiled rounds whose states are in memory at a time."""
-Item = tuple[Key, bytes | None, Batch]
+KEYS = 1024
+"""Keys of a batch that are advanced at a time."""
+Share = tuple[dict[Key, bytes], Batch]
+"""States, and records of those keys and of new ones."""
 Change = tuple[dict[Key, bytes], Outputs]
 """New states, and what was said about the records."""
 
@@ -52,6 +54,13 @@ class FleetRun:
     def model(self, key: Key) -> Learner:
         """Return the model of a key, as a learner of its own."""
         return self.fleet.model(self.states[key])
+
+    def each(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Learner]]:
+        """Yield keys and their models to look at, quickly: each is valid only until the next."""
+        bench = self.fleet.bench
+        for a in range(0, len(keys), KEYS):
+            for key, state in _some(self.states, keys[a : a + KEYS]).items():
+                yield key, bench.borrow(bench.form.unpack(state))
 
     def info(self, key: Key) -> Info:
         """Return what is known about a key."""
@@ -148,19 +157,31 @@ def _parts(fleet: Fleet, records: Any, size: int, skip: int) -> Iterator[Batch]:
         yield fleet.batch(some)
 
 
-def _grouped(part: Batch) -> dict[Key, list[int]]:
-    """Row numbers by key, keys in order of appearance."""
+def _shares(part: Batch, size: int) -> Iterator[Batch]:
+    """Cut a batch by keys, `size` of them at a time, in order of appearance."""
     groups: defaultdict[Key, list[int]] = defaultdict(list)
     for i, key in enumerate(part.keys):
         groups[key].append(i)
-    return groups
+    rows = iter(groups.values())
+    while some := list(islice(rows, size)):
+        yield part.take(sorted(chain.from_iterable(some)) if len(some) < len(groups) else range(len(part)))
 
 
-def _advance(fleet: Fleet, items: Iterable[Item]) -> Change:
+def _advance(fleet: Fleet, share: Share, threads: int = 1) -> Change:
+    """Advance the keys of a batch: in a table if the model can live in one, else one after the other."""
+    known, part = share
+    if fits(fleet.prototype):
+        table = Table(fleet)
+        table.find(list(known))
+        for key, state in known.items():
+            table.put(key, state)
+        outputs = table.advance(part, threads)
+        return dict(table), outputs
     states: dict[Key, bytes] = {}
     said: list[Said] = []
-    for key, state, part in items:
-        states[key], rows = fleet.advance_rows(state, part)
+    for one in _shares(part, 1):
+        key = one.keys[0]
+        states[key], rows = fleet.advance_rows(known.get(key), one)
         said += rows
     states.pop(None, None)
     return states, Outputs.of(said)
@@ -174,18 +195,18 @@ def _enter(fleet: Fleet) -> None:
     _fleet = fleet
 
 
-def _advance_there(items: list[Item]) -> Change:
+def _advance_there(share: Share) -> Change:
     if _fleet is None:
         raise RuntimeError("Fleet: a worker was started without its fleet")
-    return _advance(_fleet, items)
+    return _advance(_fleet, share)
 
 
 class _crew:
-    """Who does the work: one table if the model can live in one, else this process or some others."""
+    """Who does the work: threads if the model's rounds are compiled, else this process or some others."""
 
     def __init__(self, fleet: Fleet, workers: int) -> None:
         self.fleet, self.workers, self.pool = fleet, workers, None
-        self.compiled = fits(fleet.prototype)
+        self.compiled = is_compiled(fleet.prototype)
         if workers > 1 and not self.compiled:
             start = multiprocessing.get_context("spawn")
             self.pool = ProcessPoolExecutor(workers, start, initializer=_enter, initargs=(fleet,))
@@ -198,7 +219,7 @@ class _crew:
             self.pool.shutdown(cancel_futures=True)
 
     def memory(self, states: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
-        """Return a place for states, with some to begin with."""
+        """Return a place for states, with some to begin with: a table, if it takes no more room than they do."""
         if not self.compiled:
             return dict(states)
         table = Table(self.fleet)
@@ -211,33 +232,18 @@ class _crew:
         if isinstance(known, Table):
             yield {}, known.advance(part, self.workers)
             return
-        groups = _grouped(part)
-        if self.compiled:
-            table = Table(self.fleet)
-            for key, state in _some(known, list(groups)).items():
-                table.put(key, state)
-            outputs = table.advance(part, self.workers)
-            yield dict(table), outputs
-            return
-        sizes = [len(rows) for rows in groups.values()]
-        ends = list(accumulate(sizes))
-        together = part.take(list(chain.from_iterable(groups.values())))  # a key's rows side by side
-        keys, share = list(groups), KEYS // self.workers
-        for a in range(0, len(keys), KEYS):
-            some = range(a, min(a + KEYS, len(keys)))
-            states = _some(known, keys[a : a + KEYS])
-            items = [(keys[k], states.get(keys[k]), together.part(ends[k] - sizes[k], ends[k])) for k in some]
-            for changed, outputs in self._do([items[b : b + share] for b in range(0, len(items), share)]):
+        shares = ((_some(known, list(dict.fromkeys(one.keys))), one) for one in _shares(part, KEYS))
+        while some := list(islice(shares, 1 if self.pool is None else 2 * self.workers)):
+            if self.pool is None:
+                changes: Iterable[Change] = [_advance(self.fleet, share, self.workers) for share in some]
+            else:
+                changes = self.pool.map(_advance_there, some)
+            for changed, outputs in changes:
                 if isinstance(known, dict):
                     known.update(changed)
                 yield changed, outputs
 
-    def _do(self, shares: list[list[Item]]) -> Iterator[Change]:
-        if self.pool is None:
-            return (_advance(self.fleet, share) for share in shares)
-        return self.pool.map(_advance_there, shares)
 
-
-def _some(known: Mapping[Key, bytes], keys: list[Key]) -> dict[Key, bytes]:
+def _some(known: Mapping[Key, bytes], keys: Sequence[Key]) -> dict[Key, bytes]:
     """Return the states of keys that have one."""
     return known.some(keys) if isinstance(known, Shelf) else {key: known[key] for key in keys if key in known}

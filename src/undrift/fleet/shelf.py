@@ -14,6 +14,10 @@ from undrift.fleet.outputs import Key, Outputs
 
 VERSION = 1
 FILE = "fleet.db"
+PAGE = 32_768
+"""Bytes; of new files. A page should hold several states: those of more than a quarter of it are written in pieces."""
+CACHE = 65_536
+"""Kilobytes of pages kept in memory."""
 ASKED = 500
 """States read at a time."""
 _TABLES = """
@@ -37,6 +41,8 @@ class Shelf(Mapping[Key, bytes]):
         self._db = sqlite3.connect(self.folder / FILE, isolation_level=None, check_same_thread=False)
         try:
             self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute(f"PRAGMA page_size = {PAGE}")
+            self._db.execute(f"PRAGMA cache_size = -{CACHE}")
             self._db.execute("BEGIN IMMEDIATE")
             for statement in _TABLES.split(";"):
                 self._db.execute(statement)

@@ -76,49 +76,92 @@ class KeyState:
     """The model's arrays; none before its first round."""
 
 
-def pack(state: KeyState, fingerprint: bytes, begun: Arrays) -> bytes:
-    """Return the state as bytes; array shapes are written only where they are not those of the model's first arrays."""
-    shapes = {name: array.shape for name, array in state.arrays.items()}
-    usual = shapes == {name: array.shape for name, array in begun.items()}
-    halved = [name for name in sorted(shapes) if usual and _half_spare(state.arrays[name], begun[name])]
-    parked, held = sorted(state.parked.items()), state.held
-    about: dict[str, Any] = {
-        "ledger": state.ledger.header(),
-        "counts": state.counts,
-        "model": state.header,
-        "arrays": bool(shapes) if usual or not shapes else {k: list(v) for k, v in shapes.items()},
-        "parked": [[order, one.kind, one.of] for order, one in parked],
-        "held": list(held),
-    }
-    if halved:
-        about["halved"] = halved
-    data = {name: _data(state.arrays[name], name in halved) for name in sorted(shapes)}
-    short = {name: len(data[name]) // 8 for name, array in state.arrays.items() if _is_long(array)}
-    if short:
-        about["short"] = short
-    text = json.dumps(about, separators=(",", ":"), sort_keys=True).encode()
-    head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.LEVEL), 0, fingerprint, len(text))
-    parts = [head, text, struct.pack("<d", state.loss)]
-    for _, one in parked:
-        parts += [struct.pack("<d", one.y), one.z.tobytes()]
-    parts += [z.tobytes() for z in held.values()]
-    body = b"".join([*parts, *data.values()])
-    return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
+class Form:
+    """How states of one fleet are written: everything about it that is the same for all keys.
 
+    Array shapes are written only where they are not those of the model's first arrays, `begun`.
+    """
 
-def _data(array: NDArray[np.float64], halved: bool) -> bytes:
-    """The numbers of an array that are worth keeping."""
-    if halved:
-        return array[:-1].tobytes() + _first_half(array).tobytes()
-    if not _is_long(array):
-        return array.tobytes()
-    data = array.tobytes()
-    used = len(data.rstrip(b"\0"))
-    return data[: -(-used // 8) * 8]
+    def __init__(self, fingerprint: bytes, begun: Arrays, dim: int) -> None:
+        self.fingerprint, self.dim = fingerprint, dim
+        self.begun = {name: begun[name] for name in sorted(begun)}
+        self.shapes = {name: array.shape for name, array in self.begun.items()}
+        stacks = {name: one for name, one in begun.items() if one.ndim == 3 and one.shape[2] > 1}
+        self.spare = {name: _last_half(one).tobytes() for name, one in stacks.items()}
+        self._text = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
+    def pack(self, state: KeyState) -> bytes:
+        """Return the state as bytes."""
+        arrays = state.arrays
+        usual = {name: array.shape for name, array in arrays.items()} == self.shapes
+        names = self.shapes if usual else sorted(arrays)
+        halved, short, data = [], {}, []
+        for name in names:
+            array = arrays[name]
+            if usual and name in self.spare and _last_half(array).tobytes() == self.spare[name]:
+                halved.append(name)
+                data += [array[:-1].tobytes(), _first_half(array).tobytes()]
+            elif array.ndim < 3 and array.size >= LONG:
+                flat = np.ascontiguousarray(array).reshape(-1)
+                used = np.flatnonzero(flat.view(np.int64))  # bits: -0.0 is a number to keep
+                short[name] = int(used[-1]) + 1 if len(used) else 0
+                data.append(flat[: short[name]].tobytes())
+            else:
+                data.append(array.tobytes())
+        parked, held = sorted(state.parked.items()), state.held
+        about: dict[str, Any] = {
+            "ledger": state.ledger.header(),
+            "counts": state.counts,
+            "model": state.header,
+            "arrays": bool(arrays) if usual or not arrays else {name: list(arrays[name].shape) for name in names},
+            "parked": [[order, one.kind, one.of] for order, one in parked],
+            "held": list(held),
+        }
+        if halved:
+            about["halved"] = halved
+        if short:
+            about["short"] = short
+        text = self._text(about).encode()
+        head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.LEVEL), 0, self.fingerprint, len(text))
+        parts = [head, text, struct.pack("<d", state.loss)]
+        for _, one in parked:
+            parts += [struct.pack("<d", one.y), one.z.tobytes()]
+        parts += [z.tobytes() for z in held.values()]
+        body = b"".join(parts + data)
+        return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
-def _is_long(array: NDArray[np.float64]) -> bool:
-    return array.ndim < 3 and array.size >= LONG
+    def unpack(self, data: bytes) -> KeyState:
+        """Return the state that `pack` wrote, or say what is wrong with the bytes."""
+        data = bytes(data)
+        head, numbers = _opened(data, self.fingerprint)
+        state = KeyState(Ledger.read(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"])
+        at, dim = 1, self.dim
+        for order, kind, of in head["parked"]:
+            state.parked[order] = Parked(kind, of, float(numbers[at]), numbers[at + 1 : at + 1 + dim])
+            at += 1 + dim
+        for order in head["held"]:
+            state.held[order] = numbers[at : at + dim]
+            at += dim
+        shapes, halved, short = head["arrays"], head.get("halved", ()), head.get("short", {})
+        if shapes is True:
+            shapes = self.shapes
+        for name in sorted(shapes or ()):
+            shape = shapes[name]
+            if name in short:
+                array = np.zeros(shape)
+                array.reshape(-1)[: short[name]] = numbers[at : at + short[name]]
+                at += short[name]
+            elif name in halved:
+                array = np.array(self.begun[name])
+                for part in (array[:-1], _first_half(array)):
+                    part[...] = numbers[at : at + part.size].reshape(part.shape)
+                    at += part.size
+            else:
+                count = math.prod(shape)
+                array = numbers[at : at + count].reshape(shape)
+                at += count
+            state.arrays[name] = array
+        return state
 
 
 def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -126,17 +169,13 @@ def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
     return stack[-1, :, : stack.shape[2] // 2]
 
 
-def _half_spare(stack: NDArray[np.float64], begun: NDArray[np.float64]) -> bool:
-    """Whether the other half is as it was before the first round."""
-    if stack.ndim != 3 or stack.shape[2] < 2:
-        return False
-    half = stack.shape[2] // 2
-    return stack[-1, :, half:].tobytes() == begun[-1, :, half:].tobytes()
+def _last_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The others."""
+    return stack[-1, :, stack.shape[2] // 2 :]
 
 
-def unpack(data: bytes, fingerprint: bytes, begun: Arrays, dim: int) -> KeyState:
-    """Return the state that `pack` wrote, or say what is wrong with the bytes."""
-    data = bytes(data)
+def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
+    """Return the JSON text and the numbers of a state, or say what is wrong with the bytes."""
     if len(data) < _HEAD.size + _DIGEST or data[:4] != MAGIC:
         raise ModelFileError("Fleet: not the state of a key, or cut off")
     _, version, level, _, made_by, size = _HEAD.unpack_from(data)
@@ -159,33 +198,4 @@ def unpack(data: bytes, fingerprint: bytes, begun: Arrays, dim: int) -> KeyState
             stacklevel=2,
         )
     head = json.loads(data[_HEAD.size : _HEAD.size + size])
-    numbers = np.frombuffer(data[_HEAD.size + size : -_DIGEST], np.float64)
-    state = KeyState(Ledger.read(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"])
-    at = 1
-    for order, kind, of in head["parked"]:
-        state.parked[order] = Parked(kind, of, float(numbers[at]), numbers[at + 1 : at + 1 + dim])
-        at += 1 + dim
-    for order in head["held"]:
-        state.held[order] = numbers[at : at + dim]
-        at += dim
-    shapes = head["arrays"]
-    if shapes is True:
-        shapes = {name: array.shape for name, array in begun.items()}
-    halved, short = head.get("halved", ()), head.get("short", {})
-    for name in sorted(shapes or ()):
-        if name in short:
-            array = np.zeros(shapes[name])
-            array.reshape(-1)[: short[name]] = numbers[at : at + short[name]]
-            at += short[name]
-            state.arrays[name] = array
-        elif name in halved:
-            array = np.array(begun[name])
-            for part in (array[:-1], _first_half(array)):
-                part[...] = numbers[at : at + part.size].reshape(part.shape)
-                at += part.size
-            state.arrays[name] = array
-        else:
-            count = math.prod(shapes[name])
-            state.arrays[name] = numbers[at : at + count].reshape(shapes[name])
-            at += count
-    return state
+    return head, np.frombuffer(data[_HEAD.size + size : -_DIGEST], np.float64)

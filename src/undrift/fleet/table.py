@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
-from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.batch import Batch
 from undrift.fleet.bench import losses
 from undrift.fleet.ledger import Ledger
 from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
-from undrift.fleet.place import Place
+from undrift.fleet.place import Place, place_of
 from undrift.fleet.spans import Spans
-from undrift.fleet.state import KeyState, pack, unpack
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
+from undrift.fleet.state import KeyState
+from undrift.online.many import Many
 
 if TYPE_CHECKING:
     from undrift.fleet.fleet import Fleet
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
 FRESH = ABSENT
 """The next order of a key without records."""
 Integers = NDArray[np.int64]
-
-
-def fits(model: Learner) -> bool:
-    """Whether a model can live in a table: one learner or an ensemble of memories, all ours."""
-    if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
-        return False
-    begun = model.clone()
-    begun._begin(max(1, model.least_dim))
-    return getattr(begun, "_round", None) is not None
 
 
 class Table(Mapping[Key, bytes]):
@@ -51,7 +41,7 @@ class Table(Mapping[Key, bytes]):
         begun._begin(self.dim)
         begun.dim = self.dim
         self._begun = begun  # owns the arrays that the kernel's handle was made with
-        self.place = Place(begun)
+        self.place: Place | Many = place_of(begun)
         self.slots: dict[Key, int] = {}
         self._aside: dict[int, KeyState] = {}
         self.states: Matrix = np.empty((0, self.place.size))
@@ -152,7 +142,7 @@ class Table(Mapping[Key, bytes]):
         binary = self.fleet.prototype.binary
         labels = np.where(y > 0.0, 1.0, -1.0) if binary else y
         Z = np.ascontiguousarray(batch.Z[rows])
-        refused = self.place.round.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
+        refused = self.place.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
         if refused:
             raise RuntimeError("Fleet: the kernel refused a row that the checks let pass")
         first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
@@ -196,18 +186,16 @@ class Table(Mapping[Key, bytes]):
             del state.counts["ok"]
         state.loss = float(self.loss[slot])
         rounds = int(self.rounds[slot])
-        state.header = {"rounds": rounds, "dim": self.dim} if rounds else {}
+        state.header = self.place.header(rounds, self.dim) if rounds else {}
         state.arrays = self.place.read(self.states[slot]) if rounds else {}
         return state
 
     def _export(self, slot: int) -> bytes:
-        bench = self.fleet.bench
-        return pack(self._state(slot), bench.fingerprint, bench.begun)
+        return self.fleet.bench.form.pack(self._state(slot))
 
     def _take(self, slot: int, data: bytes) -> None:
         """Put a key's state into a slot."""
-        bench = self.fleet.bench
-        state = unpack(data, bench.fingerprint, bench.begun, self.dim)
+        state = self.fleet.bench.form.unpack(data)
         self.states[slot] = self.place.blank
         if state.arrays:
             self.place.write(self.states[slot], state.arrays)

@@ -86,8 +86,7 @@ class RegressionCore:
 
     def fit_scale(self, y: Vector) -> None:
         """Take the label scale from labels so far; constant ones leave it to the first label that is not 0."""
-        spread = float(np.std(y))
-        self.state[2] = spread if spread > 1e-12 * float(np.max(np.abs(y), initial=0.0)) else 0.0
+        self.state[2] = label_scale(y)
 
     def predict(self, X: Matrix, first: int) -> Matrix:
         """Return what every candidate says about rows that might come next (rows, 1 + families)."""
@@ -166,3 +165,9 @@ class RegressionCore:
         for family, one in self.families.items():
             out |= {f"{family}.{name}": a for name, a in one.arrays().items()}
         return out if self.waves is None else {**out, "waves.table": self.waves.table}
+
+
+def label_scale(y: Vector) -> Vector:
+    """Return the standard deviation of labels (rounds,) or of several series (series, rounds), 0 if only rounding."""
+    spread = np.std(y, axis=-1)
+    return np.where(spread > 1e-12 * np.max(np.abs(y), axis=-1, initial=0.0), spread, 0.0)

@@ -83,8 +83,10 @@ def _quickly(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
         values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # fails right here
     except (TypeError, ValueError, OverflowError):
         return None
-    if all(isinstance(cell, str) for cell in cells[:1]) and "_" in "".join(cells):  # type: ignore[arg-type]  # texts
-        return None
+    if all(isinstance(cell, str) for cell in cells[:1]):
+        text = "".join(cells)  # type: ignore[arg-type]  # texts
+        if "_" in text or not text.isascii():  # numbers to Python only
+            return None
     return values
 
 

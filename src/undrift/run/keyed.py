@@ -16,16 +16,19 @@ import undrift
 from undrift import kernels, store
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet, FleetRun, Output
+from undrift.fleet.batch import FARTHEST, judged
+from undrift.fleet.batch import Batch as Rows
+from undrift.fleet.outputs import ABSENT
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
-from undrift.run.cells import Unreadable, is_missing, number, times
+from undrift.run.cells import Unreadable, is_missing, number, numbers, times
 from undrift.run.data import BASELINES, Words
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Cells, Source
 from undrift.run.tally import LONG, Age, KeyReport, Problem, tally
 
-BATCH = 50_000
-"""Records advanced and saved at a time."""
+BATCH, FEWEST, CELLS = 500_000, 50_000, 10_000_000
+"""Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
 READ = 5000
 """Models whose memory is looked at, at most."""
 USED = ("target", "time", "features", "drop", "task", "model", "na", "limit", "seed")
@@ -116,8 +119,9 @@ def play_keyed(
         numbered=order is not None,
         on_error="report",
     )
-    records = _records(Source(path, settings), fleet, settings.time if order is None else None, na)
-    run = fleet.run(records, folder=folder, source=digest, batch=BATCH, workers=workers, progress=progress)
+    records = _batches(Source(path, settings), fleet, settings.time if order is None else None, na)
+    size = max(FEWEST, min(BATCH, CELLS // len(features)))
+    run = fleet.run(records, folder=folder, source=digest, batch=size, workers=workers, progress=progress)
     asked = settings.as_dict()
     provenance = {
         "undrift": undrift.__version__,
@@ -142,35 +146,84 @@ def _task(cells: Cells, na: frozenset[str]) -> str:
     return "classification" if known in ({0.0, 1.0}, {-1.0, 1.0}) else "regression"
 
 
-def _records(source: Source, fleet: Fleet, time: str | None, na: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield rows as mappings; what is no number stays as it is, and is reported as such."""
-    done, limit = 0, source.settings.limit
+def _batches(source: Source, fleet: Fleet, time: str | None, na: frozenset[str]) -> Iterator[Rows]:
+    """Yield rows as a fleet takes them; what is no number is reported as such."""
+    names: dict[object, str | None] = {}
     for batch in source.batches():
-        columns = _columns(source, batch, fleet, time, na)
-        for values in zip(*columns.values(), strict=True):
-            if limit is not None and done >= limit:
-                return
-            done += 1
-            yield dict(zip(columns, values, strict=True))
+        keys = _keys(batch.columns[fleet.fields.key], names, na)
+        stamps = _stamps(source, batch, time, na) if time is not None else None
+        yield _clean(fleet, batch, keys, stamps, na) or _judged(fleet, batch, keys, stamps, na)
 
 
-def _columns(source: Source, batch: Batch, fleet: Fleet, time: str | None, na: frozenset[str]) -> dict[str, list[Any]]:
-    out: dict[str, list[Any]] = {}
+def _clean(
+    fleet: Fleet, batch: Batch, keys: list[str | None], stamps: list[int | None] | None, na: frozenset[str]
+) -> Rows | None:
+    """Return rows column by column; None if a cell is not what its column is."""
+    fields, n = fleet.fields, len(keys)
+    order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
+    try:
+        Z = np.stack([numbers(batch.columns[name], na) for name in fields.features], axis=1)
+        y = np.array(numbers(batch.columns[fields.target], na))
+        if stamps is not None:
+            order[...] = stamps  # type: ignore[assignment]  # None fails right here
+        elif fields.order is not None:
+            places = numbers(batch.columns[fields.order], na)
+            if not (np.abs(places) <= FARTHEST).all() or (places != np.floor(places)).any():
+                return None
+            order[...] = places
+    except (Unreadable, TypeError):
+        return None
+    if None in keys:
+        return None
+    rows = Rows(list(keys), order, Z, y, absent)
+    judged(fields, fleet.judge, rows)
+    return rows
+
+
+def _judged(
+    fleet: Fleet, batch: Batch, keys: list[str | None], stamps: list[int | None] | None, na: frozenset[str]
+) -> Rows:
+    """Return rows judged one by one."""
+    columns: dict[str, list[Any]] = {}
     for name in fleet.fields.names:
         cells = batch.columns[name]
         if name == fleet.fields.key:
-            out[name] = [_name(cell, na) for cell in (cells.tolist() if isinstance(cells, np.ndarray) else cells)]
-        elif name == time:
-            try:
-                stamps = times(cells, source.settings.time_format or "iso", na)
-            except Unreadable as bad:
-                where = source.at(int(batch.lines[bad.row]))
-                raise DataError(f"{where}: {bad.cell!r} in '{name}' is not a time; pass --time-format") from None
-            out[name] = [None if np.isnat(one) else int(one.astype(np.int64)) for one in stamps]
+            columns[name] = keys
+        elif name == fleet.fields.order and stamps is not None:
+            columns[name] = stamps
         elif isinstance(cells, np.ndarray):
-            out[name] = cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
+            columns[name] = (
+                cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
+            )
         else:
-            out[name] = [_value(cell, na) for cell in cells]
+            columns[name] = [_value(cell, na) for cell in cells]
+    return fleet.batch([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
+
+def _stamps(source: Source, batch: Batch, time: str, na: frozenset[str]) -> list[int | None]:
+    """Return times as integers."""
+    try:
+        stamps = times(batch.columns[time], source.settings.time_format or "iso", na)
+    except Unreadable as bad:
+        where = source.at(int(batch.lines[bad.row]))
+        raise DataError(f"{where}: {bad.cell!r} in '{time}' is not a time; pass --time-format") from None
+    if not np.isnat(stamps).any():
+        return list(stamps.astype(np.int64).tolist())
+    return [None if np.isnat(one) else int(one.astype(np.int64)) for one in stamps]
+
+
+def _keys(cells: Cells, names: dict[object, str | None], na: frozenset[str]) -> list[str | None]:
+    """Return keys as texts, each text only once in memory."""
+    values = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    out: list[str | None] = []
+    for cell in values:
+        if cell not in names:
+            name = _name(cell, na)
+            if name is None:
+                out.append(None)
+                continue
+            names[cell] = name
+        out.append(names[cell])
     return out
 
 
@@ -192,8 +245,9 @@ def _summed(run: FleetRun, folder: Path, provenance: Words, task: str, left_out:
     outputs = run.outputs
     _write(folder / "predictions.csv", Output._fields, (["" if x is None else x for x in row] for row in outputs))
     found = tally(outputs, task)
-    for one in heapq.nlargest(READ, found.keys, key=KeyReport.draw):
-        model = run.model(one.key)
+    looked_at = {one.key: one for one in heapq.nlargest(READ, found.keys, key=KeyReport.draw)}
+    for key, model in run.each(list(looked_at)):
+        one = looked_at[key]
         if isinstance(model, OnlineLearner) and model.rounds:
             spectrum = model.spectrum()
             rate = float(np.sum(spectrum.weights / spectrum.half_lives))  # what the weights amount to

@@ -39,15 +39,7 @@ class Scaling:
 
     def fit(self, Z: Matrix, known: Matrix) -> None:
         """Take centre and scale from rows of which the entries with `known` = 1 count."""
-        count = np.maximum(np.sum(known, axis=0), 1.0)
-        self.center[...] = np.sum(Z * known, axis=0) / count
-        away = (Z - self.center) * known
-        spread = np.sqrt(np.sum(away * away, axis=0) / count)
-        largest = np.max(np.abs(Z) * known, axis=0, initial=0.0)
-        constant = spread <= 1e-12 * largest  # rounding of the mean is not a spread
-        first = np.argmax(known, axis=0)
-        self.center[constant] = Z[first, np.arange(len(count))][constant]
-        self.scale[...] = np.where(constant, 0.0, spread)
+        self.center[...], self.scale[...] = center_and_scale(Z, known)
         self.limit[...], self.exceeded[...] = CLIP, NEVER
 
     def peek(self, Z: Matrix) -> Matrix:
@@ -99,9 +91,7 @@ class Despiker:
 
     def fit(self, y: Vector) -> Vector:
         """Take the size of ordinary jumps from the labels so far, and return them, cut."""
-        jumps = np.abs(np.diff(y))
-        usual = np.mean(np.minimum(jumps, _most(jumps))) if len(jumps) else 0.0
-        self.state[...] = y[0], self.FACTOR * float(usual), NEVER
+        self.state[...] = y[0], self.FACTOR * float(usual_jump(y)), NEVER
         return self.apply(y, 0)
 
     def apply(self, y: Vector, first: int) -> Vector:
@@ -111,11 +101,35 @@ class Despiker:
         return seen
 
 
-def _most(jumps: Vector) -> float:
+def center_and_scale(Z: Matrix, known: Matrix) -> tuple[Vector, Vector]:
+    """Return mean and spread of each feature over the entries with `known` = 1; scale 0 where it was constant.
+
+    Z is (rows, features), or several such prefixes (prefixes, rows, features).
+    """
+    count = np.maximum(np.sum(known, axis=-2), 1.0)
+    center = np.sum(Z * known, axis=-2) / count
+    away = (Z - center[..., None, :]) * known
+    spread = np.sqrt(np.sum(away * away, axis=-2) / count)
+    largest = np.max(np.abs(Z) * known, axis=-2, initial=0.0)
+    constant = spread <= 1e-12 * largest  # rounding of the mean is not a spread
+    first = np.argmax(known, axis=-2)[..., None, :]
+    itself = np.take_along_axis(Z, first, axis=-2)[..., 0, :]
+    return np.where(constant, itself, center), np.where(constant, 0.0, spread)
+
+
+def usual_jump(y: Vector) -> Vector:
+    """Return the mean jump of labels (rounds,) or of several series (series, rounds), the largest tenth cut."""
+    jumps = np.abs(np.diff(y, axis=-1))
+    if not jumps.shape[-1]:
+        return np.zeros(y.shape[:-1])
+    return np.asarray(np.mean(np.minimum(jumps, _most(jumps)[..., None]), axis=-1))
+
+
+def _most(jumps: Vector) -> Vector:
     """Return the 90% quantile, to the bit that of `np.quantile`, whose checks take longer than a young key's rounds."""
-    ordered = np.sort(jumps)
-    place = 0.9 * (len(ordered) - 1)
-    below = int(place)
-    part = place - below
-    low, high = float(ordered[below]), float(ordered[min(below + 1, len(ordered) - 1)])
-    return low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part)
+    ordered = np.sort(jumps, axis=-1)
+    last = ordered.shape[-1] - 1
+    below = int(0.9 * last)
+    part = 0.9 * last - below
+    low, high = ordered[..., below], ordered[..., min(below + 1, last)]
+    return np.asarray(low + (high - low) * part if part < 0.5 else high - (high - low) * (1.0 - part))
