@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -73,3 +74,18 @@ def test_rows_of_the_warm_up_still_to_come_are_not_saved(rounds, version):
     model.play([[row["x"], row["z"]] for row in ROWS[:rounds]], [row["y"] for row in ROWS[:rounds]])
     assert fleet.model(state) == fleet.model(whole) == model
     assert fleet.advance(whole, ROWS[rounds:]).state == fleet.advance(state, ROWS[rounds:]).state
+
+
+def test_a_folder_of_before_goes_on(tmp_path):
+    """Version 2 of states in a table clustered by key, half of the records done."""
+    fleet = ud.Fleet(ud.OnlineRegressor(speed="fast"), **FIELDS)
+    fleet.run(ROWS[:20], folder=tmp_path, source="s")
+    with sqlite3.connect(tmp_path / "fleet.db") as db:
+        state = db.execute("SELECT state FROM states").fetchone()[0]
+        db.execute("DROP TABLE states")
+        db.execute("CREATE TABLE states (key PRIMARY KEY, state BLOB) WITHOUT ROWID")
+        db.execute("INSERT INTO states VALUES ('a', ?)", (version_1(fleet, state, 2),))
+    db.close()
+    resumed, whole = fleet.run(ROWS, folder=tmp_path, source="s"), fleet.run(ROWS)
+    assert resumed.outputs.canonical() == whole.outputs.canonical()
+    assert dict(resumed.states) == dict(whole.states)

@@ -14,15 +14,15 @@ from undrift.fleet.outputs import Key, Outputs
 
 VERSION = 1
 FILE = "fleet.db"
-PAGE = 32_768
-"""Bytes; of new files. A page should hold several states: those of more than a quarter of it are written in pieces."""
+PAGE = 16_384
+"""Bytes; of new files. States of a few kilobytes should lie in one piece."""
 CACHE = 65_536
 """Kilobytes of pages kept in memory."""
 ASKED = 500
 """States read at a time."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT);
-CREATE TABLE IF NOT EXISTS states (key PRIMARY KEY, state BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS states (key PRIMARY KEY, state BLOB);
 CREATE TABLE IF NOT EXISTS outputs (part INTEGER PRIMARY KEY, source TEXT, packed BLOB);
 CREATE TABLE IF NOT EXISTS progress (source TEXT PRIMARY KEY, records INTEGER);
 """
@@ -102,7 +102,8 @@ class Shelf(Mapping[Key, bytes]):
 
     def put(self, states: Mapping[Key, bytes]) -> None:
         """Put in new states."""
-        self._db.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
+        put = "INSERT INTO states VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET state = excluded.state"
+        self._db.executemany(put, states.items())
 
     def note(self, outputs: Outputs, source: str, seen: int) -> None:
         """Put in what was said, and that `seen` records of the source are done."""
