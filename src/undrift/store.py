@@ -12,7 +12,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,13 +38,13 @@ def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     replace(path, payload)
 
 
-def replace(path: str | os.PathLike[str], payload: bytes) -> None:
-    """Put `payload` at `path` by writing beside it and renaming, so that no reader sees half a file."""
+def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> None:
+    """Put `payload`, whole or in pieces, at `path` by writing beside it and renaming: no reader sees half a file."""
     target = Path(path)
     fd, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(fd, "wb") as file:
-            file.write(payload)
+            file.writelines([payload] if isinstance(payload, bytes) else payload)
             file.flush()
             os.fsync(file.fileno())
         mask = os.umask(0)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
+from undrift.run import keyed
 
 
 def pumps(rounds=60, binary=False):
@@ -110,3 +111,26 @@ def test_a_fleet_of_unusable_rows_is_told_without_a_page(call):
     assert code == 0
     assert "poison" in out
     assert not Path("pumps-fleet/report.html").exists()
+
+
+@pytest.mark.parametrize("options", [("--order", "n"), ("--time", "when"), ()])
+def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, options):
+    """The quick way of reading takes blocks where every cell is what it should be, and says the same of them."""
+    frame = pumps(1200).with_columns(when=pl.datetime(2026, 1, 1) + pl.duration(hours=pl.col("n")))
+    frame.drop("site").write_csv("pumps.csv")
+    lines = Path("pumps.csv").read_text().splitlines()
+    for at, cell in {30: "broken", 31: "", 4500: "1_0", 4501: "true", 4502: "1e80", 4503: "٣"}.items():
+        cells = lines[at].split(",")
+        cells[2] = cell
+        lines[at] = ",".join(cells)
+    lines[40] = lines[40].replace("p4", "")
+    Path("pumps.csv").write_text("\n".join(lines) + "\n")
+    known = ("--key", "pump", "--target", "heat", "--features", "load,speed", "--no-report", "--quiet", *options)
+    assert call("fleet", "pumps.csv", *known, "-o", "quick")[0] == 0
+    monkeypatch.setattr(keyed, "_clean", lambda *_: None)
+    assert call("fleet", "pumps.csv", *known, "-o", "slow")[0] == 0
+    for name in ("predictions.csv", "keys.csv"):
+        assert Path("quick", name).read_bytes() == Path("slow", name).read_bytes()
+    text = Path("quick/predictions.csv").read_text()
+    for words in ("'load' must be a number, got 'broken'", "got '1_0'", "got '٣'", "feature 'load' is 1e+80"):
+        assert words in text

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from dirty import FEATURES, WAIT, arrivals, clean, spoil
 
 import undrift as ud
@@ -13,22 +14,24 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[2])
 from test_kill import fleet, rows
-fleet().run(rows(), folder=sys.argv[1], batch=40)
+fleet(sys.argv[3]).run(rows(), folder=sys.argv[1], batch=40)
 """
 
 
-def fleet():
-    return ud.Fleet(
-        ud.linear_ensemble(1000), key="key", order="n", features=FEATURES, target="y", label_of="of", wait=WAIT
-    )
+MODELS = {"ensemble": lambda: ud.linear_ensemble(1000), "online": lambda: ud.OnlineRegressor(speed="fast")}
+
+
+def fleet(name):
+    return ud.Fleet(MODELS[name], key="key", order="n", features=FEATURES, target="y", label_of="of", wait=WAIT)
 
 
 def rows():
     return arrivals(spoil(clean(20, 100, seed=1), seed=2), seed=3)
 
 
-def test_kill_minus_9_and_again(tmp_path):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "f"), str(__file__).rsplit("/", 1)[0]]
+@pytest.mark.parametrize("name", MODELS)
+def test_kill_minus_9_and_again(tmp_path, name):
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "f"), str(__file__).rsplit("/", 1)[0], name]
     killed = 0
     for delay in (0.02, 0.1, 0.3):
         process = subprocess.Popen(command)
@@ -42,6 +45,6 @@ def test_kill_minus_9_and_again(tmp_path):
             killed += 1
         process.wait()
     assert killed
-    resumed, whole = fleet().run(rows(), folder=tmp_path / "f", batch=40), fleet().run(rows())
+    resumed, whole = fleet(name).run(rows(), folder=tmp_path / "f", batch=40), fleet(name).run(rows())
     assert resumed.outputs.canonical() == whole.outputs.canonical()
     assert dict(resumed.states) == dict(whole.states)

@@ -94,8 +94,9 @@ class Outputs:
         if not some:
             return cls.empty()
         starts = np.cumsum([0, *(len(part) for part in some)])
+        once: dict[Key, Key] = {}  # each key once in memory, however many parts it was read from
         return cls(
-            [key for part in some for key in part.keys],
+            [once.setdefault(key, key) for part in some for key in part.keys],
             np.concatenate([part.order for part in some]),
             np.concatenate([part.prediction for part in some]),
             np.concatenate([part.target for part in some]),

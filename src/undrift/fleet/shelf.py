@@ -14,8 +14,8 @@ from undrift.fleet.outputs import Key, Outputs
 
 VERSION = 1
 FILE = "fleet.db"
-PAGE = 16_384
-"""Bytes; of new files. States of a few kilobytes should lie in one piece."""
+PAGE = 65_536
+"""Bytes; of new files. States of 8 to 20 kilobytes should lie in one piece, and leave little room between them."""
 CACHE = 65_536
 """Kilobytes of pages kept in memory."""
 ASKED = 500

@@ -7,6 +7,7 @@ import heapq
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from undrift.run.tally import LONG, Age, KeyReport, Problem, tally
 
 BATCH, FEWEST, CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
+PIECE = 10_000
+"""Rows of a table written at a time."""
 READ = 5000
 """Models whose memory is looked at, at most."""
 USED = ("target", "time", "features", "drop", "task", "model", "na", "limit", "seed")
@@ -268,8 +271,13 @@ def _row(one: KeyReport) -> list[Any]:
 
 
 def _write(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(names)
-    writer.writerows(rows)
-    store.replace(path, text.getvalue().encode())
+    store.replace(path, _csv(chain([names], rows)))
+
+
+def _csv(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """Yield a CSV file some rows at a time."""
+    left = iter(rows)
+    while some := list(islice(left, PIECE)):
+        text = io.StringIO()
+        csv.writer(text).writerows(some)
+        yield text.getvalue().encode()
