@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.run import keyed
+from undrift.run import records
 
 
 def pumps(rounds=60, binary=False):
@@ -127,10 +127,18 @@ def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, optio
     Path("pumps.csv").write_text("\n".join(lines) + "\n")
     known = ("--key", "pump", "--target", "heat", "--features", "load,speed", "--no-report", "--quiet", *options)
     assert call("fleet", "pumps.csv", *known, "-o", "quick")[0] == 0
-    monkeypatch.setattr(keyed, "_clean", lambda *_: None)
+    monkeypatch.setattr(records, "_clean", lambda *_: None)
     assert call("fleet", "pumps.csv", *known, "-o", "slow")[0] == 0
     for name in ("predictions.csv", "keys.csv"):
         assert Path("quick", name).read_bytes() == Path("slow", name).read_bytes()
     text = Path("quick/predictions.csv").read_text()
     for words in ("'load' must be a number, got 'broken'", "got '1_0'", "got '٣'", "feature 'load' is 1e+80"):
         assert words in text
+
+
+def test_keys_of_json_are_told_apart_by_their_text(call):
+    rows = [{"pump": key, "load": 1.0, "heat": 2.0} for key in (1, True, 1.0, "1", " 1 ", 2**60, None, "-")]
+    Path("pumps.ndjson").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert call("fleet", "pumps.ndjson", "--key", "pump", "--target", "heat", "-o", "out", "--no-report")[0] == 0
+    told = list(csv.DictReader(Path("out/predictions.csv").read_text().splitlines()))
+    assert sorted(row["key"] for row in told) == ["", "", "1", "1", "1", "1", str(2**60), "True"]
