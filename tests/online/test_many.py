@@ -78,6 +78,17 @@ def test_labels_of_mixed_spelling_are_learned_row_by_row():
     assert run.outputs.prediction.tolist() == expected
 
 
+def test_any_number_of_keys_and_rows_at_a_time_gives_the_same_bits(monkeypatch):
+    found = streams(2, False, seed=5)
+    fleet = ud.Fleet(ud.OnlineRegressor(speed="fast"), key="key", features=["x0", "x1"], target="y")
+    whole = fleet.run(arriving(found, 2, seed=6))
+    monkeypatch.setattr("undrift.fleet.run.ROOM", 100_000)
+    monkeypatch.setattr("undrift.online.many.ROWS", 40)
+    small = fleet.run(arriving(found, 2, seed=6))
+    assert small.outputs.canonical() == whole.outputs.canonical()
+    assert dict(small.states) == dict(whole.states)
+
+
 def test_more_keys_than_are_advanced_at_a_time(tmp_path):
     fleet = ud.Fleet(ud.OnlineRegressor(speed="fast"), key="key", features=["x"], target="y")
     rows = [{"key": k, "x": float(k % 7), "y": float(k % 5 + t)} for t in range(2) for k in range(KEYS + 5)]

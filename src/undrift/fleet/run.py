@@ -19,8 +19,8 @@ from undrift.fleet.shelf import Shelf
 from undrift.fleet.table import Table
 from undrift.learners import Learner
 
-KEYS = 1024
-"""Keys of a batch that are advanced at a time."""
+KEYS, ROOM = 1024, 2**26
+"""Keys of a batch that are advanced at a time, fewer where a table of them would take more bytes than this."""
 Share = tuple[dict[Key, bytes], Batch]
 """States, and records of those keys and of new ones."""
 Change = tuple[dict[Key, bytes], Outputs]
@@ -207,6 +207,8 @@ class _crew:
     def __init__(self, fleet: Fleet, workers: int) -> None:
         self.fleet, self.workers, self.pool = fleet, workers, None
         self.compiled = is_compiled(fleet.prototype)
+        size = 8 * Table(fleet).place.size if fits(fleet.prototype) else 1
+        self.keys = max(1, min(KEYS, ROOM // size))
         if workers > 1 and not self.compiled:
             start = multiprocessing.get_context("spawn")
             self.pool = ProcessPoolExecutor(workers, start, initializer=_enter, initargs=(fleet,))
@@ -232,7 +234,7 @@ class _crew:
         if isinstance(known, Table):
             yield {}, known.advance(part, self.workers)
             return
-        shares = ((_some(known, list(dict.fromkeys(one.keys))), one) for one in _shares(part, KEYS))
+        shares = ((_some(known, list(dict.fromkeys(one.keys))), one) for one in _shares(part, self.keys))
         while some := list(islice(shares, 1 if self.pool is None else 2 * self.workers)):
             if self.pool is None:
                 changes: Iterable[Change] = [_advance(self.fleet, share, self.workers) for share in some]

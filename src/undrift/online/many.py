@@ -25,6 +25,8 @@ from undrift.streams.scaling import CLIP, center_and_scale
 Integers = NDArray[np.int64]
 Views = dict[str, NDArray[np.float64]]
 """A named array of every slot, the slots first."""
+ROWS = 65_536
+"""Rows of all keys advanced at a time."""
 Number = TypeVar("Number", np.int64, np.float64)
 
 
@@ -66,8 +68,6 @@ class Runs:
 class Many:
     """States of one kind of estimator in slots, and the rounds of all of them. Subclasses know the core."""
 
-    baselines: int
-
     def __init__(self, begun: OnlineLearner) -> None:
         self.learner = begun
         self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
@@ -105,13 +105,14 @@ class Many:
             first = rounds[key]
             turn = np.searchsorted(REFITS, first, "right")
             until = np.append(REFITS, 0)[turn] - first
-            count = np.minimum(left, np.where(turn < len(REFITS), until, BLOCK))
+            block = max(1, min(BLOCK, ROWS // len(key)))
+            count = np.minimum(np.minimum(left, block), np.where(turn < len(REFITS), until, block))
             runs = Runs(key, first, count)
             rows = runs.spread(begin) + runs.within()
             yhat[rows] = self._advance(views, runs, Z[rows], y[rows])
             rounds[key] += count
             for n in REFITS:
-                due = key[(first + count == n) & (count > 0)]
+                due = key[first + count == n]
                 if len(due):
                     states[due, self.core] = self.blank[self.core]
                     self._refit(views, due, n)

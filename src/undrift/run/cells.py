@@ -78,16 +78,17 @@ def _quickly(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
     if na:
         return None
     try:
-        if "" in cells:
-            return np.array([float(cell) if cell else math.nan for cell in cells])  # type: ignore[arg-type]  # fails right here
-        values = np.array(list(map(float, cells)))  # type: ignore[arg-type]  # fails right here
+        filled = [math.nan if cell == "" else cell for cell in cells] if "" in cells else cells
+        values = list(map(float, filled))  # type: ignore[arg-type]  # fails right here
     except (TypeError, ValueError, OverflowError):
         return None
-    if all(isinstance(cell, str) for cell in cells[:1]):
-        text = "".join(cells)  # type: ignore[arg-type]  # texts
-        if "_" in text or not text.isascii():  # numbers to Python only
-            return None
-    return values
+    try:
+        text = "".join(cells)  # type: ignore[arg-type]  # texts, as a rule
+    except TypeError:
+        text = "".join(cell for cell in cells if isinstance(cell, str))
+    if "_" in text or not text.isascii():  # a number to Python only
+        return None
+    return np.array(values)
 
 
 def texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
