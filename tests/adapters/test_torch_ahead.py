@@ -28,12 +28,14 @@ def noise(params, seed):
 class Pair:
     """The same run twice: averages touched in every second step, and in every step."""
 
-    def __init__(self, monkeypatch, make=ClippedAdam, dtype=torch.float64, **options):
+    def __init__(self, monkeypatch, make=ClippedAdam, dtype=torch.float64, steps=0, **options):
         self.patch = monkeypatch
         self.sides = []
         for worth in (0, 10**9):
             params = params_of(dtype)
             self.sides.append((params, make(params, **options), worth))
+        for k in range(steps):
+            self.step(k)
 
     def step(self, seed, change=None):
         for params, opt, worth in self.sides:
@@ -120,9 +122,7 @@ def test_weights_of_the_average_that_change_from_round_to_round(monkeypatch):
 
 @pytest.mark.parametrize("steps", [5, 6])
 def test_a_run_goes_on_by_another_path(steps, monkeypatch):
-    pair = Pair(monkeypatch, norm="all")
-    for k in range(steps):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=steps, norm="all")
     (one, opt, _), _ = pair.sides
     file = io.BytesIO()
     torch.save(opt.state_dict(), file)
@@ -147,9 +147,7 @@ def test_a_skipped_step_changes_nothing(monkeypatch):
     def spoil(params, _):
         params[2].grad[5] = torch.inf
 
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     assert ahead.is_ahead(opt.param_groups[0])
     before = copy.deepcopy((opt.state_dict()["state"], params))
@@ -165,9 +163,7 @@ def test_a_skipped_step_changes_nothing(monkeypatch):
 
 
 def test_averages_are_found_while_they_are_in_place(monkeypatch):
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     expected = [opt.average_of(p).clone() for p in params]
     for _ in range(2):  # going in and out counts as no change of the weights
@@ -182,9 +178,7 @@ def test_averages_are_found_while_they_are_in_place(monkeypatch):
 
 def test_weights_changed_by_hand_do_not_spoil_the_average(monkeypatch):
     """The average of the last round cannot be worked out then; the one with the last step's weights is given."""
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     exact = opt.average_of(params[0]).clone()
     left = params[0].detach().clone()
@@ -214,9 +208,7 @@ def test_projected_weights_are_averaged_as_they_are(monkeypatch):
 
 @pytest.mark.parametrize("how", ["deepcopy", "state_dict"])
 def test_copies_know_of_weights_changed_by_hand(how, monkeypatch):
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     with torch.no_grad():
         params[0].fill_(1e6)
@@ -235,9 +227,7 @@ def test_copies_know_of_weights_changed_by_hand(how, monkeypatch):
 
 
 def test_what_is_done_to_the_averaged_weights_is_undone(monkeypatch):
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     expected = [opt.average_of(p).clone() for p in params]
     with opt.averaged(), torch.no_grad():
@@ -252,9 +242,7 @@ def test_what_is_done_to_the_averaged_weights_is_undone(monkeypatch):
 
 
 def test_one_average_costs_no_more_than_itself(monkeypatch):
-    pair = Pair(monkeypatch)
-    for k in range(4):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=4)
     params, opt, _ = pair.sides[0]
     worked_out = []
     monkeypatch.setattr(ahead, "taken_back", lambda average, x, weight: worked_out.append(x) or average)
@@ -263,9 +251,7 @@ def test_one_average_costs_no_more_than_itself(monkeypatch):
 
 
 def test_checkpoints_from_before_are_read(monkeypatch):
-    pair = Pair(monkeypatch)
-    for k in range(3):
-        pair.step(k)
+    pair = Pair(monkeypatch, steps=3)
     params, opt, _ = pair.sides[0]
     old = opt.state_dict()
     for name in ("ahead", "ahead_square"):

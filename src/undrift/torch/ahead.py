@@ -20,6 +20,9 @@ from undrift.torch.slots import Slots, local
 WORTH_IT = 1 << 20
 """Coordinates; fewer stay in the caches."""
 
+Repair = Callable[[Sequence[Group], Any, Callable[[torch.Tensor], bool]], None]
+"""`take_back` or `stop`."""
+
 HEAVIEST = 2.0 / 3.0
 """Weight of x_{t+1} up to which it can be taken out of the average again without losing digits."""
 
@@ -29,24 +32,25 @@ def is_ahead(group: Group) -> bool:
     return bool(group["ahead"] > 0.0)
 
 
-def open_rounds(openings: Sequence[Opening], slots: Slots, by_kernel: bool) -> bool:
-    """Decide what the coming round does to the averages; say whether they must be taken back one round first.
+def open_rounds(openings: Sequence[Opening], slots: Slots, by_kernel: bool) -> Repair | None:
+    """Decide what the coming round does to the averages; return what must be done to them first, if anything.
 
     The decision depends on nothing but what checkpoints hold, so that a resumed run takes the same ones.
     """
     waiting = [opening for opening in openings if is_ahead(opening.group)]
     if waiting:
-        steady = all(opening.weight == opening.group["ahead"] for opening in waiting)
+        if any(opening.weight != opening.group["ahead"] for opening in waiting):
+            return stop  # weights of the average that change from round to round, as beta1 under some schedulers
+        if not slots.settled:
+            return take_back
         for opening in waiting:
-            if slots.settled and steady:
-                opening.square, opening.weight = opening.group["ahead_square"], 0.0
-            opening.pause = not steady
-        return not (slots.settled and steady)
+            opening.square, opening.weight = opening.group["ahead_square"], 0.0
+        return None
     eligible = by_kernel and slots.settled and slots.as_they_are and slots.numel >= WORTH_IT
     if eligible and openings[0].t % 2 == 0 and all(_lets(opening) for opening in openings):
         for opening in openings:
             opening.ahead = opening.next_weight
-    return False
+    return None
 
 
 def _lets(opening: Opening) -> bool:

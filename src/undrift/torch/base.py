@@ -135,7 +135,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             dim = round(over_ranks([dim], self.process_group, self._device())[0])
         openings = [Opening(group, dim) for group in self.param_groups]
         plan = self._plan(slots)
-        late = ahead.open_rounds(openings, self._slots, plan.by_kernel and self.process_group is None)
+        repair = ahead.open_rounds(openings, self._slots, plan.by_kernel and self.process_group is None)
         which = self._slots.groups
         rows = [opening.row(opening.gamma()) for opening in openings]
         measured = np.zeros((0, 2))
@@ -155,8 +155,8 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         elif norm == "tensor":
             which = np.arange(len(slots))
             moments, table, clipped = _norm_per_tensor(self._slots, openings, measured)
-        if late:
-            ahead.take_back(self.param_groups, self.state, self._untouched)
+        if repair is not None:
+            repair(self.param_groups, self.state, self._untouched)
         sums = plan.apply(table, which, trusting)
         sums = reduced(slots, sums) if self._slots.sharded else sums
         for slot, moment in zip(slots, moments, strict=False):

@@ -94,8 +94,6 @@ class Opening:
         """Weight of the x that this round makes, if the average is to take that in too."""
         self.square: float | None = None
         """|x - average|^2 if the average has taken in x already; `weight` is 0 then."""
-        self.pause = False
-        """Whether averages shall not run ahead any more: their weights change from round to round."""
         self.scale = 1.0  # s of round t + 1, whose move this step makes
         if group["random_scaling"] == "exp":
             self.scale = core.exponential(core.bits(group["seed"], self.t + 1)[0])
@@ -158,8 +156,6 @@ class Opening:
             group["spread"] = core.spread_after(group["spread"], weight, square if self.square is None else self.square)
         if self.square is not None or self.ahead > 0.0:
             group["ahead"], group["ahead_square"] = self.ahead, next_square
-        elif self.pause:
-            group["ahead"] = -1.0
 
 
 def reach(openings: Sequence[Opening], squares: Sequence[float]) -> float:
