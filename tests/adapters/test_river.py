@@ -7,8 +7,8 @@ import pytest
 river = pytest.importorskip("river")
 from river import checks, evaluate, metrics, preprocessing  # noqa: E402  (after the check that River is there)
 
-import undrift as ud  # noqa: E402
-import undrift.river as host  # noqa: E402
+import undrift as ud  # noqa: E402  (after that check too)
+import undrift.river as host  # noqa: E402  (after that check too)
 
 MODELS = [host.DriftRegressor(speed="fast"), host.DriftClassifier(speed="fast")]
 CHECKS = [(model, check) for model in MODELS for check in checks.yield_checks(model)]

@@ -129,7 +129,8 @@ def _show(plans: list[Tuning], refused: dict[str, str], problem: Problem, delta:
         ]
         if delta is not None:
             near = [_fields(t, problem, delta)["goldstein"] for t in plans]
-            lines.append((f"Goldstein at {delta:g}", [number(g["epsilon"]) for g in near]))  # type: ignore[index]  # ours
+            epsilons = [number(one["epsilon"]) for one in near]  # type: ignore[index]  # with delta it is a dictionary
+            lines.append((f"Goldstein at {delta:g}", epsilons))
         table(("", *keys), [(name, *values) for name, values in lines])
         splits = [budget(t, problem) for t in plans]
         table(

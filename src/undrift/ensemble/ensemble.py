@@ -67,7 +67,7 @@ class Ensemble(Learner):
             raise InputError(f"{_check.name_of(self)}: members must be fresh, one has learned; pass clone() of it")
         self._setup(kinds.pop(), mixer)
         self._prototypes: list[Learner] = [one.clone() for one in members]
-        self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # of this very ensemble
+        self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # others have a constant
         self._prior = None if prior is None else _check.finite(self, "prior", prior, (len(members),))
         if self._prior is not None and not (self._prior > 0.0).all():
             raise InputError(f"{_check.name_of(self)}: prior must be positive, got {self._prior.min():g}")
