@@ -1,6 +1,7 @@
 r"""NumPy twin of the mixing kernels: how N members' predictions become one, round by round.
 
-Weights live in the log domain, up to a constant: the largest logarithm is 0 after every round. Between rounds a
+Weights live in the log domain, up to a constant: the largest logarithm is 0 after every round, except that they stay
+the prior's while no inverse rate has been positive. Between rounds a
 posterior v, reached at the rate $1/\iota$ ("inverse rate" $\iota$, in units of loss), becomes the next round's
 weights w at the inverse rate $\iota'$:
 
