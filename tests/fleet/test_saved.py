@@ -63,6 +63,18 @@ def test_a_half_that_changed_is_saved():
     assert back.arrays["part0.information"].tobytes() == stack.tobytes()
 
 
+@pytest.mark.parametrize("members", [1, 4, 8])
+def test_unpacked_arrays_may_be_changed(members):
+    """However each was written: whole, halved or short."""
+    form = fleet_of(members).bench.form
+    state, _ = fleet_of(members).advance(None, ROWS)
+    one = form.unpack(state)
+    for array in one.arrays.values():
+        assert array.flags.writeable
+        array += 1.0
+    assert form.pack(form.unpack(state)) == state
+
+
 @pytest.mark.parametrize("rounds", [1, 4, 40])
 @pytest.mark.parametrize("version", [1, 2])
 def test_rows_of_the_warm_up_still_to_come_are_not_saved(rounds, version):

@@ -175,7 +175,7 @@ def _last_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
-    """Return the JSON text and the numbers of a state, or say what is wrong with the bytes."""
+    """Return the JSON text and a copy of the numbers of a state, or say what is wrong with the bytes."""
     if len(data) < _HEAD.size + _DIGEST or data[:4] != MAGIC:
         raise ModelFileError("Fleet: not the state of a key, or cut off")
     _, version, level, _, made_by, size = _HEAD.unpack_from(data)
@@ -198,4 +198,5 @@ def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
             stacklevel=2,
         )
     head = json.loads(data[_HEAD.size : _HEAD.size + size])
-    return head, np.frombuffer(data[_HEAD.size + size : -_DIGEST], np.float64)
+    numbers = memoryview(data)[_HEAD.size + size : -_DIGEST]
+    return head, np.frombuffer(bytearray(numbers), np.float64)
