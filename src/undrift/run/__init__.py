@@ -8,6 +8,7 @@ from undrift.run.comparing import Compared as Compared
 from undrift.run.comparing import compare_file as compare_file
 from undrift.run.data import RunData as RunData
 from undrift.run.directory import read_run as read_run
+from undrift.run.formulas import unescape_formula as unescape_formula
 from undrift.run.keyed import KeyedRun as KeyedRun
 from undrift.run.keyed import play_keyed as play_keyed
 from undrift.run.predicting import Predictions as Predictions

@@ -26,7 +26,7 @@ import numpy as np
 from undrift import store
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.run.data import BASELINES, RunData
-from undrift.run.extras import polars
+from undrift.run.extras import LITERAL, polars
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -116,8 +116,8 @@ class RunDirectory:
         temporary = self.path / f".{name}"
         with writing(self.path):
             try:
-                frame = pl.scan_parquet([self.path / part for part in parts])
-                frame.sink_parquet(temporary, compression="zstd", maintain_order=True)
+                frame = pl.scan_parquet([self.path.absolute() / part for part in parts], **LITERAL)
+                frame.sink_parquet(temporary.absolute(), compression="zstd", maintain_order=True)
                 with temporary.open("rb+") as file:
                     os.fsync(file.fileno())
                 temporary.replace(self.path / name)
@@ -139,12 +139,12 @@ class RunDirectory:
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""
         pl = polars("predictions")
-        parts = [self.path / part for part in state["parts"]]
+        parts = [self.path.absolute() / part for part in state["parts"]]
         missing = next((part for part in parts if not part.is_file()), None)
         if missing is not None:
             raise ModelFileError(f"{missing}: missing; the run is damaged, start it again")
         try:
-            frame: DataFrame = pl.read_parquet(parts)
+            frame: DataFrame = pl.read_parquet(parts, **LITERAL)
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
         return frame

@@ -7,6 +7,9 @@ from types import ModuleType
 
 from undrift.errors import MissingExtraError
 
+LITERAL = {"glob": False, "hive_partitioning": False}
+"""For every absolute path given to polars: `data[1].parquet` is one file, not a pattern for `data1.parquet`."""
+
 
 def polars(what: str) -> ModuleType:
     """Return polars."""

@@ -21,6 +21,7 @@ from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.run.cells import is_missing, number
 from undrift.run.data import BASELINES, Words
+from undrift.run.formulas import escape_formula
 from undrift.run.records import batches
 from undrift.run.settings import Settings
 from undrift.run.source import Cells, Source
@@ -183,5 +184,5 @@ def _csv(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     left = iter(rows)
     while some := list(islice(left, PIECE)):
         text = io.StringIO()
-        csv.writer(text).writerows(some)
+        csv.writer(text).writerows([[escape_formula(cell) for cell in row] for row in some])
         yield text.getvalue().encode()

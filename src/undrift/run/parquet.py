@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.extras import polars
+from undrift.run.extras import LITERAL, polars
 from undrift.run.source import BATCH, Batch, Cells, Source
 
 if TYPE_CHECKING:
@@ -21,14 +21,15 @@ def parquet_batches(source: Source) -> Iterator[Batch]:
     """Yield the rows of a Parquet file."""
     pl = polars(source.name)
     try:
-        names = list(pl.scan_parquet(source.path).collect_schema())
+        rows = pl.scan_parquet(source.path.absolute(), **LITERAL)
+        names = list(rows.collect_schema())
         first = 0
         while True:
-            part = pl.scan_parquet(source.path).slice(first, SLICE).collect()
+            part = rows.slice(first, SLICE).collect()
             for a in range(0, len(part), BATCH):
-                rows = part[a : a + BATCH]
-                lines = np.arange(first + a + 1, first + a + 1 + len(rows), dtype=np.int64)
-                yield Batch(lines, {name: _cells(source, rows[name]) for name in names})
+                some = part[a : a + BATCH]
+                lines = np.arange(first + a + 1, first + a + 1 + len(some), dtype=np.int64)
+                yield Batch(lines, {name: _cells(source, some[name]) for name in names})
             first += len(part)
             if len(part) < SLICE:
                 return

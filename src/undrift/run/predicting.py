@@ -23,7 +23,7 @@ from undrift.run.plan import PREFIX, Plan
 from undrift.run.player import loaded
 from undrift.run.settings import Settings, did_you_mean
 from undrift.run.source import Batch, Source
-from undrift.run.tables import write_table
+from undrift.run.tables import as_csv, write_table
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -51,7 +51,7 @@ class Predictions:
 
     def csv(self) -> str:
         """Return the predictions as CSV."""
-        return self.frame.write_csv()
+        return as_csv(self.frame)
 
     def spread(self) -> tuple[float, float, float]:
         """Return the smallest, the mean and the largest prediction (or probability)."""
