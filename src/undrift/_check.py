@@ -142,6 +142,18 @@ def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = F
     return array
 
 
+def accepted(who: object, status: int, width: int) -> None:
+    """Raise if a kernel refused its input, rows of `width` features: nothing was changed, and its outputs are empty.
+
+    `status` is 0, 1 + the flat index of the first z that may not be used, or -(1 + index) of the first such y.
+    """
+    if not status:
+        return
+    at = abs(status) - 1
+    place = f"z in row {at // width}, feature {at % width}" if status > 0 else f"y in row {at}"
+    raise InputError(f"{name_of(who)}: numbers must be finite and at most 1e75 in size, which {place} is not")
+
+
 def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return float64 from anything that holds real numbers and nothing else; never a view that we write to."""
     try:

@@ -164,14 +164,14 @@ class Ensemble(Learner):
         if self._round is None:
             return self.mixer.predict(self._members.predict(Z, self.rounds))
         yhat = np.empty(len(Z))
-        self._round.predict_rows(self.rounds, Z, yhat)
+        _check.accepted(self, self._round.predict_rows(self.rounds, Z, yhat), Z.shape[1])
         return yhat
 
     def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
         yhat = np.empty(len(y))
         if self._round is not None:
             weights = np.empty((0 if history is None else len(y), len(self._stability)))
-            self._round.play(self.rounds, Z, y, yhat, weights)
+            _check.accepted(self, self._round.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
             if history is not None:
                 history.append(weights)
             return Columns(yhat)

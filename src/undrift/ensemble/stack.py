@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from undrift import kernels
+from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.reference_round import HINTS, Mixing
@@ -76,13 +76,13 @@ class Sweep:
     def predict(self, Z: Matrix, first: int) -> tuple[Matrix, Matrix]:
         """Return m and h (rows, memories) of rows that might come next."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        kernels.vaw_predict(self.state, self.beta, first, Z, m, h)
+        _check.accepted(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
         return m, h
 
     def play(self, Z: Matrix, y: Vector, first: int) -> tuple[Matrix, Matrix]:
         """Close rounds; return their m and h."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        kernels.vaw_play(self.state, self.beta, first, Z, y, m, h)
+        _check.accepted(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
         return m, h
 
 
@@ -174,13 +174,14 @@ class AIOLIStack:
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return log-odds (rows, members)."""
         yhat = np.empty((len(Z), len(self._beta)))
-        kernels.aioli_predict(self._state, self._beta, first, Z, yhat)
+        _check.accepted(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
         return yhat
 
     def play(self, Z: Matrix, y: Vector, first: int) -> Said:
         """Close rounds."""
         yhat, stability = np.empty((len(y), len(self._beta))), np.empty((len(y), len(self._beta)))
-        kernels.aioli_play(self._state, self._beta, self._bend, first, Z, y, yhat, stability)
+        status = kernels.aioli_play(self._state, self._beta, self._bend, first, Z, y, yhat, stability)
+        _check.accepted(self, status, self.dim)
         return Said(yhat, stability)
 
     def arrays(self) -> Arrays:

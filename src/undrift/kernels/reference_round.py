@@ -42,8 +42,13 @@ class Round:
         self.binary, self.state, self.beta, self.bend = binary, state, beta, bend
         self.at, self.hint, self.last, self.stability, self.mixer = at.astype(int), hint, last, stability, mixer
 
-    def play(self, first: int, Z: Matrix, y: Vector, yhat: Vector, weights: Matrix) -> None:
-        """Close rounds; `weights`, unless it has no rows, receives the weights before each."""
+    def play(self, first: int, Z: Matrix, y: Vector, yhat: Vector, weights: Matrix) -> int:
+        """Close rounds; `weights`, unless it has no rows, receives the weights before each.
+
+        The status is that of `refusal`: 0, or where the first number is that may not be used; then nothing changes.
+        """
+        if bad := reference.refusal(Z, y, self.binary):
+            return bad
         for t in range(len(y)):
             row, label = Z[t : t + 1], y[t : t + 1]
             one, two = np.empty((1, len(self.beta))), np.empty((1, len(self.beta)))
@@ -56,9 +61,12 @@ class Round:
             if not self.binary:
                 self.last[0] = label[0]
             self._mix(E, label, yhat[t : t + 1], weights[t : t + 1])
+        return 0
 
-    def predict_rows(self, first: int, Z: Matrix, yhat: Vector) -> None:
-        """Fill `yhat` with the predictions for rows that might come next; nothing changes."""
+    def predict_rows(self, first: int, Z: Matrix, yhat: Vector) -> int:
+        """Fill `yhat` with the predictions for rows that might come next; nothing changes. The status as in `play`."""
+        if bad := reference.refusal(Z, np.empty(0)):
+            return bad
         one, two = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
         if self.binary:
             reference.aioli_predict(self.state, self.beta, first, Z, one)
@@ -72,6 +80,7 @@ class Round:
                 reference_mix.mix_logistic_predict(self.mixer[0], E, yhat[t : t + 1])
             else:
                 reference_mix.mix_squared_predict(self.mixer[0], self.mixer[3], self.mixer[4], E, yhat[t : t + 1])
+        return 0
 
     def slot(self) -> int:
         """Numbers that one key's ensemble takes in the states of `play_keys`."""
@@ -95,8 +104,10 @@ class Round:
         """Close a round of the ensemble in row slots[i] of `states` with row i, one record after the other.
 
         A slot holds the information, the mixer's state, the last label, then by member stability, log-weights, losses
-        and charges. `rounds` counts by slot. The compiled one returns what is wrong with Z or y, 0 for nothing.
+        and charges. `rounds` counts by slot. The status as in `play`.
         """
+        if bad := reference.refusal(Z, y, self.binary):
+            return bad
         for i, k in enumerate(slots):
             self._at(states[k]).play(int(rounds[k]), Z[i : i + 1], y[i : i + 1], yhat[i : i + 1], np.empty((0, 0)))
             rounds[k] += 1

@@ -82,10 +82,12 @@ class DiscountedAIOLI(InformationLearner):
 
     def _predict(self, Z: Matrix) -> Vector:
         yhat = np.empty((len(Z), 1))
-        kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
+        status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
+        _check.accepted(self, status, Z.shape[1])
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, stability = np.empty((len(y), 1)), np.empty((len(y), 1))
-        kernels.aioli_play(self._state, self._betas, self._bend, self.rounds, Z, y, yhat, stability)
+        status = kernels.aioli_play(self._state, self._betas, self._bend, self.rounds, Z, y, yhat, stability)
+        _check.accepted(self, status, Z.shape[1])
         return Columns(yhat[:, 0], stability[:, 0], self._discount.potential(self.reg, self.rounds, len(y)))

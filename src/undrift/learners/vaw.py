@@ -98,7 +98,8 @@ class DiscountedVAW(InformationLearner):
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
-        kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h)
+        status = kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h)
+        _check.accepted(self, status, Z.shape[1])
         yhat = m[:, 0]
         return self._answered(yhat, h[:, 0], self._guess(yhat.copy(), hint, self._last))
 
@@ -107,7 +108,9 @@ class DiscountedVAW(InformationLearner):
         for a in range(0, len(y), BLOCK):  # what is needed beside the columns stays small
             rounds = slice(a, a + BLOCK)
             m, h, label = yhat[rounds], stability[rounds], y[rounds]
-            kernels.vaw_play(self._state, self._betas, self.rounds + a, Z[rounds], label, m[:, None], h[:, None])
+            first = self.rounds + a
+            status = kernels.vaw_play(self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None])
+            _check.accepted(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             guess = self._guess(m.copy(), None if hint is None else hint[rounds], last)
             self._answered(m, h, guess)

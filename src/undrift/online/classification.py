@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift import kernels
+from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.kernels import layout
@@ -37,13 +37,14 @@ class LogisticFamily:
     def predict(self, Z: Matrix, first: int) -> Vector:
         """Return the mixture's log-odds for rows that might come next."""
         E = np.empty((len(Z), len(self.beta)))
-        kernels.aioli_predict(self.state, self.beta, first, Z, E)
+        _check.accepted(self, kernels.aioli_predict(self.state, self.beta, first, Z, E), self.dim)
         return self.mixer.predict(E)
 
     def play(self, Z: Matrix, y: Vector, first: int) -> Vector:
         """Close rounds; return the mixture's log-odds."""
         E, stability = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        kernels.aioli_play(self.state, self.beta, self.bend, first, Z, y, E, stability)
+        status = kernels.aioli_play(self.state, self.beta, self.bend, first, Z, y, E, stability)
+        _check.accepted(self, status, self.dim)
         return self.mixer.play(E, y)
 
     def members(self) -> list[Learner]:

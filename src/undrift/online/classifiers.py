@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift import kernels
+from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
 from undrift.losses import sigmoid
@@ -40,7 +40,8 @@ class Classifiers(Many):
         E, stability, play = np.empty(shape), np.empty(shape), kernels.aioli_play
         memories = views[f"{name}.information"]
         for i, first, a, b in runs.each:
-            play(memories[i], one.beta, one.bend, first, Z[a:b], y[a:b], E[a:b], stability[a:b])
+            status = play(memories[i], one.beta, one.bend, first, Z[a:b], y[a:b], E[a:b], stability[a:b])
+            _check.accepted("OnlineClassifier", status, one.dim)
         return self._mixed(views, name, one.mixer, runs, E, y)
 
     def _play(self, views: Views, runs: Runs, X: Matrix, y: Vector) -> Matrix:

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from undrift import kernels
+from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SquaredMixer
@@ -45,7 +45,8 @@ class Regressors(Many):
         m, h, play = np.empty((len(y), len(beta))), np.empty((len(y), len(beta))), kernels.vaw_play
         memories = state[f"{name}.information"]
         for i, first, a, b in runs.each:
-            play(memories[i], beta, first, Z[a:b], y[a:b], m[a:b], h[a:b])
+            status = play(memories[i], beta, first, Z[a:b], y[a:b], m[a:b], h[a:b])
+            _check.accepted("OnlineRegressor", status, Z.shape[1])
         return m, h
 
     def _play(self, views: Views, runs: Runs, X: Matrix, y: Vector) -> Matrix:

@@ -37,7 +37,7 @@ template <class T, int ND> struct Array {
     size_t shape(int axis) const { return sizes[axis]; }
 
     bool read(PyObject *o) {
-        if (!PyObject_TypeCheck(o, numpy_type)) return false;
+        if (Py_TYPE(o) != numpy_type) return false; // a subclass may mean more than its numbers, as masked arrays do
         const NumpyArray *a = reinterpret_cast<NumpyArray *>(o);
         const int need = NUMPY_CONTIGUOUS | NUMPY_ALIGNED | (std::is_const_v<T> ? 0 : NUMPY_WRITEABLE);
         if (a->nd != ND || (a->flags & need) != need || a->descr->type_num != NUMPY_DOUBLE ||

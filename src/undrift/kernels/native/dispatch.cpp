@@ -72,9 +72,9 @@ const Table &table() { return *chosen; }
 
 double *scratch_of(size_t doubles) { return mine.get(doubles); }
 
-void share(Work work, const Run &run, size_t threads) {
-    const size_t units = run.lanes == 1 ? run.learners : (run.learners + chosen->width - 1) / chosen->width;
-    const size_t need = chosen->scratch(run), total = run.rounds * run.learners * (run.dim * run.dim + 8);
+void share(const Table &level, Work work, const Run &run, size_t threads) {
+    const size_t units = run.lanes == 1 ? run.learners : (run.learners + level.width - 1) / level.width;
+    const size_t need = level.scratch(run), total = run.rounds * run.learners * (run.dim * run.dim + 8);
     if (threads > units) threads = units;
     if (threads > 1 + total / WORTH_A_THREAD) threads = 1 + total / WORTH_A_THREAD;
     double *own = mine.get(need);

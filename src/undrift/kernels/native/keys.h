@@ -18,8 +18,8 @@ using Indices = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device
 
 // Records sorted by slot are cut between slots, others are played by one thread: keys are independent, so the result does
 // not depend on the number of threads.
-void share_keys(const Round &r, const Keys &keys, size_t threads) {
-    const size_t need = table().keys_scratch(r), n = keys.records;
+void share_keys(const Table &level, const Round &r, const Keys &keys, size_t threads) {
+    const size_t need = level.keys_scratch(r), n = keys.records;
     constexpr size_t FEW = 1000; // records; below this a thread costs more than it saves
     if (threads > 1 + n / FEW) threads = 1 + n / FEW;
     if (threads < 1 || !std::is_sorted(keys.slots, keys.slots + n)) threads = 1;
@@ -32,7 +32,7 @@ void share_keys(const Round &r, const Keys &keys, size_t threads) {
         const size_t begin = cut(part), end = cut(part + 1);
         const Keys mine{keys.states, keys.rounds, keys.slots + begin, end - begin, keys.Z + begin * r.run.dim,
                         keys.y + begin, keys.yhat + begin};
-        table().keys_play(r, mine, scratch_of(need));
+        level.keys_play(r, mine, scratch_of(need));
     };
     std::vector<std::thread> helpers;
     size_t k = 1;

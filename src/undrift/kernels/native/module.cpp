@@ -63,10 +63,10 @@ static void labels(Run &run, const Input &y) {
     run.y = y.data();
 }
 
-static int64_t go(Work work, const Run &run, bool binary, size_t threads) {
+static int64_t go(const Table &level, Work work, const Run &run, bool binary, size_t threads) {
     nb::gil_scoped_release unlocked;
-    const int64_t bad = table().refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
-    if (!bad && run.rounds && run.learners) share(work, run, threads);
+    const int64_t bad = level.refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
+    if (!bad && run.rounds && run.learners) share(level, work, run, threads);
     return bad;
 }
 
@@ -75,14 +75,14 @@ static int64_t vaw_play(State state, Input beta, int64_t first, Inputs Z, Input 
     labels(run, y);
     run.one = output(run, m);
     run.two = output(run, h);
-    return go(table().vaw_play, run, false, threads);
+    return go(table(), table().vaw_play, run, false, threads);
 }
 
 static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Matrix m, Matrix h, size_t threads) {
     Run run = run_of(state, beta, first, Z);
     run.one = output(run, m);
     run.two = output(run, h);
-    return go(table().vaw_predict, run, false, threads);
+    return go(table(), table().vaw_predict, run, false, threads);
 }
 
 static int64_t aioli_play(State state, Input beta, Input bend, int64_t first, Inputs Z, Input y, Matrix yhat,
@@ -93,13 +93,13 @@ static int64_t aioli_play(State state, Input beta, Input bend, int64_t first, In
     labels(run, y);
     run.one = output(run, yhat);
     run.two = output(run, stability);
-    return go(table().aioli_play, run, true, threads);
+    return go(table(), table().aioli_play, run, true, threads);
 }
 
 static int64_t aioli_predict(State state, Input beta, int64_t first, Inputs Z, Matrix yhat, size_t threads) {
     Run run = run_of(state, beta, first, Z);
     run.one = output(run, yhat);
-    return go(table().aioli_predict, run, false, threads);
+    return go(table(), table().aioli_predict, run, false, threads);
 }
 
 static void log_odds(Input m0, Input kappa, Vector m) {
@@ -132,8 +132,9 @@ static Mix mix_of(const Vector &log_weights, const Input &log_prior, double shar
 static void mix_logistic(Vector log_weights, Input log_prior, double share, Inputs E, Input y, Vector yhat,
                          Vector losses, Matrix weights) {
     const Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
+    const Table &level = table();
     nb::gil_scoped_release unlocked;
-    table().mix_logistic(mix, scratch_of(table().mix_scratch(mix)));
+    level.mix_logistic(mix, scratch_of(level.mix_scratch(mix)));
 }
 
 static void mix_squared(Vector log_weights, Input log_prior, double share, Vector state, int rule, double scale,
@@ -146,8 +147,9 @@ static void mix_squared(Vector log_weights, Input log_prior, double share, Vecto
     mix.scale = scale;
     mix.log_members = std::fmax(1.0, std::log((double)mix.members));
     mix.charged = charged.data();
+    const Table &level = table();
     nb::gil_scoped_release unlocked;
-    table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
+    level.mix_squared(mix, scratch_of(level.mix_scratch(mix)));
 }
 
 static Mix peek_of(const Input &log_weights, const Inputs &E, const Vector &yhat) {
@@ -164,8 +166,9 @@ static Mix peek_of(const Input &log_weights, const Inputs &E, const Vector &yhat
 
 static void mix_logistic_predict(Input log_weights, Inputs E, Vector yhat) {
     const Mix mix = peek_of(log_weights, E, yhat);
+    const Table &level = table();
     nb::gil_scoped_release unlocked;
-    table().mix_logistic(mix, scratch_of(table().mix_scratch(mix)));
+    level.mix_logistic(mix, scratch_of(level.mix_scratch(mix)));
 }
 
 static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs E, Vector yhat) {
@@ -174,8 +177,9 @@ static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs
         throw nb::value_error("kernels: the mixer's state and rule do not fit together");
     mix.state = const_cast<double *>(state.data());
     mix.rule = rule;
+    const Table &level = table();
     nb::gil_scoped_release unlocked;
-    table().mix_squared(mix, scratch_of(table().mix_scratch(mix)));
+    level.mix_squared(mix, scratch_of(level.mix_scratch(mix)));
 }
 
 void bind_round(nb::module_ &mod);  // round.cpp

@@ -36,20 +36,30 @@ class Rounds {
         if (!fits) throw nb::value_error((std::string("Round: ") + what + " do not fit together").c_str());
     }
 
-    template <class F> void run(F work) const {
-        double *scratch = scratch_of(table().round_scratch(r));
-        if (r.run.rounds * r.run.learners * r.run.dim * r.run.dim < BRIEF) return work(r, scratch);
-        nb::gil_scoped_release unlocked;
-        work(r, scratch);
+    // One call's rounds: a copy of what stays the same, and the call's own rows, labels and outputs. Nothing of a call is
+    // kept in this object, so that several threads may predict at once while the interpreter is unlocked.
+    Round with(int64_t first, const double *Z, size_t rows, const double *y, double *yhat, double *weights) const {
+        Round call = r;
+        call.run.first = first;
+        call.run.Z = Z;
+        call.run.rounds = rows;
+        call.run.y = y;
+        call.yhat = yhat;
+        call.mix.weights = weights;
+        return call;
     }
 
-    void set(int64_t first, const double *Z, size_t rows, const double *y, double *yhat, double *weights) {
-        r.run.first = first;
-        r.run.Z = Z;
-        r.run.rounds = rows;
-        r.run.y = y;
-        r.yhat = yhat;
-        r.mix.weights = weights;
+    // Run a call unless its numbers may not be used; the status is that of `refusal`.
+    template <class F> static int64_t run(const Table &level, F work, const Round &call) {
+        const Run &run = call.run;
+        const auto all = [&] {
+            const int64_t bad = level.refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, call.binary);
+            if (!bad) work(call, scratch_of(level.round_scratch(call)));
+            return bad;
+        };
+        if (run.rounds * run.learners * run.dim * run.dim < BRIEF) return all();
+        nb::gil_scoped_release unlocked;
+        return all();
     }
 
   public:
@@ -115,40 +125,33 @@ class Rounds {
 
     static size_t length(size_t d) { return 3 * d + 3 + (d ? d * (d - 1) / 2 : 0); }
 
-    bool learn(int64_t first, nb::handle z, nb::handle y) {
+    bool learn(int64_t first, nb::handle z, nb::handle y) const {
         Array<const double, 1> row;
         if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0) return false;
         const double label = PyFloat_AS_DOUBLE(y.ptr());
-        if (table().refusal(row.data(), r.run.dim, &label, 1, r.binary)) return false;
         double yhat;
-        set(first, row.data(), 1, &label, &yhat, nullptr);
-        run(table().round_play);
-        return true;
+        return !run(table(), table().round_play, with(first, row.data(), 1, &label, &yhat, nullptr));
     }
 
-    nb::object predict(int64_t first, nb::handle z) {
+    nb::object predict(int64_t first, nb::handle z) const {
         Array<const double, 1> row;
-        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0 ||
-            table().refusal(row.data(), r.run.dim, nullptr, 0, false))
-            return nb::none();
+        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0) return nb::none();
         double yhat;
-        set(first, row.data(), 1, nullptr, &yhat, nullptr);
-        run(table().round_predict);
+        if (run(table(), table().round_predict, with(first, row.data(), 1, nullptr, &yhat, nullptr))) return nb::none();
         return nb::steal(PyFloat_FromDouble(yhat));
     }
 
-    void predict_rows(int64_t first, Inputs Z, Vector yhat) {
+    int64_t predict_rows(int64_t first, Inputs Z, Vector yhat) const {
         need(Z.shape(1) == r.run.dim && yhat.shape(0) == Z.shape(0) && first >= 0, "Z and yhat");
-        set(first, Z.data(), Z.shape(0), nullptr, yhat.data(), nullptr);
-        run(table().round_predict);
+        return run(table(), table().round_predict, with(first, Z.data(), Z.shape(0), nullptr, yhat.data(), nullptr));
     }
 
-    void play(int64_t first, Inputs Z, Input y, Vector yhat, Matrix weights) {
+    int64_t play(int64_t first, Inputs Z, Input y, Vector yhat, Matrix weights) const {
         const size_t n = Z.shape(0);
         need(Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n && first >= 0, "Z, y and yhat");
         need(!weights.shape(0) || (weights.shape(0) == n && weights.shape(1) == r.members), "weights");
-        set(first, Z.data(), n, y.data(), yhat.data(), weights.shape(0) ? weights.data() : nullptr);
-        run(table().round_play);
+        double *before = weights.shape(0) ? weights.data() : nullptr;
+        return run(table(), table().round_play, with(first, Z.data(), n, y.data(), yhat.data(), before));
     }
 
     size_t slot() const { return table().slot_size(r); }
@@ -158,16 +161,18 @@ class Rounds {
         return nb::make_tuple((r.run.learners + lanes - 1) / lanes, length(r.run.dim), lanes);
     }
 
-    int64_t play_keys(Matrix states, Integers rounds, Indices slots, Inputs Z, Input y, Vector yhat, size_t threads) {
+    int64_t play_keys(Matrix states, Integers rounds, Indices slots, Inputs Z, Input y, Vector yhat,
+                      size_t threads) const {
         const size_t n = slots.shape(0);
         need(slim == table().slot_lanes && states.shape(1) == table().slot_size(r) && rounds.shape(0) == states.shape(0), "states and rounds");
         need(Z.shape(0) == n && Z.shape(1) == r.run.dim && y.shape(0) == n && yhat.shape(0) == n, "Z, y and yhat");
         for (size_t i = 0; i < n; ++i)
             need(slots.data()[i] >= 0 && (size_t)slots.data()[i] < states.shape(0), "slots and states");
         const Keys keys{states.data(), rounds.data(), slots.data(), n, Z.data(), y.data(), yhat.data()};
+        const Table &level = table();
         nb::gil_scoped_release unlocked;
-        const int64_t bad = table().refusal(keys.Z, n * r.run.dim, keys.y, n, r.binary);
-        if (!bad) share_keys(r, keys, threads);
+        const int64_t bad = level.refusal(keys.Z, n * r.run.dim, keys.y, n, r.binary);
+        if (!bad) share_keys(level, r, keys, threads);
         return bad;
     }
 };
@@ -184,8 +189,10 @@ void bind_round(nb::module_ &mod) {
              "Close one round; False, and nothing happens, if z or y is not plainly usable.")
         .def("predict", &Rounds::predict, nb::arg("first"), nb::arg("z").none(),
              "Return the prediction for a row; None if z is not plainly usable.")
-        .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"))
-        .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"))
+        .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"),
+             "Fill the predictions for rows; 0, or where the number is that may not be used.")
+        .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"),
+             "Close rounds; 0, or where the number is that may not be used.")
         .def("slot", &Rounds::slot, "Numbers that one key's ensemble takes in the states of play_keys.")
         .def("slot_shape", &Rounds::slot_shape, "Shape of the memories' state in a slot: (groups, length, lanes).")
         .def("play_keys", &Rounds::play_keys, a("states"), a("rounds"), a("slots"), a("Z"), a("y"), a("yhat"),
