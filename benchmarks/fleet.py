@@ -133,7 +133,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=16)
     parser.add_argument("--json")
     options = parser.parse_args()
-    found = {"keys": options.keys, "level": kernels.LEVEL, "machine": platform.processor() or platform.machine()}
+    found = {"keys": options.keys, "level": kernels.level(), "machine": platform.processor() or platform.machine()}
     times, table, found["bytes_per_key_in_memory"] = kernel(options.keys, options.rounds)
     print(f"{'ns a key-round':30} {'median':>7} {'least':>7} {'most':>7}")
     for name, ns in times.items():

@@ -281,7 +281,7 @@ def main() -> None:
 def everything(quick: bool, build: bool) -> None:
     seconds = 0.5 if quick else 3.0
     peak, band = machine(seconds)
-    print(f"level {kernels.LEVEL}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
+    print(f"level {kernels.level()}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
     print(", ".join(f"{size} {rate:.0f}" for size, rate in band.items()))
     table(seconds, peak)
     growth(seconds)

@@ -9,7 +9,7 @@ import pytest
 
 import undrift as ud
 from undrift import store
-from undrift.errors import InputError, ModelFileError, UndriftWarning
+from undrift.errors import InputError, ModelFileError
 
 
 @pytest.fixture
@@ -137,12 +137,6 @@ def test_a_forged_file_is_refused(path, header, arrays, words):
     else:
         forged(path, header, arrays)
     with pytest.raises(ModelFileError, match=words):
-        ud.load(path)
-
-
-def test_another_kernel_level_warns(path):
-    forged(path, {"level": "v9"}, {})
-    with pytest.warns(UndriftWarning, match="saved with kernel level v9"):
         ud.load(path)
 
 

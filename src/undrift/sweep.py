@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from undrift import store
+from undrift import kernels, store
 from undrift.errors import InputError, MissingExtraError
 from undrift.learners import Learner
 from undrift.losses import logistic, squared
@@ -162,7 +162,7 @@ def sweep(
     told = _teller(progress, len(pairs))
     told(len(found))
     todo = [pair for pair in pairs if pair not in found]
-    calls = [(pair, test, streams[pair[0]], configs[pair[1]]) for pair in todo]
+    calls = [(pair, test, streams[pair[0]], configs[pair[1]], kernels.level()) for pair in todo]
     for pair, row in _results(calls, backend, jobs):
         found[pair] = row
         if shelf is not None and not row["error"]:
@@ -171,11 +171,13 @@ def sweep(
     return Sweep([found[pair] for pair in pairs])
 
 
-Call = tuple[tuple[str, str], Backtest, Any, Any]
+Call = tuple[tuple[str, str], Backtest, Any, Any, str]
 
 
 def _one(call: Call) -> tuple[tuple[str, str], dict[str, Any]]:
-    pair, test, stream, config = call
+    pair, test, stream, config, level = call
+    if level != kernels.level() and level in kernels.levels():
+        kernels.set_level(level)  # a worker's process may have begun at another: a sweep has the bits of who asked
     row: dict[str, Any] = {"stream": pair[0], "config": pair[1]}
     began, error = time.perf_counter(), ""
     try:

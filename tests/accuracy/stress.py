@@ -122,7 +122,7 @@ def main() -> int:
                 print(line(r), flush=True)
         storms, faults = storm.get(), [fault for batch in noise.get() for fault in batch]
     lines = [
-        f"{len(rows)} cells, kernel level {kernels.LEVEL}; {count * FUZZ} absurd problems, {len(faults)} faults.",
+        f"{len(rows)} cells, kernel level {kernels.level()}; {count * FUZZ} absurd problems, {len(faults)} faults.",
         "",
         *table(rows),
         "",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from undrift import kernels
-from undrift.kernels import _native, reference_adam
+from undrift.kernels import reference_adam
 
 KINDS = {0: (np.float32, np.float32), 1: (np.float64, np.float64), 2: (np.uint16, np.float32)}
 SIZES = [1, 7, 16, 33, 1000, 16384, 16385, 40000, 0]
@@ -59,15 +59,11 @@ def run(where, kind, tensors, threads=1, with_m=True):
 @pytest.mark.parametrize("coord", [True, False])
 @pytest.mark.parametrize("average", [True, False])
 @pytest.mark.parametrize("with_m", [True, False])
-@pytest.mark.parametrize("level", _native.levels())
-def test_equals_its_twin(kind, coord, average, with_m, level):
+@pytest.mark.every_level
+def test_equals_its_twin(kind, coord, average, with_m):
     one, two = Tensors(kind, 4, coord, average), Tensors(kind, 4, coord, average)
     expected = run(reference_adam, kind, two, with_m=with_m)
-    try:
-        assert _native.choose(level)
-        found = run(kernels, kind, one, with_m=with_m)
-    finally:
-        _native.choose(kernels.LEVEL)
+    found = run(kernels, kind, one, with_m=with_m)
     rtol = 1e-13 if kind == 1 else 2e-6
     moved = 2**-7 if kind == 2 else rtol  # one step of bfloat16
     for x, y in zip(found, expected, strict=True):

@@ -1,5 +1,6 @@
 """What becomes of records that are wrong, late, twice, early, or without a label; and of keys that fail."""
 
+import hashlib
 import math
 import re
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from undrift import kernels
 from undrift.errors import InputError, ModelFileError, UndriftWarning
 from undrift.fleet import state as states
 
@@ -205,12 +207,19 @@ def test_damaged_foreign_and_newer_states_are_refused(monkeypatch):
         fleet.advance(newer, [row(1)])
 
 
-def test_states_of_another_kernel_level_warn(monkeypatch):
+def test_states_of_another_kernel_level_warn_and_go_on():
     fleet = fleet_of()
     state, _ = fleet.advance(None, [row(0)])
-    monkeypatch.setattr(states, "LEVELS", (*states.LEVELS[1:], states.LEVELS[0]))
-    with pytest.warns(UndriftWarning, match="last bits"):
-        fleet.advance(state, [row(1)])
+    other = next(number for number, name in enumerate(states.LEVELS) if name != kernels.level())
+    body = state[:6] + bytes([other]) + state[7:-8]
+    moved = body + hashlib.blake2b(body, digest_size=8).digest()
+    with pytest.warns(UndriftWarning, match=f"states were made at kernel level {states.LEVELS[other]}, .* last bits"):
+        again, _ = fleet.advance(moved, [row(1)])
+    assert again == fleet.advance(state, [row(1)]).state  # what is written now is this level's
+
+
+def test_every_level_has_a_number_in_states():
+    assert set(kernels.levels()) <= set(states.LEVELS)
 
 
 def test_a_folder_belongs_to_one_fleet(tmp_path):

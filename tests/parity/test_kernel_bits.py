@@ -7,16 +7,9 @@ import pytest
 from kernel_cases import KINDS, instance, numbers, play, stacked
 
 from undrift import kernels
-from undrift.kernels import _native, layout
+from undrift.kernels import layout
 
 SIZES = [(0, 3), (1, 1), (2, 70), (3, 3), (5, 24), (8, 24), (13, 2), (31, 7), (64, 9), (300, 4)]
-
-
-@pytest.fixture(params=_native.levels(), autouse=True)
-def level(request):
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 def same(case, one, two):

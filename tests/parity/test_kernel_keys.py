@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ import undrift as ud
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
 from undrift.fleet.place import Place
-from undrift.kernels import _native, layout
+from undrift.kernels import layout
 from undrift.kernels.reference_round import Round
 
 KEYS, DIM, RECORDS = 5, 4, 150
@@ -25,13 +23,6 @@ MODELS = {
     "one learner": lambda: ud.DiscountedVAW(half_life=7, hint="last"),
     "one classifier": lambda: ud.DiscountedAIOLI(half_life=7),
 }
-
-
-@pytest.fixture(params=_native.levels(), autouse=True)
-def level(request: pytest.FixtureRequest) -> Iterator[str]:
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 def begun(name):

@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import mpmath
 import numpy as np
-import pytest
 
-from undrift import kernels
 from undrift.kernels import _native
-
-
-@pytest.fixture(params=_native.levels(), autouse=True)
-def level(request):
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 def exact(m0, kappa):

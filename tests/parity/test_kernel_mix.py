@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 from undrift import kernels
-from undrift.kernels import _native, reference_mix
+from undrift.kernels import reference_mix
 
 RULES = [reference_mix.RANGE, reference_mix.AGGREGATING, reference_mix.CONFIDENT, reference_mix.RESIDUAL]
-
-
-@pytest.fixture(params=_native.levels(), autouse=True)
-def level(request: pytest.FixtureRequest) -> Iterator[str]:
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 def said(kind, rounds, members, seed=0):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,17 +11,10 @@ import pytest
 import undrift as ud
 from undrift import kernels
 from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, ResidualScale, SelfConfident
-from undrift.kernels import _native, layout
+from undrift.kernels import layout
 from undrift.kernels.reference_round import Round
 
 MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
-
-
-@pytest.fixture(params=_native.levels(), autouse=True)
-def level(request: pytest.FixtureRequest) -> Iterator[str]:
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 def stream(dim, rounds, binary, seed=0):

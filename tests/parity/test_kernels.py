@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -13,18 +9,11 @@ import pytest
 from kernel_cases import KINDS, instance, outputs, play, stacked
 
 from undrift import kernels
-from undrift.kernels import _native, layout, reference
+from undrift.kernels import layout, reference
 
 SIZES = [(1, 1), (2, 3), (3, 70), (4, 24), (7, 2), (8, 24), (9, 5), (17, 9), (33, 4)]
 FAIR = [kind for kind in KINDS if kind not in ("collinear", "huge")]  # both have digits to compare
 ROUNDS = 40
-
-
-@pytest.fixture(params=_native.levels())
-def level(request: pytest.FixtureRequest) -> Iterator[str]:
-    assert _native.choose(request.param)
-    yield request.param
-    assert _native.choose(kernels.LEVEL)
 
 
 @cache
@@ -43,7 +32,7 @@ def close(got, want, scale):
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize(("dim", "learners"), SIZES)
 @pytest.mark.parametrize("stream", FAIR)
-def test_vaw_agrees_with_its_twin(level, stream, dim, learners, lanes):
+def test_vaw_agrees_with_its_twin(stream, dim, learners, lanes):
     case, theirs, m0, h0 = twin("vaw", stream, dim, learners)
     ours = stacked(case, lanes)
     m, h = play(kernels, "vaw", case, ours)
@@ -55,7 +44,7 @@ def test_vaw_agrees_with_its_twin(level, stream, dim, learners, lanes):
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize(("dim", "learners"), SIZES)
 @pytest.mark.parametrize("stream", FAIR)
-def test_aioli_agrees_with_its_twin(level, stream, dim, learners, lanes):
+def test_aioli_agrees_with_its_twin(stream, dim, learners, lanes):
     case, theirs, yhat0, stability0 = twin("aioli", stream, dim, learners)
     ours = stacked(case, lanes)
     yhat, stability = play(kernels, "aioli", case, ours)
@@ -82,7 +71,7 @@ def information(state, i, dim):
 
 
 @pytest.mark.parametrize(("dim", "learners"), [(3, 1), (5, 24)])
-def test_predictions_are_what_play_will_see(level, dim, learners):
+def test_predictions_are_what_play_will_see(dim, learners):
     case = instance("plain", dim, learners, 40)
     state = stacked(case, 1 if learners == 1 else 8)
     for t in range(40):
@@ -103,7 +92,7 @@ def test_predictions_are_what_play_will_see(level, dim, learners):
 
 @pytest.mark.parametrize("learners", [1, 9])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.0000001e75, -2e75])
-def test_bad_input_is_refused_before_anything_changes(level, value, learners):
+def test_bad_input_is_refused_before_anything_changes(value, learners):
     case = instance("plain", 5, learners, 20)
     state = stacked(case, 1 if learners == 1 else 8)
     before = state.copy()
@@ -122,7 +111,7 @@ def test_bad_input_is_refused_before_anything_changes(level, value, learners):
 
 
 @pytest.mark.parametrize("label", [0.0, 2.0, np.nan])
-def test_logistic_labels_are_signs(level, label):
+def test_logistic_labels_are_signs(label):
     case = instance("plain", 5, 9, 20)
     state, y = stacked(case, 8), case.sign.copy()
     y[13] = label
@@ -140,24 +129,3 @@ def test_shapes_that_do_not_fit_are_refused():
         kernels.vaw_predict(state, case.beta, 0, case.Z, m[1:], h)
     with pytest.raises(ValueError, match="bend must have one number per learner"):
         kernels.aioli_play(state, case.beta, case.bend[1:], 0, case.Z, case.sign, m, h)
-
-
-@pytest.mark.parametrize("name", _native.levels())
-def test_the_environment_chooses_the_level(name):
-    assert _told(name) == (0, name)
-
-
-def test_an_unknown_level_is_refused_with_what_is_possible():
-    code, text = _told("v9")
-    assert code != 0
-    assert f"UNDRIFT_KERNELS must be one of {', '.join(_native.levels())} on this machine, got 'v9'" in text
-
-
-def _told(name):
-    done = subprocess.run(
-        [sys.executable, "-c", "from undrift import kernels; print(kernels.LEVEL, end='')"],
-        env={**os.environ, "UNDRIFT_KERNELS": name},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout or done.stderr

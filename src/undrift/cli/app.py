@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
 
 import typer
 
 from undrift import __version__
 from undrift.cli.output import plain
-from undrift.errors import ConditionError, DataError, InputError, MissingExtraError, ModelFileError, UndriftError
+from undrift.errors import (
+    ConditionError,
+    DataError,
+    InputError,
+    MissingExtraError,
+    ModelFileError,
+    UndriftError,
+    UndriftWarning,
+)
 
 USAGE, DATA, CONDITION, INTERRUPTED = 2, 3, 5, 130
 """Exit codes besides 0 (fine), 1 (unexpected) and 4 (certificate failed)."""
@@ -65,13 +77,19 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code; deliberate errors print one line on stderr."""
+    """Run one command and return its exit code; deliberate errors and warnings print one line on stderr."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
-        outcome = app_for(given)(given, standalone_mode=False, prog_name="undrift")
+        with _plain_warnings():
+            outcome = app_for(given)(given, standalone_mode=False, prog_name="undrift")
     except UndriftError as error:
-        print(f"undrift: {plain(str(error))}", file=sys.stderr)
+        _say(error)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), 1)
+    except ImportError as error:
+        if error.name != "undrift.kernels":  # which refuses a level this machine lacks, before it knows our errors
+            raise
+        _say(error)
+        return USAGE
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]  # every error of the parser has it
         return USAGE
@@ -82,3 +100,24 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stderr.close()  # the reader of our output left; nothing to say to anyone
         return 1
     return outcome if isinstance(outcome, int) else 0
+
+
+def _say(what: object) -> None:
+    print(f"undrift: {plain(str(what))}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show undrift's own warnings as one line each, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UndriftWarning)
+        others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, UndriftWarning):
+                _say(message)
+            else:
+                others(message, category, *where, **more)
+
+        warnings.showwarning = show
+        yield

@@ -35,7 +35,8 @@ def doctor(json: Json = False) -> int:
         "undrift": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
-        "kernels": kernels.LEVEL,
+        "kernels": kernels.level(),
+        "levels": kernels.levels(),
         "needed": needed,
         "extras": extras,
         "checks": outcome,
@@ -45,7 +46,8 @@ def doctor(json: Json = False) -> int:
         as_json(facts)
     else:
         print(f"undrift {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
-        print(f"kernels: level {kernels.LEVEL}; " + ", ".join(f"{name} {version}" for name, version in needed.items()))
+        print(f"kernels: level {kernels.level()} of {', '.join(kernels.levels())}")
+        print(", ".join(f"{name} {version}" for name, version in needed.items()))
         table(("extra", "installed", "install with"), [_row(extra, found) for extra, found in extras.items()])
         for name, error in outcome.items():
             print(f"{'fine ' if error is None else 'BROKEN'} {name}{'' if error is None else f': {error}'}")

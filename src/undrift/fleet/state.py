@@ -23,7 +23,6 @@ import hashlib
 import json
 import math
 import struct
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,14 +31,16 @@ from numpy.typing import NDArray
 
 from undrift import kernels
 from undrift._typing import Vector
-from undrift.errors import ModelFileError, UndriftWarning
+from undrift.errors import ModelFileError
 from undrift.fleet.ledger import Ledger
 from undrift.learners.base import Arrays
+from undrift.learners.files import warn_of_level
 
 VERSION = 3
 """A reader refuses a larger one and keeps reading every smaller one."""
 MAGIC = b"UDFK"
-LEVELS = ("portable", "v2", "v3", "v4")
+LEVELS = ("portable", "v2", "v3", "v4", "neon")
+"""Kernel levels by the number a state has for them: append, never reorder."""
 _HEAD = struct.Struct("<4sHBB8sI")
 _DIGEST = 8
 LONG = 128
@@ -122,7 +123,7 @@ class Form:
         if short:
             about["short"] = short
         text = self._text(about).encode()
-        head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.LEVEL), 0, self.fingerprint, len(text))
+        head = _HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.level()), 0, self.fingerprint, len(text))
         parts = [head, text, struct.pack("<d", state.loss)]
         for _, one in parked:
             parts += [struct.pack("<d", one.y), one.z.tobytes()]
@@ -190,13 +191,7 @@ def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
             "Fleet: the state of a key was made by a model with other parameters or features; "
             "use the fleet that made it, or begin with new states"
         )
-    if level >= len(LEVELS) or LEVELS[level] != kernels.LEVEL:
-        warnings.warn(
-            f"states were made with kernel level {LEVELS[level] if level < len(LEVELS) else level}, this machine uses "
-            f"{kernels.LEVEL}: numbers may differ in the last bits from a run that was never moved",
-            UndriftWarning,
-            stacklevel=2,
-        )
+    warn_of_level("states were made", LEVELS[level] if level < len(LEVELS) else level)
     head = json.loads(data[_HEAD.size : _HEAD.size + size])
     numbers = memoryview(data)[_HEAD.size + size : -_DIGEST]
     return head, np.frombuffer(bytearray(numbers), np.float64)

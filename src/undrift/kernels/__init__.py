@@ -1,15 +1,12 @@
 """Loops over plain arrays: compiled, with a NumPy twin of the same name and signature in `reference`.
 
-The best instruction set of the machine is chosen at import. The environment variable UNDRIFT_KERNELS overrides it:
-portable, v2 (SSE4.2), v3 (AVX2 and FMA) or v4 (AVX-512). `threads` of a call shares the learners out; the results are
-the same bits for any number of threads, any cut of the rounds and any layout of the state, within a level.
+The best instruction set of the machine is chosen at import; see `dispatch` for the levels and how to use another.
+`threads` of a call shares the learners out; the results are the same bits for any number of threads, any cut of the
+rounds and any layout of the state, within a level.
 """
 
 from __future__ import annotations
 
-import os
-
-from undrift.kernels import _native
 from undrift.kernels._native import Round as Round
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
@@ -34,18 +31,7 @@ from undrift.kernels._native import scale_rows as scale_rows
 from undrift.kernels._native import vaw_play as vaw_play
 from undrift.kernels._native import vaw_predict as vaw_predict
 from undrift.kernels._native import waves as waves
-
-
-def _chosen(wish: str) -> str:
-    """Switch to the wished level, or to the best one; return its name."""
-    able = _native.levels()
-    if not _native.choose(wish or able[0]):
-        raise ImportError(
-            f"UNDRIFT_KERNELS must be one of {', '.join(able)} on this machine, got {wish!r}; "
-            "unset it to let undrift choose"
-        )
-    return _native.level()
-
-
-LEVEL = _chosen(os.environ.get("UNDRIFT_KERNELS", ""))
-"""Instruction set the compiled kernels use on this machine; results are the same bits within a level."""
+from undrift.kernels.dispatch import level as level
+from undrift.kernels.dispatch import levels as levels
+from undrift.kernels.dispatch import set_level as set_level
+from undrift.kernels.dispatch import use_level as use_level

@@ -90,7 +90,7 @@ class Learner:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a data-only file that `undrift.load` reads; whole or not at all."""
         header, arrays = self.snapshot()
-        store.write(path, {**header, "level": kernels.LEVEL}, arrays)
+        store.write(path, {**header, "level": kernels.level()}, arrays)
 
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the learner is: a JSON header and its arrays, copied."""

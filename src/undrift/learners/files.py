@@ -37,14 +37,24 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
         learner = revive(header, arrays, cls)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
-    if level != kernels.LEVEL:
-        warnings.warn(
-            f"{path} was saved with kernel level {level}, this machine uses {kernels.LEVEL}: "
-            "numbers may differ in the last bits from a run that was never interrupted",
-            UndriftWarning,
-            stacklevel=2,
-        )
+    warn_of_level(f"{path} was saved", level)
     return learner
+
+
+def warn_of_level(what: str, level: object) -> None:
+    """Warn, with the caller's caller as the place, if `level` is not the kernel level in use.
+
+    Going on is allowed: only the bits are promised within a level, and the last bits are all that differs.
+    """
+    if level == kernels.level():
+        return
+    cure = f"; UNDRIFT_KERNELS={level} keeps the bits" if level in kernels.levels() else ""
+    warnings.warn(
+        f"{what} at kernel level {level}, the level in use is {kernels.level()}: numbers may differ in the last bits "
+        f"from a run that stayed at one level{cure}",
+        UndriftWarning,
+        stacklevel=3,
+    )
 
 
 def revive(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:

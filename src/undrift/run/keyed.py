@@ -127,7 +127,7 @@ def play_keyed(
     asked = settings.as_dict()
     provenance = {
         "undrift": undrift.__version__,
-        "kernels": kernels.LEVEL,
+        "kernels": kernels.level(),
         "source": {"path": source.name, "size": source.size, "sha256": digest},
         "settings": {"key": key, "order": order, "wait": wait, **{name: asked[name] for name in USED if name in asked}},
     }

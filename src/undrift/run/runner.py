@@ -173,7 +173,7 @@ class _Run:
         if state is None:
             self.provenance: dict[str, Any] = {
                 "undrift": undrift.__version__,
-                "kernels": kernels.LEVEL,
+                "kernels": kernels.level(),
                 "python": platform.python_version(),
                 "platform": platform.platform(terse=True),
                 "source": {
@@ -192,6 +192,8 @@ class _Run:
             return
         words = state["carry"]
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
+        if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
+            self.provenance["kernels"] += f" then {kernels.level()}"
         self.parts, self.done = list(state["parts"]), state["batches"]
         if state["model"]:
             self.player.model = loaded(str(self.directory.path / state["model"]))
