@@ -9,7 +9,7 @@ NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
-.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify
+.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads
 .PHONY: test-spark bench-spark bench-fleet bench-fleet-command
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
@@ -32,7 +32,10 @@ bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and
 bench-fleet-command: $(VENV)/.test  ## what undrift fleet costs with 100,000 young keys, checked against a loop over keys
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet_command.py
 
-stress: stress-adam stress-accuracy stress-run stress-certify
+stress: stress-adam stress-accuracy stress-run stress-certify stress-threads
+
+stress-threads: $(VENV)/.test  ## every model predicts a hundred thousand times in four threads while another one learns
+	$(BIN)/python tests/stress/threads.py 100000
 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py

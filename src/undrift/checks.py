@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -84,7 +85,7 @@ def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
     slow, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
         yhat.append(slow.predict(z))
-        _claim(slow.learn(z, y) is None, learner, "learn returns something")  # type: ignore[func-returns-value]  # that is the claim
+        _claim(slow.learn(z, y) is None, learner, "learn returns something")
     trace = learner.play(stream.Z, stream.y)
     _claim(np.array(yhat).tobytes() == trace.yhat.tobytes(), learner, "play predicts other bits than row by row")
     _claim(slow == learner, learner, "play leaves another state than row by row")
@@ -118,6 +119,39 @@ def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
         _claim(_bits(other.play(stream.Z[37:], stream.y[37:])) == expected, learner, f"{how} continues with other bits")
         _claim(other == learner, learner, f"{how} ends in another state")
     _claim(learner.clone().rounds == 0, learner, "clone is not fresh")
+
+
+def _threads_take_turns(learner: Learner, stream: Stream) -> None:
+    """Two threads play at once, and two others predict meanwhile: the result is that of one order or the other."""
+    parts = slice(10, 40), slice(40, 80)
+    orders: list[Learner] = []
+    said: list[float] = []
+    seen: list[float] = []
+    for order in (parts, parts[::-1]):
+        serial = learner.clone()
+        serial.play(stream.Z[:10], stream.y[:10])
+        said.append(serial.predict(stream.Z[0]))
+        for part in order:
+            serial.play(stream.Z[part], stream.y[part])
+            said.append(serial.predict(stream.Z[0]))
+        orders.append(serial)
+    learner.play(stream.Z[:10], stream.y[:10])
+
+    def look() -> None:
+        seen.extend(learner.predict(stream.Z[0]) for _ in range(20))
+
+    works: list[Callable[[], object]] = [
+        look,
+        *(partial(learner.play, stream.Z[part], stream.y[part]) for part in parts),
+        look,
+    ]
+    threads = [Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _claim(learner in orders, learner, "two threads that play at once leave a state that no order of them leaves")
+    _claim(set(seen) <= set(said), learner, "a prediction made while another thread plays is that of no finished state")
 
 
 def _inputs_are_left_alone(learner: Learner, stream: Stream) -> None:
@@ -255,6 +289,7 @@ _CHECKS: tuple[Check, ...] = (
     _play_equals_row_by_row,
     _cuts_do_not_matter,
     _files_resume_exactly,
+    _threads_take_turns,
     _inputs_are_left_alone,
     _narrow_types_work,
     _zero_rows_are_a_no_op,

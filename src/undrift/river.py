@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undrift.errors import InputError, MissingExtraError
+from undrift.kernels import Lock
 from undrift.online import OnlineClassifier, OnlineRegressor
 
 try:
@@ -41,25 +42,31 @@ class DriftRegressor(base.MiniBatchRegressor):
     def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
         self.speed, self.indicators, self.seed = speed, indicators, seed
         self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed)
+        self._lock = Lock()
 
     def learn_one(self, x: Row, y: float) -> None:
         """Close one round."""
-        if x:
-            self.model.learn(_named(x), y)
+        with self._lock:
+            if x:
+                self.model.learn(_whole_row(x, self.model.names), y)
 
     def predict_one(self, x: Row) -> float:
         """Return the prediction for the coming round."""
-        return float(self.model.predict(_named(x))) if x and self.model.rounds else 0.0
+        with self._lock.shared:
+            return float(self.model.predict(_whole_row(x, self.model.names))) if x and self.model.rounds else 0.0
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
-        self.model.play(_texted(X), np.asarray(y, dtype=np.float64))
+        with self._lock:
+            self.model.play(_whole_frame(X, self.model.names), np.asarray(y, dtype=np.float64))
 
     def predict_many(self, X: Frame) -> Frame:
         """Return predictions, each as if its row came next."""
         import pandas as pd
 
-        yhat = self.model.predict(_texted(X)) if self.model.rounds else np.zeros(len(X))
+        with self._lock.shared:
+            known = self.model.rounds > 0
+            yhat = self.model.predict(_whole_frame(X, self.model.names)) if known else np.zeros(len(X))
         return pd.Series(yhat, index=X.index)
 
 
@@ -84,6 +91,7 @@ class DriftClassifier(base.MiniBatchClassifier):
         self.speed, self.indicators, self.seed = speed, indicators, seed
         self.model = OnlineClassifier(speed=speed, indicators=indicators, seed=seed)
         self.classes: list[Any] = []
+        self._lock = Lock()
 
     @property
     def _multiclass(self) -> bool:
@@ -91,33 +99,37 @@ class DriftClassifier(base.MiniBatchClassifier):
 
     def learn_one(self, x: Row, y: Any) -> None:
         """Close one round."""
-        signs, classes = self._signs([y])
-        if x:
-            self.model.learn(_named(x), signs[0])
-        self.classes = classes
+        with self._lock:
+            signs, classes = self._signs([y])
+            if x:
+                self.model.learn(_whole_row(x, self.model.names), signs[0])
+            self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each class seen so far."""
-        if len(self.classes) < 2 or not x:
-            known = self.classes or [False, True]
-            return dict.fromkeys(known, 1.0 / len(known))
-        p = self.model.predict_proba(_named(x))
-        return {self.classes[0]: 1.0 - p, self.classes[1]: p}
+        with self._lock.shared:
+            if len(self.classes) < 2 or not x:
+                known = self.classes or [False, True]
+                return dict.fromkeys(known, 1.0 / len(known))
+            p = self.model.predict_proba(_whole_row(x, self.model.names))
+            return {self.classes[0]: 1.0 - p, self.classes[1]: p}
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
-        signs, classes = self._signs(list(y))
-        self.model.play(_texted(X), signs)
-        self.classes = classes
+        with self._lock:
+            signs, classes = self._signs(list(y))
+            self.model.play(_whole_frame(X, self.model.names), signs)
+            self.classes = classes
 
     def predict_proba_many(self, X: Frame) -> Frame:
         """Return the probability of each class seen so far, for every row."""
         import pandas as pd
 
-        if len(self.classes) < 2:
-            return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
-        p = self.model.predict_proba(_texted(X))
-        return pd.DataFrame({self.classes[0]: 1.0 - p, self.classes[1]: p}, index=X.index)
+        with self._lock.shared:
+            if len(self.classes) < 2:
+                return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
+            p = self.model.predict_proba(_whole_frame(X, self.model.names))
+            return pd.DataFrame({self.classes[0]: 1.0 - p, self.classes[1]: p}, index=X.index)
 
     def _signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
         """Return -1 for the class seen first, +1 for the other, and both; False and True, 0 and 1 keep their sense."""
@@ -137,10 +149,15 @@ class DriftClassifier(base.MiniBatchClassifier):
         return [1.0 if len(classes) == 2 and label == classes[1] else -1.0 for label in labels], classes
 
 
-def _named(x: Row) -> dict[str, Any]:
-    """Return a row whose names are text, as data-only files need."""
-    return {str(name): value for name, value in x.items()}
+def _whole_row(x: Row, known: list[str] | None) -> dict[str, Any]:
+    """Return a row whose names are text, as data-only files need, with a 0 for every known name that it lacks.
+
+    River's rows may be sparse and gain names at any time: with nothing missing, no new name is taken for a typo.
+    """
+    return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}}
 
 
-def _texted(X: Frame) -> Frame:
-    return X.rename(columns=str)
+def _whole_frame(X: Frame, known: list[str] | None) -> Frame:
+    """Return a frame whose names are text, with a column of 0 for every known name that it lacks."""
+    named = X.rename(columns=str)
+    return named.assign(**{name: 0.0 for name in known or () if name not in named.columns})

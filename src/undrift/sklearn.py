@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from undrift.errors import MissingExtraError
+from undrift.kernels import Lock
 from undrift.online import OnlineClassifier, OnlineRegressor
 
 try:
@@ -33,6 +34,11 @@ class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _settings(self) -> dict[str, Any]:
         return {"speed": self.speed, "indicators": self.indicators, "seed": self.seed}
+
+    @property
+    def _lock(self) -> Lock:
+        """The estimator's lock, made when it is first fitted: scikit-learn wants nothing but parameters before."""
+        return self.__dict__.setdefault("_its_lock", Lock())  # type: ignore[no-any-return]  # one call: threads get the same
 
     def _rows(self, X: Data, *, reset: bool) -> Data:
         return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
@@ -65,24 +71,27 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-l
 
     def fit(self, X: Data, y: Data) -> Self:
         """Forget everything and learn the rows in order."""
-        X, y = self._checked(X, y, reset=True)
-        self.model_ = OnlineRegressor(**self._settings())
-        self.model_.play(X, y)
+        with self._lock:
+            X, y = self._checked(X, y, reset=True)
+            self.model_ = OnlineRegressor(**self._settings())
+            self.model_.play(X, y)
         return self
 
     def partial_fit(self, X: Data, y: Data) -> Self:
         """Learn further rows in order."""
-        first = not hasattr(self, "model_")
-        X, y = self._checked(X, y, reset=first)
-        if first:
-            self.model_ = OnlineRegressor(**self._settings())
-        self.model_.play(X, y)
+        with self._lock:
+            first = not hasattr(self, "model_")
+            X, y = self._checked(X, y, reset=first)
+            if first:
+                self.model_ = OnlineRegressor(**self._settings())
+            self.model_.play(X, y)
         return self
 
     def predict(self, X: Data) -> Data:
         """Return predictions, each as if its row came next."""
         check_is_fitted(self)
-        return self.model_.predict(self._rows(X, reset=False))
+        with self._lock.shared:
+            return self.model_.predict(self._rows(X, reset=False))
 
     def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
@@ -109,34 +118,39 @@ class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit
 
     def fit(self, X: Data, y: Data) -> Self:
         """Forget everything and learn the rows in order."""
-        X, y = self._checked(X, y, reset=True)
-        self._begin(np.unique(y), y)
-        return self._learn(X, y)
+        with self._lock:
+            X, y = self._checked(X, y, reset=True)
+            self._begin(np.unique(y), y)
+            return self._learn(X, y)
 
     def partial_fit(self, X: Data, y: Data, classes: Data = None) -> Self:
         """Learn further rows in order; the first call may name both classes."""
-        first = not hasattr(self, "model_")
-        X, y = self._checked(X, y, reset=first)
-        if first:
-            self._begin(np.unique(y) if classes is None else np.unique(classes), y)
-        return self._learn(X, y)
+        with self._lock:
+            first = not hasattr(self, "model_")
+            X, y = self._checked(X, y, reset=first)
+            if first:
+                self._begin(np.unique(y) if classes is None else np.unique(classes), y)
+            return self._learn(X, y)
 
     def predict(self, X: Data) -> Data:
         """Return the likelier class of each row, as if it came next."""
         check_is_fitted(self)
-        at = (self.model_.predict(self._rows(X, reset=False)) > 0.0).astype(int)
-        return self.classes_[np.minimum(at, len(self.classes_) - 1)]
+        with self._lock.shared:
+            at = (self.model_.predict(self._rows(X, reset=False)) > 0.0).astype(int)
+            return self.classes_[np.minimum(at, len(self.classes_) - 1)]
 
     def predict_proba(self, X: Data) -> Data:
         """Return the probability of each class (rows, classes)."""
         check_is_fitted(self)
-        p = self.model_.predict_proba(self._rows(X, reset=False))
-        return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
+        with self._lock.shared:
+            p = self.model_.predict_proba(self._rows(X, reset=False))
+            return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def decision_function(self, X: Data) -> Data:
         """Return the log-odds of the second class."""
         check_is_fitted(self)
-        return self.model_.predict(self._rows(X, reset=False))
+        with self._lock.shared:
+            return self.model_.predict(self._rows(X, reset=False))
 
     def _begin(self, classes: Data, y: Data) -> None:
         if len(classes) > 2:

@@ -119,3 +119,10 @@ def test_every_public_name_has_its_place_in_the_reference():
 def test_the_citation_names_this_version():
     text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {ud.__version__}\n" in text
+
+
+def test_every_public_name_says_what_threads_may_do():
+    text = (DOCS / "threads.md").read_text(encoding="utf-8")
+    names = [*ud.__all__, *(f"undrift.{host}" for host in ("river", "sklearn", "spark", "torch", "optax"))]
+    names += ["Mixer", "Mixable", "RangeMean", "Aggregating", "SelfConfident", "ResidualScale", "Trace", "FleetRun"]
+    assert not [name for name in names if f"`{name}`" not in text and f"`undrift.{name}`" not in text]

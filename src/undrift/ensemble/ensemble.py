@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, ensemble, kernels, store
+from undrift import _check, _lock, ensemble, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
@@ -93,9 +93,10 @@ class Ensemble(Learner):
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
         mixing = self.mixer.parts()
-        self._round = None if mixing is None else self._members.round(self._stability, mixing)
+        self._round = None if mixing is None else self._members.round(self._stability, mixing, self._alone)
 
     @property
+    @_lock.shared
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         return [] if self.dim is None else self._members.learners(self.rounds)
@@ -106,25 +107,30 @@ class Ensemble(Learner):
         return np.zeros(0) if self.dim is None else np.exp(-self._rates)
 
     @property
+    @_lock.shared
     def weights(self) -> Vector:
         """The members' weights for the coming round (N,); they sum to 1."""
         return np.zeros(0) if self.dim is None else self.mixer.weights
 
     @property
+    @_lock.shared
     def losses(self) -> Vector:
         """Sum of each member's losses so far (N,)."""
         return np.zeros(0) if self.dim is None else self.mixer.losses
 
     @property
+    @_lock.shared
     def stabilities(self) -> Vector:
         """Sum of each member's stability so far (N,); 0 for members without a guarantee."""
         return np.zeros(0) if self.dim is None else self._stability.copy()
 
+    @_lock.shared
     def cost(self) -> Vector:
         """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's."""
         return np.zeros(0) if self.dim is None else self.mixer.cost()
 
     @property
+    @_lock.shared
     def half_life(self) -> float:
         """Rounds after which a row counts half: ln 2 / (mean of -ln beta by weight) of the members with a memory."""
         if self.dim is None:
@@ -136,17 +142,16 @@ class Ensemble(Learner):
 
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._round is not None and (yhat := self._round.predict(self.rounds, z)) is not None:
+        if self._round is not None and (yhat := self._round.predict(self, z)) is not None:
             return yhat
         return super().predict(z)
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._round is not None and self._round.learn(self.rounds, z, y):
-            self.rounds += 1
-        else:
+        if self._round is None or not self._round.learn(self, z, y):
             super().learn(z, y)
 
+    @_lock.alone
     def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None) -> Trace:
         """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace."""
         if record is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import ClassVar, Self
 
 import numpy as np
@@ -64,12 +65,11 @@ class Mixer:
 
     def predict(self, E: Matrix) -> Vector:
         """Return what the mixture would say if members said each row of E next; nothing changes."""
-        kept = {name: array.copy() for name, array in self._arrays.items()}
         E, yhat = np.ascontiguousarray(E), np.empty(len(E))
         for t in range(len(E)):
-            yhat[t] = self._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
-            for name, array in kept.items():
-                self._arrays[name][...] = array
+            trial = copy.copy(self)  # with arrays of its own: other threads may predict at the same time
+            trial._arrays = {name: array.copy() for name, array in self._arrays.items()}
+            yhat[t] = trial._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
         return yhat
 
     def parts(self) -> Mixing | None:

@@ -98,13 +98,13 @@ class VAWStack:
         self._last = np.zeros(1)
         self._hints = [one.hint for one in learners]
 
-    def round(self, at: Vector, stability: Vector, mixer: Mixing) -> kernels.Round:
+    def round(self, at: Vector, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round:
         """Return whole rounds in one call; `at` places this stack's members among the ensemble's, -1 a `Zero`."""
         memory, hint = np.full(len(at), -1.0), np.zeros(len(at))
         memory[at >= 0] = self._at
         hint[at >= 0] = [HINTS.index(one) for one in self._hints]
-        sweep = self._sweep
-        return kernels.Round(False, sweep.state, sweep.beta, np.empty(0), memory, hint, self._last, stability, mixer)
+        state, beta, bend = self._sweep.state, self._sweep.beta, np.empty(0)
+        return kernels.Round(False, state, beta, bend, memory, hint, self._last, stability, mixer, lock)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
@@ -166,10 +166,10 @@ class AIOLIStack:
         self._bend = np.array([1.0 / one.curvature for one in learners])
         self._state = layout.fresh(dim, np.array([one.reg for one in learners]))
 
-    def round(self, at: Vector, stability: Vector, mixer: Mixing) -> kernels.Round:
+    def round(self, at: Vector, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round:
         """Return whole rounds in one call; see `VAWStack.round`."""
         none = np.zeros(len(at))
-        return kernels.Round(True, self._state, self._beta, self._bend, at, none, np.zeros(1), stability, mixer)
+        return kernels.Round(True, self._state, self._beta, self._bend, at, none, np.zeros(1), stability, mixer, lock)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return log-odds (rows, members)."""
@@ -223,7 +223,7 @@ class Members:
         self._places = np.array([i for places in order for i in places])
         self._sorted = bool(np.all(self._places == np.arange(len(learners))))
 
-    def round(self, stability: Vector, mixer: Mixing) -> kernels.Round | None:
+    def round(self, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round | None:
         """Return whole rounds, mixture included, in one call, if the members are one stack and perhaps `Zero`."""
         stacks = [part for part in self.parts if not isinstance(part, Alone)]
         rest = [part for part in self.parts if isinstance(part, Alone) and type(part.learner) is not Zero]
@@ -235,7 +235,7 @@ class Members:
             if not isinstance(part, Alone):
                 at[self._places[next_place : next_place + count]] = np.arange(count)
             next_place += count
-        return stacks[0].round(at, stability, mixer)
+        return stacks[0].round(at, stability, mixer, lock)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return every member's predictions (rows, members)."""

@@ -7,7 +7,9 @@ rounds and any layout of the state, within a level.
 
 from __future__ import annotations
 
+from undrift.kernels._native import Lock as Lock
 from undrift.kernels._native import Round as Round
+from undrift.kernels._native import Shared as Shared
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play

@@ -24,7 +24,8 @@ class Round:
     Member i is memory `at[i]` of `state`, or says 0 where that is -1, and pays what that loses. Under squared loss it
     answers (m + h hint) / (1 + h), its hint zero, the last label or the leader's prediction m, and pays
     (hint - y)^2 / 2 h / (1 + h), summed in `stability`; under logistic loss (`binary`) log-odds and price are the
-    memory's own. Without a `mixer` there is one member and its prediction is the ensemble's.
+    memory's own. Without a `mixer` there is one member and its prediction is the ensemble's. The `lock` is for the
+    compiled one's calls of a single row, which the twin lacks.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Round:
         last: Vector,
         stability: Vector,
         mixer: Mixing | None,
+        lock: object = None,
     ) -> None:
         self.binary, self.state, self.beta, self.bend = binary, state, beta, bend
         self.at, self.hint, self.last, self.stability, self.mixer = at.astype(int), hint, last, stability, mixer

@@ -73,7 +73,7 @@ class DiscountedAIOLI(InformationLearner):
 
     def _in_one_call(self) -> kernels.Round:
         one, none = np.zeros(1), np.zeros(1)
-        return kernels.Round(True, self._state, self._betas, self._bend, one, none, none, none, None)
+        return kernels.Round(True, self._state, self._betas, self._bend, one, none, none, none, None, self._alone)
 
     @property
     def reach(self) -> float:

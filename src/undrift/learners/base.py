@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, kernels, store
+from undrift import _check, _lock, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.trace import Trace
@@ -57,7 +57,10 @@ class Learner:
         self.parameters: dict[str, Scalar] = parameters
         self.rounds = 0
         self.dim: int | None = None
+        self._alone = kernels.Lock()  # for what changes the learner,
+        self._shared = self._alone.shared  # and for what only reads it
 
+    @_lock.shared
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -67,12 +70,14 @@ class Learner:
         yhat = self._begun(Z)._predict(Z)
         return float(yhat[0]) if single else yhat
 
+    @_lock.alone
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
         Z = self._row(z)
         labels = self._labels(y, 1)
         self._close(Z, lambda: self._play(Z, labels))
 
+    @_lock.alone
     def play(self, Z: ArrayLike, y: ArrayLike) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
         rows = self._block(Z)
@@ -92,6 +97,7 @@ class Learner:
         header, arrays = self.snapshot()
         store.write(path, {**header, "level": kernels.level()}, arrays)
 
+    @_lock.alone
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the learner is: a JSON header and its arrays, copied."""
         header: store.Header = {

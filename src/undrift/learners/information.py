@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, kernels
+from undrift import _check, _lock, kernels
 from undrift._typing import Scalar, Vector
 from undrift.discount import Discount, discount
 from undrift.errors import ModelFileError
@@ -33,6 +33,7 @@ class InformationLearner(Learner):
         return self._discount
 
     @property
+    @_lock.shared
     def information(self) -> Vector:
         """What the learner knows, a copy: pivots, theta, energy, counters and L, as `undrift.kernels.layout` says."""
         return np.zeros(0) if self.dim is None else layout.column(self._state, 0).copy()
@@ -48,16 +49,19 @@ class InformationLearner(Learner):
         return self._discount.half_life
 
     @property
+    @_lock.shared
     def coef(self) -> Vector:
         """The leader after the last round, without the optimistic term; zeros before any data."""
         return np.zeros(0) if self.dim is None else layout.leader(self._state, 0, self.dim)
 
     @property
+    @_lock.shared
     def floored(self) -> int:
         """Pivots that were kept from vanishing so far: directions in which forgetting was suspended."""
         return 0 if self.dim is None else int(self._counts[0])
 
     @property
+    @_lock.shared
     def resets(self) -> int:
         """How often the numbers left float64's range and the learner started afresh; 0 on any sane data."""
         return 0 if self.dim is None else int(self._counts[1] + self._counts[2])
@@ -68,15 +72,13 @@ class InformationLearner(Learner):
 
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._round is not None and (yhat := self._round.predict(self.rounds, z)) is not None:
+        if self._round is not None and (yhat := self._round.predict(self, z)) is not None:
             return yhat
         return super().predict(z)
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._round is not None and self._round.learn(self.rounds, z, y):
-            self.rounds += 1
-        else:
+        if self._round is None or not self._round.learn(self, z, y):
             super().learn(z, y)
 
     def _begin(self, dim: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, kernels
+from undrift import _check, _lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels.reference_round import HINTS as HINTS
 from undrift.learners.base import Columns, Prediction
@@ -69,9 +69,10 @@ class DiscountedVAW(InformationLearner):
         """
         if hint is None:
             return super().predict(z)
-        Z, single = self._rows(z)
-        given = _check.column(self, "hint", hint, len(Z))
-        yhat = self._begun(Z)._predict(Z, given)
+        with self._shared:
+            Z, single = self._rows(z)
+            given = _check.column(self, "hint", hint, len(Z))
+            yhat = self._begun(Z)._predict(Z, given)
         return float(yhat[0]) if single else yhat
 
     def learn(self, z: ArrayLike, y: float, *, hint: float | None = None) -> None:
@@ -80,6 +81,7 @@ class DiscountedVAW(InformationLearner):
             _check.column(self, "hint", hint, 1)
         super().learn(z, y)
 
+    @_lock.alone
     def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
@@ -93,7 +95,7 @@ class DiscountedVAW(InformationLearner):
     def _in_one_call(self) -> kernels.Round:
         hint = np.array([float(HINTS.index(self.hint))])
         return kernels.Round(
-            False, self._state, self._betas, np.empty(0), np.zeros(1), hint, self._last, np.zeros(1), None
+            False, self._state, self._betas, np.empty(0), np.zeros(1), hint, self._last, np.zeros(1), None, self._alone
         )
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:

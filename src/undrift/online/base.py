@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, store
+from undrift import _check, _lock, store
 from undrift._typing import Matrix, Vector
 from undrift.discount import discount
 from undrift.ensemble.mixer import Mixer
@@ -79,10 +79,12 @@ class OnlineLearner(DesignedLearner):
         return [] if self.dim is None else [*self._heart.names, *self.baselines]
 
     @property
+    @_lock.shared
     def weights(self) -> Vector:
         """The candidates' weights for the coming round; they sum to 1."""
         return np.zeros(0) if self.dim is None else self._mixer.weights
 
+    @_lock.shared
     def spectrum(self) -> Spectrum:
         """Return how fast the data forget: the weight of each memory length in the linear families.
 
@@ -96,6 +98,7 @@ class OnlineLearner(DesignedLearner):
         weights = np.sum([w * one.weights for w, one in zip(trust, found, strict=True)], axis=0)
         return Spectrum(half_life_of(found[0].beta), weights / np.sum(weights))
 
+    @_lock.shared
     def line(self) -> Line:
         """Return the coefficients of the linear memory that leads, in the units of the rows.
 
@@ -118,6 +121,7 @@ class OnlineLearner(DesignedLearner):
         return found, np.exp(trust - np.max(trust))
 
     @property
+    @_lock.shared
     def floored(self) -> int:
         """Pivots of the linear memories that were kept from vanishing: there, forgetting was suspended."""
         if self.dim is None:
@@ -126,10 +130,12 @@ class OnlineLearner(DesignedLearner):
         return int(sum(layout.column(m.state, i)[3 * m.dim] for m in memories for i in range(len(m.beta))))
 
     @property
+    @_lock.shared
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far."""
         return np.zeros(0) if self.dim is None else self._mixer.losses + self._spikes[0]
 
+    @_lock.shared
     def cost(self) -> Vector:
         """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
 
@@ -138,15 +144,18 @@ class OnlineLearner(DesignedLearner):
         return np.zeros(0) if self.dim is None else self._mixer.cost() + self._spikes[1]
 
     @property
+    @_lock.shared
     def missing(self) -> Vector:
         """How many values of each feature were missing in learned rows."""
         return np.zeros(0) if self.dim is None else self._memory.missing.copy()
 
     @property
+    @_lock.shared
     def unlabelled(self) -> int:
         """Rows that were played without a label."""
         return 0 if self.dim is None else int(self._counts[0])
 
+    @_lock.shared
     def predict(self, z: Rows) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -157,6 +166,7 @@ class OnlineLearner(DesignedLearner):
         yhat = self._begun(Z)._predict(Z)
         return float(yhat[0]) if single else yhat
 
+    @_lock.alone
     def learn(self, z: Rows, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
         Z, names, _ = self._arriving(z)
@@ -166,6 +176,7 @@ class OnlineLearner(DesignedLearner):
         self._admit(names)
         self._close(Z, lambda: self._play(Z, labels))
 
+    @_lock.alone
     def play(self, Z: Rows, y: ArrayLike) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
         rows, names, single = self._arriving(Z)
@@ -352,6 +363,7 @@ class OnlineLearner(DesignedLearner):
         warm = {"buffer": self._buffer, "known": self._known, "labels": self._buffer_y}
         return {**out, **warm, "counts": self._counts, "baseline": self._baseline, "spikes": self._spikes}
 
+    @_lock.alone
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the estimator is: a JSON header and its arrays, copied."""
         header, arrays = super().snapshot()

@@ -6,6 +6,7 @@
 #include "array.h"
 #include "dispatch.h"
 #include "keys.h"
+#include "lock.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -31,6 +32,17 @@ class Rounds {
     std::vector<int64_t> at, hint;
     size_t slim = table().slot_lanes; // of slots; those made at one level do not serve another
     nb::list kept; // the arrays that `r` points into
+    nb::object lock; // of the model these rounds belong to, or None
+
+    Lock *its_lock() const { return lock.is_none() ? nullptr : nb::inst_ptr<Lock>(lock); }
+
+    // Rounds that the model closed before this one; only asked while the lock is held.
+    static int64_t closed(nb::handle model) { return nb::cast<int64_t>(nb::getattr(model, counted())); }
+
+    static nb::handle counted() { // made once and kept: a streaming call looks it up twice
+        static PyObject *const name = PyUnicode_InternFromString("rounds");
+        return name;
+    }
 
     void need(bool fits, const char *what) const {
         if (!fits) throw nb::value_error((std::string("Round: ") + what + " do not fit together").c_str());
@@ -64,7 +76,9 @@ class Rounds {
 
   public:
     Rounds(bool binary, nb::handle state, nb::handle beta, nb::handle bend, nb::handle places, nb::handle hints,
-           nb::handle last, nb::handle stability, nb::object mixer) {
+           nb::handle last, nb::handle stability, nb::object mixer, nb::object lock)
+        : lock(std::move(lock)) {
+        if (!this->lock.is_none() && !nb::isinstance<Lock>(this->lock)) throw nb::type_error("Round: lock must be a Lock or None");
         const auto s = wanted<double, 3>(state, "state");
         const auto b = wanted<const double, 1>(beta, "beta"), c = wanted<const double, 1>(bend, "bend");
         const auto p = wanted<const double, 1>(places, "at"), q = wanted<const double, 1>(hints, "hint");
@@ -125,18 +139,24 @@ class Rounds {
 
     static size_t length(size_t d) { return 3 * d + 3 + (d ? d * (d - 1) / 2 : 0); }
 
-    bool learn(int64_t first, nb::handle z, nb::handle y) const {
+    bool learn(nb::handle model, nb::handle z, nb::handle y) const {
         Array<const double, 1> row;
-        if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0) return false;
+        if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim) return false;
         const double label = PyFloat_AS_DOUBLE(y.ptr());
         double yhat;
-        return !run(table(), table().round_play, with(first, row.data(), 1, &label, &yhat, nullptr));
+        const Holding held(its_lock(), true);
+        const int64_t first = closed(model);
+        if (run(table(), table().round_play, with(first, row.data(), 1, &label, &yhat, nullptr))) return false;
+        nb::setattr(model, counted(), nb::int_(first + 1));
+        return true;
     }
 
-    nb::object predict(int64_t first, nb::handle z) const {
+    nb::object predict(nb::handle model, nb::handle z) const {
         Array<const double, 1> row;
-        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim || first < 0) return nb::none();
+        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim) return nb::none();
         double yhat;
+        const Holding held(its_lock(), false);
+        const int64_t first = closed(model);
         if (run(table(), table().round_predict, with(first, row.data(), 1, nullptr, &yhat, nullptr))) return nb::none();
         return nb::steal(PyFloat_FromDouble(yhat));
     }
@@ -182,13 +202,15 @@ class Rounds {
 void bind_round(nb::module_ &mod) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     nb::class_<Rounds>(mod, "Round", "Whole rounds of an ensemble over its own arrays, which are changed in place.")
-        .def(nb::init<bool, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::object>(),
+        .def(nb::init<bool, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::handle, nb::object, nb::object>(),
              nb::arg("binary"), nb::arg("state"), nb::arg("beta"), nb::arg("bend"), nb::arg("at"), nb::arg("hint"),
-             nb::arg("last"), nb::arg("stability"), nb::arg("mixer").none())
-        .def("learn", &Rounds::learn, nb::arg("first"), nb::arg("z").none(), nb::arg("y").none(),
-             "Close one round; False, and nothing happens, if z or y is not plainly usable.")
-        .def("predict", &Rounds::predict, nb::arg("first"), nb::arg("z").none(),
-             "Return the prediction for a row; None if z is not plainly usable.")
+             nb::arg("last"), nb::arg("stability"), nb::arg("mixer").none(),
+             nb::arg("lock") = nb::none())
+        .def("learn", &Rounds::learn, nb::arg("model"), nb::arg("z").none(), nb::arg("y").none(),
+             "Close one round and count it in model.rounds, holding the lock alone; False, and nothing happens, if z or y "
+             "is not plainly usable.")
+        .def("predict", &Rounds::predict, nb::arg("model"), nb::arg("z").none(),
+             "Return the prediction for a row after model.rounds rounds, sharing the lock; None if z is not plainly usable.")
         .def("predict_rows", &Rounds::predict_rows, nb::arg("first"), a("Z"), a("yhat"),
              "Fill the predictions for rows; 0, or where the number is that may not be used.")
         .def("play", &Rounds::play, nb::arg("first"), a("Z"), a("y"), a("yhat"), a("weights"),
