@@ -160,7 +160,7 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matri
 def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
     settings = Settings.of(state["settings"])
-    source = Source(_source(directory, state), settings)
+    source = _source(directory, state)
     table = directory.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])
@@ -177,20 +177,20 @@ def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], lis
     return certificates(model, rows, y, yhat), notes
 
 
-def _source(directory: RunDirectory, state: State) -> str:
-    """Return where the rows of a run are, if they are still the same."""
+def _source(directory: RunDirectory, state: State, *, whole: bool = False) -> Source:
+    """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
     where = state["provenance"]["source"]
     if where["sha256"] is None:
         raise ConditionError(f"{directory.path}: rows of the standard input are gone; certify runs of files")
     try:
-        same = Source(where["absolute"], Settings.of(state["settings"])).digest() == where["sha256"]
+        source = Source(where["absolute"], Settings.of(state["settings"]), size=None if whole else where["size"])
     except (InputError, DataError) as error:
         raise ConditionError(f"{directory.path}: its rows cannot be read again: {error}") from None
-    if not same:
+    if source.digest() != where["sha256"]:
         raise ConditionError(
             f"{directory.path}: {where['path']} has changed since the run; certify needs the same rows"
         )
-    return str(where["absolute"])
+    return source
 
 
 def certified(out: str | Path) -> State:
@@ -215,7 +215,7 @@ def replayed(out: str | Path) -> bool:
     directory = RunDirectory(out)
     state = directory.state()
     with tempfile.TemporaryDirectory() as folder:
-        again = play_file(_source(directory, state), folder, Settings.of(state["settings"]))
+        again = play_file(_source(directory, state, whole=True).name, folder, Settings.of(state["settings"]))
         mine, theirs = directory.table(state), RunDirectory(folder).table(again)
     return mine.columns == theirs.columns and all(
         mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes() for name in mine.columns

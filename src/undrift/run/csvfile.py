@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.source import BATCH, Batch, Source
+from undrift.run.source import BATCH, LONGEST, TEXT, WIDEST, Batch, Source
 
 DELIMITERS = ",;\t|"
 
@@ -20,10 +21,11 @@ def csv_batches(source: Source) -> Iterator[Batch]:
     if first is None or (not first.strip() and not any(line.strip() for line in lines)):
         raise DataError(f"{source.name} is empty; it needs a header line and rows")
     delimiter = source.settings.delimiter or max(DELIMITERS, key=_bare(first).count)
-    reader = csv.reader(_again(first, lines), delimiter=delimiter)
+    counted = _Counted(source, chain([first], lines))
+    reader = csv.reader(counted.lines(), delimiter=delimiter)
     try:
         header = _header(source, next(reader))
-        yield from _rows(source, reader, header)
+        yield from _rows(source, reader, header, counted)
     except csv.Error as error:
         if "new-line" in str(error):
             raise DataError(
@@ -34,9 +36,27 @@ def csv_batches(source: Source) -> Iterator[Batch]:
         ) from None
 
 
-def _again(first: str, lines: Iterator[str]) -> Iterator[str]:
-    yield first
-    yield from lines
+class _Counted:
+    """Lines on their way into rows; quotes may join any number of lines, so the length of a row is bounded here."""
+
+    def __init__(self, source: Source, lines: Iterator[str]) -> None:
+        self._source, self._lines = source, lines
+        self.row = self.batch = 0  # characters since the last row and the last batch
+
+    def lines(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            self.row += len(line)
+            if self.row > LONGEST:
+                raise DataError(
+                    f"{self._source.at(number)}: a row of more than {LONGEST >> 20} MiB over several lines; "
+                    "is there a quote that never closes?"
+                )
+            yield line
+
+    def end_row(self) -> None:
+        """Count from 0 again."""
+        self.batch += self.row
+        self.row = 0
 
 
 def _bare(line: str) -> str:
@@ -46,6 +66,8 @@ def _bare(line: str) -> str:
 
 def _header(source: Source, cells: Sequence[str]) -> list[str]:
     """Return the columns' names, or say what is wrong with them; "" for those without one."""
+    if len(cells) > WIDEST:
+        raise DataError(f"{source.at(1)}: {len(cells):,} columns, where {WIDEST:,} are allowed; leave some out")
     names = [cell.strip() for cell in cells]
     if not any(names):
         raise DataError(f"{source.at(1)}: the header is empty; name the columns in the first line")
@@ -59,11 +81,12 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _rows(source: Source, reader: Iterator[list[str]], header: list[str]) -> Iterator[Batch]:
+def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _Counted) -> Iterator[Batch]:
     width, last = len(header), reader.line_num  # type: ignore[attr-defined]  # csv readers have it
     rows: list[list[str]] = []
     lines: list[int] = []
     for row in reader:
+        counted.end_row()
         if len(row) != width:
             if not row:
                 last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
@@ -75,9 +98,9 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str]) -> Ite
         rows.append(row)
         lines.append(last + 1)
         last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
-        if len(rows) == BATCH:
+        if len(rows) == BATCH or counted.batch >= TEXT:
             yield _batch(header, rows, lines)
-            rows, lines = [], []
+            rows, lines, counted.batch = [], [], 0
     if rows:
         yield _batch(header, rows, lines)
 

@@ -14,7 +14,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
 from undrift.run.cells import LIMIT, Unreadable, numbers, texts, times
 from undrift.run.data import Lines, Times
-from undrift.run.plan import Plan, not_a_number
+from undrift.run.plan import Plan, not_a_number, require_short
 from undrift.run.problems import Problems
 from undrift.run.source import Batch, Source
 
@@ -185,6 +185,7 @@ class Encoder:
         return hot
 
     def _admit(self, batch: Batch, row: int, name: str, text: str) -> None:
+        require_short(self.source, int(batch.lines[row]), name, text)
         if len(self.texts[name]) >= self.settings.categories:
             raise DataError(
                 f"{self._at(batch, row)}: '{name}' is {text!r:.60}, one text more than the {self.settings.categories} "

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.source import BATCH, Batch, Source
+from undrift.run.source import BATCH, TEXT, WIDEST, Batch, Source
 
 
 def ndjson_batches(source: Source) -> Iterator[Batch]:
@@ -16,14 +16,21 @@ def ndjson_batches(source: Source) -> Iterator[Batch]:
     keys: dict[str, None] = {}
     rows: list[dict[str, object]] = []
     lines: list[int] = []
+    size = 0
     for number, text in enumerate(source.lines(), start=1):
         if not text.strip():
             continue
-        rows.append(_object(source, number, text))
+        row = _object(source, number, text)
+        if row.keys() - keys.keys():
+            keys |= dict.fromkeys(row)
+            if len(keys) > WIDEST:
+                raise DataError(f"{source.at(number)}: more than {WIDEST:,} different keys so far; leave some out")
+        rows.append(row)
         lines.append(number)
-        if len(rows) == BATCH:
+        size += len(text)
+        if len(rows) == BATCH or size >= TEXT or len(rows) * len(keys) >= TEXT:
             yield _batch(keys, rows, lines)
-            rows, lines = [], []
+            rows, lines, size = [], [], 0
     if rows:
         yield _batch(keys, rows, lines)
     elif not keys:
@@ -35,6 +42,8 @@ def _object(source: Source, number: int, text: str) -> dict[str, object]:
         row = json.loads(text)
     except ValueError as error:
         raise DataError(f"{source.at(number)}: not JSON ({error}); write one object a line") from None
+    except RecursionError:
+        raise DataError(f"{source.at(number)}: lists or objects too deep in one another; write plain columns") from None
     if not isinstance(row, dict):
         raise DataError(f"{source.at(number)}: a JSON {type(row).__name__} where an object should be")
     for key, value in row.items():
@@ -48,7 +57,4 @@ def _object(source: Source, number: int, text: str) -> dict[str, object]:
 
 
 def _batch(keys: dict[str, None], rows: list[dict[str, object]], lines: list[int]) -> Batch:
-    for row in rows:
-        if row.keys() - keys.keys():
-            keys |= dict.fromkeys(row)
     return Batch(np.array(lines, dtype=np.int64), {key: [row.get(key) for row in rows] for key in keys})

@@ -9,32 +9,56 @@ import numpy as np
 
 from undrift.errors import DataError
 from undrift.run.extras import LITERAL, polars
-from undrift.run.source import BATCH, Batch, Cells, Source
+from undrift.run.parquet_pages import row_bytes
+from undrift.run.source import BATCH, TEXT, WIDEST, Batch, Cells, Source
 
 if TYPE_CHECKING:
-    from polars import Series
+    from polars import DataFrame, Series
 
 SLICE = 16 * BATCH
+"""Rows unpacked at a time, fewer where they are long."""
 
 
 def parquet_batches(source: Source) -> Iterator[Batch]:
     """Yield the rows of a Parquet file."""
+    assert source.file is not None  # the standard input has no end to begin at, which Parquet needs
     pl = polars(source.name)
+    drop = source.settings.drop
+    longest = row_bytes(source.file, drop, WIDEST)
+    step = max(1, min(SLICE, int(16 * TEXT / max(longest, 1.0))))
     try:
         rows = pl.scan_parquet(source.path.absolute(), **LITERAL)
         names = list(rows.collect_schema())
-        first = 0
-        while True:
-            part = rows.slice(first, SLICE).collect()
-            for a in range(0, len(part), BATCH):
-                some = part[a : a + BATCH]
-                lines = np.arange(first + a + 1, first + a + 1 + len(some), dtype=np.int64)
-                yield Batch(lines, {name: _cells(source, some[name]) for name in names})
-            first += len(part)
-            if len(part) < SLICE:
-                return
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source.name}: not a Parquet file, or damaged ({str(error).splitlines()[0]})") from None
+        wanted = [name for name in names if name not in drop]
+        first, count = 0, int(rows.select(pl.len()).collect().item())
+        while first < count:
+            source.file.require_unchanged()
+            part = rows.select(wanted).slice(first, step).collect()
+            source.file.require_unchanged()
+            for some in _cut(part, len(names)):
+                lines = np.arange(first + 1, first + 1 + len(some), dtype=np.int64)
+                cells = {name: _cells(source, some[name]) if name in wanted else [None] * len(some) for name in names}
+                yield Batch(lines, cells)
+                first += len(some)
+            if not len(part):
+                raise DataError(f"{source.name}: not a Parquet file, or damaged (row {first + 1} is missing)")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        source.file.require_unchanged()
+        raise DataError(f"{source.name}: not a Parquet file, or damaged ({str(error).splitlines()[0][:120]})") from None
+
+
+def _cut(part: DataFrame, width: int) -> Iterator[DataFrame]:
+    """Yield the rows of a slice in batches, smaller ones where rows are wide or their texts long."""
+    pl = polars("Parquet")
+    texts = part.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String).str.len_bytes().fill_null(0))
+    length = sum((column.to_numpy().astype(np.int64) for column in texts), start=np.zeros(len(part), np.int64))
+    size = np.concatenate(([0], np.cumsum(length + width)))  # a number counts as one character
+    a = 0
+    while a < len(part):
+        full = int(np.searchsorted(size, size[a] + TEXT, side="right")) - 1
+        b = min(a + BATCH, max(a + 1, full))
+        yield part[a:b]
+        a = b
 
 
 def _cells(source: Source, column: Series) -> Cells:
@@ -48,8 +72,6 @@ def _cells(source: Source, column: Series) -> Cells:
         return plain.cast(pl.Datetime("us")).to_numpy()
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return column.cast(pl.String).to_list()
-    if column.name in source.settings.drop:
-        return [None] * len(column)
     raise DataError(
         f"{source.name}: column '{column.name}' is {kind}, no number, text or time; pass --drop '{column.name}'"
     )

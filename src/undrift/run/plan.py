@@ -19,6 +19,8 @@ PREFIX = 2
 """Batches the plan is made from."""
 MOSTLY = 0.9
 """A column is what this part of its first cells is; the others are then errors, with their lines."""
+LONGEST_TEXT = 1000
+"""Characters of a text that may stand for a category: its name is kept with the model."""
 CLOCKS = ("time", "timestamp", "date", "datetime", "ds", "index", "id", "row")
 NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
 LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
@@ -233,8 +235,20 @@ def not_a_number(source: Source, line: int, name: str, cell: object) -> DataErro
     )
 
 
+def require_short(source: Source, line: int, name: str, text: str) -> None:
+    """Refuse a text that is too long to stand for a category."""
+    if len(text) > LONGEST_TEXT:
+        raise DataError(
+            f"{source.at(line)}: '{name}' holds a text of {len(text):,} characters, more than {LONGEST_TEXT:,}; "
+            f"leave it out with --drop '{name}'"
+        )
+
+
 def _categories(first: _Prefix, name: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(text for text in texts(first.columns[name], first.na) if text is not None))
+    cells = texts(first.columns[name], first.na)
+    found = tuple(dict.fromkeys(text for text in cells if text is not None))
+    longest = max(found, key=len, default="")
+    require_short(first.source, int(first.lines[cells.index(longest)]) if longest else 0, name, longest)
     if len(found) > first.settings.categories:
         raise DataError(
             f"{first.source.name}: '{name}' has {len(found)} different texts in {first.where}, more than "

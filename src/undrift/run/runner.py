@@ -84,6 +84,7 @@ def play_file(
         What `run.json` holds.
     """
     source = Source(path, settings)
+    source.digest()  # before any row is read, so that it covers every row that is learned
     directory = RunDirectory(out)
     told = said or (lambda text: None)
     directory.prepare()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,18 @@ from numpy.typing import NDArray
 from undrift.errors import DataError, InputError
 from undrift.run.data import Lines
 from undrift.run.extras import extra
+from undrift.run.opened import OpenedFile, OpenedReader
 from undrift.run.settings import Settings
+from undrift.run.zstd import ZstdReader
 
 BATCH = 4096
 """Rows read at a time; part of what makes a resumed run the same, so fixed."""
+LONGEST = 1 << 22
+"""Bytes of the longest line, and characters of the longest row: 4 MiB. More is a file of another kind, or a bomb."""
+TEXT = 1 << 22
+"""Characters of a batch, about: rows of more than a thousand come in smaller batches, so that memory stays bounded."""
+WIDEST = 10_000
+"""Columns at most."""
 
 Cells = Sequence[object] | NDArray[np.generic]
 """One column of a batch: texts or JSON values, None where missing; or an array of numbers or times."""
@@ -40,20 +47,25 @@ class Batch(NamedTuple):
 
 
 class Source:
-    """A file, or the standard input ("-")."""
+    """A file, or the standard input ("-"); with `size`, only the first so many bytes of a file that grew since."""
 
-    def __init__(self, path: str, settings: Settings) -> None:
+    def __init__(self, path: str, settings: Settings, *, size: int | None = None) -> None:
         self.stdin = path == "-"
         self.path, self.settings = Path(path), settings
         self.name = "stdin" if self.stdin else path
         if not self.stdin and not self.path.is_file():
-            kind = "is a folder" if self.path.is_dir() else "does not exist"
+            kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
         self.format = self._format()
-        self.size = None if self.stdin else self.path.stat().st_size
-        self._raw: IO[bytes] | None = None
+        self.file = None if self.stdin else OpenedFile(self.path, self.name, size)
+        self._reader: OpenedReader | None = None
         if self.size == 0:
             raise DataError(f"{self.name} is empty; it needs a header line and rows")
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the file when it was opened; None for the standard input."""
+        return None if self.file is None else self.file.size
 
     @property
     def place(self) -> str:
@@ -65,20 +77,12 @@ class Source:
         return f"{self.name}, {self.place} {line}"
 
     def digest(self) -> str | None:
-        """Return the file's SHA-256; None for the standard input."""
-        if self.stdin:
-            return None
-        try:
-            with self.path.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            raise InputError(f"{self.name} cannot be read ({(error.strerror or '').lower()})") from None
+        """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""
+        return None if self.file is None else self.file.digest()
 
     def fraction(self) -> float | None:
         """Return the part of the file that was read; None if nobody knows."""
-        if self._raw is None or not self.size or self.stdin:
-            return None
-        return 1.0 if self._raw.closed else min(1.0, self._raw.tell() / self.size)
+        return None if self._reader is None or not self.size else self._reader.tell() / self.size
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows in order, up to the limit."""
@@ -112,8 +116,11 @@ class Source:
         except LookupError:
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
-            for raw in self._open():
+            opened = self._open()
+            while raw := opened.readline(LONGEST + 1):
                 number += 1
+                if raw[-1:] != b"\n":
+                    self._require_whole(number, raw)
                 text = raw.decode(encoding)
                 yield text[1:] if number == 1 and text[:1] == "\ufeff" else text
         except UnicodeDecodeError as error:
@@ -128,25 +135,37 @@ class Source:
             raise DataError(f"{self.name}: cut off or damaged after line {number}; compress it again") from None
         except OSError as error:
             raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
-        finally:
-            if self._raw is not None and not self.stdin:
-                self._raw.close()
+
+    def _require_whole(self, number: int, line: bytes) -> None:
+        """Refuse a line that is too long, or that someone is about to complete."""
+        if len(line) > LONGEST:
+            raise DataError(
+                f"{self.at(number)}: longer than {LONGEST >> 20} MiB, the most a line may hold; "
+                "is this a file of rows, with line ends?"
+            )
+        if self.file is not None and not self._packed() and self.file.grew():
+            raise DataError(f"{self.at(number)}: someone is writing this line; start again with a copy of the file")
 
     def _open(self) -> IO[bytes]:
-        self._raw = sys.stdin.buffer if self.stdin else self.path.open("rb")
+        if self.file is None:
+            if sys.stdin is None:
+                raise InputError("the standard input is closed; name a file")
+            return sys.stdin.buffer
+        self._reader = OpenedReader(self.file)
         packed = self._packed()
         if packed == ".gz":
-            return io.BufferedReader(gzip.GzipFile(fileobj=self._raw), 1 << 18)
+            return io.BufferedReader(gzip.GzipFile(fileobj=self._reader), 1 << 18)
         if packed == ".zst":
-            zstd = extra("zstandard", self.name)
-            return io.BufferedReader(_Zstd(zstd, self._raw), 1 << 18)
-        return self._raw
+            return io.BufferedReader(ZstdReader(extra("zstandard", self.name), self._reader, self.name), 1 << 18)
+        return io.BufferedReader(self._reader, 1 << 18)
 
     def _packed(self) -> str:
         return "" if self.stdin else next((end for end in PACKED if self.path.name.lower().endswith(end)), "")
 
     def _format(self) -> str:
         if self.settings.format != "auto":
+            if self.stdin and self.settings.format == "parquet":
+                raise InputError("Parquet is read from its end, where the standard input cannot begin; name a file")
             return self.settings.format
         if self.stdin:
             return "csv"
@@ -160,36 +179,3 @@ class Source:
         if found == "parquet" and self._packed():
             raise InputError(f"{self.name}: Parquet is compressed inside; unpack the file first")
         return found
-
-
-class _Zstd(io.RawIOBase):
-    """A zstd stream whose errors are ours."""
-
-    def __init__(self, zstd: Any, raw: IO[bytes]) -> None:
-        self._zstd, self._raw = zstd, raw
-        self._frame = zstd.ZstdDecompressor().decompressobj()
-        self._ready, self._begun = b"", False
-
-    def readable(self) -> bool:
-        """Whether it can be read from."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; 0 at the end, which must be the end of a frame."""
-        while not self._ready:
-            packed = self._frame.unused_data if self._frame.eof else b""
-            packed = packed or self._raw.read(1 << 16)
-            if not packed:
-                if self._begun and not self._frame.eof:
-                    raise EOFError
-                return 0
-            if self._frame.eof:
-                self._frame = self._zstd.ZstdDecompressor().decompressobj()
-            self._begun = True
-            try:
-                self._ready = self._frame.decompress(packed)
-            except self._zstd.ZstdError:
-                raise EOFError from None
-        count = min(len(buffer), len(self._ready))
-        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
-        return count
