@@ -142,7 +142,7 @@ class Rounds {
     bool learn(nb::handle model, nb::handle z, nb::handle y) const {
         Array<const double, 1> row;
         if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim) return false;
-        const double label = PyFloat_AS_DOUBLE(y.ptr());
+        const double label = PyFloat_AsDouble(y.ptr());
         double yhat;
         const Holding held(its_lock(), true);
         const int64_t first = closed(model);

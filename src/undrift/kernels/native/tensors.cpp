@@ -56,7 +56,7 @@ int find_tensors(nb::handle kind, nb::list tensors, int code, int bits, Integers
     if (!functions || size.shape(0) != n || out.shape(0) != n) return 0;
     int found = 2;
     for (size_t i = 0; i < n; ++i) {
-        PyObject *tensor = PyList_GET_ITEM(tensors.ptr(), (Py_ssize_t)i);
+        PyObject *tensor = PyList_GetItem(tensors.ptr(), (Py_ssize_t)i);
         View view;
         if (!PyObject_TypeCheck(tensor, (PyTypeObject *)kind.ptr())) return 0;
         if (functions->view(tensor, &view) != 0) {
@@ -76,11 +76,11 @@ bool all_hold(nb::list dictionaries, nb::str key, nb::list objects) {
     const size_t n = dictionaries.size();
     if (objects.size() != n) return false;
     for (size_t i = 0; i < n; ++i) {
-        PyObject *one = PyList_GET_ITEM(dictionaries.ptr(), (Py_ssize_t)i);
+        PyObject *one = PyList_GetItem(dictionaries.ptr(), (Py_ssize_t)i);
         if (!PyDict_Check(one)) return false;
         PyObject *found = PyDict_GetItemWithError(one, key.ptr());
         if (!found && PyErr_Occurred()) nb::raise_python_error();
-        if (found != PyList_GET_ITEM(objects.ptr(), (Py_ssize_t)i)) return false;
+        if (found != PyList_GetItem(objects.ptr(), (Py_ssize_t)i)) return false;
     }
     return true;
 }
