@@ -1,16 +1,24 @@
 # Two commands do everything on a machine with Python >= 3.11 (venv), a C++17 compiler and make:
-#   make demo    build, then learn a real stream from the command line: a summary, and a report to open in a browser
-#   make test    build, then every check and every test
-#   make stress  build, then the long checks: every Adam theorem, the accuracy matrix at full length
+#   make demo     build, then learn a real stream from the command line: a summary, and a report to open in a browser
+#   make test     build, then every check and every test
+# Both install the versions in locks/. For those who change undrift (CONTRIBUTING.md says more):
+#   make locks    take the newest versions into locks/
+#   make newest   the tests with the newest versions, locks left alone
+#   make wheels   the sdist and the wheels, each tried in a clean environment, in dist/
+#   make nightly  all that takes long
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml constraints.txt
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+NATIVE := $(wildcard src/undrift/kernels/native/*) CMakeLists.txt pyproject.toml
+# The environment reaches pip's isolated builds as well, where --constraint does not; later pips read the second variable.
+locked  = PIP_CONSTRAINT=locks/$(1).txt PIP_BUILD_CONSTRAINT=locks/$(1).txt
+INSTALL := -m pip install --quiet --disable-pip-version-check
+PIP    := $(call locked,test) $(BIN)/python $(INSTALL)
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
-.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads
-.PHONY: test-spark bench-spark bench-fleet bench-fleet-command
+.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly
+.PHONY: test-spark test-levels bench-spark bench-fleet bench-fleet-command locks newest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -18,7 +26,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(PYTEST) -n 2 --dist loadgroup
 
 test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
 	.venv-spark/bin/python -m pytest tests/spark -x --durations 0 --timeout 240
@@ -54,15 +62,14 @@ docs: $(VENV)/.test  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
-	$(PIP) --editable ".[bench]"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check nanobind
+	$(PIP) --editable ".[bench]" nanobind
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(or $(BENCH),--write docs/benchmarks.md)
 
 fuzz: $(VENV)/.core  ## random shapes, strides, dtypes and values at the kernels
 	$(BIN)/python tests/stress/kernel_fuzz.py 300
 
 sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behaviour sanitizers
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check nanobind
+	$(PIP) nanobind
 	cmake -S . -B build/sanitize -DUNDRIFT_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	cmake --build build/sanitize --parallel 2
 	ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
@@ -100,24 +107,54 @@ quality-adam: $(VENV)/.test
 	$(PIP) matplotlib scikit-learn
 	$(BIN)/python benchmarks/training.py --json build/training.json --figure build/training.png
 
+# What takes long. A part that fails does not keep the others from running.
+nightly:
+	$(MAKE) --keep-going test-levels wheels newest fuzz sanitize stress attack
+
+test-levels: $(VENV)/.test  ## every test at every kernel level this machine has
+	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels())"); do \
+	    UNDRIFT_KERNELS=$$level $(PYTEST) -n 2 --dist loadgroup || exit 1; \
+	done
+
+attack: $(VENV)/.test  ## hostile files, models and settings at random
+	$(if $(wildcard tests/stress/attack.py),$(BIN)/python tests/stress/attack.py,@echo "attack: nothing to run yet")
+
+locks: $(VENV)/bin/python  ## resolve locks/ again: the newest versions inside the published ranges, for every Python
+	$(BIN)/python $(INSTALL) packaging
+	$(BIN)/python tools/locks.py
+
+newest: .venv-newest/bin/python  ## every test with the newest versions inside the published ranges; NEWEST=tests/cli for a part
+	$(call locked,held) .venv-newest/bin/python $(INSTALL) --upgrade --upgrade-strategy eager --editable ".[cli,test]"
+	.venv-newest/bin/python tools/locks.py --compare test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 --dist loadgroup $(NEWEST)
+
+wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all later; each tried where no compiler is found
+	$(PIP) --editable ".[wheels]"
+	$(BIN)/python tools/wheels.py
+
 clean:
-	rm -rf $(VENV) .venv-spark build dist
+	rm -rf $(VENV) .venv-spark .venv-newest build dist
 
-$(VENV)/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit("undrift needs Python 3.11 or newer; run make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
+# Environments. Without a new enough Python or a compiler, one sentence says so.
+define check_machine
+@$(PYTHON) -c 'import sys; sys.exit("undrift needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.11 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+@for c in $${CXX:-c++ g++ clang++}; do if command -v $$c > /dev/null; then exit 0; fi; done; \
+    echo "undrift needs a C++17 compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS)" >&2; exit 1
+endef
 
-$(VENV)/.core: $(NATIVE) | $(VENV)/bin/python
+$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python:
+	$(check_machine)
+	$(PYTHON) -m venv $(@:/bin/python=)
+
+$(VENV)/.core: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 	$(PIP) --editable ".[cli]"
 	touch $@
 
 # One build serves both: with the test tools installed, the core is too.
-$(VENV)/.test: $(NATIVE) | $(VENV)/bin/python
+$(VENV)/.test: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 	$(PIP) --editable ".[cli,test]"
 	touch $(VENV)/.core $@
 
-.venv-spark/.ready: $(NATIVE)
-	$(PYTHON) -m venv .venv-spark
-	.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    --editable ".[spark]" hypothesis pytest pytest-timeout
+.venv-spark/.ready: $(NATIVE) locks/spark.txt | .venv-spark/bin/python
+	$(call locked,spark) .venv-spark/bin/python $(INSTALL) --editable ".[test-spark]"
 	touch $@
