@@ -18,7 +18,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly
-.PHONY: test-spark test-levels bench-spark bench-fleet bench-fleet-command locks newest wheels
+.PHONY: test-spark test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -109,12 +109,15 @@ quality-adam: $(VENV)/.test
 
 # What takes long. A part that fails does not keep the others from running.
 nightly:
-	$(MAKE) --keep-going test-levels wheels newest fuzz sanitize stress attack
+	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize stress attack
 
-test-levels: $(VENV)/.test  ## every test at every kernel level this machine has
-	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels())"); do \
+test-levels: $(VENV)/.test  ## every test at every kernel level of this machine but the best, which make test uses
+	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels()[1:])"); do \
 	    UNDRIFT_KERNELS=$$level $(PYTEST) -n 2 --dist loadgroup || exit 1; \
 	done
+
+test-neon:  ## the kernels of arm64 under qemu, where it and a cross compiler are installed
+	$(if $(wildcard tests/stress/neon.sh),sh tests/stress/neon.sh,@echo "test-neon: nothing to run yet")
 
 attack: $(VENV)/.test  ## hostile files, models and settings at random
 	$(if $(wildcard tests/stress/attack.py),$(BIN)/python tests/stress/attack.py,@echo "attack: nothing to run yet")

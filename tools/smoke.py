@@ -14,12 +14,14 @@ from pathlib import Path
 
 LEARN = """
 import undrift as ud
+from undrift import kernels
+
 model = ud.DiscountedVAW(beta=0.5)
 for y in (4.0, 4.0, 8.0):
     model.learn([1.0], y)
 ensemble = ud.linear_ensemble()
 ensemble.play([[1.0, 2.0]] * 50, [3.0] * 50)
-print(ud.kernels.LEVEL, model.predict([1.0]), ensemble.predict([1.0, 2.0]))
+print(kernels.level(), model.predict([1.0]), ensemble.predict([1.0, 2.0]))
 """
 
 
@@ -36,7 +38,7 @@ def run(folder: str, level: str, *arguments: str) -> str:
 def main() -> None:
     """Try everything, and say in one line what was tried."""
     with tempfile.TemporaryDirectory() as folder:
-        levels = run(folder, "", "-c", "from undrift.kernels import _native; print(*_native.levels())").split()
+        levels = run(folder, "", "-c", "from undrift import kernels; print(*kernels.levels())").split()
         for level in levels:
             used, one, many = run(folder, level, "-c", LEARN).split()
             assert used == level
