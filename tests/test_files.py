@@ -118,10 +118,14 @@ def spoil(index, value):
         ({"parameters": {"beta": "1"}}, {}, "beta must be a number"),
         ({"parameters": {"bogus": 1.0}}, {}, "parameters cannot be used"),
         ({"parameters": 3}, {}, "parameters cannot be used"),
-        ({"rounds": -1}, {}, "rounds must be an integer >= 0"),
+        ({"rounds": -1}, {}, "rounds must be an integer in"),
         ({"rounds": 1.5}, {}, "rounds must be an integer"),
         ({"dim": 10**9}, {}, "dim must be an integer"),
-        ({"dim": 4}, {}, "wrong shape"),
+        ({"dim": 2}, {}, "wrong shape"),
+        ({"dim": 4}, {}, "the saved arrays are too small for 4 features"),
+        ({"dim": 100_000}, {}, "the saved arrays are too small for 100000 features"),
+        ({"rounds": 10**40}, {}, "rounds must be an integer in"),
+        ({"format": 0}, {}, "header is damaged"),
         ({"dim": None}, {}, "no number of features"),
         ({}, {"information": spoil(0, np.nan)}, "unusable numbers"),
         ({}, {"information": spoil(0, -1.0)}, "not positive definite"),
@@ -133,7 +137,7 @@ def test_a_forged_file_is_refused(path, header, arrays, words):
     if words is None:
         head, parts = store.read(path)
         store.write(path, head, {**parts, "extra": np.zeros(1)})
-        words = "saved arrays are"
+        words = "the saved arrays hold an unknown 'extra'"
     else:
         forged(path, header, arrays)
     with pytest.raises(ModelFileError, match=words):

@@ -1,7 +1,8 @@
 """One data-only file: float64 arrays and a JSON header, whole or not there at all.
 
 The container is safetensors; the header is its metadata entry "undrift". A digest over the header and every array
-tells a damaged file from a whole one. Nothing in a file is ever executed.
+tells a damaged file from a whole one. Nothing in a file is ever executed. The same header and arrays give the same
+bytes: we write the container ourselves, names in order, because the library orders its metadata at random.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import hashlib
 import json
 import math
 import os
+import struct
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as _to_bytes
 
 from undrift._typing import Scalar
 from undrift.errors import ModelFileError
@@ -32,10 +33,24 @@ Arrays = Mapping[str, NDArray[np.float64]]
 
 def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     """Write header and arrays to `path`; a crash at any moment leaves the old file or the new one, never a part."""
-    plain = {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()}
+    plain = {name: np.asarray(arrays[name], dtype="<f8", order="C") for name in sorted(arrays)}
     text = json.dumps({"format": FORMAT, **_encoded(header)}, sort_keys=True, allow_nan=False)
-    payload = _to_bytes(plain, metadata={"undrift": text, "digest": _digest(text, plain)})
-    replace(path, payload)
+    replace(path, _container({"digest": _digest(text, plain), "undrift": text}, plain))
+
+
+def _container(metadata: dict[str, str], arrays: Arrays) -> Iterator[bytes]:
+    """Yield a safetensors file piece by piece: the length of its table, the table, the arrays as they lie in memory."""
+    table: dict[str, object] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        table[name] = {"dtype": "F64", "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(table, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the arrays are aligned
+    yield struct.pack("<Q", len(text))
+    yield text
+    for array in arrays.values():
+        yield array.tobytes()
 
 
 def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> None:
@@ -69,7 +84,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
-    except (SafetensorError, UnicodeDecodeError):
+    except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError):  # a shape or a type NumPy cannot hold
         raise ModelFileError(f"{path}: not an undrift file, or cut off or damaged; save it again") from None
     text = metadata.get("undrift")
     if text is None:
@@ -77,13 +92,18 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
     try:
         header = json.loads(text)
         version = header.pop("format")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        header = _decoded(header)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path}: the header is damaged; save it again") from None
     if not isinstance(version, int) or version > FORMAT:
-        raise ModelFileError(f"{path}: format {version} is newer than this undrift reads ({FORMAT}); upgrade undrift")
+        raise ModelFileError(
+            f"{path}: format {version!s:.20} is newer than this undrift reads ({FORMAT}); upgrade undrift"
+        )
+    if version < 1:
+        raise ModelFileError(f"{path}: the header is damaged; save it again")
     if metadata.get("digest") != _digest(text, arrays):
         raise ModelFileError(f"{path}: contents do not match their digest; the file was damaged or edited")
-    return _decoded(header), arrays
+    return header, arrays
 
 
 def _digest(text: str, arrays: Arrays) -> str:

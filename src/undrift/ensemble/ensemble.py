@@ -16,7 +16,7 @@ from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stack import BLOCK, Members
 from undrift.errors import InputError, ModelFileError
-from undrift.learners import Learner
+from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import revive
 from undrift.trace import Trace
@@ -210,14 +210,14 @@ class Ensemble(Learner):
     def _resumed(self, header: store.Header, arrays: Arrays) -> Self:
         """Return a clone with the state of a snapshot."""
         other = self.clone()
-        other.rounds = _check.integer(self, "rounds", header["rounds"], 0)
-        if header["dim"] is not None:
-            other.dim = _check.integer(self, "dim", header["dim"], 0)
-            other._begin(other.dim)
-            other._adopt(arrays)
-        elif other.rounds or arrays:
-            raise ModelFileError(f"{_check.name_of(self)}: it has rounds or arrays but no number of features")
+        other._resume(header["rounds"], header["dim"], arrays)
         return other
+
+    def _least_numbers(self, dim: int) -> int:
+        """Members that differ in their hint alone share a memory."""
+        memories = {(type(one), one.beta, one.reg): one for one in self._build(dim) if type(one) is DiscountedVAW}
+        others = [one for one in self._build(dim) if type(one) is not DiscountedVAW]
+        return sum(one._least_numbers(dim) for one in (*memories.values(), *others))
 
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the ensemble is: a JSON header and its arrays, copied."""

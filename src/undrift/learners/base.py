@@ -17,6 +17,9 @@ from undrift.trace import Trace
 Prediction = Any
 """A float for one row, a vector for rows."""
 Arrays = dict[str, NDArray[np.float64]]
+MOST_FEATURES = 1_000_000
+MOST_ROUNDS = 2**53
+"""What a saved learner can have: float64 counts that far."""
 
 
 class Columns(NamedTuple):
@@ -115,23 +118,42 @@ class Learner:
         try:
             parameters, rounds, dim = header["parameters"], header["rounds"], header["dim"]
             learner = cls(**parameters)  # type: ignore[arg-type]  # __init__ checks every one of them
-            learner.rounds = _check.integer(cls.__name__, "rounds", rounds, 0)
-            if dim is not None:
-                learner.dim = _check.integer(cls.__name__, "dim", dim, cls.least_dim, 1_000_000)
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-        if learner.dim is not None:
-            learner._begin(learner.dim)
-            learner._adopt(arrays)
-        elif learner.rounds or arrays:
-            raise ModelFileError(f"{cls.__name__}: it has rounds or arrays but no number of features")
+        learner._resume(rounds, dim, arrays)
         return learner
+
+    def _resume(self, rounds: object, dim: object, arrays: Arrays) -> None:
+        """Take over the rounds, width and arrays of a snapshot; refuse what does not fit, before making room for it."""
+        who = _check.name_of(self)
+        try:
+            self.rounds = _check.integer(self, "rounds", rounds, 0, MOST_ROUNDS)
+            width = None if dim is None else _check.integer(self, "dim", dim, self.least_dim, MOST_FEATURES)
+        except InputError as error:
+            raise ModelFileError(f"{who}: the saved parameters cannot be used ({error})") from None
+        if width is not None:
+            self._fit_room(width, arrays)
+            self._begin(width)
+            self.dim = width
+            self._adopt(arrays)
+        elif self.rounds or arrays:
+            raise ModelFileError(f"{who}: it has rounds or arrays but no number of features")
+
+    def _fit_room(self, dim: int, arrays: Arrays) -> None:
+        """Refuse saved arrays that hold fewer numbers than `dim` features need: a header alone makes no room."""
+        if sum(array.size for array in arrays.values()) < self._least_numbers(dim):
+            raise ModelFileError(f"{_check.name_of(self)}: the saved arrays are too small for {dim} features")
+
+    def _least_numbers(self, dim: int) -> int:
+        """Return a number that `dim` features need at least in the arrays, and that what `_begin` makes grows with."""
+        return 0
 
     def _adopt(self, arrays: Arrays) -> None:
         """Fill the arrays that `_begin` set up; refuse missing, misshapen or non-finite ones."""
         who, own = _check.name_of(self), self._arrays()
-        if set(own) != set(arrays):
-            raise ModelFileError(f"{who}: the saved arrays are {sorted(arrays)}, expected {sorted(own)}")
+        for name in sorted(own.keys() ^ arrays.keys()):
+            what = "lack" if name in own else "hold an unknown"
+            raise ModelFileError(f"{who}: the saved arrays {what} {name!r:.60}")
         for name, array in own.items():
             if arrays[name].shape != array.shape or arrays[name].dtype != np.float64:
                 raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")

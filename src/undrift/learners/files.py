@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import warnings
 
+import numpy as np
+
 import undrift
-from undrift import kernels, store
+from undrift import _check, kernels, store
 from undrift.errors import ModelFileError, UndriftWarning
 from undrift.learners.base import Arrays, Learner
 
@@ -35,10 +37,24 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
     level = header.pop("level", None)
     try:
         learner = revive(header, arrays, cls)
+        _try(learner)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        why = " ".join(f"{type(error).__name__}: {error}".split())  # a header made to mislead: whatever it broke
+        raise ModelFileError(f"{path}: the header does not describe a learner ({why:.200})") from None
     warn_of_level(f"{path} was saved", level)
     return learner
+
+
+def _try(learner: Learner) -> None:
+    """Refuse arrays that no learner writes: every number is finite, but together they predict none."""
+    if learner.dim is None:
+        return
+    with np.errstate(all="ignore"):
+        yhat = learner._predict(np.ones((1, learner.dim)))
+    if not np.isfinite(yhat).all():
+        raise ModelFileError(f"{_check.name_of(learner)}: the saved arrays do not fit together, it predicts no number")
 
 
 def warn_of_level(what: str, level: object) -> None:

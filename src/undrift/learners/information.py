@@ -85,6 +85,9 @@ class InformationLearner(Learner):
         self._state = layout.fresh(dim, np.array([self.reg]))
         self._round = self._in_one_call()
 
+    def _least_numbers(self, dim: int) -> int:
+        return layout.length(dim)
+
     def _in_one_call(self) -> kernels.Round:
         """Return whole rounds over this learner's own arrays, the short way for one row at a time."""
         raise NotImplementedError

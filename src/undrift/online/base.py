@@ -15,9 +15,9 @@ from undrift.discount import discount
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
 from undrift.online.design import REFITS, DesignedLearner
-from undrift.online.memories import Line, Memories, Spectrum
+from undrift.online.memories import BETAS, Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
 from undrift.online.rows import Memory, Rows, is_named, matrix, names_in
 from undrift.streams import Scaling
@@ -378,11 +378,12 @@ class OnlineLearner(DesignedLearner):
         saved, dim, began = header.get("names"), header.get("dim"), header.get("began")
         if dim is None:
             return super()._restored(header, arrays)
-        if not (isinstance(began, int) and isinstance(dim, int) and 1 <= began <= dim <= 1_000_000):
+        if not (isinstance(began, int) and isinstance(dim, int) and 1 <= began <= dim <= MOST_FEATURES):
             raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
         fresh = super()._restored({**header, "dim": None, "rounds": 0}, {})
+        fresh._fit_room(dim, arrays)
+        fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0, MOST_ROUNDS)
         fresh._begin(began)
-        fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0)
         if dim > began:
             if fresh.rounds < WARMUP:
                 raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
@@ -390,7 +391,13 @@ class OnlineLearner(DesignedLearner):
         fresh.dim = dim
         fresh._adopt(arrays)
         if saved is not None:
-            if not isinstance(saved, dict) or len(saved) != dim:
+            names = [saved.get(str(j)) for j in range(dim)] if isinstance(saved, dict) else []
+            if len(set(map(str, names))) != dim or not all(isinstance(name, str) for name in names):
                 raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
-            fresh.names = [str(saved[str(j)]) for j in range(dim)]
+            fresh.names = [str(name) for name in names]
         return fresh
+
+    def _least_numbers(self, dim: int) -> int:
+        """One linear family's memories, a constant and the features each; the others are as large."""
+        memories = len(BETAS) if self._betas is None else len(self._betas)
+        return memories * layout.length(1 + dim * (2 if self.indicators else 1))
