@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.run import records
+from undrift.run.records import RowReader
 
 
 def pumps(rounds=60, binary=False):
@@ -105,12 +105,28 @@ def test_keys_csv_holds_what_the_report_says(call):
         assert float(row["skill"]) == pytest.approx(1.0 - float(row["mean_loss"]) / best)
 
 
-def test_a_fleet_of_unusable_rows_is_told_without_a_page(call):
-    pumps(3).with_columns(heat=pl.lit("hot")).write_csv("pumps.csv")
-    code, out, _ = call("fleet", "pumps.csv", *OPTIONS, "--task", "regression")
-    assert code == 0
-    assert "poison" in out
-    assert not Path("pumps-fleet/report.html").exists()
+@pytest.mark.parametrize(
+    ("heat", "options", "message"),
+    [
+        ("hot", ("--task", "regression"), "line 2: 'heat' is a column of numbers, got 'hot'"),
+        ("hot", (), "the target 'heat' is 'hot' in every row; there is nothing to learn"),
+        ("", (), "the target 'heat' is missing in all 15 rows; there is nothing to learn"),
+    ],
+)
+def test_a_target_that_cannot_be_predicted_is_refused(call, heat, options, message):
+    pumps(3).with_columns(heat=pl.lit(heat)).write_csv("pumps.csv")
+    code, out, err = call("fleet", "pumps.csv", *OPTIONS, *options)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert message in err
+    assert not Path("pumps-fleet").exists()
+
+
+def test_a_fleet_that_learned_nothing_is_an_error_that_says_why(call):
+    pumps(3).with_columns(load=pl.lit("heavy")).write_csv("pumps.csv")
+    code, out, err = call("fleet", "pumps.csv", *OPTIONS, "--features", "load,speed")
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    assert "no row could be learned; most often (15 rows) because: poison: 'load' must be a number, got 'heavy'" in err
+    assert "'heavy'" in Path("pumps-fleet/predictions.csv").read_text()
 
 
 @pytest.mark.parametrize("options", [("--order", "n"), ("--time", "when"), ()])
@@ -127,7 +143,7 @@ def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, optio
     Path("pumps.csv").write_text("\n".join(lines) + "\n")
     known = ("--key", "pump", "--target", "heat", "--features", "load,speed", "--no-report", "--quiet", *options)
     assert call("fleet", "pumps.csv", *known, "-o", "quick")[0] == 0
-    monkeypatch.setattr(records, "_clean", lambda *_: None)
+    monkeypatch.setattr(RowReader, "_clean", lambda *_: None)
     assert call("fleet", "pumps.csv", *known, "-o", "slow")[0] == 0
     for name in ("predictions.csv", "keys.csv"):
         assert Path("quick", name).read_bytes() == Path("slow", name).read_bytes()
@@ -137,7 +153,8 @@ def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, optio
 
 
 def test_keys_of_json_are_told_apart_by_their_text(call):
-    rows = [{"pump": key, "load": 1.0, "heat": 2.0} for key in (1, True, 1.0, "1", " 1 ", 2**60, None, "-")]
+    keys = (1, True, 1.0, "1", " 1 ", 2**60, None, "-")
+    rows = [{"pump": key, "load": 1.0, "heat": 0.5 * n} for n, key in enumerate(keys)]
     Path("pumps.ndjson").write_text("\n".join(map(json.dumps, rows)) + "\n")
     assert call("fleet", "pumps.ndjson", "--key", "pump", "--target", "heat", "-o", "out", "--no-report")[0] == 0
     told = list(csv.DictReader(Path("out/predictions.csv").read_text().splitlines()))

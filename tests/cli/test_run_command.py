@@ -187,7 +187,7 @@ def test_late_errors_leave_a_run_that_is_not_finished(call):
     lines = [HEADER, *(f"2024-01-01 10:00,{k % 7},{k % 5}" for k in range(20_000))]
     lines[18_000] = "2024-01-01 10:00,warm,1"
     write("\n".join(lines))
-    code, out, err = call("run", "bad.csv", "-t", "load", "--model", "fast", "--quiet")
+    code, out, err = call("run", "bad.csv", "-t", "load", "--task", "regression", "--model", "fast", "--quiet")
     assert (code, out) == (3, "")
     assert err == (
         "undrift: bad.csv, line 18001: 'temp' is a column of numbers, got 'warm'; correct the cell, "

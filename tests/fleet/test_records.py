@@ -224,10 +224,10 @@ def test_every_level_has_a_number_in_states():
 
 def test_a_folder_belongs_to_one_fleet(tmp_path):
     fleet_of().run([row(0)], folder=tmp_path)
-    with pytest.raises(ModelFileError, match="another model or other features"):
+    with pytest.raises(InputError, match="made with model half_life = 10, not 11; choose another folder"):
         ud.Fleet(ud.DiscountedVAW(half_life=11), **FIELDS).run([row(0)], folder=tmp_path)
     (tmp_path / "fleet.db").write_bytes(b"nonsense" * 1000)
-    with pytest.raises(ModelFileError, match="damaged or not a fleet's"):
+    with pytest.raises(ModelFileError, match="damaged, or not a fleet of undrift's"):
         fleet_of().run([row(0)], folder=tmp_path)
 
 

@@ -75,7 +75,7 @@ def test_dates_of_a_data_frame_are_times():
 
 
 def test_a_state_that_remembers_more_goes_the_long_way():
-    patient, fleet = fleet_of(wait=100), fleet_of()
+    patient, fleet = fleet_of(wait=300), fleet_of()
     rows = [{"key": 0, "at": 2 * n, "a": 1.0, "b": 0.5, "y": float(n)} for n in range(300)]
     state, _ = patient.finish(patient.advance(None, rows[:200]).state, 0)
     expected, said = fleet.advance(state, rows[200:])

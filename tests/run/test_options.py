@@ -154,7 +154,7 @@ def test_times_are_read_in_the_ways_people_write_them(tmp_path):
 
 
 def test_a_row_number_is_no_feature(tmp_path):
-    columns = {"time": list(range(100)), "x": [k % 7 for k in range(100)], "y": [k % 5 for k in range(100)]}
+    columns = {"time": list(range(100)), "x": [k % 7 for k in range(100)], "y": [k % 5 / 2 for k in range(100)]}
     run = played(tmp_path, columns, drop=())
     assert run.features == ["x"]
     assert "'time' counts the rows and was left out; pass --features to use it" in run.notes

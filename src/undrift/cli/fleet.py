@@ -20,7 +20,9 @@ SHOWN = 5
 
 
 def fleet(
-    file: options.File = None,
+    file: Annotated[
+        str | None, typer.Argument(help="CSV (also .gz, .zst), Parquet or NDJSON file.", show_default=False)
+    ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Column that says which stream a row is of.")] = None,
     target: options.Target = None,
     order: Annotated[
@@ -28,11 +30,15 @@ def fleet(
         typer.Option("--order", help="Column of integers: a row's place in its stream [default: the file's]."),
     ] = None,
     time: Annotated[str | None, typer.Option("--time", help="Column of times, in place of --order.")] = None,
-    wait: Annotated[int, typer.Option("--wait", help="How many orders late a row may come.")] = 0,
+    wait: Annotated[
+        str,
+        typer.Option("--wait", help="How late a row may come: orders (64), with --time a duration (90s, 15m, 2h, 1d)."),
+    ] = "0",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the fleet [default: FILE-fleet].")] = None,
     features: options.Features = None,
     drop: options.Drop = None,
     task: options.Task = None,
+    positive: options.Positive = None,
     model: Annotated[str | None, typer.Option("--model", help="best, or fast: linear only [default: fast].")] = None,
     na: options.Na = None,
     time_format: options.TimeFormat = None,
@@ -41,7 +47,10 @@ def fleet(
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,
     seed: options.Seed = None,
-    workers: Annotated[int, typer.Option("--workers", help="Processes.")] = 1,
+    workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the fleet that is there, once the first rows are learned anew.")
+    ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -49,18 +58,21 @@ def fleet(
     """Predict and learn every row of FILE with a model of its key alone, and say which keys drift or do badly.
 
     Writes a folder with the states, predictions.csv, keys.csv, and a report that opens in a browser. Killed or stopped,
-    the same command continues.
+    the same command continues; with another file or other settings it refuses, and --force begins anew.
     """
+    from undrift.cli.signals import stop_signals
+    from undrift.report import render_fleet
     from undrift.run import Settings, play_keyed
+    from undrift.stopping import Interrupted
 
     if key is None:
         raise InputError("undrift fleet: name the column that tells streams apart with --key")
     if order is not None and time is not None:
         raise InputError("undrift fleet: give --order or --time, not both")
     given = {
-        "target": target, "time": time, "features": features, "drop": drop, "task": task, "model": model or "fast",
-        "na": na, "time_format": time_format, "encoding": encoding, "delimiter": delimiter, "format": format,
-        "limit": limit, "seed": seed,
+        "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,
+        "model": model or "fast", "na": na, "time_format": time_format, "encoding": encoding, "delimiter": delimiter,
+        "format": format, "limit": limit, "seed": seed,
     }  # fmt: skip
     path, words = options.merged(file, None, given)
     folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
@@ -69,24 +81,27 @@ def fleet(
         if not quiet and sys.stderr.isatty():
             print(f"\r{done:,} rows", end="", file=sys.stderr)
 
-    found = play_keyed(
-        path, folder, Settings.of(words), key=key, order=order, wait=wait, workers=workers, progress=told
-    )  # fmt: skip
+    def last_words() -> str:
+        again = "the same command without --force" if force else "the same command"
+        return f"undrift: interrupted; {plain(str(folder))} holds every row that was saved, {again} continues"
+
+    with stop_signals(last_words) as stop:
+        try:
+            found = play_keyed(
+                path, folder, Settings.of(words), key=key, order=order, wait=wait, force=force, workers=workers,
+                progress=told, report=render_fleet if report else None, stop=stop,
+            )  # fmt: skip
+        except Interrupted:
+            print(last_words(), file=sys.stderr)
+            return stop.code
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
-    page = _reported(found, folder) if report else None
+    page = folder / "report.html" if report else None
     if json:
         as_json(facts(found, folder, page))
     else:
         show(found, folder, page)
     return 0
-
-
-def _reported(found: KeyedRun, folder: Path) -> Path | None:
-    """Write the page, where there is something to show."""
-    from undrift.report import render_fleet
-
-    return render_fleet(found, folder / "report.html") if found.rounds else None
 
 
 def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
@@ -95,6 +110,7 @@ def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
         "folder": str(folder),
         "report": None if page is None else str(page),
         "task": found.task,
+        "classes": found.classes,
         "features": found.features,
         "left_out": found.left_out,
         "keys": len(found.keys),
@@ -109,6 +125,8 @@ def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
 def show(found: KeyedRun, folder: Path, page: Path | None) -> None:
     """Print what was found."""
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
+    if found.classes is not None:
+        print(plain(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
     if found.left_out:
         print(plain(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from undrift._check import LIMIT
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
+from undrift.fleet.exact import Unusable, frame_keys, frame_orders, is_nothing, key_of, order_of, shorten
 from undrift.fleet.outputs import ABSENT, Key
-
-FARTHEST = 2**62
-"""Largest order in size: differences of two still fit 64 bits."""
 
 
 class Fields(NamedTuple):
@@ -33,6 +31,8 @@ class Fields(NamedTuple):
     """y; missing in a record that only asks for a prediction."""
     label_of: str | None
     """In a record that brings a label only: the order of the record it belongs to."""
+    unit: str = "us"
+    """Of orders that are times: "us" or "ns"."""
 
     @property
     def names(self) -> list[str]:
@@ -86,20 +86,18 @@ class Batch:
         )
 
 
-def recut(batches: Iterable[Batch], size: int, skip: int) -> Iterator[Batch]:
-    """Yield the rows after the first `skip`, `size` at a time."""
+def recut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """Yield the rows `size` at a time."""
     waiting: list[Batch] = []
     count = 0
-    for batch in batches:
-        gone = min(skip, len(batch))
-        skip -= gone
-        rest = batch.part(gone, len(batch))
+    for rest in batches:
         while count + len(rest) >= size:
             cut = size - count
             yield Batch.joined([*waiting, rest.part(0, cut)])
             waiting, count, rest = [], 0, rest.part(cut, len(rest))
-        waiting.append(rest)
-        count += len(rest)
+        if len(rest):
+            waiting.append(rest)
+            count += len(rest)
     if count:
         yield Batch.joined(waiting)
 
@@ -128,13 +126,14 @@ def from_records(fields: Fields, judge: Judge, records: Iterable[Mapping[str, An
             if not isinstance(row, Mapping):
                 raise Unusable(f"a record must be a mapping of names to values, got a {type(row).__name__}")
             if fields.order is not None and row.get(fields.order) is not None:
-                order[i] = _integer(fields.order, row[fields.order])  # even if the rest is bad: it is no gap then
-            key = _key(fields.key, row.get(fields.key))
+                # even if the rest is bad: it is no gap then
+                order[i] = order_of(fields.order, row[fields.order], fields.unit)
+            key = key_of(fields.key, row.get(fields.key))
             if fields.order is not None and order[i] == ABSENT:
                 raise Unusable(f"'{fields.order}' is missing")
             label_of = None if fields.label_of is None else row.get(fields.label_of)
-            if label_of is not None and label_of == label_of:
-                of[i] = _integer(str(fields.label_of), label_of)
+            if not is_nothing(label_of):
+                of[i] = order_of(str(fields.label_of), label_of, fields.unit)
             else:
                 for j, name in enumerate(fields.features):
                     if name not in row:
@@ -175,47 +174,15 @@ def judged(fields: Fields, judge: Judge, batch: Batch) -> None:
         Z[list(bad)], y[list(bad)] = 0.0, math.nan
 
 
-class Unusable(Exception):
-    """Why a record cannot be used."""
-
-
-def _key(name: str, value: object) -> Key:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and abs(int(value)) < 2**63:
-        return int(value)
-    if value is None or value != value:
-        raise Unusable(f"key '{name}' is missing")
-    raise Unusable(f"key '{name}' must be text or an integer, got {_short(value)}")
-
-
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        value = int(value)
-    if value != value:
-        raise Unusable(f"'{name}' is missing")
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-        raise Unusable(f"'{name}' must be an integer, got {_short(value)}")
-    n = int(value)
-    if abs(n) > FARTHEST:
-        raise Unusable(f"'{name}' must be at most 2^62 in size, got {_short(value)}")
-    return n
-
-
 def _number(name: str, value: object) -> float:
     if value is None:
         return math.nan
     if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(value, np.complexfloating):
-        raise Unusable(f"'{name}' must be a number, got {_short(value)}")
+        raise Unusable(f"'{name}' must be a number, got {shorten(value)}")
     try:
         return float(value)
     except OverflowError:
         return math.inf
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def from_frame(fields: Fields, judge: Judge, frame: Any) -> Batch:
@@ -239,37 +206,14 @@ def from_frame(fields: Fields, judge: Judge, frame: Any) -> Batch:
         return np.array(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), np.float64)  # a copy: ours to change
 
     def integers(name: str, needed: bool) -> NDArray[np.int64]:
-        column = table[name]
-        if isinstance(column.dtype, (nw.Datetime, nw.Date)):
-            column = column.cast(nw.Datetime("us")).dt.timestamp("us")
-        if not column.dtype.is_numeric():
-            raise InputError(f"Fleet: column '{name}' must be integers or times, got {column.dtype}; convert it first")
-        out = np.full(n, ABSENT, np.int64)
-        if column.dtype.is_integer() and not column.null_count():
-            values = column.to_numpy()
-            fine = (values >= -FARTHEST) & (values <= FARTHEST)
-            out[fine] = values[fine]
-            plain = bool(fine.all())
-        else:
-            plain = False
-        if not plain:
-            for i, value in enumerate(column.to_list()):
-                try:
-                    if value is None or value != value:
-                        if needed:
-                            raise Unusable(f"'{name}' is missing")
-                        continue
-                    out[i] = _integer(name, value)
-                except Unusable as why:
-                    bad.setdefault(i, str(why))
-        return out
+        return frame_orders(table[name], fields.unit, needed=needed, bad=bad)
 
     order = np.full(n, ABSENT, np.int64) if fields.order is None else integers(fields.order, needed=True)
-    keys = table[fields.key].to_list()
+    keys = frame_keys(table[fields.key])
     for i, key in enumerate(keys):
-        if type(key) is not str and type(key) is not int:
+        if not (type(key) is int or (type(key) is str and key.isascii())):
             try:
-                keys[i] = _key(fields.key, key)
+                keys[i] = key_of(fields.key, key)
             except Unusable as why:
                 keys[i] = None
                 bad.setdefault(i, str(why))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,9 +15,14 @@ from undrift.fleet.bench import Bench, prototype_of
 from undrift.fleet.outputs import ERROR, Key, Outputs, Said
 from undrift.fleet.state import KeyState
 from undrift.learners import Learner
+from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
+
+
+LONGEST = 2**61
+"""Longest wait in orders: an order less a wait still fits 64 bits."""
 
 
 class Advanced(NamedTuple):
@@ -53,23 +59,26 @@ class Fleet:
     make_model
         A fresh learner, or a function that returns one; every key gets a clone.
     key
-        Column that names the stream: text or integers.
+        Column that names the stream: text or integers; times, booleans and the like by their text.
     features
         Columns that make up z.
     target
         Column of the label y. Missing (None, NaN): the record only asks for a prediction, and waits for its label.
     order
-        Column of integers that says a record's place in its stream, and is unique there. None: order of arrival; then
-        nothing can be recognised as a duplicate.
+        Column of integers or times that says a record's place in its stream, and is unique there. None: order of
+        arrival; then nothing can be recognised as a duplicate.
     label_of
         Column for labels that come later, in records of their own with an order of their own: the order of the record
         they belong to, missing in all others. Their features are ignored.
     wait
-        Records may come late: one waits until no order more than `wait` behind it can come any more. 0: never.
+        Records may come late: one waits until no order more than `wait` behind it can come any more. 0: never. For
+        times a `timedelta`; an integer counts in `time_unit`.
     hold
         At most this many rows of a key wait for their label.
     numbered
         Whether orders count 1 by 1, so that gaps are worth reporting; False for times.
+    time_unit
+        What orders that are times count in, "us" or "ns"; finer times are refused.
     on_error
         "raise" stops when a model raises something that is not a refusal of a row; "report" leaves that key as it was
         and goes on with the others.
@@ -101,22 +110,26 @@ class Fleet:
         target: str,
         order: str | None = None,
         label_of: str | None = None,
-        wait: int = 0,
+        wait: int | dt.timedelta = 0,
         hold: int = 256,
         numbered: bool = True,
+        time_unit: str = "us",
         on_error: str = "raise",
     ) -> None:
         self.prototype = prototype_of(make_model)
         if isinstance(features, str) or not all(isinstance(name, str) for name in features):
             raise InputError(f"Fleet: features must be a list of column names, got {features!r}")
-        self.fields = Fields(key, order, tuple(features), target, label_of)
+        _check.choice(self, "time_unit", time_unit, ("us", "ns"))
+        self.fields = Fields(key, order, tuple(features), target, label_of, time_unit)
         names = self.fields.names
         for name in names:
             if not isinstance(name, str) or names.count(name) > 1:
                 raise InputError(f"Fleet: columns must have different names, text all of them, got {name!r} in {names}")
         if len(features) < self.prototype.least_dim:
             raise InputError("Fleet: features must name at least one column, got none")
-        self.wait = _check.integer(self, "wait", wait, 0, 1_000_000)
+        if isinstance(wait, dt.timedelta):
+            wait = wait // dt.timedelta(microseconds=1) * (1000 if time_unit == "ns" else 1)
+        self.wait = _check.integer(self, "wait", wait, 0, LONGEST)
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
@@ -135,6 +148,17 @@ class Fleet:
         if self._bench is None:
             self._bench = Bench(self.prototype, self.fields.features)
         return self._bench
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Everything that decides about results, JSON values by name: what a folder's fleet is compared by."""
+        spec, fields = dict(self.bench.spec), self.fields
+        parameters = spec.pop("parameters", None)
+        named: dict[str, Any] = {f"model {name}": value for name, value in spec.items()}
+        if isinstance(parameters, dict):
+            named |= {f"model {name}": value for name, value in parameters.items()}
+        columns = {**fields._asdict(), "features": list(fields.features)}
+        return {**named, **columns, "wait": self.wait, "hold": self.hold, "numbered": self.numbered}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_bench": None}
@@ -162,7 +186,7 @@ class Fleet:
         try:
             walk.take(batch, self.fields.order is not None)
             said = walk.close()
-        except UndriftError:
+        except (UndriftError, Interrupted):
             raise
         except Exception as error:
             self._bench = None  # whatever the model became, nobody else shall see it
@@ -206,6 +230,9 @@ class Fleet:
         states: Mapping[Key, bytes] | None = None,
         folder: Any = None,
         source: str = "",
+        about: Mapping[str, Any] | None = None,
+        replace: bool = False,
+        finish: bool = False,
         batch: int = 100_000,
         workers: int = 1,
         progress: Callable[[int], None] | None = None,
@@ -214,7 +241,17 @@ class Fleet:
         from undrift.fleet.run import run
 
         return run(
-            self, records, states=states, folder=folder, source=source, batch=batch, workers=workers, progress=progress
+            self,
+            records,
+            states=states,
+            folder=folder,
+            source=source,
+            about=about,
+            replace=replace,
+            finish=finish,
+            batch=batch,
+            workers=workers,
+            progress=progress,
         )
 
     def _walk(self, key: Key, state: KeyState) -> Walk:

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 REMEMBERED = 64
-"""Ranges of released orders that are told apart from orders that never came, at least."""
+"""Ranges of released orders that are told apart from orders that never came; besides all within the last `wait`."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Ledger:
         else:
             missing = order - self.ranges[-1][1] - 1 if self.ranges else 0
             self.ranges.append([order, order])
-            if len(self.ranges) > max(REMEMBERED, wait + 1):
+            while len(self.ranges) > REMEMBERED and self.ranges[0][1] < order - wait:
                 del self.ranges[0]
                 self.forgot = True
         self.next = order + 1 if self.next is None else max(self.next, order + 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +35,8 @@ STATUSES = ("ok", "predicted", "labelled", "duplicate", "late", "gap", "poison",
 OK, PREDICTED, LABELLED, DUPLICATE, LATE, GAP, POISON, EXPIRED, ERROR = range(len(STATUSES))
 ABSENT = -(2**63)
 """The order of a record that had none."""
+_DIGEST = 8
+"""Bytes of the digest of packed rows."""
 
 
 Said = tuple[Key, int, float, float, int, str]
@@ -133,28 +138,47 @@ class Outputs:
         """Return the rows in an order of their own and with floats to the bit, so that `==` compares two runs."""
         return canonical(self)
 
+    def pieces(self, size: int) -> Iterator[Outputs]:
+        """Yield the rows, at most `size` at a time."""
+        if len(self) <= size:
+            yield from [self] if len(self) else []
+            return
+        places = sorted(self.reasons)
+        for a in range(0, len(self), size):
+            b = a + size
+            some = {i - a: self.reasons[i] for i in places[bisect_left(places, a) : bisect_left(places, b)]}
+            columns = (self.order[a:b], self.prediction[a:b], self.target[a:b], self.status[a:b])
+            yield Outputs(self.keys[a:b], *columns, some)
+
     def pack(self) -> bytes:
-        """Return the rows as data-only bytes."""
+        """Return the rows as data-only bytes: length of the JSON text, the text, the columns, a digest."""
         head = json.dumps({"keys": self.keys, "reasons": {str(i): why for i, why in self.reasons.items()}}).encode()
         columns = (self.order, self.prediction, self.target, self.status)
-        return b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
+        body = b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
+        return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
     @classmethod
     def unpack(cls, data: bytes) -> Outputs:
         """Return what `pack` wrote."""
         size = int.from_bytes(data[:8], "little")
+        body, digest = data[8 + size : -_DIGEST], data[-_DIGEST:]
         try:
-            head = json.loads(data[8 : 8 + size])
-            n = len(head["keys"])
-            body = data[8 + size :]
-            if len(body) != 25 * n:
+            if hashlib.blake2b(data[:-_DIGEST], digest_size=_DIGEST).digest() != digest:
                 raise ValueError
+            head = json.loads(data[8 : 8 + size])
+            keys, n = head["keys"], len(head["keys"])
             reasons = {int(i): str(why) for i, why in head["reasons"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
+            if len(body) != 25 * n or not all(0 <= i < n for i in reasons):
+                raise ValueError
+            if not isinstance(keys, list) or not {type(key) for key in keys} <= {str, int, NoneType}:
+                raise ValueError
+            numbers = np.frombuffer(body[: 24 * n], np.int64).reshape(3, n).copy()
+            status = np.frombuffer(body[24 * n :], np.uint8).copy()
+            if (status >= len(STATUSES)).any():
+                raise ValueError
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ModelFileError("Outputs: the saved rows are cut off or damaged") from None
-        numbers = np.frombuffer(body[: 24 * n], np.int64).reshape(3, n).copy()
-        status = np.frombuffer(body[24 * n :], np.uint8).copy()
-        return cls(head["keys"], numbers[0], numbers[1].view(np.float64), numbers[2].view(np.float64), status, reasons)
+        return cls(keys, numbers[0], numbers[1].view(np.float64), numbers[2].view(np.float64), status, reasons)
 
 
 def canonical(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ...]]:

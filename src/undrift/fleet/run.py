@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -11,12 +12,15 @@ from itertools import chain, islice
 from typing import Any
 
 from undrift import _check
+from undrift.errors import InputError
 from undrift.fleet.batch import Batch, recut
 from undrift.fleet.fleet import Fleet, Info
 from undrift.fleet.outputs import Key, Outputs, Said
 from undrift.fleet.place import fits, is_compiled
-from undrift.fleet.shelf import Shelf
+from undrift.fleet.record_digest import RecordDigest
+from undrift.fleet.state_store import FILE, JOURNAL, Progress, StateStore, is_store
 from undrift.fleet.table import Table
+from undrift.folder import Folder
 from undrift.learners import Learner
 
 KEYS, ROOM = 1024, 2**26
@@ -72,8 +76,11 @@ def run(
     records: Any,
     *,
     states: Mapping[Key, bytes] | None = None,
-    folder: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | Folder | None = None,
     source: str = "",
+    about: Mapping[str, Any] | None = None,
+    replace: bool = False,
+    finish: bool = False,
     batch: int = 100_000,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
@@ -90,9 +97,17 @@ def run(
         States to go on from, by key; they are not changed.
     folder
         Keep states, outputs and progress there, saved after each batch; killed at any moment, the same call goes on
-        where it stopped, to the same bits.
+        where it stopped, to the same bits. One process at a time; an `undrift.folder.Folder` is locked by the caller.
+        Refused if the folder's fleet has other columns, another model or another wait, or if the records that were
+        learned before are not the first ones of these.
     source
         Name of the records, when a folder is fed from several sources one after the other: progress is kept by source.
+    about
+        What else decides about the results, JSON values by name; kept in the folder and compared like the fleet itself.
+    replace
+        Begin anew in a folder that holds a fleet. It is replaced once the first batch of the new one is learned.
+    finish
+        Release the records that still wait after the last one: nothing before them will come any more.
     batch
         Records advanced, and saved, at a time.
     workers
@@ -107,52 +122,147 @@ def run(
     """
     _check.integer("Fleet", "batch", batch, 1)
     _check.integer("Fleet", "workers", workers, 1, 1024)
-    shelf = None if folder is None else Shelf(folder, fleet.bench.fingerprint)
-    if shelf is not None and states:
-        new = {key: state for key, state in states.items() if key not in shelf}
-        with shelf.change():
-            shelf.put(new)
-    said: list[Outputs] = []
-    done = skip = 0 if shelf is None else shelf.seen(source)
+    feed = _Feed(fleet, records, source, batch, progress or (lambda done: None))
     with _crew(fleet, workers) as crew:
-        known = shelf if shelf is not None else crew.memory(states or {})
-        for part in _parts(fleet, records, batch, skip):
-            done += len(part)
-            if shelf is None:
-                said += [outputs for _, outputs in crew.advance(known, part)]
-            else:
-                _kept(shelf, crew.advance(known, part), source, done)
-            if progress is not None:
-                progress(done)
-    if shelf is None:
-        everything = Outputs.joined(said)
-        return FleetRun(fleet, known, lambda: everything)
-    return FleetRun(fleet, shelf, lambda: Outputs.joined(shelf.outputs(source)))
+        if folder is None:
+            return _in_memory(fleet, feed, crew, states or {}, finish)
+        words = {**fleet.about, **(about or {})}
+        if isinstance(folder, Folder):
+            return _in_folder(fleet, feed, crew, folder, words, states or {}, replace, finish)
+        place = Folder(folder, "fleet")
+        with place.locked():
+            return _in_folder(fleet, feed, crew, place, words, states or {}, replace, finish)
 
 
-def _kept(shelf: Shelf, changes: Iterable[Change], source: str, done: int) -> None:
-    """Put everything a batch changed on the shelf, some keys at a time, so that they need not all be in memory."""
+class _Feed:
+    """The records of a source on their way to the models."""
+
+    def __init__(self, fleet: Fleet, records: Any, source: str, size: int, progress: Callable[[int], None]) -> None:
+        self.fleet, self.records, self.source, self.size, self.progress = fleet, records, source, size, progress
+        self.done, self.digest = 0, RecordDigest()
+
+    def batches(self, past: Progress, where: object) -> Iterator[Batch]:
+        """Yield the records after those of the past, which must be the ones that were learned."""
+        stream = _batches(self.fleet, self.records, self.size)
+        rest: list[Batch] = []
+        while self.done < past.records:
+            batch = next(stream, None)
+            if batch is None:
+                break
+            cut = min(len(batch), past.records - self.done)
+            self.digest.update(batch.part(0, cut))
+            self.done += cut
+            rest = [batch.part(cut, len(batch))]
+        if self.done < past.records or (past.records and self.digest.value() != past.digest):
+            name = f" '{self.source}'" if self.source else ""
+            raise InputError(
+                f"{where}: the first {past.records} records of the source{name} are not the ones that were learned; "
+                "name another source, or choose another folder"
+            )
+        yield from recut(chain(rest, stream), self.size)
+
+    def keep(self, store: StateStore, crew: _crew, batch: Batch) -> None:
+        """Learn a batch and save everything it changed, some keys at a time, so that memory need not hold them all."""
+        with store.change(self.source, self.done):
+            said: list[Outputs] = []
+            for states, outputs in crew.advance(store, batch):
+                store.put(states)
+                said.append(outputs)
+            self.digest.update(batch)
+            self.done += len(batch)
+            store.note(said, self.source, Progress(self.done, self.digest.value()))
+        self.progress(self.done)
+
+
+def _in_memory(fleet: Fleet, feed: _Feed, crew: _crew, states: Mapping[Key, bytes], finish: bool) -> FleetRun:
+    """Advance every key, states and outputs in memory."""
+    known = crew.memory(states)
     said: list[Outputs] = []
-    with shelf.change():
-        for states, outputs in changes:
-            shelf.put(states)
+    for batch in recut(_batches(fleet, feed.records, feed.size), feed.size):
+        said += [outputs for _, outputs in crew.advance(known, batch)]
+        feed.done += len(batch)
+        feed.progress(feed.done)
+    if finish and fleet.wait:
+        changed, outputs = _release(fleet, known, list(known))
+        said.append(outputs)
+        for key, state in changed.items():
+            known.put(key, state) if isinstance(known, Table) else known.update({key: state})
+    everything = Outputs.joined(said)
+    return FleetRun(fleet, known, lambda: everything)
+
+
+def _in_folder(
+    fleet: Fleet,
+    feed: _Feed,
+    crew: _crew,
+    place: Folder,
+    about: Mapping[str, Any],
+    states: Mapping[Key, bytes],
+    replace: bool,
+    finish: bool,
+) -> FleetRun:
+    """Advance every key, states and outputs in a folder that is locked."""
+    path = place.path / FILE
+    if not place.is_ours(FILE) and is_store(path):  # a copy without its manifest
+        place.adopt(FILE, JOURNAL)
+    place.claim(FILE, JOURNAL)
+    if replace and path.exists():
+        batches = feed.batches(Progress(0, b""), place.path)
+        with place.new(FILE) as temporary:
+            with StateStore(temporary, about) as new:
+                _begin(new, feed.source, states)
+                for batch in islice(batches, 1):
+                    feed.keep(new, crew, batch)
+            StateStore.discard_journal(path)  # it belongs to the file that is replaced now
+        place.sweep(keep={FILE})
+        place.claim(FILE, JOURNAL)
+        store = StateStore(path, about)
+    else:
+        store = StateStore(path, about)
+        _begin(store, feed.source, states)
+        batches = feed.batches(store.progress(feed.source), place.path)
+    for batch in batches:
+        feed.keep(store, crew, batch)
+    if finish and fleet.wait:
+        keys = list(store)
+        for a in range(0, len(keys), KEYS):
+            with store.change(feed.source, feed.done):
+                changed, outputs = _release(fleet, store, keys[a : a + KEYS])
+                store.put(changed)
+                store.note([outputs], feed.source, Progress(feed.done, feed.digest.value()))
+    return FleetRun(fleet, store, lambda: Outputs.joined(store.outputs(feed.source)))
+
+
+def _begin(store: StateStore, source: str, states: Mapping[Key, bytes]) -> None:
+    """Put in states to go on from, for keys that have none."""
+    if states:
+        with store.change(source, store.progress(source).records):
+            store.put(states, replace=False)
+
+
+def _release(fleet: Fleet, known: Mapping[Key, bytes], keys: Sequence[Key]) -> Change:
+    """Release the records that wait."""
+    changed: dict[Key, bytes] = {}
+    said: list[Outputs] = []
+    for key, state in _some(known, keys).items():
+        if fleet.info(state).waiting:
+            changed[key], outputs = fleet.finish(state, key)
             said.append(outputs)
-        shelf.note(Outputs.joined(said), source, done)
+    return changed, Outputs.joined(said)
 
 
-def _parts(fleet: Fleet, records: Any, size: int, skip: int) -> Iterator[Batch]:
-    """Yield the records after the first `skip`, `size` at a time."""
+def _batches(fleet: Fleet, records: Any, size: int) -> Iterator[Batch]:
+    """Yield records as batches of any size."""
     if hasattr(records, "columns"):
-        whole = fleet.batch(records)
-        for a in range(skip, len(whole), size):
-            yield whole.take(range(a, min(a + size, len(whole)))) if a or size < len(whole) else whole
+        yield fleet.batch(records)
         return
     stream: Iterator[Any] = iter(records)
     first = next(stream, None)
     if isinstance(first, Batch):
-        yield from recut(chain([first], stream), size, skip)
+        yield first
+        yield from stream
         return
-    stream = islice(stream if first is None else chain([first], stream), skip, None)
+    stream = stream if first is None else chain([first], stream)
     while some := list(islice(stream, size)):
         yield fleet.batch(some)
 
@@ -192,6 +302,7 @@ _fleet: Fleet | None = None
 
 def _enter(fleet: Fleet) -> None:
     global _fleet
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the first process ends the others
     _fleet = fleet
 
 
@@ -220,7 +331,7 @@ class _crew:
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
 
-    def memory(self, states: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
+    def memory(self, states: Mapping[Key, bytes]) -> Table | dict[Key, bytes]:
         """Return a place for states, with some to begin with: a table, if it takes no more room than they do."""
         if not self.compiled:
             return dict(states)
@@ -248,4 +359,4 @@ class _crew:
 
 def _some(known: Mapping[Key, bytes], keys: Sequence[Key]) -> dict[Key, bytes]:
     """Return the states of keys that have one."""
-    return known.some(keys) if isinstance(known, Shelf) else {key: known[key] for key in keys if key in known}
+    return known.some(keys) if isinstance(known, StateStore) else {key: known[key] for key in keys if key in known}

@@ -64,13 +64,17 @@ def _cut(part: DataFrame, width: int) -> Iterator[DataFrame]:
 def _cells(source: Source, column: Series) -> Cells:
     pl = polars(source.name)
     kind = column.dtype
+    exact = column.name in source.exact
+    if exact and (kind.is_numeric() or kind == pl.Boolean):
+        return column.to_list()
     if kind.is_numeric() or kind in (pl.Boolean, pl.Null):
         return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
     if kind.is_temporal() and kind not in (pl.Time, pl.Duration):
         zone = getattr(kind, "time_zone", None)
         plain = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None) if zone else column
-        return plain.cast(pl.Datetime("us")).to_numpy()
-    if kind in (pl.String, pl.Categorical, pl.Enum):
+        unit = kind.time_unit if exact and isinstance(kind, pl.Datetime) else None
+        return plain.cast(pl.Datetime(unit or "us")).to_numpy()
+    if kind in (pl.String, pl.Categorical, pl.Enum) or (exact and kind == pl.Time):
         return column.cast(pl.String).to_list()
     raise DataError(
         f"{source.name}: column '{column.name}' is {kind}, no number, text or time; pass --drop '{column.name}'"

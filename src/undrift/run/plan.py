@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -10,21 +9,17 @@ from typing import Any
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.cells import Unreadable, clock, is_missing, number, numbers, shown, texts, times
+from undrift.run.cells import Unreadable, clock, is_missing, number, numbers, texts, times
 from undrift.run.data import Lines
 from undrift.run.settings import did_you_mean
 from undrift.run.source import Batch, Cells, Source
+from undrift.run.task import MOSTLY, TargetColumn, are_numbers, find_task
 
 PREFIX = 2
 """Batches the plan is made from."""
-MOSTLY = 0.9
-"""A column is what this part of its first cells is; the others are then errors, with their lines."""
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
 CLOCKS = ("time", "timestamp", "date", "datetime", "ds", "index", "id", "row")
-NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
-LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
-"""Pairs of numbers that are taken for two classes unless the user says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +64,7 @@ class _Prefix:
         self.source, self.whole = source, whole
         self.settings, self.na = source.settings, frozenset(source.settings.na)
         names = list(dict.fromkeys(name for batch in batches for name in batch.columns))
-        self.columns: dict[str, Cells] = {name: _joined(name, batches) for name in names}
+        self.columns: dict[str, Cells] = {name: joined(name, batches) for name in names}
         self.lines: Lines = np.concatenate([batch.lines for batch in batches])
 
     @property
@@ -105,7 +100,7 @@ def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
     if first.rows == 1 and whole:
         raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
     notes: list[str] = []
-    task, classes = _target(first, notes)
+    task, classes = _target(first)
     others = [name for name in first.columns if name != settings.target and name not in settings.drop]
     kinds = {name: _kind(first, name) for name in others}
     time, how = _time(first, kinds, notes)
@@ -137,7 +132,8 @@ def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
     return Plan(task, classes, time, how, hours, tuple(number_columns), tuple(text_columns), tuple(notes))
 
 
-def _joined(name: str, batches: list[Batch]) -> Cells:
+def joined(name: str, batches: Sequence[Batch]) -> Cells:
+    """Return the cells of a column in all batches."""
     parts = [batch.columns.get(name, [None] * len(batch.lines)) for batch in batches]
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)  # type: ignore[arg-type]  # arrays, as just checked
@@ -257,72 +253,10 @@ def _categories(first: _Prefix, name: str) -> tuple[str, ...]:
     return found
 
 
-def _target(first: _Prefix, notes: list[str]) -> tuple[str, tuple[str, ...] | None]:
+def _target(first: _Prefix) -> tuple[str, tuple[str, ...] | None]:
     """Return the task and the classes, or say why the target cannot be predicted."""
-    settings, source = first.settings, first.source
-    name, known = settings.target, first.known(settings.target)
-    if not known:
-        raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
-    cells = first.columns[name]
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
-        raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
-    values = [number(cell) for cell in known]
-    flags = all(
-        isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
-        for cell in known
-    )
-    numeric = sum(value is not None for value in values) >= MOSTLY * len(values) and not flags
-    labels = list(dict.fromkeys(shown(cell) for cell in known))
-    task = settings.task
-    if task == "auto":
-        two = set(values) in LABELS if numeric else True
-        task = "classification" if two or settings.positive is not None else "regression"
-    if task == "regression":
-        if not numeric and not flags:
-            _numbers(first, name)
-        finite = {value for value in values if value is not None and math.isfinite(value)}
-        if len(finite) == 1 and first.whole:
-            raise DataError(
-                f"{source.name}: the target '{name}' is {finite.pop():g} in every row; there is nothing to learn"
-            )
-        return task, None
-    if len(labels) > 2:
-        third = next(
-            row
-            for row, cell in enumerate(_objects(cells))
-            if not is_missing(cell, first.na) and shown(cell) == labels[2]
-        )
-        count = f"{len(labels)} different values" if numeric else f"{len(labels)} classes"
-        hint = "pass --task regression" if numeric else "join classes, or make one column of 0 and 1 for each class"
-        raise DataError(
-            f"{source.at(int(first.lines[third]))}: the target '{name}' has {count} ({', '.join(labels[:3])}"
-            f"{', ...' if len(labels) > 3 else ''}) where two are allowed; {hint}"
-        )
-    return task, _ordered(first, labels, notes)
-
-
-def _ordered(first: _Prefix, labels: list[str], notes: list[str]) -> tuple[str, ...]:
-    settings, source, name = first.settings, first.source, first.settings.target
-    if len(labels) == 1:
-        if first.whole:
-            raise DataError(
-                f"{source.name}: the target '{name}' is {labels[0]!r} in every row; there is nothing to learn"
-            )
-        if settings.positive is None:
-            raise DataError(
-                f"{source.name}: the target '{name}' is {labels[0]!r} in {first.where}; "
-                "say which label counts as 1 with --positive"
-            )
-        positive = shown(settings.positive)
-        return (labels[0] if labels[0] != positive else "", positive)  # "": not seen yet
-    if settings.positive is not None:
-        positive = shown(settings.positive)
-        if positive not in labels:
-            raise InputError(f"--positive '{positive}': the target's labels are {labels[0]!r} and {labels[1]!r}")
-        return tuple(sorted(labels, key=lambda label: label == positive))
-    return tuple(sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label))))
-
-
-def _sort_key(label: str) -> tuple[float, str]:
-    value = number(label)
-    return (math.inf if value is None else value, label)
+    name = first.settings.target
+    task, classes = find_task(TargetColumn(first.source, first.columns[name], first.lines, first.whole))
+    if task == "regression" and not are_numbers(first.known(name)):
+        _numbers(first, name)  # which names the first cell that is none
+    return task, classes

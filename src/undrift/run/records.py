@@ -2,91 +2,123 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from undrift.errors import DataError
+from undrift._typing import Vector
 from undrift.fleet import Fleet
-from undrift.fleet.batch import FARTHEST, judged
 from undrift.fleet.batch import Batch as Rows
+from undrift.fleet.batch import judged
+from undrift.fleet.exact import FARTHEST
 from undrift.fleet.outputs import ABSENT
-from undrift.run.cells import Unreadable, is_missing, number, numbers, times
+from undrift.run.cells import Unreadable, is_missing, number, numbers, texts
+from undrift.run.orders import Clock, Orders, integers
 from undrift.run.source import Batch, Cells, Source
 
 
-def batches(source: Source, fleet: Fleet, time: str | None, na: frozenset[str]) -> Iterator[Rows]:
-    """Yield rows as a fleet takes them; what is no number is reported as such."""
-    names: dict[str, str] = {}
-    for batch in source.batches():
-        keys = _keys(batch.columns[fleet.fields.key], names, na)
-        stamps = _stamps(source, batch, time, na) if time is not None else None
-        yield _clean(fleet, batch, keys, stamps, na) or _judged(fleet, batch, keys, stamps, na)
+@dataclass(eq=False)
+class RowReader:
+    """How the rows of a file become records."""
 
+    fleet: Fleet
+    time: Clock | None
+    """How times are written, if rows are ordered by time."""
+    classes: list[str] | None
+    """The two labels, the negative one first ("": not seen yet); None: the target is a number."""
+    na: frozenset[str]
+    """Texts that mean missing."""
 
-def _clean(
-    fleet: Fleet, batch: Batch, keys: list[str | None], stamps: list[int | None] | None, na: frozenset[str]
-) -> Rows | None:
-    """Return rows column by column; None if a cell is not what its column is."""
-    fields, n = fleet.fields, len(keys)
-    order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
-    try:
-        Z = np.stack([numbers(batch.columns[name], na) for name in fields.features], axis=1)
-        y = np.array(numbers(batch.columns[fields.target], na))
-        if stamps is not None:
-            order[...] = stamps  # type: ignore[assignment]  # None fails right here
-            if (np.abs(order) > FARTHEST).any():
-                return None
-        elif fields.order is not None:
-            places = numbers(batch.columns[fields.order], na)
-            if not (np.abs(places) <= FARTHEST).all() or (places != np.floor(places)).any():
-                return None
-            order[...] = places
-    except (Unreadable, TypeError):
-        return None
-    if None in keys:
-        return None
-    rows = Rows(list(keys), order, Z, y, absent)
-    judged(fields, fleet.judge, rows)
-    return rows
+    def batches(self, source: Source) -> Iterator[Rows]:
+        """Yield rows as a fleet takes them; what is no number is reported as such."""
+        fields, names = self.fleet.fields, dict[str, str]()
+        for batch in source.batches():
+            for name in fields.names:
+                if name not in batch.columns:  # it first appears further down
+                    batch.columns[name] = [None] * len(batch.lines)
+            keys = _keys(batch.columns[fields.key], names, self.na)
+            if fields.order is None:
+                orders: Orders | None = None
+            elif self.time is None:
+                orders = integers(batch.columns[fields.order], self.na)
+            else:
+                orders = self.time.read(source, fields.order, batch, self.na)
+            yield self._clean(batch, keys, orders) or self._judged(batch, keys, orders)
 
+    def _clean(self, batch: Batch, keys: list[str | None], orders: Orders | None) -> Rows | None:
+        """Return rows column by column; None if a cell is not what its column is."""
+        fields, n = self.fleet.fields, len(keys)
+        order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
+        try:
+            Z = np.stack([numbers(batch.columns[name], self.na) for name in fields.features], axis=1)
+            y, unknown = self._targets(batch)
+            if orders is not None:
+                if not all(type(one) is int and -FARTHEST <= one <= FARTHEST for one in orders):
+                    return None
+                order[...] = orders  # type: ignore[assignment]  # integers, as just seen
+        except Unreadable:
+            return None
+        if None in keys or unknown or not _encodable(keys):
+            return None
+        rows = Rows(list(keys), order, Z, y, absent)
+        judged(fields, self.fleet.judge, rows)
+        return rows
 
-def _judged(
-    fleet: Fleet, batch: Batch, keys: list[str | None], stamps: list[int | None] | None, na: frozenset[str]
-) -> Rows:
-    """Return rows judged one by one."""
-    columns: dict[str, list[Any]] = {}
-    for name in fleet.fields.names:
-        cells = batch.columns[name]
-        if name == fleet.fields.key:
-            columns[name] = keys
-        elif name == fleet.fields.order and stamps is not None:
-            columns[name] = stamps
-        elif isinstance(cells, np.ndarray):
-            columns[name] = (
-                cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
-            )
-        else:
-            columns[name] = [_value(cell, na) for cell in cells]
-    return fleet.batch([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+    def _targets(self, batch: Batch) -> tuple[Vector, dict[int, str]]:
+        """Return the labels as numbers, and what is wrong with those that are none of the two classes."""
+        cells = batch.columns[self.fleet.fields.target]
+        if self.classes is None:
+            return np.array(numbers(cells, self.na)), {}
+        unknown: dict[int, str] = {}
+        y = np.full(len(batch.lines), math.nan)
+        for i, label in enumerate(texts(cells, self.na)):
+            if label is None:
+                continue
+            if not self.classes[0] and label != self.classes[1]:
+                self.classes[0] = label
+            if label in self.classes:
+                y[i] = self.classes.index(label)
+            else:
+                named = " nor ".join(repr(one) for one in self.classes)
+                unknown[i] = f"target '{self.fleet.fields.target}' is {label!r:.40}, neither {named}"
+        return y, unknown
 
-
-def _stamps(source: Source, batch: Batch, time: str, na: frozenset[str]) -> list[int | None]:
-    """Return times as integers."""
-    try:
-        stamps = times(batch.columns[time], source.settings.time_format or "iso", na)
-    except Unreadable as bad:
-        where = source.at(int(batch.lines[bad.row]))
-        raise DataError(f"{where}: {bad.cell!r} in '{time}' is not a time; pass --time-format") from None
-    if not np.isnat(stamps).any():
-        return list(stamps.astype(np.int64).tolist())
-    return [None if np.isnat(one) else int(one.astype(np.int64)) for one in stamps]
+    def _judged(self, batch: Batch, keys: list[str | None], orders: Orders | None) -> Rows:
+        """Return rows judged one by one."""
+        fields = self.fleet.fields
+        columns: dict[str, list[Any]] = {}
+        unknown: dict[int, str] = {}
+        for name in fields.names:
+            cells = batch.columns[name]
+            if name == fields.key:
+                columns[name] = list(keys)
+            elif name == fields.order and orders is not None:
+                columns[name] = orders
+            elif name == fields.target and self.classes is not None:
+                y, unknown = self._targets(batch)
+                columns[name] = y.tolist()
+            elif isinstance(cells, np.ndarray):
+                columns[name] = (
+                    cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
+                )
+            else:
+                columns[name] = [_value(cell, self.na) for cell in cells]
+        rows = self.fleet.batch([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+        for i, why in unknown.items():
+            rows.bad.setdefault(i, why)
+            rows.Z[i] = 0.0
+        return rows
 
 
 def _keys(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str | None]:
     """Return keys as texts, each text only once in memory."""
-    values = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        values: Any = [None if np.isnat(cell) else np.datetime_as_string(cell, unit="auto") for cell in cells]
+    else:
+        values = cells.tolist() if isinstance(cells, np.ndarray) else cells
     out: list[str | None] = []
     for cell in values:
         name = names.get(cell) if isinstance(cell, str) else None  # to a dictionary, True is 1
@@ -104,6 +136,15 @@ def _name(cell: object, na: frozenset[str]) -> str | None:
     if is_missing(cell, na):
         return None
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _encodable(keys: list[str | None]) -> bool:
+    """Whether all keys can be written to a file; half a character cannot."""
+    text = "".join(key for key in keys if key is not None)
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _value(cell: object, na: frozenset[str]) -> object:

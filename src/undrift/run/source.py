@@ -6,7 +6,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -47,9 +47,14 @@ class Batch(NamedTuple):
 
 
 class Source:
-    """A file, or the standard input ("-"); with `size`, only the first so many bytes of a file that grew since."""
+    """A file, or the standard input ("-").
 
-    def __init__(self, path: str, settings: Settings, *, size: int | None = None) -> None:
+    With `size`, only the first so many bytes of a file that grew since. Columns named `exact` keep integers and times
+    as they are: they never become floats.
+    """
+
+    def __init__(self, path: str, settings: Settings, *, size: int | None = None, exact: Iterable[str] = ()) -> None:
+        self.exact = frozenset(exact)
         self.stdin = path == "-"
         self.path, self.settings = Path(path), settings
         self.name = "stdin" if self.stdin else path

@@ -1,0 +1,142 @@
+"""SQLite files opened as data from anyone: our tables, nothing else, and every answer of the disk as one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import stat
+import time
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from undrift.errors import InputError, ModelFileError, UndriftError
+
+MAGIC = b"SQLite format 3\0"
+PATIENCE = 20.0
+"""Seconds that opening a file may take: a hostile one could keep us for ever."""
+LARGEST = 2**28
+"""Bytes of one value, at most, unless the file itself is larger."""
+LOCKED_OUT = 5.0
+"""Seconds to wait for another process that is in the middle of a change."""
+_DATA = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE))
+_FREE = frozenset((sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SELECT))
+_FULL = 4 * 65_536
+"""Free bytes below which a failure of the disk is taken for a full one."""
+
+
+def connect(path: Path, tables: Mapping[str, Collection[str]], page: int, cache: int) -> sqlite3.Connection:
+    """Open a file that holds these tables, new or old; refuse one that holds anything else.
+
+    Parameters
+    ----------
+    path
+        The file.
+    tables
+        For each table, the statements that may have made it; the first one makes a new one.
+    page
+        Bytes of a page, in a new file.
+    cache
+        Kilobytes of pages kept in memory.
+    """
+    size = _checked_size(path)
+    with answers(path):
+        db = sqlite3.connect(path, timeout=LOCKED_OUT, isolation_level=None, check_same_thread=False)
+    try:
+        with answers(path):
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(LARGEST, min(size, 10**9)))
+            db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+            deadline = time.monotonic() + PATIENCE
+            db.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
+            db.execute("PRAGMA trusted_schema = OFF")
+            db.execute("PRAGMA cell_size_check = ON")
+            db.execute("PRAGMA mmap_size = 0")
+            db.execute("PRAGMA synchronous = FULL")
+            db.execute(f"PRAGMA page_size = {page}")
+            db.execute(f"PRAGMA cache_size = -{cache}")
+            db.execute("BEGIN IMMEDIATE")
+            _make_or_check(db, path, tables)
+            db.execute("COMMIT")
+            db.set_progress_handler(None, 0)
+            names = frozenset(tables)
+            db.set_authorizer(lambda action, name, _2, _3, within: _allow(names, action, name, within))
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _checked_size(path: Path) -> int:
+    """Return the size of the file, 0 if there is none; refuse links and files that are not ours at first sight."""
+    with answers(path):
+        try:
+            found = path.lstat()
+        except FileNotFoundError:
+            return 0
+        if not stat.S_ISREG(found.st_mode):
+            raise ModelFileError(f"{path}: a link or a folder where a file should be; it is not followed")
+        if found.st_size:
+            with path.open("rb") as file:
+                head = file.read(20)
+            if head[:16] != MAGIC or head[18:20] != b"\x01\x01":  # a journal of its own, as we write it
+                raise damaged(path)
+    return found.st_size
+
+
+def _make_or_check(db: sqlite3.Connection, path: Path, tables: Mapping[str, Collection[str]]) -> None:
+    found = db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master LIMIT 100").fetchall()
+    if not found:
+        for statements in tables.values():
+            db.execute(next(iter(statements)))
+        return
+    made = {name for kind, name, _, sql in found if kind == "table" and sql in tables.get(name, ())}
+    ours = all(
+        (kind == "table" and name in made) or (kind == "index" and sql is None and table in made)
+        for kind, name, table, sql in found
+    )
+    if not ours or made != set(tables):
+        raise damaged(path)
+
+
+def _allow(names: Collection[str], action: int, name: str | None, within: str | None) -> int:
+    """Whether a statement may do this: change and read our tables, by itself and not from a view or a trigger."""
+    fine = within is None and (action in _FREE or (action in _DATA and name in names))
+    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
+
+
+def damaged(path: Path) -> ModelFileError:
+    """Return the error for a file whose contents are not what we write."""
+    return ModelFileError(f"{path}: damaged, or not a fleet of undrift's; choose another folder")
+
+
+@contextlib.contextmanager
+def answers(path: Path) -> Iterator[None]:
+    """Turn what SQLite and the disk may answer into one sentence."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _sentence(path, error) from None
+    except OSError as error:
+        if isinstance(error, UndriftError):
+            raise
+        raise InputError(f"{path}: cannot be used ({(error.strerror or str(error)).lower()})") from None
+
+
+def _sentence(path: Path, error: sqlite3.Error) -> UndriftError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return InputError(f"{path.parent}: another process is writing this fleet; wait for it to end")
+    failed = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    if code == sqlite3.SQLITE_FULL or (failed and _is_full(path.parent)):
+        return UndriftError(f"{path.parent}: the disk is full; make room, then give the same command again")
+    if failed or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return InputError(f"{path.parent}: cannot be written ({error}); choose another folder with --out")
+    return damaged(path)
+
+
+def _is_full(folder: Path) -> bool:
+    try:
+        return shutil.disk_usage(folder).free < _FULL or not os.statvfs(folder).f_favail
+    except (OSError, AttributeError):
+        return False

@@ -1,0 +1,230 @@
+"""StateStore: states, outputs and progress of a fleet in one file, changed together or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.fleet.database import answers, connect, damaged
+from undrift.fleet.outputs import Key, Outputs
+
+VERSION = 2
+FILE, JOURNAL = "fleet.db", "fleet.db-journal"
+PAGE = 65_536
+"""Bytes; of new files. States of 8 to 20 kilobytes should lie in one piece, and leave little room between them."""
+CACHE = 65_536
+"""Kilobytes of pages kept in memory."""
+ASKED = 500
+"""States read at a time."""
+ROWS = 100_000
+"""Rows of outputs in one piece, at most."""
+_TABLES = {
+    "about": ("CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)",),
+    "states": (
+        "CREATE TABLE states (key PRIMARY KEY, state BLOB)",
+        "CREATE TABLE states (key PRIMARY KEY, state BLOB) WITHOUT ROWID",
+    ),
+    "outputs": ("CREATE TABLE outputs (part INTEGER PRIMARY KEY, source TEXT, packed BLOB)",),
+    "progress": ("CREATE TABLE progress (source TEXT PRIMARY KEY, records INTEGER, digest BLOB)",),
+}
+About = Mapping[str, Any]
+"""What decides about the results of a fleet: JSON values by name."""
+
+
+class Progress(NamedTuple):
+    """How far a source was read."""
+
+    records: int
+    """Records that are behind the states."""
+    digest: bytes
+    """Of these records."""
+
+
+class OtherFleet(InputError):
+    """A folder holds a fleet that something else was asked of."""
+
+    def __init__(self, folder: Path, name: str, then: object, now: object) -> None:
+        self.name, self.then, self.now = name, then, now
+        super().__init__(
+            f"{folder}: this fleet was made with {name} = {then!r:.60}, not {now!r:.60}; choose another folder"
+        )
+
+
+class StateStore(Mapping[Key, bytes]):
+    """A file with the states of a fleet, read key by key; survives being killed at any moment.
+
+    A change is one transaction: the states, what was said, and how far the source was read. It is an SQLite file
+    holding data only.
+    """
+
+    def __init__(self, path: Path, about: About) -> None:
+        self.path = path
+        self._db = connect(path, _TABLES, PAGE, CACHE)
+        try:
+            with answers(self.path), self._transaction():
+                self._db.execute("INSERT OR IGNORE INTO about VALUES ('version', ?)", (str(VERSION),))
+                self._db.execute("INSERT OR IGNORE INTO about VALUES ('fleet', ?)", (json.dumps(dict(about)),))
+                self._compare(about)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _compare(self, about: About) -> None:
+        """Refuse a file of another version, or of a fleet that something else was asked of."""
+        rows = self._rows("SELECT name, value FROM about")
+        found = {str(name): value for name, value in rows}
+        try:
+            version, then = int(found["version"]), json.loads(found["fleet"])
+        except (KeyError, ValueError, TypeError, RecursionError):
+            raise damaged(self.path) from None
+        if version > VERSION:
+            raise ModelFileError(f"{self.path}: version {version} is newer than this undrift; upgrade undrift")
+        if version < VERSION or not isinstance(then, dict):
+            raise damaged(self.path)
+        now = json.loads(json.dumps(dict(about)))
+        for name in sorted({*then, *now}):
+            if then.get(name) != now.get(name):
+                raise OtherFleet(self.path.parent, name, then.get(name), now.get(name))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __getitem__(self, key: Key) -> bytes:
+        found = self.some([key])
+        if key not in found:
+            raise KeyError(key)
+        return found[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return (self._key(row[0]) for row in self._rows("SELECT key FROM states ORDER BY key"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)  # SQLite's own count could be kept busy for ever by a hostile file
+
+    def progress(self, source: str) -> Progress:
+        """Return how far a source was read."""
+        for records, digest in self._rows("SELECT records, digest FROM progress WHERE source = ?", source):
+            if type(records) is not int or records < 0 or type(digest) is not bytes:
+                raise damaged(self.path)
+            return Progress(records, digest)
+        return Progress(0, b"")
+
+    def some(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+        """Return the states of those keys that have one."""
+        found: dict[Key, bytes] = {}
+        for a in range(0, len(keys), ASKED):
+            asked = [_stored(key) for key in keys[a : a + ASKED]]
+            marks = ",".join("?" * len(asked))
+            for key, state in self._rows(f"SELECT key, state FROM states WHERE key IN ({marks})", *asked):
+                if type(state) is not bytes:
+                    raise damaged(self.path)
+                found[self._key(key)] = state
+        return found
+
+    @contextlib.contextmanager
+    def change(self, source: str, records: int) -> Iterator[None]:
+        """Keep everything that is put in meanwhile, or nothing if that fails or is killed.
+
+        Refuses if the source is not read up to `records`, because then another process was at work here.
+        """
+        with self._transaction():
+            now = self.progress(source).records
+            if now != records:
+                raise InputError(
+                    f"{self.path.parent}: another process wrote to this fleet meanwhile ({now} records instead of "
+                    f"{records}); nothing was learned twice, give the same command again"
+                )
+            yield
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with answers(self.path):
+            self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            with answers(self.path):
+                self._db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # after some failures SQLite has rolled back by itself
+                self._db.execute("ROLLBACK")
+            raise
+
+    def put(self, states: Mapping[Key, bytes], *, replace: bool = True) -> None:
+        """Put in new states, or those of keys that have none."""
+        put = "INSERT INTO states VALUES (?, ?) ON CONFLICT (key) DO "
+        put += "UPDATE SET state = excluded.state" if replace else "NOTHING"
+        with answers(self.path):
+            self._db.executemany(put, ((_stored(key), state) for key, state in states.items()))
+
+    def note(self, outputs: Iterable[Outputs], source: str, progress: Progress) -> None:
+        """Put in what was said, and how far the source is read."""
+        with answers(self.path):
+            for part in Outputs.joined(outputs).pieces(ROWS):
+                self._db.execute("INSERT INTO outputs (source, packed) VALUES (?, ?)", (source, part.pack()))
+            values = (source, progress.records, progress.digest)
+            self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", values)
+
+    def outputs(self, source: str) -> Iterator[Outputs]:
+        """Yield what was said about a source's records, part by part."""
+        for (packed,) in self._rows("SELECT packed FROM outputs WHERE source = ? ORDER BY part", source):
+            if type(packed) is not bytes:
+                raise damaged(self.path)
+            yield Outputs.unpack(packed)
+
+    @staticmethod
+    def discard_journal(path: Path) -> None:
+        """Remove the journal of a file that is about to be replaced, undoing first what it was kept for."""
+        journal = path.with_name(f"{path.name}-journal")
+        if journal.exists():
+            with contextlib.suppress(UndriftError):
+                connect(path, _TABLES, PAGE, CACHE).close()
+            journal.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a question, no more than the file has room for: a hostile one may go round in circles."""
+        with answers(self.path):
+            room = self.path.stat().st_size // 4 + 1000
+            for row in self._db.execute(statement, values):
+                room -= 1
+                if room < 0:
+                    raise damaged(self.path)
+                yield row
+
+    def _key(self, stored: object) -> Key:
+        """Return the key that `_stored` wrote."""
+        if type(stored) is int or type(stored) is str:
+            return stored
+        try:
+            return int(stored.decode("ascii"))  # type: ignore[attr-defined]  # fails right here
+        except (AttributeError, ValueError):
+            raise damaged(self.path) from None
+
+
+def is_store(path: Path) -> bool:
+    """Whether a file is one of ours, by its tables."""
+    if not path.is_file():
+        return False
+    try:
+        connect(path, _TABLES, PAGE, CACHE).close()
+    except UndriftError:
+        return False
+    return True
+
+
+def _stored(key: Key) -> int | str | bytes:
+    """Return a key as SQLite holds it: integers beyond 64 bits as bytes, which no other key is."""
+    if isinstance(key, int) and not -(2**63) <= key < 2**63:
+        return str(key).encode()
+    return key  # type: ignore[no-any-return]  # text or an integer
