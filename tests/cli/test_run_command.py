@@ -147,7 +147,7 @@ BAD = {
     "refused infinity": (
         spoiled(12, "2024-01-01 10:00,inf,1"),
         ["-t", "load", "--missing", "refuse"],
-        "bad.csv, line 12: 'temp' is inf; correct it, or pass --missing fill",
+        "bad.csv, line 12: 'temp' is inf, where numbers up to 1e+75 in size are allowed; correct it, write",
     ),
     "refused label": (
         spoiled(12, "2024-01-01 10:00,1,nan"),
@@ -340,9 +340,9 @@ def test_strange_values_are_used_and_reported(call):
     answer = json.loads(out)
     assert code == 0
     found = {(one["kind"], one["column"]): one for one in answer["problems"]}
-    assert found["non-finite", "temp"]["lines"] == [11]
+    assert found["infinite", "temp"]["lines"] == [11]
     assert found["missing", "temp"]["lines"] == [21]
-    assert found["non-finite", "load"]["lines"] == [31]
+    assert found["infinite", "load"]["lines"] == [31]
     assert found["unlabelled", "load"]["count"] == 1
     assert found["dead column", "dead"]["note"] == "it is 7 in every row"
     assert found["all missing", "void"]["count"] == 900

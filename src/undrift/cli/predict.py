@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from undrift.cli.output import as_json, number
+from undrift.cli.output import as_json, number, plain
 from undrift.cli.run_options import Json, Quiet
 
 
@@ -21,9 +21,11 @@ def predict(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Predict the rows of FILE with the model as it stands; labels in FILE are not looked at, and nothing is learned.
+    """Predict the rows of FILE with the model as it stands; nothing is learned.
 
     Every row is taken as the one that might come next. Missing values are filled with the last ones the model saw.
+    Labels in FILE only serve the lags of later rows. Intervals were learned one row ahead: with lags, only the first
+    row has one; without, they are too narrow for later rows if the target drifts meanwhile.
     """
     import sys
 
@@ -39,8 +41,12 @@ def predict(
         result.write(out)
         if not quiet:
             print(f"{result.rows:,} rows predicted, {out}", file=sys.stderr)
+    for note in result.notes:
+        if not quiet:
+            print(plain(f"undrift: {note}"), file=sys.stderr)
     if json:
         facts = {"rows": result.rows, "target": result.target, "file": None if out is None else str(out)}
+        facts |= {"notes": list(result.notes)}
         as_json(facts | ({"predictions": result.columns()} if out is None else {}))
     elif out is None:
         sys.stdout.write(result.csv())

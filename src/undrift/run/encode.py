@@ -69,7 +69,7 @@ class Encoder:
         for j, column in enumerate(columns):
             Z[:, j] = column
         if self.settings.calendar and instants is not None:
-            self._calendar(instants, Z[:, len(columns) : self._fixed - len(self.settings.lag)])
+            self._calendar(instants, Z[:, len(columns) : self.lags.start])
         Z[:, self._fixed :] = hot
         keep = self._kept(batch, Z, line)
         if keep is not None:
@@ -79,6 +79,11 @@ class Encoder:
         self._watch(Z[:, : self._fixed])
         self.rows += len(line)
         return Rows(line, instants, Z, y)
+
+    @property
+    def lags(self) -> range:
+        """Where the labels of earlier rows stand among the features."""
+        return range(self._fixed - len(self.settings.lag), self._fixed)
 
     def _at(self, batch: Batch, row: int) -> str:
         return self.source.at(int(batch.lines[row]))
@@ -94,21 +99,28 @@ class Encoder:
         return self._finite(batch, name, column)
 
     def _finite(self, batch: Batch, name: str, column: Vector) -> Vector:
-        """Count what is missing; make infinite numbers missing too."""
+        """Count what is missing; make infinite numbers and those beyond the limit missing too."""
         odd = ~(np.abs(column) <= LIMIT)
         if odd.any():
             holes = np.isnan(column)
             self.problems.add("missing", name, batch.lines[holes])
-            wild = odd & ~holes
-            if wild.any():
-                if self.settings.missing == "refuse":
-                    row = int(np.argmax(wild))
-                    raise DataError(
-                        f"{self._at(batch, row)}: '{name}' is {column[row]:g}; correct it, or pass --missing fill"
-                    )
-                self.problems.add("non-finite", name, batch.lines[wild])
-                column = np.where(wild, math.nan, column)
+            column = self._in_range(batch, name, column, odd & ~holes)
         return column
+
+    def _in_range(self, batch: Batch, name: str, column: Vector, wild: NDArray[np.bool_]) -> Vector:
+        """Return a column whose wild numbers are missing; say which they were."""
+        if not wild.any():
+            return column
+        if self.settings.missing == "refuse":
+            row = int(np.argmax(wild))
+            raise DataError(
+                f"{self._at(batch, row)}: '{name}' is {column[row]:g}, where numbers up to {LIMIT:g} in size are "
+                "allowed; correct it, write the column in larger units, or pass --missing fill"
+            )
+        endless = np.isinf(column)
+        self.problems.add("infinite", name, batch.lines[wild & endless])
+        self.problems.add("too large", name, batch.lines[wild & ~endless])
+        return np.where(wild, math.nan, column)
 
     def _labels(self, batch: Batch) -> Vector:
         name = self.settings.target
@@ -118,10 +130,7 @@ class Encoder:
                 y = numbers(cells, self.na)
             except Unreadable as bad:
                 raise not_a_number(self.source, int(batch.lines[bad.row]), name, bad.cell) from None
-            wild = np.abs(y) > LIMIT
-            if wild.any():
-                self.problems.add("non-finite", name, batch.lines[wild])
-                y = np.where(wild, math.nan, y)
+            y = self._in_range(batch, name, y, np.abs(y) > LIMIT)
         else:
             y = self._classes(batch, texts(cells, self.na))
         holes = np.isnan(y)
@@ -209,14 +218,13 @@ class Encoder:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
             return None
-        lags = range(self._fixed - len(self.settings.lag), self._fixed)
-        holes = np.isnan(np.delete(Z, lags, axis=1))
+        holes = np.isnan(np.delete(Z, self.lags, axis=1))
         bad = holes.any(axis=1)
         if not bad.any():
             return None
         if self.settings.missing == "refuse":
             row = int(np.argmax(bad))
-            names = np.delete(np.array(self.features, dtype=object), lags)
+            names = np.delete(np.array(self.features, dtype=object), self.lags)
             name = str(names[int(np.argmax(holes[row]))]).split("=")[0]
             raise DataError(
                 f"{self._at(batch, row)}: '{name}' is missing; fill it in, drop the row, or pass --missing=skip"
@@ -255,7 +263,7 @@ class Encoder:
             return
         series = np.concatenate((self.late, y))
         longest = len(self.late)
-        for k, lag in enumerate(self.settings.lag, start=self._fixed - len(self.settings.lag)):
+        for k, lag in zip(self.lags, self.settings.lag, strict=True):
             Z[:, k] = series[longest - lag : len(series) - lag]
         self.late = series[len(series) - longest :]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.cells import Unreadable, clock, is_missing, number, numbers, texts, times
+from undrift.run.cells import LIMIT, Unreadable, clock, is_missing, number, numbers, texts, times
 from undrift.run.data import Lines
 from undrift.run.settings import did_you_mean
 from undrift.run.source import Batch, Cells, Source
@@ -101,6 +101,8 @@ def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
         raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
     notes: list[str] = []
     task, classes = _target(first)
+    if classes is None:
+        _require_usable(first)
     others = [name for name in first.columns if name != settings.target and name not in settings.drop]
     kinds = {name: _kind(first, name) for name in others}
     time, how = _time(first, kinds, notes)
@@ -229,6 +231,19 @@ def not_a_number(source: Source, line: int, name: str, cell: object) -> DataErro
         f"{source.at(line)}: '{name}' is a column of numbers, got {text[:60]!r}; "
         f"{hint}, pass --na {text[:20]!r} if it means missing, or {last}"
     )
+
+
+def _require_usable(first: _Prefix) -> None:
+    """Refuse a target of which no value is within what learners take."""
+    name = first.settings.target
+    column = _numbers(first, name)
+    known = column[~np.isnan(column)]
+    if not (np.abs(known) <= LIMIT).any():
+        what = f"infinite or larger than {LIMIT:g} in size" if np.isfinite(known).any() else "infinite"
+        raise DataError(
+            f"{first.source.name}: the target '{name}' is {what} wherever it is known in {first.where}, where numbers "
+            f"up to {LIMIT:g} are allowed; write it in larger units"
+        )
 
 
 def require_short(source: Source, line: int, name: str, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
+from undrift.run.data import Lines
 from undrift.run.directory import STATE, RunDirectory, State
 from undrift.run.encode import Encoder
 from undrift.run.extras import polars
@@ -36,7 +38,9 @@ class Predictions:
     target: str
     """Name of what was predicted."""
     frame: DataFrame
-    """line, time, prediction (and lower, upper), or label and probability."""
+    """line, time, prediction (and lower, upper; with lags, of the first row only), or label and probability."""
+    notes: tuple[str, ...] = ()
+    """What the reader must know."""
 
     @property
     def rows(self) -> int:
@@ -80,10 +84,12 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9) ->
     encoder = _Blind(source, plan)
     encoder.follow(state, store.read(folder / state["trace"])[1]["encoder.late"])
     parts: list[dict[str, Any]] = []
+    unknown: list[Lines] = []
     for batch in chain(head, batches):
         rows = encoder.encode(batch)
         table = Table(encoder.features, rows.Z)
         part: dict[str, Any] = {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
+        unknown.append(rows.line[np.isnan(rows.Z[:, encoder.lags]).any(axis=1)])
         if isinstance(learner, OnlineRegressor):
             low, high = learner.predict_interval(table, level)
             parts.append(part | {"prediction": learner.predict(table), "lower": low, "upper": high})
@@ -95,7 +101,24 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9) ->
     frame = pl.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     if "label" in frame.columns:
         frame = frame.with_columns(pl.col("label").cast(pl.String))
-    return Predictions(settings.target, frame)
+    elif settings.lag:
+        first = pl.int_range(pl.len()) == 0
+        frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
+    return Predictions(settings.target, frame, tuple(_notes(source, plan, np.concatenate(unknown), len(frame))))
+
+
+def _notes(source: Source, plan: Plan, unknown: Lines, rows: int) -> Iterator[str]:
+    """Yield what is less sure about rows after the first: the model has learned nothing since the run."""
+    name, lags = source.settings.target, ", ".join(map(str, source.settings.lag))
+    if len(unknown):
+        yield (
+            f"{len(unknown):,} of {rows:,} rows, from {source.place} {unknown[0]} on, need '{name}' of earlier rows "
+            f"(lag {lags}), which is not known yet; the last one known stands in for it"
+        )
+    if plan.task == "regression" and rows > 1 and lags:
+        yield "only the first row has an interval, as intervals of a run with lags hold one row ahead"
+    elif plan.task == "regression" and rows > 1:
+        yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
 def _plan(state: State, source: Source, first: Batch) -> Plan:

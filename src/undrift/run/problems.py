@@ -12,7 +12,8 @@ FIRST = 5
 
 NOTES = {
     "missing": "filled with the last value seen",
-    "non-finite": "infinite or beyond 1e75; treated as missing",
+    "infinite": "treated as missing",
+    "too large": "larger than 1e75, the most a learner takes; treated as missing, so write the column in larger units",
     "unlabelled": "predicted, but there was no label to learn from",
     "skipped": "rows with a missing value were left out, as asked",
     "time goes back": "rows are taken in the order they stand in",

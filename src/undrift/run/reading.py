@@ -7,6 +7,7 @@ from itertools import chain, islice
 import numpy as np
 
 from undrift._typing import Vector
+from undrift.errors import DataError
 from undrift.online import Table
 from undrift.run.encode import Encoder
 from undrift.run.plan import PREFIX, make_plan
@@ -32,6 +33,8 @@ def rows_again(source: Source, rounds: int) -> tuple[Table, Vector, str]:
         left -= int(np.count_nonzero(~np.isnan(y[-1])))
         if left <= 0:
             break
+    if left == rounds:
+        raise DataError(f"{source.name}: no row is left to learn from; see --missing")
     wide = np.zeros((sum(len(part) for part in Z), len(encoder.features)))
     at = 0
     for part in Z:

@@ -295,9 +295,10 @@ class _Run:
 
     def _close(self) -> State:
         """Join the parts and say that the run is finished."""
-        if self.player.model.dim is None:
+        if self.player.model.dim is not None:
+            self.player.finish(self.encoder.features)
+        if self.player.model.rounds == 0:
             raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
-        self.player.finish(self.encoder.features)
         self._write_part()
         self.directory.join(self.parts, "predictions.parquet")
         self.parts = ["predictions.parquet"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import difflib
+import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -71,11 +74,22 @@ class Settings:
             raise InputError("settings: target must name the column to predict; pass --target")
         for name in _LISTS:
             value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else tuple(value))
+            if isinstance(value, (list, tuple)):
+                object.__setattr__(self, name, tuple(value))
+            elif value is not None or name != "features":
+                raise InputError(f"{who}: {name} must be a list, got {_short(value)}")
         for name in ("features", "drop", "na"):
             for text in getattr(self, name) or ():
                 if not isinstance(text, str):
-                    raise InputError(f"{who}: {name} must be a list of texts, got {text!r}")
+                    raise InputError(f"{who}: {name} must be a list of texts, got {_short(text)} in it")
+        for name in ("time", "positive", "time_format", "encoding"):
+            value = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name == "encoding"):
+                raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
+        if self.time_format is not None:
+            _require_clock(self.time_format)
+        if not isinstance(self.calendar, bool):
+            raise InputError(f"{who}: calendar must be true or false, got {_short(self.calendar)}")
         _check.choice(who, "task", self.task, TASKS)
         _check.choice(who, "model", self.model, MODELS)
         _check.choice(who, "missing", self.missing, MISSING)
@@ -86,7 +100,7 @@ class Settings:
         _check.integer(who, "categories", self.categories, 1, 10_000)
         _check.integer(who, "seed", self.seed, 0, 2**53)
         if self.limit is not None:
-            _check.integer(who, "limit", self.limit, 1)
+            _check.integer(who, "limit", self.limit, 1, 2**53)
         for lag in self.lag:
             _check.integer(who, "lag", lag, 1, 1_000_000)
             if lag <= self.delay:
@@ -97,23 +111,26 @@ class Settings:
         if len(set(self.lag)) < len(self.lag):
             raise InputError("settings: lag must not name a number twice")
         if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
-            raise InputError(f"settings: delimiter must be one character, got {self.delimiter!r}")
+            raise InputError(f"settings: delimiter must be one character, got {_short(self.delimiter)}")
         if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the settings as a settings file would hold them; what is None is left out."""
+        """Return the settings as a settings file would hold them; what is None is left out.
+
+        JSON has no infinity, so a memory that never fades is the text "inf".
+        """
         out = {}
         for name, value in dataclasses.asdict(self).items():
             if value is not None:
-                out[name] = list(value) if isinstance(value, tuple) else value
+                out[name] = list(value) if isinstance(value, tuple) else "inf" if value == math.inf else value
         return out
 
     @classmethod
     def of(cls, words: Mapping[str, Any], where: str = "settings") -> Self:
         """Return settings from words, refusing unknown ones."""
         known = [field.name for field in dataclasses.fields(cls)]
-        plain = {name.replace("-", "_"): value for name, value in words.items()}
+        plain = {str(name).replace("-", "_"): value for name, value in words.items()}
         unknown = next((name for name in plain if name not in known), None)
         if unknown is not None:
             raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, known)}")
@@ -122,10 +139,9 @@ class Settings:
         for name in _LISTS:
             if isinstance(plain.get(name), (str, int)):
                 plain[name] = (plain[name],)
-        try:
-            return cls(**plain)
-        except TypeError as error:
-            raise InputError(f"{where}: {error}") from None
+        if plain.get("half_life") == "inf":
+            plain["half_life"] = math.inf
+        return cls(**plain)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -134,8 +150,28 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({(error.strerror or '').lower()})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise InputError(f"{path}: not a settings file in TOML ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: lists or tables too deep in one another; write plain names and values") from None
+
+
+def _require_clock(form: str) -> None:
+    """Refuse what is no way to write times."""
+    try:
+        dt.datetime.strptime("", form)
+    except re.error:  # a letter twice, as in %d.%d
+        raise InputError(f"settings: time_format {form!r:.60} has a letter twice; name each part once") from None
+    except ValueError as error:
+        if "does not match" not in str(error) and "unconverted" not in str(error):
+            raise InputError(f"settings: time_format {form!r:.60} is not understood ({error!s:.80})") from None
+
+
+def _short(value: object) -> str:
+    """Return a value for an error, on one short line; tables may be of any size and depth."""
+    if isinstance(value, (dict, list, tuple)):
+        return "a table" if isinstance(value, dict) else "a list"
+    return f"{value!r:.60}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -118,7 +118,7 @@ class Source:
         encoding, number = self.settings.encoding, 0
         try:
             "".encode(encoding)
-        except LookupError:
+        except (LookupError, ValueError):
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
             opened = self._open()
@@ -136,6 +136,8 @@ class Source:
                 f"{self.at(number + (number == 0))}: byte 0x{bad:02x} is not {encoding}; "
                 "save the file as UTF-8, or pass --encoding latin-1"
             ) from None
+        except UnicodeError:  # of encodings for names of hosts and the like
+            raise DataError(f"{self.at(number)}: not {encoding}; save the file as UTF-8") from None
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise DataError(f"{self.name}: cut off or damaged after line {number}; compress it again") from None
         except OSError as error:
