@@ -56,6 +56,7 @@ class Folder:
         self.path, self.what, self.again = Path(path), what, again
         self._names = re.compile(names)
         self._files: dict[str, set[Identity]] = {}
+        self._loose = False  # whether files were renamed that a power cut may still undo
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -102,6 +103,10 @@ class Folder:
                 if _is_blocked(self.path, follow=True):
                     raise
 
+    def knows(self, name: str) -> bool:
+        """Whether the manifest names this file, whatever became of it since."""
+        return name in self._files
+
     def is_ours(self, name: str) -> bool:
         """Whether undrift wrote the file of this name, and nobody changed it since."""
         known = self._files.get(name, set())
@@ -120,23 +125,35 @@ class Folder:
                 )
 
     @contextlib.contextmanager
-    def new(self, name: str) -> Iterator[Path]:
-        """Give a path to write a file at, whose contents appear under its name when they are whole."""
+    def new(self, name: str, *, durable: bool = True) -> Iterator[Path]:
+        """Give a path to write a file at, whose contents appear under its name when they are whole.
+
+        Parameters
+        ----------
+        name
+            Plain name of the file in the folder.
+        durable
+            Whether the new name must survive a power cut at once; if not, it does with the next durable file.
+        """
         self.refuse_foreign([name])
         temporary = self.path / OWN / f"{TEMPORARY}{uuid.uuid4().hex[:8]}-{name}"
         with writing(self.path, self.again):
             try:
                 yield temporary
                 _flush(temporary)
-                self._note(name, _identity(temporary))
+                self._note(name, _identity(temporary), durable)
+                if durable and self._loose:  # the names before this one first
+                    _flush_folder(self.path)
                 os.replace(temporary, self.path / name)
-                _flush_folder(self.path)
+                self._loose = not durable
+                if durable:
+                    _flush_folder(self.path)
             finally:
                 temporary.unlink(missing_ok=True)
 
-    def put(self, name: str, payload: bytes | Iterable[bytes]) -> None:
+    def put(self, name: str, payload: bytes | Iterable[bytes], *, durable: bool = True) -> None:
         """Write a file, whole or not at all."""
-        with self.new(name) as temporary, temporary.open("xb") as file:
+        with self.new(name, durable=durable) as temporary, temporary.open("xb") as file:
             file.writelines([payload] if isinstance(payload, bytes) else payload)
 
     def claim(self, *names: str) -> None:
@@ -155,9 +172,8 @@ class Folder:
                 if self._names.fullmatch(name) and _is_regular(path) and not self.is_ours(name):
                     self._note(name, _identity(path))
 
-    def free(self, prefix: str, suffix: str) -> str:
-        """Return the first numbered name that nothing has."""
-        number = 0
+    def free(self, prefix: str, suffix: str, number: int = 0) -> str:
+        """Return the first name with this number or a later one that nothing has."""
         while os.path.lexists(self.path / f"{prefix}{number:06d}{suffix}"):
             number += 1
         return f"{prefix}{number:06d}{suffix}"
@@ -188,14 +204,15 @@ class Folder:
         lines = [_line(name, one) for name, known in self._files.items() for one in known]
         store.replace(path, "".join(lines).encode())
 
-    def _note(self, name: str, identity: Identity) -> None:
-        """Note a file in the manifest; that survives a power cut before the file itself appears."""
+    def _note(self, name: str, identity: Identity, durable: bool = True) -> None:
+        """Note a file in the manifest, before the file itself appears."""
         fd = os.open(self.path / OWN / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | lock.FLAGS, 0o666)
         try:
             size = os.fstat(fd).st_size
             try:
                 os.write(fd, _line(name, identity).encode())
-                os.fsync(fd)
+                if durable:
+                    os.fsync(fd)
             except OSError:
                 os.ftruncate(fd, size)  # no half line, which would spoil the next one
                 raise

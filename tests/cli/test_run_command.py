@@ -287,7 +287,10 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
         (["good.odd", "-t", "load"], "good.odd: what is in it? The ending is none of .csv, .tsv, .txt"),
         (["good.csv", "-t", "load", "-s", "bad.toml"], "bad.toml: not a settings file in TOML"),
         (["good.csv", "-s", "odd.toml"], "there is no setting 'taget'; there are target, time"),
-        (["good.csv", "-t", "load", "-o", "good.csv/run"], "good.csv/run: cannot be written (not a directory)"),
+        (
+            ["good.csv", "-t", "load", "-o", "good.csv/run"],
+            "good.csv/run: a file is in the way of the folder (not a directory); choose another with --out",
+        ),
     ],
 )
 def test_wrong_words_are_refused_in_one_sentence(call, arguments, sentence):

@@ -11,14 +11,18 @@ from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted, Stop
 
 SCRIPT = """
-import hashlib, sys, time
+import hashlib, signal, sys, time
 from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted
 
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # what runs the tests may have told it to ignore them
+    signal.signal(number, signal.SIG_DFL)
+if sys.argv[1] == "nohup":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 with stop_signals(lambda: "last words") as stop:
     print("ready", flush=True)
     try:
-        if sys.argv[1] == "asking":
+        if sys.argv[1] in ("asking", "nohup"):
             while not stop():
                 time.sleep(0.01)
             print("stopped")
@@ -33,10 +37,10 @@ sys.exit(stop.code)
 """
 
 
-def start(how, **options):
+def start(how):
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, how],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout.readline() == "ready\n"
     return process
@@ -56,7 +60,7 @@ def test_each_signal_ends_each_kind_of_work(number, how, out, error):
 
 
 def test_a_process_under_nohup_does_not_hear_that_the_terminal_closed():
-    process = start("asking", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    process = start("nohup")
     process.send_signal(signal.SIGHUP)
     time.sleep(0.2)
     assert process.poll() is None

@@ -72,7 +72,7 @@ def test_a_crash_at_any_rename_costs_nothing(tmp_path, monkeypatch, small_batche
                 crashes += 1
         play_file(path, folder, settings, resume=True)
         assert result(folder) == expected, at
-        assert sorted(file.name for file in folder.iterdir() if file.name != ".lock") == [
+        assert sorted(file.name for file in folder.iterdir() if file.name != ".undrift") == [
             "model.undrift",
             "predictions.parquet",
             "run.json",

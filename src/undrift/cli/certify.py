@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undrift.cli.output import as_json, number, table
+from undrift.cli.output import as_json, number, plain, table
 from undrift.cli.run_options import Json
 
 if TYPE_CHECKING:
-    from undrift.run.directory import State
+    from undrift.run.state import State
 
 FAILED, REFUSED = 4, 5
 
@@ -75,12 +75,12 @@ def _show(
     )
     for one in state["certificates"]:
         if one["refused"]:
-            print(f"{one['name']}: refused: {one['refused']}")
+            print(plain(f"{one['name']}: refused: {one['refused']}"))
     print("regret = own loss - its loss, never above bound = excess + start + stability + variation + potential drift.")
     print(
         "certified: how far the loss can be above the comparator's, by the bound alone; below 0 it cannot be as large."
     )
     for note in state["notes"]:
-        print(note)
+        print(plain(note))
     if within is not None and failed:
         print(f"not within {within:g}%: {', '.join(failed)}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import as_json, number, table
+from undrift.cli.output import as_json, number, plain, table
 
 
 def compare(
@@ -64,5 +64,5 @@ def compare(
         ],
     )
     kinds = ", ".join(f"{name} {version}" for name, version in versions().items())
-    print(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
+    print(plain(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout."))
     return 0

@@ -9,8 +9,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from undrift.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def number(x: float | None, digits: int = 4) -> str:
@@ -49,14 +53,23 @@ def beta(gap: float) -> str:
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
     """Print a table to stdout, as wide as it needs when nobody is watching."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    grid = Table(*headers, box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    heading = None if title is None else plain(title)
+    grid = Table(box=box.SIMPLE_HEAD, title=heading, title_justify="left", pad_edge=False)
+    for header in headers:
+        grid.add_column(plain(header), overflow="fold")  # two long names must not look alike because they are cut
     for row in rows:
-        grid.add_row(*row)
-    console.print(grid)
+        grid.add_row(*(plain(cell) for cell in row))
+    console(sys.stdout).print(grid)
+
+
+def console(file: TextIO) -> Console:
+    """Return a console that prints every text as it is: names from files may look like markup or emoji codes."""
+    from rich.console import Console
+
+    width = None if file.isatty() else 160
+    return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def as_json(value: object) -> None:

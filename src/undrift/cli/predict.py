@@ -40,7 +40,7 @@ def predict(
     if out is not None:
         result.write(out)
         if not quiet:
-            print(f"{result.rows:,} rows predicted, {out}", file=sys.stderr)
+            print(plain(f"{result.rows:,} rows predicted, {out}"), file=sys.stderr)
     for note in result.notes:
         if not quiet:
             print(plain(f"undrift: {note}"), file=sys.stderr)
@@ -52,5 +52,6 @@ def predict(
         sys.stdout.write(result.csv())
     elif not quiet:
         low, mean, high = result.spread()
-        print(f"predictions of '{result.target}' from {number(low)} to {number(high)}, {number(mean)} on average")
+        spread = f"from {number(low)} to {number(high)}, {number(mean)} on average"
+        print(plain(f"predictions of '{result.target}' {spread}"))
     return 0

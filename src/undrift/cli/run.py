@@ -11,10 +11,12 @@ import typer
 
 from undrift.cli import run_options as options
 from undrift.cli.output import as_json, plain
+from undrift.cli.signals import stop_signals
+from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.cli.progress import Bar
-    from undrift.run import RunData
+    from undrift.run.state import State
 
 
 def run(
@@ -42,7 +44,9 @@ def run(
     seed: options.Seed = None,
     settings: options.SettingsFile = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted, bit for bit.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a run that is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a run that is there, once the new one works.")
+    ] = False,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
     certify: Annotated[
         bool | None,
@@ -85,32 +89,29 @@ def carried_out(
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.cli.progress import Bar
     from undrift.cli.summary import lines
-    from undrift.errors import ConditionError
-    from undrift.run import Interrupted, Settings, certified, play_file, read_run
+    from undrift.run import Settings, play_file, read_run
+    from undrift.run.scores import LEADING
 
     settings = Settings.of(words)
     command = shlex.join(["undrift", *sys.argv[1:]])
-    with Bar(quiet) as bar:
+    holds = f"{folder} holds what was saved so far"
+    with stop_signals(lambda: f"undrift: interrupted; {plain(holds)}") as stop, Bar(quiet) as bar:
         try:
             state = play_file(
                 path, folder, settings, resume=resume, force=force, command=command,
-                progress=bar.update, said=bar.say, stop=bar.stopped,
+                progress=bar.update, said=bar.say, stop=stop,
             )  # fmt: skip
-        except Interrupted:
+            holds = f"the run in {folder} is finished; what is missing of it comes with --resume"
+            with stop.waiting():
+                if certify and not state["certificates"]:
+                    state = _certified(folder, state, bar)
+                page = _reported(folder, bar) if report else None
+                data = read_run(folder)
+        except Interrupted as wish:
             bar.close()
-            again = "the standard input cannot be resumed" if path == "-" else "continue with --resume"
-            print(f"undrift: interrupted; {folder} holds every row so far, {again}", file=sys.stderr)
-            return 130
-        bar.release()
-        if certify and not state["certificates"]:
-            bar.say("certifying")
-            try:
-                state = certified(folder)
-            except ConditionError as error:
-                bar.say(f"not certified: {error}")
-        data = read_run(folder)
-        page = _reported(data, folder, bar) if report else None
-    facts = {"folder": str(folder), "report": None if page is None else str(page), "scores": state["scores"]}
+            print(f"undrift: interrupted; {plain(str(wish) or holds)}", file=sys.stderr)
+            return stop.code
+    facts = {"folder": str(folder), "report": None if page is None else str(page), "measure": LEADING[state["task"]]}
     if json:
         as_json(facts | {name: state[name] for name in _SHOWN})
     else:
@@ -131,8 +132,21 @@ def _folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _reported(data: RunData, folder: Path, bar: Bar) -> Path:
+def _certified(folder: Path, state: State, bar: Bar) -> State:
+    from undrift.errors import ConditionError
+    from undrift.run import certified
+
+    bar.say("certifying")
+    try:
+        return certified(folder)
+    except ConditionError as error:
+        bar.say(f"not certified: {error}")
+        return state
+
+
+def _reported(folder: Path, bar: Bar) -> Path:
     from undrift.report import render
+    from undrift.run.directory import RunDirectory
 
     bar.say("writing the report")
-    return render(data, folder / "report.html")
+    return RunDirectory(folder).write_report(render)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undrift.cli.output import number
-
 if TYPE_CHECKING:
     from undrift.run import RunData
 
@@ -25,7 +23,7 @@ def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     source = Path(run.provenance["source"]["path"]).name
     out = [
         f"Predicted '{run.target}' ({what}) {run.rounds:,} times in {source}, each time before it was known.",
-        _quality(run, facts["scores"]),
+        _quality(run),
         _memory(run),
         _certificate(run),
     ]
@@ -38,20 +36,24 @@ def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     return [line for line in out if line]
 
 
-def _quality(run: RunData, scores: Mapping[str, Mapping[str, float]]) -> str:
-    measure = "mean absolute error" if run.classes is None else "log-loss"
-    values = {name: one[measure] for name, one in scores.items()}
-    own = values.pop("model")
-    name = min(values, key=values.__getitem__)
-    best = values[name]
-    better = "-" if not best else f"{1 - own / best:.0%} less" if own <= best else f"{own / best - 1:.0%} more"
-    text = f"Off by {number(own)} on average" if run.classes is None else f"Log-loss {number(own)}"
-    text += f", {better} than the better naive guess ('{name}': {number(best)})"
-    if run.lower is not None and run.upper is not None:
-        inside = np.mean((run.lower <= run.y) & (run.y <= run.upper))
-        return f"{text}; {inside:.1%} of values lay in their 90% interval."
-    accuracy = scores["model"]["accuracy"]
-    return f"{text}; {accuracy:.1%} of the more likely classes were right."
+def _quality(run: RunData) -> str:
+    """Return how far off it was, by the measure that leads in the report too."""
+    from undrift.report.scores import best_baseline, compared, headline, scores
+    from undrift.report.words import number
+
+    if not run.rounds:
+        return ""
+    table, key = scores(run), headline(run.task)
+    own, best = table[0].measures, best_baseline(run, table)
+    text = f"{'Typical error (RMSE)' if run.classes is None else 'Log-loss'} {number(own[key])}"
+    if best is not None and best.measures[key] > 0.0:
+        text += f", {compared(own[key], best.measures[key])} the best naive guess"
+        text += f" ('{best.name}': {number(best.measures[key])})"
+    if run.lower is None or run.upper is None:
+        return f"{text}; {own['accuracy']:.1%} of the more likely classes were right."
+    inside = np.mean((run.lower <= run.y) & (run.y <= run.upper))
+    mean = f"; mean absolute error {number(own['mae'])}"
+    return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval."
 
 
 def _memory(run: RunData) -> str:

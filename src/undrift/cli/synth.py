@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from undrift.cli.output import as_json
+from undrift.cli.output import as_json, plain
 from undrift.cli.run_options import Json
 from undrift.errors import InputError
 
@@ -48,5 +48,5 @@ def synth(
     if json:
         as_json({"file": str(out), "truth": None if truth is None else str(truth), "rows": rows, "kind": kind})
     else:
-        print(f"{out}: {rows:,} rows of {kind} drift; try: undrift run {out} --target y")
+        print(plain(f"{out}: {rows:,} rows of {kind} drift; try: undrift run {out} --target y"))
     return 0

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import __version__, store
+from undrift.folder import writing
 from undrift.report.figures import Figure
-from undrift.run.directory import writing
 from undrift.run.extras import extra
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from undrift.report.axis import Clock, texts
 from undrift.report.curves import Sheet
 from undrift.report.memory import typical
 from undrift.report.proven import TERMS, Proof, explained, leading, more, verdict
-from undrift.report.scores import Score, best_baseline, headline
+from undrift.report.scores import Score, best_baseline, compared, headline
 from undrift.report.words import NONE, count, listed, memory, number, percent, short
 from undrift.run import RunData
 
@@ -110,12 +110,10 @@ def _beats(data: RunData, table: list[Score]) -> str:
     mine, theirs = own.measures[key], best.measures[key]
     if theirs == 0.0 or not math.isfinite(mine / theirs):
         return f"{text}; the naive guess “{best.name}” had {number(theirs)}."
-    gain = 1.0 - mine / theirs
-    if gain >= 0.01:
-        return f"{text}: {percent(gain, 2)} less than the best naive guess, “{best.name}” ({number(theirs)})."
-    if gain > -0.01:
-        return f"{text}, about the same as the best naive guess, “{best.name}”: nothing better was found in this data."
-    return f"{text}, {percent(-gain, 2)} more than the naive guess “{best.name}” ({number(theirs)})."
+    how = compared(mine, theirs)
+    if how.startswith("about"):
+        return f"{text}, {how} the best naive guess, “{best.name}”: nothing better was found in this data."
+    return f"{text}: {how} the best naive guess, “{best.name}” ({number(theirs)})."
 
 
 def _forgets(data: RunData, clock: Clock, sheet: Sheet) -> str:

@@ -10,9 +10,12 @@ import numpy as np
 
 from undrift._typing import Vector
 from undrift.losses import logistic, sigmoid, squared
+from undrift.report.words import percent
 from undrift.run import RunData
 
 OWN = "undrift"
+SAME = 0.01
+"""Errors that differ by less than this share of themselves count as the same."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,20 @@ def losses(task: str, yhat: Vector, y: Vector) -> Vector:
 
 
 def headline(task: str) -> str:
-    """Return the measure that leads: smaller is better in both tasks."""
+    """Return the measure that leads everywhere: what the model minimises; smaller is better in both tasks."""
     return "log_loss" if task == "classification" else "rmse"
+
+
+def compared(mine: float, theirs: float) -> str:
+    """Return how one error compares to another, in words that differ only where the errors do.
+
+    >>> compared(0.75, 1.0), compared(1.004, 1.0), compared(2.0, 1.0)
+    ('25% less than', 'about the same as', '100% more than')
+    """
+    gain = 1.0 - mine / theirs
+    if gain >= SAME:
+        return f"{percent(gain, 2)} less than"
+    return "about the same as" if gain > -SAME else f"{percent(-gain, 2)} more than"
 
 
 def score(task: str, name: str, yhat: Vector, y: Vector) -> Score:

@@ -13,8 +13,8 @@ from undrift.run.keyed import KeyedRun as KeyedRun
 from undrift.run.keyed import play_keyed as play_keyed
 from undrift.run.predicting import Predictions as Predictions
 from undrift.run.predicting import predictions as predictions
-from undrift.run.runner import Interrupted as Interrupted
 from undrift.run.runner import Progress as Progress
 from undrift.run.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings
 from undrift.run.tally import KeyReport as KeyReport
+from undrift.stopping import Interrupted as Interrupted

@@ -18,12 +18,12 @@ from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.regret import Certificate, Leaf, certify, comparators
-from undrift.run.directory import RunDirectory, State
+from undrift.run.directory import RunDirectory
 from undrift.run.player import fresh_model
 from undrift.run.reading import rows_again
 from undrift.run.runner import play_file
-from undrift.run.settings import Settings
 from undrift.run.source import Source
+from undrift.run.state import State, settings_of
 from undrift.trace import Trace
 
 LONGEST = 200_000
@@ -159,7 +159,7 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matri
 
 def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
-    settings = Settings.of(state["settings"])
+    settings = settings_of(directory.path, state)
     source = _source(directory, state)
     table = directory.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
@@ -180,10 +180,10 @@ def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], lis
 def _source(directory: RunDirectory, state: State, *, whole: bool = False) -> Source:
     """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
     where = state["provenance"]["source"]
-    if where["sha256"] is None:
+    if where["sha256"] is None or where["absolute"] is None:
         raise ConditionError(f"{directory.path}: rows of the standard input are gone; certify runs of files")
     try:
-        source = Source(where["absolute"], Settings.of(state["settings"]), size=None if whole else where["size"])
+        source = Source(where["absolute"], settings_of(directory.path, state), size=None if whole else where["size"])
     except (InputError, DataError) as error:
         raise ConditionError(f"{directory.path}: its rows cannot be read again: {error}") from None
     if source.digest() != where["sha256"]:
@@ -196,10 +196,13 @@ def _source(directory: RunDirectory, state: State, *, whole: bool = False) -> So
 def certified(out: str | Path) -> State:
     """Certify a finished run, and keep the certificates in its folder."""
     directory = RunDirectory(out)
-    state = directory.state()
-    if state["status"] != "finished":
-        raise InputError(f"{directory.path}: the run is not finished; continue it with --resume")
+    directory.state()  # refuse what is no run before anything is made there
     with directory.locked():
+        state = directory.state()
+        directory.take_over(state)
+        directory.sweep(state)
+        if state["status"] != "finished":
+            raise InputError(f"{directory.path}: the run is not finished; continue it with --resume")
         try:
             found, notes = certify_run(directory, state)
         except ConditionError as error:
@@ -215,7 +218,7 @@ def replayed(out: str | Path) -> bool:
     directory = RunDirectory(out)
     state = directory.state()
     with tempfile.TemporaryDirectory() as folder:
-        again = play_file(_source(directory, state, whole=True).name, folder, Settings.of(state["settings"]))
+        again = play_file(_source(directory, state, whole=True).name, folder, settings_of(directory.path, state))
         mine, theirs = directory.table(state), RunDirectory(folder).table(again)
     return mine.columns == theirs.columns and all(
         mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes() for name in mine.columns

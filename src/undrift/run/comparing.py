@@ -85,7 +85,7 @@ def _scores(task: str, yhat: Vector, y: Vector) -> dict[str, float]:
         away = yhat - y
         spread = float(np.sum((y - np.mean(y)) ** 2))
         r2 = 1.0 - float(np.sum(away * away)) / spread if spread else math.nan
-        return {"mean absolute error": float(np.mean(np.abs(away))), "rmse": float(np.sqrt(np.mean(away**2))), "r2": r2}
+        return {"rmse": float(np.sqrt(np.mean(away**2))), "mean absolute error": float(np.mean(np.abs(away))), "r2": r2}
     loss = logistic.value(yhat, 2.0 * y - 1.0)
     return {"log-loss": float(np.mean(loss)), "accuracy": float(np.mean((yhat > 0.0) == (y > 0.5)))}
 

@@ -6,6 +6,7 @@ predictions-*.parquet  one part for each commit; joined into predictions.parquet
 model-*.undrift        the model after the last commit, for `undrift.load`; model.undrift when finished
 trace-*.undrift        snapshots (spectrum, weights, coefficients) and what the runner carries from row to row
 report.html            when a report was asked for
+.undrift/              the lock, the list of files we wrote, and what is being written
 ```
 """
 
@@ -17,24 +18,28 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undrift import store
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.folder import Folder, named_file
+from undrift.online.base import OnlineLearner
 from undrift.run.data import BASELINES, RunData
 from undrift.run.extras import LITERAL, polars
+from undrift.run.state import FORMAT, STATE, State, read_state, understood
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
-STATE = "run.json"
-FORMAT = 1
-State = dict[str, Any]
-"""What `run.json` holds."""
+REPORT = "report.html"
+FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
+"""Names of a finished run."""
+NAMES = r"run\.json|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
+"""Every name that runs ever write."""
 
 
 class RunDirectory:
@@ -42,107 +47,97 @@ class RunDirectory:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
+        self.folder = Folder(path, "run", again="continue with --resume", names=NAMES)
 
     @property
     def exists(self) -> bool:
         """Whether a run was ever committed here."""
-        return (self.path / STATE).is_file()
-
-    def prepare(self) -> None:
-        """Make the folder, or say why that cannot be."""
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".probe"
-            probe.touch()
-            probe.unlink()
-
-    def leave(self) -> None:
-        """Remove the folder again if nothing came of it."""
-        if [file.name for file in self.path.iterdir()] == [".lock"]:
-            (self.path / ".lock").unlink()
-            self.path.rmdir()
+        return os.path.lexists(self.path / STATE)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out; the lock goes with the process, however it ends."""
-        try:
-            import fcntl
-        except ImportError:  # no such locks on this system: the user must keep two runs apart
-            yield
-            return
-        with (self.path / ".lock").open("w") as file:
+        """Keep other writers out; what fails leaves the last commit and nothing else."""
+        with self.folder.locked():
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"{self.path}: another process is writing this run; wait for it to end") from None
-            yield
+                yield
+            except BaseException:
+                with contextlib.suppress(UndriftError):
+                    self.sweep(self.state() if self.exists else None)
+                raise
 
     def state(self) -> State:
         """Return what the last commit wrote."""
-        path = self.path / STATE
-        try:
-            state = json.loads(path.read_text(encoding="utf-8"))
-        except (FileNotFoundError, NotADirectoryError):
-            raise InputError(f"{self.path}: no run here ({STATE} is missing); name a folder of `undrift run`") from None
-        except (OSError, ValueError) as error:
-            raise ModelFileError(f"{path}: cannot be read ({error}); start the run again") from None
-        if not isinstance(state, dict) or not isinstance(state.get("format"), int):
-            raise ModelFileError(f"{path}: not a run of undrift's; name a folder `undrift run` made")
-        if state["format"] > FORMAT:
-            raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
-        return state
+        return read_state(self.path)
+
+    def take_over(self, state: State) -> None:
+        """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
+        named = [*state["parts"], state["model"], state["trace"]]
+        self.folder.adopt(STATE, *(name for name in named if name and not self.folder.knows(name)))
+        if not self.folder.knows(REPORT) and _is_report(self.path / REPORT):
+            self.folder.adopt(REPORT)
+
+    def refuse_others(self) -> None:
+        """Refuse a folder that holds files which no run wrote, where no run is."""
+        others = (file.name for file in self.path.iterdir() if not file.name.startswith("."))
+        foreign = next((name for name in others if not self.folder.is_ours(name)), None)
+        if foreign is not None:
+            raise InputError(f"{self.path}: the folder holds other files ({foreign}); choose another with --out")
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Commit: from now on, the files this state names are the run."""
         text = json.dumps({"format": FORMAT, **state}, indent=1, allow_nan=False)
-        with writing(self.path):
-            store.replace(self.path / STATE, text.encode())
+        self.folder.put(STATE, text.encode())
 
     def write_table(self, name: str, frame: DataFrame) -> None:
         """Write one part of the predictions, whole or not at all."""
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd")
-        with writing(self.path):
-            store.replace(self.path / name, buffer.getvalue())
+        self.folder.put(name, buffer.getvalue(), durable=name in FINAL)
 
     def write_arrays(self, name: str, header: store.Header, arrays: store.Arrays) -> None:
         """Write arrays and a header, whole or not at all."""
-        with writing(self.path):
-            store.write(self.path / name, header, arrays)
+        with self.folder.new(name, durable=name in FINAL) as temporary:
+            store.write(temporary, header, arrays)
+
+    def write_model(self, name: str, model: OnlineLearner) -> None:
+        """Write a model, whole or not at all."""
+        with self.folder.new(name, durable=name in FINAL) as temporary:
+            model.save(temporary)
+
+    def write_report(self, render: Callable[[RunData, Path], object]) -> Path:
+        """Write the report of the run that is here, whole or not at all, and return where it is."""
+        with self.locked():
+            data = read_run(self.path)
+            with self.folder.new(REPORT) as temporary:
+                render(data, temporary)
+        return self.path / REPORT
 
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""
         pl = polars("predictions")
-        temporary = self.path / f".{name}"
-        with writing(self.path):
+        with self.folder.new(name) as temporary:
             try:
                 frame = pl.scan_parquet([self.path.absolute() / part for part in parts], **LITERAL)
                 frame.sink_parquet(temporary.absolute(), compression="zstd", maintain_order=True)
-                with temporary.open("rb+") as file:
-                    os.fsync(file.fileno())
-                temporary.replace(self.path / name)
             except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
                 number = re.search(r"os error (\d+)", str(error))
                 raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
-            finally:
-                temporary.unlink(missing_ok=True)
 
-    def sweep(self, state: Mapping[str, Any]) -> None:
-        """Remove files of earlier commits and of killed ones; nothing that counts."""
-        keep = {*state["parts"], state["model"], state["trace"]}
-        for file in self.path.iterdir():
-            stale = file.name.startswith((".predictions", ".model", ".trace", ".run.json"))
-            ours = file.name.startswith(("predictions", "model", "trace")) and file.suffix in (".parquet", ".undrift")
-            if stale or (ours and file.name not in keep):
-                file.unlink(missing_ok=True)
+    def sweep(self, state: State | None) -> None:
+        """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
+        if state is None:
+            self.folder.sweep(())
+            return
+        counting = [*state["parts"], *filter(None, (state["model"], state["trace"]))]
+        for name in counting:
+            named_file(self.path, name)  # a state that names what is not there is no reason to delete what is
+        finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
+        self.folder.sweep({*counting, STATE, *finished})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""
         pl = polars("predictions")
-        parts = [self.path.absolute() / part for part in state["parts"]]
-        missing = next((part for part in parts if not part.is_file()), None)
-        if missing is not None:
-            raise ModelFileError(f"{missing}: missing; the run is damaged, start it again")
+        parts = [named_file(self.path, part).absolute() for part in state["parts"]]
         try:
             frame: DataFrame = pl.read_parquet(parts, **LITERAL)
         except pl.exceptions.PolarsError as error:
@@ -150,30 +145,20 @@ class RunDirectory:
         return frame
 
 
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn what a disk may answer into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        _refuse(path, error)
-
-
-def _refuse(path: Path, error: OSError) -> NoReturn:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        raise UndriftError(f"{path}: the disk is full; make room, then continue with --resume") from None
-    reason = (error.strerror or str(error)).lower()
-    raise InputError(f"{path}: cannot be written ({reason}); choose another folder with --out") from None
-
-
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """Return what a run left behind, finished or not."""
     directory = RunDirectory(path)
     state = directory.state()
-    try:
+    with understood(directory.path):
         return _read(directory, state)
-    except (KeyError, TypeError) as error:
-        raise ModelFileError(f"{directory.path}: {STATE} lacks {error}; start the run again") from None
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a file is a page that undrift made."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="undrift ' in file.read(4096)
 
 
 def _notes(state: State) -> list[str]:
@@ -188,7 +173,7 @@ def _notes(state: State) -> list[str]:
 def _read(directory: RunDirectory, state: State) -> RunData:
     table = directory.table(state)
     table = table.filter(table["y"].is_not_null())
-    _, arrays = store.read(directory.path / state["trace"])
+    _, arrays = store.read(named_file(directory.path, state["trace"]))
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }

@@ -9,6 +9,7 @@ import numpy as np
 
 import undrift
 from undrift._typing import Matrix, Vector
+from undrift.errors import ModelFileError
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.settings import Settings
@@ -126,5 +127,6 @@ def _joined(said: list[Said]) -> Said:
 def loaded(path: str) -> OnlineLearner:
     """Return a saved model of a run."""
     model = undrift.load(path)
-    assert isinstance(model, OnlineLearner)  # the runner saved it
+    if not isinstance(model, OnlineLearner):
+        raise ModelFileError(f"{path}: a {type(model).__name__}, not the model of a run; start the run again")
     return model

@@ -15,16 +15,17 @@ import numpy as np
 from undrift import store
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
+from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
 from undrift.run.data import Lines
-from undrift.run.directory import STATE, RunDirectory, State
 from undrift.run.encode import Encoder
 from undrift.run.extras import polars
 from undrift.run.plan import PREFIX, Plan
 from undrift.run.player import loaded
-from undrift.run.settings import Settings, did_you_mean
+from undrift.run.settings import did_you_mean
 from undrift.run.source import Batch, Source
+from undrift.run.state import State, read_state, settings_of, understood
 from undrift.run.tables import as_csv, write_table
 
 if TYPE_CHECKING:
@@ -70,19 +71,20 @@ class Predictions:
 def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9) -> Predictions:
     """Return what the model of a run says about every row of a file; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    if not (folder / STATE).is_file():
-        raise InputError(f"{model}: no run here ({STATE} is missing); name a folder `undrift run` made")
-    state = RunDirectory(folder).state()
-    learner = loaded(str(folder / state["model"] if Path(model).is_dir() else model))
-    settings = replace(Settings.of(state["settings"]), limit=None, format="auto", missing="fill", categories=10_000)
+    state = read_state(folder)
+    if state["model"] is None:
+        raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
+    learner = loaded(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
+    settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill", categories=10_000)
     source = Source(file, settings)
     batches = source.batches()
     head = list(islice(batches, PREFIX))
     if not head:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
-    plan = _plan(state, source, head[0])
-    encoder = _Blind(source, plan)
-    encoder.follow(state, store.read(folder / state["trace"])[1]["encoder.late"])
+    with understood(folder):
+        plan = _plan(state, source, head[0])
+        encoder = _Blind(source, plan)
+        encoder.follow(state, store.read(named_file(folder, state["trace"]))[1]["encoder.late"])
     parts: list[dict[str, Any]] = []
     unknown: list[Lines] = []
     for batch in chain(head, batches):

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 import undrift
 from undrift import kernels, store
 from undrift._typing import Vector
-from undrift.errors import DataError, InputError, UndriftError
+from undrift.errors import DataError, InputError, ModelFileError
+from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.run.baselines import Baselines
 from undrift.run.data import BASELINES
-from undrift.run.directory import RunDirectory, State, writing
+from undrift.run.directory import FINAL, RunDirectory
 from undrift.run.encode import Encoder, Rows
 from undrift.run.extras import polars
 from undrift.run.plan import PREFIX, Plan, make_plan
@@ -27,6 +29,8 @@ from undrift.run.player import Player, Said, fresh_model, loaded
 from undrift.run.scores import Scores
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Source
+from undrift.run.state import STATE, State, understood
+from undrift.stopping import Interrupted, Stop
 
 COMMIT = 4
 """Batches between commits."""
@@ -40,11 +44,7 @@ class Progress(NamedTuple):
     fraction: float | None
     """Part of the file that was read; None if nobody knows."""
     lately: float
-    """Mean loss of the last batch: absolute error, or log-loss."""
-
-
-class Interrupted(Exception):
-    """The user asked to stop; everything so far is committed."""
+    """Error in the last batch: root mean square, or log-loss."""
 
 
 def play_file(
@@ -57,7 +57,7 @@ def play_file(
     command: str = "",
     progress: Callable[[Progress], None] | None = None,
     said: Callable[[str], None] | None = None,
-    stop: Callable[[], bool] | None = None,
+    stop: Stop | Callable[[], bool] | None = None,
 ) -> State:
     """Predict every row of a file before its label, learn from it, and leave all that in the folder `out`.
 
@@ -72,11 +72,16 @@ def play_file(
     resume
         Continue a run that was interrupted: the same bits as if it never had been. Start one if there is none.
     force
-        Replace a run that is there.
+        Replace a run that is there, once the new one has its first commit; until then nothing of the old one changes.
     command
         What the user typed, for the record.
     progress, said, stop
-        Told after every batch; told what was found; asked after every batch.
+        Told after every batch; told what was found; asked after every batch, and while the source is read.
+
+    Raises
+    ------
+    Interrupted
+        `stop` asked for it; the text says what the folder holds.
 
     Returns
     -------
@@ -86,31 +91,43 @@ def play_file(
     source = Source(path, settings)
     source.digest()  # before any row is read, so that it covers every row that is learned
     directory = RunDirectory(out)
+    wish = stop if isinstance(stop, Stop) else Stop(stop)
     told = said or (lambda text: None)
-    directory.prepare()
-    try:
-        with directory.locked():
-            state = _found(directory, source, resume=resume, force=force)
-            if state is not None and state["status"] != "running":
-                told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
-                return state
-            work = _Run(source, directory, command, told)
-            work.start(state)
-            return work.through(progress or (lambda _: None), stop or (lambda: False))
-    except UndriftError:
-        directory.leave()
-        raise
+    with directory.locked():
+        try:
+            with wish.waiting():
+                state = _found(directory, source, resume=resume, force=force)
+                if state is not None and state["status"] != "running":
+                    told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
+                    return state
+                directory.folder.refuse_foreign(FINAL)  # now, not when all the work is done
+                work = _Run(source, directory, command, told)
+                work.start(state)
+        except Interrupted:
+            raise Interrupted(f"{directory.path} is as it was before") from None
+        return work.through(progress or (lambda _: None), wish)
 
 
 def _found(directory: RunDirectory, source: Source, *, resume: bool, force: bool) -> State | None:
     """Return the state to continue from; None to start. Refuse what is not ours or not the same."""
     if not directory.exists:
-        others = [file.name for file in directory.path.iterdir() if not file.name.startswith(".")]
-        if others and not _leftovers(others):
-            raise InputError(f"{directory.path}: the folder holds other files ({others[0]}); choose another with --out")
+        directory.refuse_others()
+        directory.sweep(None)
         return None
+    try:
+        state = directory.state()
+    except ModelFileError:
+        if not force or not directory.folder.knows(STATE):
+            raise
+        directory.folder.adopt(STATE)  # ours, but damaged: it may be replaced
+        return None
+    directory.take_over(state)
+    try:
+        directory.sweep(state)
+    except ModelFileError:
+        if not force:
+            raise
     if force:
-        (directory.path / "run.json").unlink()
         return None
     if not resume:
         raise InputError(
@@ -119,7 +136,12 @@ def _found(directory: RunDirectory, source: Source, *, resume: bool, force: bool
         )
     if source.stdin:
         raise InputError("the standard input cannot be resumed: its first rows are gone; start again with --force")
-    state = directory.state()
+    _refuse_difference(directory, state, source)
+    return state
+
+
+def _refuse_difference(directory: RunDirectory, state: State, source: Source) -> None:
+    """Refuse to continue where the result would not be the one of a run that was never interrupted."""
     then = state["provenance"]["source"]
     if then["sha256"] != source.digest():
         raise InputError(
@@ -133,12 +155,25 @@ def _found(directory: RunDirectory, source: Source, *, resume: bool, force: bool
             f"{directory.path}: this run has {k} = {state['settings'].get(k)!r}, not {asked.get(k)!r}; "
             "resume with the same settings, or choose another --out"
         )
-    return state
+    if state["status"] == "finished":
+        return
+    before, now = state["provenance"].get("undrift"), undrift.__version__
+    if before != now:
+        raise InputError(
+            f"{directory.path}: this run was begun by undrift {before}, this is {now}, which may compute otherwise; "
+            f"install undrift {before}, or start again with --force"
+        )
 
 
-def _leftovers(names: list[str]) -> bool:
-    """Whether all files are parts of a run of ours that lost its state."""
-    return all(name.startswith(("predictions", "model", "trace", "report.html")) for name in names)
+def _cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """Yield batches of at most so many rows."""
+    for batch in batches:
+        if len(batch.lines) <= size:
+            yield batch
+            continue
+        for a in range(0, len(batch.lines), size):
+            columns = {name: cells[a : a + size] for name, cells in batch.columns.items()}
+            yield Batch(batch.lines[a : a + size], columns)
 
 
 class _Run:
@@ -147,13 +182,15 @@ class _Run:
     def __init__(self, source: Source, directory: RunDirectory, command: str, said: Callable[[str], None]) -> None:
         self.source, self.settings, self.directory, self.said = source, source.settings, directory, said
         self.began = time.monotonic()
+        self.replacing = directory.exists  # until the first commit
         self.command = command
         self.stream = source.batches()
         head = list(islice(self.stream, PREFIX))
         following = next(self.stream, None)
         self.plan: Plan = make_plan(source, head, whole=following is None)
-        self.batches: Iterator[Batch] = chain(head, [] if following is None else [following], self.stream)
         self.encoder = Encoder(source, self.plan)
+        whole = chain(head, [] if following is None else [following], self.stream)
+        self.batches: Iterator[Batch] = _cut(whole, self._batch_size())
         binary = self.plan.task == "classification"
         self.names = BASELINES[self.plan.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
@@ -165,6 +202,15 @@ class _Run:
         self.done = 0  # batches committed or waiting to be
         self.pending: list[dict[str, Any]] = []
         self.seconds = 0.0
+
+    def _batch_size(self) -> int:
+        """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
+
+        A wish to stop is looked at in between. It depends on the columns alone, so that a resumed run counts the same.
+        """
+        width = len(self.encoder.features) * (2 if self.settings.missing == "indicate" else 1)
+        microseconds = 50 + width**2 // 32
+        return max(8, 250_000 // (microseconds * (4 if self.settings.delay else 1)))
 
     def start(self, state: State | None) -> None:
         """Begin, or go on from a commit."""
@@ -191,26 +237,36 @@ class _Run:
             if self.source.stdin:
                 self.said("the standard input cannot be resumed: if this is interrupted, start again")
             return
-        words = state["carry"]
+        with understood(self.directory.path):
+            self._resume(state)
+        for _ in range(self.done):
+            if next(self.batches, None) is None:
+                raise ModelFileError(f"{self.directory.path}: its file has fewer rows than it learned; start it again")
+        self.said(f"{self.directory.path}: continuing after {self.encoder.rows:,} rows")
+
+    def _resume(self, state: State) -> None:
+        """Go on from a commit."""
+        words, path = state["carry"], self.directory.path
+        self.replacing = False
+        if state["plan"] != json.loads(json.dumps(self.plan.as_dict())):
+            raise ModelFileError(f"{path}: this run reads the columns of its file otherwise; start again with --force")
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
             self.provenance["kernels"] += f" then {kernels.level()}"
         self.parts, self.done = list(state["parts"]), state["batches"]
+        for part in self.parts:
+            named_file(path, part)
         if state["model"]:
-            self.player.model = loaded(str(self.directory.path / state["model"]))
-            _, arrays = store.read(self.directory.path / state["trace"])
+            self.player.model = loaded(str(named_file(path, state["model"])))
+            _, arrays = store.read(named_file(path, state["trace"]))
             self.player.resume(arrays)
             self.encoder.resume(words["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             self.scores.resume(words["scores"])
-        self.directory.sweep(state)
-        for _ in range(self.done):
-            next(self.batches)
-        self.said(f"{self.directory.path}: continuing after {self.encoder.rows:,} rows")
 
-    def through(self, progress: Callable[[Progress], None], stop: Callable[[], bool]) -> State:
+    def through(self, progress: Callable[[Progress], None], stop: Stop) -> State:
         """Play what is left, then close the run."""
-        for batch in self.batches:
+        while (batch := self._next(stop)) is not None:
             rows = self.encoder.encode(batch)
             if len(rows.y):
                 self._play(rows)
@@ -220,8 +276,22 @@ class _Run:
             if halt or self.done % COMMIT == 0:
                 self._commit()
             if halt:
-                raise Interrupted
+                self._stop()
         return self._close()
+
+    def _next(self, stop: Stop) -> Batch | None:
+        """Return the next batch; a wish to stop does not wait until a slow source has one."""
+        try:
+            with stop.waiting():
+                return next(self.batches, None)
+        except Interrupted:
+            if self.pending:
+                self._commit()
+            self._stop()
+
+    def _stop(self) -> NoReturn:
+        rows, again = self.encoder.rows, "start again" if self.source.stdin else "continue with --resume"
+        raise Interrupted(f"{self.directory.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
 
     def _play(self, rows: Rows) -> None:
         said = self.player.play(self.encoder.features, rows.Z, rows.y)
@@ -247,7 +317,7 @@ class _Run:
         pl = polars("undrift run")
         joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
         frame = pl.DataFrame(joined).with_columns(pl.col("y").fill_nan(None))
-        name = f"predictions-{len(self.parts):06d}.parquet"
+        name = self.directory.folder.free("predictions-", ".parquet", len(self.parts))
         self.directory.write_table(name, frame)
         self.parts.append(name)
         self.pending = []
@@ -255,13 +325,14 @@ class _Run:
     def _commit(self, status: str = "running") -> State:
         """Write what happened since the last commit; only the last rename makes it count."""
         self._write_part()
-        suffix = "" if status == "finished" else f"-{self.done:08d}"
-        model, trace = f"model{suffix}.undrift", f"trace{suffix}.undrift"
+        model, trace = "model.undrift", "trace.undrift"
+        if status == "running":  # names that nothing has: what `run.json` names is never overwritten
+            model = self.directory.folder.free("model-", ".undrift", self.done)
+            trace = self.directory.folder.free("trace-", ".undrift", self.done)
         begun = self.player.model.dim is not None
         words, arrays = self.encoder.carry()
         if begun:
-            with writing(self.directory.path):
-                self.player.model.save(self.directory.path / model)
+            self.directory.write_model(model, self.player.model)
             every = {f"encoder.{name}": array for name, array in arrays.items()}
             every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
             self.directory.write_arrays(trace, {"kind": "run trace"}, every | self.player.arrays())
@@ -291,6 +362,7 @@ class _Run:
         }
         self.directory.write_state(state)
         self.directory.sweep(state)
+        self.replacing = False
         return state
 
     def _close(self) -> State:
@@ -299,6 +371,8 @@ class _Run:
             self.player.finish(self.encoder.features)
         if self.player.model.rounds == 0:
             raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
+        if self.replacing:
+            self._commit()  # the files of a finished run may have the names of the one that is replaced
         self._write_part()
         self.directory.join(self.parts, "predictions.parquet")
         self.parts = ["predictions.parquet"]

@@ -11,6 +11,9 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.losses import logistic
 
+LEADING = {"regression": "rmse", "classification": "log-loss"}
+"""The measure that leads everywhere, by task: what the model minimises, and what its certificates bound."""
+
 
 class Scores:
     """Sums over finished rounds, one for each predictor."""
@@ -39,17 +42,17 @@ class Scores:
                 added = float(np.sum(loss)), float(np.count_nonzero((yhat > 0.0) != (y > 0.5)))
             self.sums[name] = [self.sums[name][0] + added[0], self.sums[name][1] + added[1]]
             if name == self.names[0]:
-                self.lately = added[1 if self.task == "regression" else 0] / len(y)
+                self.lately = math.sqrt(added[0] / len(y)) if self.task == "regression" else added[0] / len(y)
 
     def table(self) -> dict[str, dict[str, float | None]]:
-        """Return for each predictor its measures by name."""
+        """Return for each predictor its measures by name; the one that leads comes first."""
         out: dict[str, dict[str, float | None]] = {}
         n = max(self.count, 1)
         spread = self.labels[1] - self.labels[0] ** 2 / n
         for name, (first, second) in self.sums.items():
             if self.task == "regression":
                 r2 = 1.0 - first / spread if spread > 0.0 else None
-                out[name] = {"mean absolute error": second / n, "rmse": math.sqrt(first / n), "r2": r2}
+                out[name] = {"rmse": math.sqrt(first / n), "mean absolute error": second / n, "r2": r2}
             else:
                 out[name] = {"log-loss": first / n, "accuracy": 1.0 - second / n}
         return out

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import store
-from undrift.run.directory import writing
+from undrift.folder import writing
 from undrift.run.extras import polars
 from undrift.run.formulas import escape_formula
 
