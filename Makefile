@@ -116,8 +116,8 @@ test-levels: $(VENV)/.test  ## every test at every kernel level of this machine 
 	    UNDRIFT_KERNELS=$$level $(PYTEST) -n 2 --dist loadgroup || exit 1; \
 	done
 
-test-neon:  ## the kernels of arm64 under qemu, where it and a cross compiler are installed
-	$(if $(wildcard tests/stress/neon.sh),sh tests/stress/neon.sh,@echo "test-neon: nothing to run yet")
+test-neon: $(VENV)/.test  ## the kernels of arm64 under qemu, where it and a cross compiler are installed
+	$(BIN)/python tests/stress/neon_level.py
 
 attack: $(VENV)/.test  ## hostile files, models and settings at random
 	$(if $(wildcard tests/stress/attack.py),$(BIN)/python tests/stress/attack.py,@echo "attack: nothing to run yet")

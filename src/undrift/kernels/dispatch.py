@@ -5,6 +5,7 @@
 | `v4` | x86-64 with AVX-512 (F, DQ, VL, BW, CD) |
 | `v3` | x86-64 with AVX2 and FMA |
 | `v2` | x86-64 with SSE4.2 |
+| `neon` | 64-bit ARM |
 | `portable` | all: plain C++, one number at a time |
 
 The best one of the machine is chosen when `undrift.kernels` is imported; UNDRIFT_KERNELS names another. Results are the

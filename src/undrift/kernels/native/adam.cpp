@@ -36,6 +36,8 @@ const AdamTable &loops() {
 #if defined(UNDRIFT_X86)
     const std::string name = table().name;
     return name == "v4" ? adam_v4 : name == "v3" ? adam_v3 : name == "v2" ? adam_v2 : adam_portable;
+#elif defined(UNDRIFT_NEON)
+    return table().name == std::string("neon") ? adam_neon : adam_portable;
 #else
     return adam_portable;
 #endif
@@ -132,9 +134,9 @@ void add_up(const Job &job, double *out, size_t n) {
 void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size, Rows rows, Integers which,
                   bool with_m, size_t threads, Sums out) {
     Job job = cut(LOOKED_AT, 2, kind, p, g, m, nullptr, nullptr, size, rows, which, out);
+    const AdamTable &loop = loops();
     nb::gil_scoped_release unlocked;
     const size_t pieces = job.pieces.size();
-    const AdamTable &loop = loops();
     // Backwards: what was read last is still in the cache when the second phase starts at the front.
     spread(job, threads, [&](size_t i) {
         const size_t k = pieces - 1 - i;
@@ -146,8 +148,8 @@ void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size
 void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
                 Rows rows, Integers which, size_t threads, Sums out) {
     Job job = cut(STEPPED, 4, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
-    nb::gil_scoped_release unlocked;
     const AdamTable &loop = loops();
+    nb::gil_scoped_release unlocked;
     spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[4 * i]); });
     add_up(job, out.data(), out.shape(0));
 }

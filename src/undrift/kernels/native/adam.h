@@ -29,6 +29,6 @@ struct AdamTable {
     void (*apply)(int kind, const AdamPiece &piece, double sums[4]);
 };
 
-extern const AdamTable adam_portable, adam_v2, adam_v3, adam_v4; // each defined when its level was compiled
+extern const AdamTable adam_portable, adam_neon, adam_v2, adam_v3, adam_v4; // each defined when its level was compiled
 
 } // namespace undrift

@@ -1,5 +1,5 @@
-// The Adam loops at one instruction-set level: compiled once per level with its own flags and -DUNDRIFT_LEVEL=0, 2, 3, 4.
-// `omp simd` (no threads) lets the compiler split the named sums over lanes, and nothing else out of order.
+// The Adam loops at one instruction-set level: compiled once per level with its own flags and its number as UNDRIFT_LEVEL
+// (see vec.h). `omp simd` (no threads) lets the compiler split the named sums over lanes, and nothing else out of order.
 #include "adam.h"
 
 #include <cmath>
@@ -32,12 +32,19 @@ constexpr size_t BLOCK = 512;
 template <class S> constexpr double HIGH = sizeof(S) == 4 ? 1e37 : 1e300; // a block's sum below this is no overflow,
 template <class S> constexpr double LOW = sizeof(S) == 4 ? 1e-28 : 1e-280; // and above this all that counts is in it
 
-#if UNDRIFT_LEVEL >= 3
+#if UNDRIFT_LEVEL == 1 || UNDRIFT_LEVEL >= 3
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 #else
 inline float fused(float a, float b, float c) { return a * b + c; }
 inline double fused(double a, double b, double c) { return a * b + c; }
+#endif
+
+// sum + x^2. Clang splits a sum over lanes only where it is a plain addition.
+#if defined(__clang__)
+template <class S> inline S add_square(S x, S sum) { return sum + x * x; }
+#else
+template <class S> inline S add_square(S x, S sum) { return fused(x, x, sum); }
 #endif
 
 template <class S> double exact_square(const S *x, size_t n) {
@@ -64,8 +71,8 @@ template <class P, class S, bool L2, bool WITH_M> struct Look {
 
     inline void add(size_t i, S &g2, S &m2) const {
         const S gi = gradient(i), mi = moment(i, gi);
-        g2 = fused(gi, gi, g2);
-        if (WITH_M) m2 = fused(mi, mi, m2);
+        g2 = add_square(gi, g2);
+        if (WITH_M) m2 = add_square(mi, m2);
     }
     void add_exactly(size_t from, size_t n, double sums[2]) const {
         for (size_t i = from; i < from + n; ++i) {
@@ -132,13 +139,13 @@ template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(co
             if (L2) gi = fused(l2, x, gi);
             const S mi = fused(gap1, gi - m[i], m[i]);
             m[i] = mi;
-            block_m = fused(mi, mi, block_m);
-            block_g = fused(gi, gi, block_g);
+            block_m = add_square(mi, block_m);
+            block_g = add_square(gi, block_g);
             S mean = 0;
             if (A != NO_AVERAGE) {
                 mean = average[i];
                 const S d = x - mean;
-                block_d = fused(d, d, block_d);
+                block_d = add_square(d, block_d);
                 mean = fused(weight, d, mean);
             }
             S move = mi;
@@ -155,7 +162,7 @@ template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(co
             p[i] = moved;
             if (A == AVERAGE_AHEAD) { // as the next round would
                 const S d = widen(moved) - mean;
-                block_n = fused(d, d, block_n);
+                block_n = add_square(d, block_n);
                 mean = fused(ahead, d, mean);
             }
             if (A != NO_AVERAGE) average[i] = mean;
@@ -206,6 +213,8 @@ void apply(int kind, const AdamPiece &piece, double sums[4]) {
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
 extern const AdamTable adam_portable = {measure, apply};
+#elif UNDRIFT_LEVEL == 1
+extern const AdamTable adam_neon = {measure, apply};
 #elif UNDRIFT_LEVEL == 2
 extern const AdamTable adam_v2 = {measure, apply};
 #elif UNDRIFT_LEVEL == 3

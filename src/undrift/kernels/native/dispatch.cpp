@@ -24,6 +24,8 @@ std::vector<Choice> choices() {
                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512cd");
     return {{&table_v4, v4}, {&table_v3, v3}, {&table_v2, v2}, {&table_portable, true}};
+#elif defined(UNDRIFT_NEON)
+    return {{&table_neon, true}, {&table_portable, true}}; // every 64-bit ARM processor has NEON
 #else
     return {{&table_portable, true}};
 #endif

@@ -1,4 +1,4 @@
-// One instruction-set level: compiled once per level with its own flags and -DUNDRIFT_LEVEL=0 (portable), 2, 3 or 4.
+// One instruction-set level: compiled once per level with its own flags and its number as UNDRIFT_LEVEL (see vec.h).
 #include "column.h"
 #include "mix.h"
 
@@ -186,6 +186,8 @@ size_t mix_scratch(const Mix &mix) { return 10 * (mix.members + W); }
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
 extern const Table table_portable = {"portable",
+#elif UNDRIFT_LEVEL == 1
+extern const Table table_neon = {"neon",
 #elif UNDRIFT_LEVEL == 2
 extern const Table table_v2 = {"v2",
 #elif UNDRIFT_LEVEL == 3

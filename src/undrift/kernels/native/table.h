@@ -97,6 +97,6 @@ struct Table {
 };
 
 // Each is defined when its level could be compiled; see CMakeLists.txt.
-extern const Table table_portable, table_v2, table_v3, table_v4;
+extern const Table table_portable, table_neon, table_v2, table_v3, table_v4;
 
 } // namespace undrift

@@ -4,7 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#if UNDRIFT_LEVEL >= 2
+// Levels by number: 0 portable, 1 NEON, 2 SSE4.2, 3 AVX2, 4 AVX-512.
+#define UNDRIFT_FUSED (UNDRIFT_LEVEL == 1 || UNDRIFT_LEVEL >= 3)
+
+#if UNDRIFT_LEVEL == 1
+#include <arm_neon.h>
+#elif UNDRIFT_LEVEL >= 2
 #include <immintrin.h>
 #endif
 
@@ -23,7 +28,7 @@
 namespace {
 
 // Fused where the level has it; elsewhere two roundings, never contracted by the compiler (-ffp-contract=off).
-#if UNDRIFT_LEVEL >= 3
+#if UNDRIFT_FUSED
 INLINE double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 INLINE double fnma(double a, double b, double c) { return __builtin_fma(-a, b, c); }
 #else
@@ -49,7 +54,7 @@ INLINE void store(double *p, V v) { *p = v; }
 INLINE V all(double a) { return a; }
 INLINE double lane(V v, size_t) { return v; }
 #else
-constexpr size_t W = UNDRIFT_LEVEL == 2 ? 2 : UNDRIFT_LEVEL == 3 ? 4 : 8;
+constexpr size_t W = UNDRIFT_LEVEL <= 2 ? 2 : UNDRIFT_LEVEL == 3 ? 4 : 8;
 typedef double V __attribute__((vector_size(8 * W)));
 typedef decltype(V{} < V{}) I; // 64-bit integers
 typedef I M;
@@ -64,7 +69,11 @@ INLINE M neither(M m) { return ~m; }
 INLINE I bits(V a) { return (I)a; }
 INLINE V number(I i) { return (V)i; }
 INLINE I to_exponent(I k) { return k << 52; }
-#if UNDRIFT_LEVEL == 2
+#if UNDRIFT_LEVEL == 1
+INLINE V fma(V a, V b, V c) { return vfmaq_f64(c, a, b); }
+INLINE V fnma(V a, V b, V c) { return vfmsq_f64(c, a, b); }
+INLINE bool any(M m) { return (m[0] | m[1]) != 0; }
+#elif UNDRIFT_LEVEL == 2
 INLINE V fma(V a, V b, V c) { return a * b + c; }
 INLINE V fnma(V a, V b, V c) { return c - a * b; }
 INLINE bool any(M m) { return _mm_movemask_pd((__m128d)m) != 0; }
@@ -79,7 +88,7 @@ INLINE bool any(M m) { return _mm512_movepi64_mask((__m512i)m) != 0; }
 #endif
 #endif
 
-// b if either is NaN, or if they are equal.
+// b if either is NaN, or if they are equal; NEON's own maximum and minimum would give the NaN.
 template <class X> INLINE X larger(X a, X b) { return select(a > b, a, b); }
 template <class X> INLINE X smaller(X a, X b) { return select(a < b, a, b); }
 #if UNDRIFT_LEVEL == 2
