@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 
+PathLike = str | os.PathLike[str]
 LIMIT = 1e75
 """Largest |z_j| and |y| accepted: squares and their ratios to the pivot floor stay inside float64."""
 
@@ -27,7 +30,7 @@ def number(who: object, name: str, value: object) -> float:
     try:
         x = float(value)  # type: ignore[arg-type]  # anything else fails right here
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name_of(who)}: {name} must be a number, got {_short(value)}") from None
+        raise InputError(f"{name_of(who)}: {name} must be a number, got {short(value)}") from None
     if math.isnan(x):
         raise InputError(f"{name_of(who)}: {name} must be a number, got nan")
     return x
@@ -52,14 +55,28 @@ def integer(who: object, name: str, value: object, low: int, high: int | None = 
         n = None
     if n is None or isinstance(value, bool) or n < low or (high is not None and n > high):
         span = f">= {low}" if high is None else f"in [{low}, {high}]"
-        raise InputError(f"{name_of(who)}: {name} must be an integer {span}, got {_short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be an integer {span}, got {short(value)}")
     return n
 
 
 def choice(who: object, name: str, value: object, allowed: tuple[str, ...]) -> str:
     """Return `value` if it is one of the words `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name_of(who)}: {name} must be one of {', '.join(allowed)}, got {_short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be one of {', '.join(allowed)}, got {short(value)}")
+    return value
+
+
+def flag(who: object, name: str, value: object) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name_of(who)}: {name} must be True or False, got {short(value)}")
+    return bool(value)
+
+
+def path(who: object, value: PathLike) -> PathLike:
+    """Return `value` if it can name a file."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InputError(f"{name_of(who)}: path must be text or a Path, got {short(value)}")
     return value
 
 
@@ -138,7 +155,10 @@ def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = F
     if not fine.all():
         at = tuple(int(k) for k in np.argwhere(~fine)[0])
         place = f"row {at[0]}" if array.ndim == 1 else f"row {at[0]}, feature {at[1]}"
-        raise InputError(f"{name_of(who)}: {name} must be finite and at most 1e75 in size, got {array[at]} in {place}")
+        cure = "; fill or drop what is missing or masked" if np.isnan(array[at]) else ""
+        raise InputError(
+            f"{name_of(who)}: {name} must be finite and at most 1e75 in size, got {array[at]} in {place}{cure}"
+        )
     return array
 
 
@@ -155,18 +175,45 @@ def accepted(who: object, status: int, width: int) -> None:
 
 
 def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return float64 from anything that holds real numbers and nothing else; never a view that we write to."""
+    """Return float64 from anything that holds real numbers and nothing else; never a view that we write to.
+
+    What is masked (NumPy) or NA (pandas, Arrow) becomes NaN.
+    """
     try:
+        value = unmasked(value)
         array = np.asarray(value)
-        if array.dtype == object and not isinstance(value, np.ndarray) and _plain(value):
-            array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {_short(value)}") from None
+        if array.dtype == object and not isinstance(value, np.ndarray):
+            if _plain(value):
+                array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
+            elif _nullable(value):
+                array = np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # type: ignore[union-attr]
+    except Exception as error:  # whatever a user's own class raises when it is asked for its numbers
+        why = "" if isinstance(value, (list, tuple)) else f" ({short_text(str(error), 120)})"
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {short(value)}{why}") from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {_short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {short(value)}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
     return array if array.flags.aligned else array.copy()  # received over a network, or out of packed records
+
+
+def unmasked(value: Any) -> Any:
+    """Return masked arrays, and lists of them, as ordinary ones with NaN where they are masked; the rest as it is."""
+    if isinstance(value, (list, tuple)) and any(isinstance(one, np.ma.MaskedArray) for one in value):
+        value = [np.nan if one is np.ma.masked else one for one in value]
+        value = np.ma.array(value) if any(isinstance(one, np.ma.MaskedArray) for one in value) else value
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    if not np.ma.is_masked(value):
+        return value.data
+    return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "fiub" else value.astype(object)
+
+
+def _nullable(value: object) -> bool:
+    """Whether this is a pandas array, series or frame of numbers that may be NA; text that looks like one is none."""
+    kinds: Any = getattr(value, "dtypes", getattr(value, "dtype", None))
+    each = list(kinds) if hasattr(kinds, "__iter__") else [kinds]
+    return hasattr(value, "to_numpy") and all(getattr(kind, "kind", "O") in "fiub" for kind in each)
 
 
 def _plain(value: object) -> bool:
@@ -175,12 +222,18 @@ def _plain(value: object) -> bool:
     return isinstance(value, (int, float, np.number))
 
 
-def _short(value: object) -> str:
+def short_text(text: str, most: int = 60) -> str:
+    """Return a text as it may stand in an error: one line, cut where it gets long."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
+
+
+def short(value: object) -> str:
     """Return a value as it may stand in an error: its kind, and its text while that is short."""
     if isinstance(value, np.ndarray):
         return f"an array of dtype {value.dtype} and shape {value.shape}"
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())
     except Exception:  # a user's own class or an int too long to print: name the kind instead
         return f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"a {type(value).__name__} ({text[:40]}...)"

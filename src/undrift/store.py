@@ -8,12 +8,13 @@ bytes: we write the container ourselves, names in order, because the library ord
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
 import os
+import secrets
 import struct
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -56,15 +57,17 @@ def _container(metadata: dict[str, str], arrays: Arrays) -> Iterator[bytes]:
 def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> None:
     """Put `payload`, whole or in pieces, at `path` by writing beside it and renaming: no reader sees half a file."""
     target = Path(path)
-    fd, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write into", os.fspath(target.parent))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder is there", os.fspath(target))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)  # less the umask
     try:
         with os.fdopen(fd, "wb") as file:
             file.writelines([payload] if isinstance(payload, bytes) else payload)
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # mkstemp makes private files; a saved model is an ordinary one
         os.replace(temporary, target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -80,6 +83,8 @@ def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> N
 
 def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.float64]]]:
     """Return the header and arrays of a file written by `write`, or say what is wrong with it."""
+    if os.path.isdir(path):
+        raise ModelFileError(f"{path}: a folder, not a model file; name the file inside it")
     try:
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}

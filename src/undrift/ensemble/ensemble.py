@@ -58,8 +58,10 @@ class Ensemble(Learner):
     def __init__(
         self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
     ) -> None:
-        if not members or not all(isinstance(one, Learner) for one in members):
-            raise InputError(f"{_check.name_of(self)}: members must be learners, at least one, got {members!r:.60}")
+        listed = isinstance(members, Sequence) and len(members) > 0
+        if not listed or not all(isinstance(one, Learner) for one in members):
+            got = _check.short(members)
+            raise InputError(f"{_check.name_of(self)}: members must be a list of learners, at least one, got {got}")
         kinds = {one.binary for one in members}
         if len(kinds) > 1:
             raise InputError(f"{_check.name_of(self)}: members must be all for regression or all for two classes")
@@ -75,6 +77,9 @@ class Ensemble(Learner):
     def _setup(self, binary: bool, mixer: Mixer | None, **parameters: Scalar) -> None:
         """Do what every kind of ensemble needs; parameters are those of a subclass."""
         self.binary = binary
+        if mixer is not None and (not isinstance(mixer, Mixer) or type(mixer) is Mixer):
+            got = _check.short(mixer)
+            raise InputError(f"{_check.name_of(self)}: mixer must be a mixer such as SelfConfident(), got {got}")
         self.mixer = mixer.clone() if mixer is not None else (Mixable() if binary else SelfConfident())
         if self.mixer.binary != binary:
             kind = "two classes" if binary else "regression"

@@ -97,6 +97,7 @@ class Learner:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a data-only file that `undrift.load` reads; whole or not at all."""
+        _check.path(self, path)
         header, arrays = self.snapshot()
         store.write(path, {**header, "level": kernels.level()}, arrays)
 
@@ -188,7 +189,7 @@ class Learner:
         Z = _check.rows(self, z, self.dim, nan=self.accepts_nan)
         if Z.shape[1] < self.least_dim:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
-        return Z, np.ndim(z) == 1
+        return Z, len(Z) == 1 and np.ndim(_check.unmasked(z)) == 1
 
     def _row(self, z: ArrayLike) -> Matrix:
         Z, _ = self._rows(z)

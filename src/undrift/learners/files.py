@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
     ...     ud.load(f"{folder}/model.undrift") == model
     True
     """
-    header, arrays = store.read(path)
+    header, arrays = store.read(_check.path("load", path))
     level = header.pop("level", None)
     try:
         learner = revive(header, arrays, cls)

@@ -53,7 +53,7 @@ class Persistence(Learner):
             beta = 1.0
         self._discount = discount(self, beta, half_life)
         self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
-        self.binary = bool(binary)
+        self.binary = _check.flag(self, "binary", binary)
         super().__init__(binary=self.binary, beta=beta, half_life=half_life, reg=reg)
         self._state = np.zeros(3)  # last label (0: none yet), stayed, changed
 

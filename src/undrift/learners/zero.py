@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.learners.base import Arrays, Columns, Learner
@@ -31,7 +32,7 @@ class Zero(Learner):
     least_dim = 0
 
     def __init__(self, *, binary: bool = False) -> None:
-        self.binary = bool(binary)
+        self.binary = _check.flag(self, "binary", binary)
         super().__init__(binary=self.binary)
 
     @property

@@ -19,7 +19,7 @@ from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, P
 from undrift.online.design import REFITS, DesignedLearner
 from undrift.online.memories import BETAS, Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
-from undrift.online.rows import Memory, Rows, is_named, matrix, names_in
+from undrift.online.rows import Memory, Rows, is_named, matrix, names_in, refuse_slips
 from undrift.streams import Scaling
 from undrift.trace import Trace
 
@@ -40,9 +40,7 @@ class OnlineLearner(DesignedLearner):
         self, *, speed: str = "best", indicators: bool = False, seed: int = 0, half_life: float | None = None
     ) -> None:
         self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
-        if not isinstance(indicators, (bool, np.bool_)):
-            raise InputError(f"{_check.name_of(self)}: indicators must be True or False, got {indicators!r}")
-        self.indicators = bool(indicators)
+        self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
         self._betas = None if half_life is None else np.array([discount(self, None, half_life).beta])
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
@@ -160,7 +158,8 @@ class OnlineLearner(DesignedLearner):
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing;
-        a name that a mapping lacks is 0, an unknown one is ignored until it is learned.
+        a name that a mapping lacks is 0, an unknown one is ignored until it is learned. An unknown name in a row that
+        lacks a known one which it resembles is refused as a slip.
         """
         Z, single = self._seen(z)
         yhat = self._begun(Z)._predict(Z)
@@ -196,6 +195,9 @@ class OnlineLearner(DesignedLearner):
         known = self.names if self.names is not None else names
         if self.dim is not None and self.names is None:
             raise InputError(f"{_check.name_of(self)}: rows had no names so far; pass arrays of {self.dim} features")
+        if not known:
+            raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
+        refuse_slips(self, z, known, learned=False)
         extra = set(names) - set(known)
         Z = matrix(self, z, [*known, *sorted(extra)])[:, : len(known)]
         return _check.bounded(self, "z", np.ascontiguousarray(Z), nan=True), isinstance(z, Mapping)
@@ -212,7 +214,9 @@ class OnlineLearner(DesignedLearner):
         if self.dim is not None and self.names is None:
             raise InputError(f"{_check.name_of(self)}: rows had no names so far; pass arrays of {self.dim} features")
         known = self.names or []
-        names = [*known, *(name for name in names_in(self, z) if name not in set(known))]
+        named = names_in(self, z)
+        refuse_slips(self, z, known, learned=True)
+        names = [*known, *(name for name in named if name not in set(known))]
         if not names:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
         return _check.bounded(self, "z", matrix(self, z, names), nan=True), names, isinstance(z, Mapping)

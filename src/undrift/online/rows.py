@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from undrift import _check, kernels
+from undrift._names import resembling
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 
@@ -35,13 +37,15 @@ def _are_mappings(z: Rows) -> bool:
 
 
 def _is_frame(z: Rows) -> bool:
-    return hasattr(z, "columns") and not isinstance(z, np.ndarray)
+    return hasattr(type(z), "columns") or "columns" in getattr(z, "__dict__", ())  # asking a lazy frame itself is slow
 
 
 def names_in(who: object, z: Rows) -> list[str]:
     """Return the names rows bring, in order of appearance."""
     if _is_frame(z):
-        names: Iterable[object] = list(z.columns)
+        if hasattr(z, "collect"):
+            raise InputError(f"{_check.name_of(who)}: z is a {type(z).__name__}, which holds no rows yet; collect it")
+        names: Iterable[object] = list(getattr(z, "column_names", z.columns))  # Arrow's columns are not their names
     elif isinstance(z, Mapping):
         names = z
     else:
@@ -49,8 +53,43 @@ def names_in(who: object, z: Rows) -> list[str]:
     found = list(names)
     bad = next((name for name in found if not isinstance(name, str)), None)
     if bad is not None:
-        raise InputError(f"{_check.name_of(who)}: feature names must be text, got {bad!r}; rename that column")
+        raise InputError(
+            f"{_check.name_of(who)}: feature names must be text, got {_check.short(bad)}; rename that column"
+        )
+    twice = next((name for name, count in Counter(found).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"{_check.name_of(who)}: feature names must differ, {twice!r} comes twice; rename one column")
     return [str(name) for name in found]
+
+
+def refuse_slips(who: object, z: Rows, known: Sequence[str], *, learned: bool) -> None:
+    """Refuse an unknown name in a row that lacks a known one which it resembles: it would count as 0, silently.
+
+    With `learned`, names become known row by row, so that a block is taken as its rows one after the other would be.
+    """
+    seen = set(known)
+    each: Iterable[Collection[str]] = names_of_rows(z)
+    for names in each:
+        new = [name for name in names if name not in seen]
+        if not new:
+            continue
+        lacking = seen.difference(names)
+        for name in new:
+            meant = resembling(name, sorted(lacking))
+            if meant is not None:
+                raise InputError(
+                    f"{_check.name_of(who)}: feature {name!r} is unknown and {meant!r} is missing. Did you mean "
+                    f"{meant!r}? If {name!r} is new, give {meant!r} a value too (0 is what a missing name counts as)"
+                )
+        if learned:
+            seen.update(new)
+
+
+def names_of_rows(z: Rows) -> Iterable[Collection[str]]:
+    """Return the names of each row; those of a frame once, as all its rows have the same."""
+    if _is_frame(z):
+        return [list(getattr(z, "column_names", z.columns))]
+    return [z] if isinstance(z, Mapping) else list(z)
 
 
 def matrix(who: object, z: Rows, names: Sequence[str]) -> Matrix:
@@ -79,7 +118,7 @@ def _from_table(who: object, table: Table, names: Sequence[str]) -> Matrix:
 
 
 def _number(who: object, name: str, value: object) -> float:
-    if value is None:
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NullScalar"):
         return math.nan
     if isinstance(value, (str, bytes)):
         raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got {value!r}; encode it first")
