@@ -25,7 +25,7 @@ class Instance(NamedTuple):
     first: int
 
 
-KINDS = ("plain", "scaled", "zero", "duplicate", "collinear", "frozen", "silent", "huge")
+KINDS = ("plain", "scaled", "zero", "duplicate", "collinear", "frozen", "silent", "huge", "fill")
 
 
 def instance(kind: str, dim: int, learners: int, rounds: int, seed: int = 0, first: int = 0) -> Instance:
@@ -48,6 +48,8 @@ def instance(kind: str, dim: int, learners: int, rounds: int, seed: int = 0, fir
     if kind == "huge":
         Z *= 10.0 ** rng.integers(-80, 74, size=Z.shape)
     y = Z[:, :1].sum(axis=1) + rng.normal(size=rounds)
+    if kind == "fill" and dim:  # codes for missing values, in one feature of a row each
+        Z[[rounds // 3, rounds // 2, rounds // 2 + 1], [dim // 2, dim - 1, 0]] = 9.97e36, -1e20, -1e20
     sign = np.where(y >= 0, 1.0, -1.0)
     y = np.clip(y, -1e75, 1e75)
     beta = 1.0 - np.logspace(-4, np.log10(0.5), learners) if learners else np.zeros(0)

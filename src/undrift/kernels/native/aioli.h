@@ -29,29 +29,49 @@ template <class X> struct Feature {
 };
 
 template <class X> struct Update {
-    X inverse, theta, energy, be;
+    X inverse, theta, energy, be, keep;
 };
 
-template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &k, X theta, X &s) {
-    const X next = fma(k.weight, f.h, like(f.h, 1.0)), rs = 1.0 / next, gain = (f.p * f.now) * rs;
-    const X inverse = f.now * (s * rs);
-    s = next;
-    return {inverse, fma(gain, fma(k.weight, k.target - f.part, k.slope), theta),
-            fma(k.weight * f.z, f.z, f.energy), k.weight * gain};
+template <class X> struct Before { // what the features before this one came to
+    X s, part;
+};
+
+template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &k, X theta, Before<X> &b) {
+    const X s = fma(k.weight, f.h, like(f.h, 1.0)), rs = 1.0 / s, gain = (f.p * f.now) * rs, keep = b.s * rs;
+    const auto steep = is_steep(b.s, s);
+    X next = fma(gain, fma(k.weight, k.target - f.part, k.slope), theta);
+    if (RARELY(any(steep)))
+        next = select(steep, fma(keep, theta, gain * fma(k.weight, k.target - b.part, k.slope)), next);
+    b = {s, f.part};
+    return {f.now * keep, next, fma(k.weight * f.z, f.z, f.energy), k.weight * gain, select(steep, keep, like(keep, 1.0))};
 }
 
-constexpr size_t FEATURES = 6; // arrays of:
+constexpr size_t FEATURES = 7; // arrays of:
 struct Features { // scratch of one round, one vector per feature
-    V *p, *be;
+    V *p, *be, *keep;
     Past past;
     Steps steps;
     Features(double *scratch, size_t d) {
         p = (V *)scratch;
         be = p + d;
-        past = {be + d, be + 2 * d};
-        steps = {be + 3 * d, be + 4 * d};
+        keep = be + d;
+        past = {keep + d, keep + 2 * d};
+        steps = {keep + 3 * d, keep + 4 * d};
     }
 };
+
+// Rows of L in a round in which some lane of some feature is steep.
+template <size_t S> APART void update_steep(const Unit<S> &u, size_t d, const double *z, const Features &f) {
+    for (size_t r = 1; r < d; ++r) {
+        V v = all(z[r]);
+        double *row = u.L + row_of(r) * S;
+        for (size_t j = 0; j < r; ++j) {
+            V l = load(row + j * S);
+            learn_element(f.p[j], f.be[j], f.keep[j], l, v);
+            store(row + j * S, l);
+        }
+    }
+}
 
 template <int R, size_t S>
 INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Features &f) {
@@ -114,16 +134,23 @@ template <int C, size_t S> static void aioli_units(const Run &run, const Unit<S>
             const Unit<S> &u = units[c];
             const Features f(scratch + c * FEATURES * d * W, d);
             const Verdict k = score(yhat[c], h[c], run.y[t], bend[c], rest[c]);
-            V s = all(1.0);
+            Before<V> before{all(1.0), all(0.0)};
+            M steep = all(0.0) != all(0.0);
             for (size_t j = 0; j < d; ++j) {
                 const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
-                const Update<V> next = learn(one, k.scores, load(u.theta + j * S), s);
+                const Update<V> next = learn(one, k.scores, load(u.theta + j * S), before);
                 f.be[j] = next.be;
+                f.keep[j] = next.keep;
+                steep = steep | (next.keep < all(1.0));
                 store(u.inverse + j * S, next.inverse);
                 store(u.theta + j * S, next.theta);
                 store(u.energy + j * S, next.energy);
             }
             size_t r = 0;
+            if (any(steep)) {
+                update_steep(u, d, z, f);
+                r = d;
+            }
             for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
             for (; r < d; ++r) update_rows<1>(u, r, z, f);
             store_some(run.one + t * run.learners + u.learner, yhat[c], u.count);

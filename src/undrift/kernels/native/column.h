@@ -58,8 +58,14 @@ COLD void clear_lost(const Single &u, size_t d) {
     if (d) memset(u.L, 0, row_of(d) * sizeof(double));
 }
 
-// One column below its diagonal: v -= p L; L += be v.
-INLINE void apply(double *L, double *v, size_t n, double p, double be) {
+// One column below its diagonal.
+COLD void apply_steep(double *L, double *v, size_t n, double p, double be, double keep) {
+    for (size_t i = 0; i < n; ++i) learn_element(p, be, keep, L[i], v[i]);
+}
+
+// The same where it is not steep: v -= p L; L += be v.
+INLINE void apply(double *L, double *v, size_t n, double p, double be, double keep) {
+    if (RARELY(keep < 1.0)) return apply_steep(L, v, n, p, be, keep);
     size_t i = 0;
     for (; i + W <= n; i += W) {
         const V l = load(L + i), w = fnma(all(p), l, load(v + i));
@@ -117,8 +123,12 @@ static void vaw_single(const Run &run, const Single &u, double *v) {
         Carry<double> c{0.0, 1.0, 0.0};
         double *L = u.L;
         for (size_t j = 0; j < d; L += d - 1 - j, ++j) {
-            const Gain<double> gain = pivot(v[j], z[j], y, rate, beta, u.blur, u.inverse[j], u.theta[j], u.energy[j], c);
-            apply(L, v + j + 1, d - 1 - j, gain.p, gain.be);
+            const Pivot<double> p(v[j], rate, beta, u.blur, u.inverse[j], u.energy[j], c);
+            const Gain<double> next = learn<true>(p, z[j], y, u.theta[j], c);
+            u.inverse[j] = next.inverse;
+            u.theta[j] = next.theta;
+            u.energy[j] = next.energy;
+            apply(L, v + j + 1, d - 1 - j, p.p, next.be, next.keep);
         }
         double m = c.part, h = c.h;
         if (judge(*u.lost != 0.0, m, h)) clear_lost(u, d);
@@ -149,14 +159,15 @@ static void aioli_single(const Run &run, const Single &u, double *scratch) {
         const Verdict k = score(yhat, all(h), run.y[t], all(bend), all(rest));
         const Scores<double> scores{lane(k.scores.weight, 0), lane(k.scores.target, 0), lane(k.scores.slope, 0)};
         if (d) memcpy(v, z, d * sizeof(double));
-        double s = 1.0, *L = u.L;
+        Before<double> before{1.0, 0.0};
+        double *L = u.L;
         for (size_t j = 0; j < d; L += d - 1 - j, ++j) {
             const Feature<double> one{p[j], z[j], now[j], energy[j], hs[j], parts[j]};
-            const Update<double> next = learn(one, scores, u.theta[j], s);
+            const Update<double> next = learn(one, scores, u.theta[j], before);
             u.inverse[j] = next.inverse;
             u.theta[j] = next.theta;
             u.energy[j] = next.energy;
-            apply(L, v + j + 1, d - 1 - j, p[j], next.be);
+            apply(L, v + j + 1, d - 1 - j, p[j], next.be, next.keep);
         }
         if (lost) clear_lost(u, d);
         run.one[t * run.learners + u.learner] = lane(yhat, 0);

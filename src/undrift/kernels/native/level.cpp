@@ -20,7 +20,7 @@ int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool bin
 constexpr int TOGETHER = 3; // units whose scalar solves overlap
 
 size_t work_space(size_t dim) {
-    const size_t tiles = 2 * PERIOD * dim * W, features = TOGETHER * FEATURES * dim * W;
+    const size_t tiles = 3 * PERIOD * dim * W + PERIOD * dim, features = TOGETHER * FEATURES * dim * W;
     return (tiles > features ? tiles : features) + 16 * dim + 8; // one learner alone needs less than 16 numbers a feature
 }
 
@@ -48,6 +48,9 @@ template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, do
     Block<S> b;
     b.unit = Unit<S>(base, run, unit);
     b.pb = (V *)scratch;
+    b.d = run.dim;
+    b.keep = b.pb + 2 * PERIOD * run.dim;
+    b.columns = (size_t *)(b.keep + PERIOD * run.dim);
     vaw_unit(run, b);
 }
 

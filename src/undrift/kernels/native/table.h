@@ -14,6 +14,7 @@ constexpr int64_t PERIOD = 16;     // floors are applied when the number of clos
 constexpr double HASTY = 0.015625; // and in every round for discounts below this
 constexpr double FAINT = 1e17;      // energy / pivot of a feature that those before it nearly explain: what is left of
 constexpr double BLUR = 0x1p-50;    // it in a row counts only above this / (1 - beta) of what it is the difference of
+constexpr double STEEP = 0.015625; // where less than this share of a column's past stays in it, the update is convex
 constexpr double RANGE = 1e150;    // a prediction beyond this, or a leverage beyond its square, is lost
 
 // One call: a state of `learners` learners and a block of rounds. Outputs are (rounds, learners), row by row.

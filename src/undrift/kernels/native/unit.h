@@ -18,10 +18,28 @@ template <class X> INLINE X blurred(X beta) {
 
 // What is left of a feature in a row, unless that is rounding: |p's terms| <= sqrt(h energy), h of the features before.
 // Healthy features never get beyond the first comparison.
+template <class X> INLINE auto is_faint(X now, X energy) { return now * energy > like(now, FAINT); }
+
+template <class K, class X> INLINE X news(K faint, X p, X energy, X h, X blur) {
+    return select(faint & (p * p <= blur * (h * energy)), like(p, 0.0), p);
+}
+
 template <class X> INLINE X news(X p, X now, X energy, X h, X blur) {
-    const auto faint = now * energy > like(p, FAINT);
-    if (any(faint)) p = select(faint & (p * p <= blur * (h * energy)), like(p, 0.0), p);
-    return p;
+    const auto faint = is_faint(now, energy);
+    return any(faint) ? news(faint, p, energy, h, blur) : p;
+}
+
+// Whether the features up to j raise s = 1 + leverage so steeply that little is kept of column j's past: its share in the
+// updated column is keep = s_{j-1} / s_j.
+template <class X> INLINE auto is_steep(X before, X s) { return before < STEEP * s; }
+
+// Column j of a round, for one element l of L and what is left of its feature: v loses its part along p_j, then l learns.
+// keep is 1 where that is not steep. l + be v and keep l + be (v as it was) are the same number, but where keep is small
+// the first is a small difference of large ones.
+template <class X> INLINE void learn_element(X p, X be, X keep, X &l, X &v) {
+    const X convex = fma(keep, l, be * v);
+    v = fnma(p, l, v);
+    l = select(keep < like(keep, 1.0), convex, fma(be, v, l));
 }
 
 struct Pace { // of W neighbouring learners: the discount, its reciprocal, and where rounding ends

@@ -15,14 +15,18 @@
 
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
+#define INLINE_MEMBER __forceinline
 #define COLD static __declspec(noinline)
 #define UNROLL
 #define APART static __declspec(noinline)
+#define RARELY(c) (c)
 #else
 #define INLINE static inline __attribute__((always_inline))
+#define INLINE_MEMBER inline __attribute__((always_inline))
 #define COLD static __attribute__((noinline, cold))
 #define APART static __attribute__((noinline))
 #define UNROLL _Pragma("GCC unroll 16") // loops over a tile's shape
+#define RARELY(c) __builtin_expect(c, 0)
 #endif
 
 namespace {
