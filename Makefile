@@ -51,8 +51,9 @@ stress-adam: $(VENV)/.test
 stress-certify: $(VENV)/.test  ## certificates of composites on ten thousand random and adversarial runs
 	$(BIN)/python tests/stress/certificates.py 2000
 
-stress-run: $(VENV)/.test  ## kill -9 a run twenty times at random moments, resume, compare every bit
+stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full disks at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20
+	$(BIN)/python tests/stress/run_folders.py 10
 	$(BIN)/python tests/stress/run_fuzz.py 1000
 
 bench-run: $(VENV)/.core  ## what undrift run costs: start-up, a real file, growth in rows

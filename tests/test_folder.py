@@ -1,7 +1,6 @@
 """Folders of ours: one writer, nothing foreign is replaced, deleted or followed."""
 
 import os
-import resource
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from undrift import folder as folder_module
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, named_file, writing
 
+POSIX = pytest.mark.skipif(os.name != "posix", reason="makes links, pipes and limits as POSIX has them")
 HOLD = """
 import sys
 from undrift.folder import Folder
@@ -99,6 +99,7 @@ def test_many_threads_that_come_and_go_never_hold_the_lock_together(tmp_path):
     assert all("is writing this run" in text for text in refused)
 
 
+@POSIX
 def test_a_planted_lock_is_neither_followed_nor_cut(tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("all of it, and more than a process id has")
@@ -158,6 +159,7 @@ def test_only_what_we_wrote_is_replaced_or_deleted(tmp_path):
     assert (tmp_path / "model-precious.undrift").read_text() == "mine"
 
 
+@POSIX
 def test_links_are_never_written_through(tmp_path):
     target = tmp_path / "target"
     target.write_text("theirs")
@@ -217,6 +219,18 @@ def test_a_kill_while_replacing_leaves_a_file_that_is_ours(tmp_path, monkeypatch
     assert (tmp_path / "keys.csv").read_bytes() == b"newer"
 
 
+def test_the_manifest_does_not_grow_with_what_is_replaced(tmp_path):
+    folder = Folder(tmp_path, "run")
+    for k in range(5):
+        with folder.locked():
+            for n in range(20):
+                folder.put("run.json", b"%d" % (100 * k + n), durable=n % 2 == 0)
+            assert folder.is_ours("run.json")
+    with folder.locked():
+        assert folder.is_ours("run.json")
+        assert len((tmp_path / ".undrift" / "files.jsonl").read_text().splitlines()) <= 8
+
+
 def test_files_that_change_in_place_are_ours_by_name(tmp_path):
     folder = Folder(tmp_path, "fleet")
     with folder.locked():
@@ -250,6 +264,7 @@ def test_a_manifest_that_names_what_we_never_write_is_not_believed(tmp_path):
     assert (tmp_path / "taxes.xlsx").read_text() == "mine"
 
 
+@POSIX
 def test_names_are_of_regular_files_inside_the_folder(tmp_path):
     inside = tmp_path / "f"
     inside.mkdir()
@@ -275,6 +290,7 @@ def test_names_are_of_regular_files_inside_the_folder(tmp_path):
         named_file(inside, "gone")
 
 
+@POSIX
 def test_free_names_are_taken_by_nothing(tmp_path):
     folder = Folder(tmp_path, "run")
     (tmp_path / "part-000000.x").touch()
@@ -283,6 +299,7 @@ def test_free_names_are_taken_by_nothing(tmp_path):
 
 
 def test_what_the_disk_answers_is_one_sentence(tmp_path):
+    resource = pytest.importorskip("resource")
     folder = Folder(tmp_path / "f", "run", again="continue with --resume")
     with folder.locked():
         folder.put("kept", b"old")

@@ -27,6 +27,8 @@ OWN = ".undrift"
 """Name of the sub-folder that holds the lock, the manifest and what is being written."""
 MANIFEST, LOCK, TEMPORARY = "files.jsonl", "lock", "tmp-"
 READ_ONLY = os.O_RDONLY | lock.FLAGS
+REPLACED = 8
+"""Identities of a file that are remembered: a writer that was killed may have noted some that never appeared."""
 Identity = tuple[int, str] | None
 """Size and digest of a file; None for a file that is ours whatever it holds."""
 
@@ -55,7 +57,7 @@ class Folder:
     ) -> None:
         self.path, self.what, self.again = Path(path), what, again
         self._names = re.compile(names)
-        self._files: dict[str, set[Identity]] = {}
+        self._files: dict[str, list[Identity]] = {}
         self._loose = False  # whether files were renamed that a power cut may still undo
 
     @contextlib.contextmanager
@@ -109,7 +111,7 @@ class Folder:
 
     def is_ours(self, name: str) -> bool:
         """Whether undrift wrote the file of this name, and nobody changed it since."""
-        known = self._files.get(name, set())
+        known = self._files.get(name, [])
         path = self.path / name
         if not known or not _is_regular(path):
             return False
@@ -161,7 +163,7 @@ class Folder:
         self.refuse_foreign(names)
         with writing(self.path, self.again):
             for name in names:
-                if None not in self._files.get(name, set()):
+                if None not in self._files.get(name, []):
                     self._note(name, None)
 
     def adopt(self, *names: str) -> None:
@@ -198,7 +200,7 @@ class Folder:
             for line in file:
                 name, identity = _entry(line)
                 if self._names.fullmatch(name) and _is_plain(name):
-                    self._files.setdefault(name, set()).add(identity)
+                    self._remember(name, identity)
         for name in [name for name in self._files if not os.path.lexists(self.path / name)]:
             del self._files[name]
         lines = [_line(name, one) for name, known in self._files.items() for one in known]
@@ -218,7 +220,11 @@ class Folder:
                 raise
         finally:
             os.close(fd)
-        self._files.setdefault(name, set()).add(identity)
+        self._remember(name, identity)
+
+    def _remember(self, name: str, identity: Identity) -> None:
+        self._files.setdefault(name, []).append(identity)
+        del self._files[name][:-REPLACED]
 
     def _remove_temporaries(self) -> None:
         for file in (self.path / OWN).iterdir():
@@ -246,7 +252,7 @@ def writing(path: Path, again: str = "give the same command again") -> Iterator[
     try:
         yield
     except OSError as error:
-        if isinstance(error, UndriftError):
+        if isinstance(error, UndriftError) or path.name == OWN:  # whoever gave this path away has the better words
             raise
         reason = (error.strerror or str(error)).lower()
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -54,6 +54,21 @@ def test_run_and_predict_print_hostile_names_literally(call):
     assert "predictions of 'y[bold]' from" in out
 
 
+def test_fleets_print_keys_literally(call):
+    rng = np.random.default_rng(0)
+    keys = ["shop[north]", "shop[south]", "[/]", "[bold]", ":smile:"]
+    rows = [f"{keys[t % 5]},{x},{x + e}" for t, (x, e) in enumerate(rng.normal(size=(300, 2)).tolist())]
+    Path("f.csv").write_text("key[x],x,y\n" + "\n".join(rows))
+    code, out, _ = call("fleet", "f.csv", "-k", "key[x]", "-t", "y", "--no-report", "-q")
+    assert code == 0
+    worst = [
+        line.split()[0]
+        for line in out.split("worst keys")[1].split("shortest memory")[0].splitlines()[2:]
+        if line.strip()
+    ]
+    assert sorted(worst) == sorted(keys)
+
+
 def test_one_measure_leads_everywhere(call):
     """A stream where the last value is the better naive guess by mean absolute error, the mean by squared error."""
     rng = np.random.default_rng(1)

@@ -1,5 +1,6 @@
 """Signals end long work within a second, whatever it is doing, with the exit code that is documented."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,9 @@ import pytest
 
 from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted, Stop
+
+if os.name != "posix":
+    pytest.skip("sends signals as POSIX has them", allow_module_level=True)
 
 SCRIPT = """
 import hashlib, signal, sys, time

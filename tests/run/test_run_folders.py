@@ -207,6 +207,7 @@ def test_a_copy_without_hidden_files_can_be_continued_and_replaced(tmp_path, row
     assert sorted(contents(copy)) == FINISHED
 
 
+@pytest.mark.skipif(os.name != "posix", reason="makes links as POSIX has them")
 def test_planted_links_are_not_written_through(tmp_path, rows):
     target = tmp_path / "theirs"
     target.write_text("theirs")
@@ -229,6 +230,7 @@ def test_planted_links_are_not_written_through(tmp_path, rows):
     assert target.read_text() == "theirs"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="makes links as POSIX has them")
 def test_names_in_a_state_stay_inside_its_folder(tmp_path, rows):
     for name in ("run", "other"):
         play_file(rows, tmp_path / name, SETTINGS)
@@ -376,6 +378,21 @@ def test_a_disk_that_fails_at_any_write_costs_a_sentence_and_nothing_else(tmp_pa
     words = "the disk is full; make room" if number == errno.ENOSPC else "cannot be written"
     assert len(failures) >= 8
     assert all(words in text for text in failures)
+
+
+def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tmp_path, rows):
+    folder = tmp_path / "run"
+    play_file(rows, folder, SETTINGS)
+
+    def render(data, path):
+        with folder_module.writing(path.parent):
+            path.write_text("half a page")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(UndriftError, match=r"/run: the disk is full; make room, then continue with --resume"):
+        RunDirectory(folder).write_report(render)
+    assert sorted(contents(folder)) == FINISHED
+    assert sorted(file.name for file in (folder / ".undrift").iterdir()) == ["files.jsonl", "lock"]
 
 
 def test_wide_rows_are_cut_alike_however_often_a_run_stops(tmp_path, monkeypatch):

@@ -21,18 +21,19 @@ from undrift import store
 
 ROWS = 60_000
 COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "run"]
+OPTIONS = ["-t", "y", "--lag", "1,24", "--calendar", "--no-report", "--no-certify", "--quiet", "--json"]
 
 
-def stream(path: Path) -> Path:
+def stream(path: Path, rows: int = ROWS, seed: int = 0) -> Path:
     """Write a drifting stream with holes, a text that comes late, and times."""
-    rng = np.random.default_rng(0)
-    Z = rng.normal(size=(ROWS, 6))
-    u = np.cumsum(rng.normal(scale=0.01, size=(ROWS, 6)), axis=0)
-    y = np.sum(Z * u, axis=1) + rng.normal(size=ROWS)
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rows, 6))
+    u = np.cumsum(rng.normal(scale=0.01, size=(rows, 6)), axis=0)
+    y = np.sum(Z * u, axis=1) + rng.normal(size=rows)
     frame = pl.DataFrame({f"x{j}": Z[:, j] for j in range(6)} | {"y": y})
     frame = frame.with_columns(
-        when=pl.datetime(2020, 1, 1) + pl.duration(minutes=pl.int_range(ROWS)),
-        place=pl.when(pl.int_range(ROWS) < ROWS // 2).then(pl.lit("here")).otherwise(pl.lit("there")),
+        when=pl.datetime(2020, 1, 1) + pl.duration(minutes=pl.int_range(rows)),
+        place=pl.when(pl.int_range(rows) < rows // 2).then(pl.lit("here")).otherwise(pl.lit("there")),
         x0=pl.when(pl.col("x0") > 2.0).then(None).otherwise(pl.col("x0")),
     )
     frame.write_csv(path)
@@ -53,39 +54,49 @@ def bits(folder: Path) -> tuple[object, ...]:
     return (*out, {name: frame[name].to_numpy().tobytes() for name in frame.columns})
 
 
-def main() -> int:
-    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-    dice = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+def committed(folder: Path) -> int:
+    """Return how many rows the last commit holds."""
+    state = folder / "run.json"
+    return int(json.loads(state.read_text())["rows"]) if state.exists() else 0
+
+
+def kills(tries: int, seed: int = 0) -> None:
+    """Kill runs with SIGKILL at random moments until `tries` of them died, resuming each to its end."""
+    dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
-        file = stream(base / "stream.csv")
-        options = [str(file), "-t", "y", "--lag", "1,24", "--calendar", "--no-report", "--no-certify", "--quiet"]
-        options += ["--json", "--resume"]
+        run = [*COMMAND, str(stream(base / "stream.csv")), *OPTIONS, "--resume"]
         begin = time.perf_counter()
-        subprocess.run([*COMMAND, *options, "-o", str(base / "calm")], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*run, "-o", str(base / "calm")], check=True, stdout=subprocess.DEVNULL)
         calm, expected = time.perf_counter() - begin, bits(base / "calm")
         print(f"{ROWS:,} rows in {calm:.1f} s undisturbed")
-        kills = runs = resumed = 0
-        while kills < wanted:
+        killed = runs = resumed = 0
+        while killed < tries:
             folder, runs = base / f"run{runs}", runs + 1
             while True:
-                process = subprocess.Popen([*COMMAND, *options, "-o", str(folder)], stdout=subprocess.DEVNULL)
+                process = subprocess.Popen([*run, "-o", str(folder)], stdout=subprocess.DEVNULL)
                 try:
-                    code = process.wait(dice.uniform(0.4 * calm, 1.05 * calm) if kills < wanted else None)
+                    code = process.wait(dice.uniform(0.4 * calm, 1.05 * calm) if killed < tries else None)
                 except subprocess.TimeoutExpired:
                     process.send_signal(signal.SIGKILL)
                     process.wait()
-                    kills += 1
-                    state = folder / "run.json"
-                    rows = json.loads(state.read_text())["rows"] if state.exists() else 0
+                    killed += 1
+                    rows = committed(folder)
                     resumed += rows > 0
-                    print(f"kill {kills} after {rows:,} committed rows")
+                    print(f"kill {killed} after {rows:,} committed rows")
                     continue
                 assert code == 0, code
                 break
             assert bits(folder) == expected, f"run {runs} differs"
             print(f"run {runs}: equal")
-        print(f"{kills} kills ({resumed} with rows committed), {runs} runs, every one equal to the calm one")
+        print(f"{killed} kills ({resumed} with rows committed), {runs} runs, every one equal to the calm one")
+
+
+def main() -> int:
+    kills(
+        int(sys.argv[1]) if len(sys.argv) > 1 else 20,
+        int(sys.argv[2]) if len(sys.argv) > 2 else 0,
+    )
     return 0
 
 

@@ -16,7 +16,8 @@ from undrift.stopping import Stop
 
 GRACE = 0.8
 """Seconds between a signal and the end of the process, if what it does cannot be interrupted."""
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+"""SIGHUP: the terminal was closed. Windows has SIGBREAK instead."""
 
 
 class SignalStop(Stop):
@@ -83,7 +84,7 @@ def stop_signals(last_words: Callable[[], str]) -> Iterator[SignalStop]:
 
 
 def _available() -> list[int]:
-    return [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]  # Windows has no SIGHUP
+    return [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
 
 
 def _end(code: int, words: str) -> None:

@@ -1,0 +1,174 @@
+"""Attacks on run folders: two writers, --force that is killed, signals at any moment, disks that are full.
+
+Each function takes how often to try, prints what was tried and what survived, and raises if anything was lost.
+
+python tests/stress/run_folders.py [tries] [seed]
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from run_kills import COMMAND, OPTIONS, bits, committed, stream
+
+ROWS = 12_000
+FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
+FAST = [*OPTIONS, "--model", "fast"]
+
+
+def start(file: Path, folder: Path, *options: str, **more: object) -> subprocess.Popen[str]:
+    """Start a run in a process of its own."""
+    return subprocess.Popen(
+        [*COMMAND, str(file), *FAST, "-o", str(folder), *options],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more,
+    )  # type: ignore[call-overload, no-any-return]  # fmt: skip
+
+
+def end(process: subprocess.Popen[str], *codes: int) -> str:
+    """Wait for a process that must end with one of these codes and at most one sentence; return it."""
+    error = process.communicate(timeout=600)[1]
+    assert process.returncode in codes, (process.returncode, error)
+    assert error.count("\n") <= 1, error
+    assert "Traceback" not in error, error
+    return error
+
+
+def calm_run(base: Path, seed: int = 0) -> tuple[Path, tuple[object, ...], float]:
+    """Return a file, what a calm run of it holds, and how many seconds that took."""
+    file, folder = stream(base / f"stream{seed}.csv", ROWS, seed), base / f"calm{seed}"
+    begin = time.perf_counter()
+    end(start(file, folder), 0)
+    return file, bits(folder), time.perf_counter() - begin
+
+
+def two_writers(tries: int, seed: int = 0) -> None:
+    """Start a second run (also with --resume or --force) on a folder while the first one writes."""
+    dice, refused = random.Random(seed), 0
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        file, expected, calm = calm_run(base)
+        for k in range(tries):
+            folder = base / f"run{k}"
+            first = start(file, folder)
+            time.sleep(dice.uniform(0.0, calm))
+            second = start(file, folder, *dice.choice(([], ["--resume"], ["--force"])))
+            end(first, 0, 2)  # 2: the second one was there first
+            error = end(second, 0, 2)
+            refused += "is writing this run" in error
+            assert first.returncode == 0 or second.returncode == 0, k
+            assert bits(folder) == expected, k
+            assert {file.name for file in folder.iterdir()} == FINISHED, k
+    print(f"two writers: {tries} times, {refused} refused by the lock, every run whole and equal to the calm one")
+
+
+def forced_kills(tries: int, seed: int = 0) -> None:
+    """Kill a run that replaces another one: the folder holds the old one or the new one, whole, at any moment."""
+    dice, old, new = random.Random(seed), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        (first, before, _), (second, after, calm) = calm_run(base, 0), calm_run(base, 1)
+        folder = base / "run"
+        for k in range(tries):
+            end(start(first, folder, "--force"), 0)
+            process = start(second, folder, "--force")
+            time.sleep(dice.uniform(0.2, 1.1) * calm)
+            process.kill()
+            process.communicate()
+            resumed = start(second, folder, "--resume")
+            error = end(resumed, 0, 2)
+            old, new = old + ("another file" in error), new + (not error)
+            assert bits(folder) == (before if error else after), k
+            assert {file.name for file in folder.iterdir()} == FINISHED, k
+    print(f"kills of --force: {tries}, the old run kept {old} times, the new one continued {new} times, nothing lost")
+
+
+def signals(tries: int, seed: int = 0) -> None:
+    """Send SIGINT, SIGTERM or SIGHUP at random moments: an end within a second, and the same bits when resumed."""
+    dice, slowest, stopped = random.Random(seed), 0.0, 0
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        file, expected, calm = calm_run(base)
+        for k in range(tries):
+            folder, number = base / f"run{k}", dice.choice(numbers)
+            process = start(file, folder)
+            time.sleep(dice.uniform(0.3, 1.0) * calm)
+            begin = time.perf_counter()
+            process.send_signal(number)
+            end(process, 0, 128 + number, -number)  # -number: Python itself was still starting
+            if process.returncode > 0:
+                stopped, slowest = stopped + 1, max(slowest, time.perf_counter() - begin)
+            end(start(file, folder, "--resume"), 0)
+            assert bits(folder) == expected, k
+    print(f"signals: {tries}, {stopped} of them stopped a run, the slowest after {slowest:.2f} s, all resumed to equal")
+
+
+def disk_full(tries: int, seed: int = 0) -> None:
+    """Limit how large files may grow, from nothing to enough in `tries` steps: one sentence each, then resume."""
+    del seed
+    sentences = 0
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        file, expected, _ = calm_run(base)
+        largest = max(one.stat().st_size for one in (base / "calm0").iterdir())
+        for k in range(tries):
+            folder, size = base / f"run{k}", largest * k // max(tries - 1, 1)
+
+            def limit(size: int = size) -> None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+            error = end(start(file, folder, preexec_fn=limit), 0, 1)
+            sentences += "may not grow so large" in error
+            rows = committed(folder)
+            end(start(file, folder, "--resume"), 0)
+            assert bits(folder) == expected, k
+            assert {file.name for file in folder.iterdir()} == FINISHED, k
+            print(f"files of at most {size:,} bytes: {rows:,} rows committed, resumed to equal")
+        print(f"file size limits: {tries}, {sentences} ended in a sentence, nothing lost")
+        _small_disks(base, file, expected, tries)
+
+
+def _small_disks(base: Path, file: Path, expected: tuple[object, ...], tries: int) -> None:
+    """The same on a real disk that is too small, where we may mount one."""
+    place = base / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
+    if os.name != "posix" or os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        print("small disks: not tried, as only root may mount them")
+        return
+    try:
+        whole = sum(one.stat().st_size for one in (base / "calm0").iterdir())
+        full = 0
+        for k in range(tries):
+            subprocess.run(
+                ["mount", "-o", f"remount,size={64 + 4 * whole * k // tries // 1024}k", str(place)], check=True
+            )
+            full += "the disk is full" in end(start(file, place / "run", "--resume"), 0, 1)
+        subprocess.run(["mount", "-o", "remount,size=1g", str(place)], check=True)
+        end(start(file, place / "run", "--resume"), 0)
+        assert bits(place / "run") == expected
+        print(f"small disks: {tries} sizes, {full} were full, one run continued through all of them to equal")
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+ATTACKS = (two_writers, forced_kills, signals, disk_full)
+
+
+def main() -> int:
+    tries = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    for attack in ATTACKS:
+        attack(tries, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
