@@ -141,14 +141,17 @@ def functions(server: Server) -> dict[str, object]:
         def predict_rows(self, first, Z, yhat):
             return self._call(1, first, Z, NONE, yhat)
 
-        def learn(self, first, z, y):
+        def learn(self, model, z, y):
             if not self._usable(z) or type(y) is not float:
                 return False
-            return not self.play(first, z[None], np.array([y]), np.empty(1), NONE)
+            if self.play(model.rounds, z[None], np.array([y]), np.empty(1), NONE):
+                return False
+            model.rounds += 1
+            return True
 
-        def predict(self, first, z):
+        def predict(self, model, z):
             yhat = np.empty(1)
-            return None if not self._usable(z) or self.predict_rows(first, z[None], yhat) else float(yhat[0])
+            return None if not self._usable(z) or self.predict_rows(model.rounds, z[None], yhat) else float(yhat[0])
 
         def _usable(self, z):
             return type(z) is np.ndarray and z.dtype == np.float64 and z.shape == (self._dim(),)
