@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from undrift.run import player
+
 
 def write(name, x, y):
     with open(name, "w") as file:
@@ -70,3 +72,14 @@ def test_rows_without_any_label_after_skipping_are_refused(call):
     for command in (("run", "--missing", "skip"), ("run", "--missing", "skip", "--delay", "3")):
         code, out, err = call(command[0], "t.csv", "-t", "y", "-q", *command[1:])
         assert (code, out, err) == (3, "", "undrift: t.csv: no row is left to learn from; see --missing\n")
+
+
+def test_too_little_memory_is_one_sentence(call, monkeypatch):
+    def starved(**_):
+        raise MemoryError
+
+    write("t.csv", numbers(0), numbers(1))
+    monkeypatch.setattr(player, "OnlineRegressor", starved)
+    code, out, err = call("run", "t.csv", "-t", "y", "-q")
+    assert (code, out) == (1, "")
+    assert err == "undrift: not enough memory; use fewer columns (--features), or fewer rows (--limit)\n"

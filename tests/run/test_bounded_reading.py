@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import polars as pl
@@ -11,7 +13,7 @@ import pytest
 import zstandard
 
 from undrift.errors import DataError, InputError
-from undrift.run import Settings, csvfile, ndjson, parquet, parquet_pages
+from undrift.run import Settings, compare_file, comparing, csvfile, ndjson, parquet, parquet_pages
 from undrift.run.opened import OpenedFile
 from undrift.run.source import Source
 from undrift.run.zstd import ZstdReader
@@ -38,9 +40,8 @@ def run(folder, *arguments, **process):
 
 def zstd_bomb(head, repeated, gigabytes):
     """Return a .zst of some bytes and then so many gigabytes of others, in frames of 64 MiB."""
-    packed = zstandard.ZstdCompressor(level=19)
-    piece = packed.compress(repeated * ((1 << 26) // len(repeated)))
-    return packed.compress(head) + piece * int(gigabytes * 16)
+    piece = zstandard.compress(repeated * ((1 << 26) // len(repeated)))
+    return zstandard.compress(head) + piece * int(gigabytes * 16)
 
 
 def gzip_bomb(head, repeated, gigabytes):
@@ -48,7 +49,7 @@ def gzip_bomb(head, repeated, gigabytes):
     return gzip.compress(head) + piece * int(gigabytes * 64)
 
 
-HEAD = b"x,y\n1,2\n3,5\n2,2\n"
+HEAD = b"x,y\n1,2.5\n3,5.1\n2,2.2\n"
 BOMBS = {
     "a line without end.csv.zst": (lambda: zstd_bomb(HEAD, b"0", 3), "line 5: longer than 4 MiB, the most a line may"),
     "a line without end.csv.gz": (lambda: gzip_bomb(HEAD, b"0", 3), "line 5: longer than 4 MiB, the most a line may"),
@@ -79,7 +80,7 @@ def test_a_bomb_is_refused_in_little_memory(tmp_path, name):
 @pytest.mark.parametrize("pack", [zstd_bomb, gzip_bomb])
 def test_a_limit_stops_the_unpacking(tmp_path, pack):
     ending = "zst" if pack is zstd_bomb else "gz"
-    (tmp_path / f"rows.csv.{ending}").write_bytes(pack(HEAD, b"7,8\n", 4))
+    (tmp_path / f"rows.csv.{ending}").write_bytes(pack(HEAD, b"7,8.5\n", 4))
     code, said, most = run(tmp_path, f"rows.csv.{ending}", "--limit", "10")
     assert (code, said) == (0, "")
     assert most < MOST
@@ -276,3 +277,22 @@ def test_parquet_spoiled_anywhere_is_refused_or_read(tmp_path, capfd):
 def test_parquet_needs_a_file():
     with pytest.raises(InputError, match="name a file"):
         Source("-", Settings(target="y", format="parquet"))
+
+
+def test_a_comparison_stops_at_its_limit_whatever_is_labelled(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparing, "ROWS", 50)
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n" * 10 + "1,\n" * 1000)
+    assert compare_file(str(tmp_path / "t.csv"), Settings(target="y"), peers=False)[1] == 50
+    assert compare_file(str(tmp_path / "t.csv"), Settings(target="y", limit=30), peers=False)[1] == 30
+
+
+def test_reading_that_would_take_hours_stops_when_asked(tmp_path):
+    (tmp_path / "blank.csv.zst").write_bytes(zstd_bomb(HEAD, b"\n", 64))
+    command = [sys.executable, "-m", "undrift", "run", "blank.csv.zst", "-t", "y"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "blank-run").exists():  # from then on it reads
+            time.sleep(0.05)
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+    assert (process.returncode, said) == (143, "undrift: interrupted; blank-run is as it was before\n")

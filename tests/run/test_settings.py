@@ -59,6 +59,7 @@ WRONG = {
     "time-format = '%q'": "settings: time_format '%q' is not understood (",
     "half-life = 'long'": "settings: half_life must be a number, got 'long'",
     f"lag = {'[' * 3000}{']' * 3000}": "s.toml: lists or tables too deep in one another; write plain names and values",
+    "# " + "x" * 2_000_000: "s.toml: longer than 1 MiB; settings are a few plain names and values",
     f"limit = {'9' * 5000}": "s.toml: not a settings file in TOML (",
 }
 

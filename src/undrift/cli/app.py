@@ -96,6 +96,9 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("undrift: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except MemoryError:
+        print("undrift: not enough memory; use fewer columns (--features), or fewer rows (--limit)", file=sys.stderr)
+        return 1
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output left; nothing to say to anyone
         return 1

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -57,8 +57,8 @@ def compare_file(
 
     All see the same rows: holes filled with the last value seen, scaled by their own means where they have any.
     """
-    source = Source(path, settings)
-    table, y, task = rows_again(source, settings.limit or ROWS)
+    rows = settings.limit or ROWS
+    table, y, task = rows_again(Source(path, replace(settings, limit=rows)), rows)
     Z = table.values
     filled = np.nan_to_num(Memory(Z.shape[1]).fill(Z))
     known = ~np.isnan(y)

@@ -20,6 +20,8 @@ MISSING = ("fill", "indicate", "skip", "refuse")
 TASKS = ("auto", "regression", "classification")
 FORMATS = ("auto", "csv", "parquet", "ndjson")
 MODELS = ("best", "fast")
+LONGEST = 1 << 20
+"""Bytes of a settings file."""
 _LISTS = ("features", "drop", "na", "lag")
 
 
@@ -147,7 +149,11 @@ class Settings:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the words of a settings file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise InputError(f"{path}: longer than {LONGEST >> 20} MiB; settings are a few plain names and values")
+        return tomllib.loads(text.decode())
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({(error.strerror or '').lower()})") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
