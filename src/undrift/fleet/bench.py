@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Vector
-from undrift.errors import InputError
+from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state import Form, KeyState
 from undrift.learners import Learner
 
@@ -39,7 +39,10 @@ class Bench:
         if not state.arrays:
             return self.prototype.clone()
         arrays = {name: np.array(array) for name, array in state.arrays.items()}
-        return type(self.prototype)._restored({**self.spec, **state.header}, arrays)
+        try:
+            return type(self.prototype)._restored({**self.spec, **state.header}, arrays)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise _unfit(error) from None
 
     def borrow(self, state: KeyState) -> Learner:
         """Return a model with this state, valid until the next call."""
@@ -47,8 +50,13 @@ class Bench:
         rounds = plain.pop("rounds")
         if self._lent is None or (state.arrays and plain != self._usual):
             return self.model(state)
-        self._lent.rounds = _check.integer("Fleet", "rounds", rounds, 0)  # first: an ensemble hands it to its members
-        self._lent._adopt(state.arrays or self.form.begun)
+        try:
+            self._lent.rounds = _check.integer(
+                "Fleet", "rounds", rounds, 0
+            )  # first: an ensemble gives it to its members
+            self._lent._adopt(state.arrays or self.form.begun)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise _unfit(error) from None
         return self._lent
 
     def give_back(self, model: Learner, state: KeyState) -> None:
@@ -57,6 +65,11 @@ class Bench:
             return  # it learned nothing: a key without rounds has no arrays
         header, state.arrays = model.snapshot()
         state.header = {name: value for name, value in header.items() if self.spec.get(name, ...) != value}
+
+
+def _unfit(error: Exception) -> ModelFileError:
+    """Return the error for a state whose numbers no model of this kind can have."""
+    return ModelFileError(f"Fleet: the state of a key does not fit its model ({error}); it was edited")
 
 
 def prototype_of(make_model: Learner | Callable[[], Learner]) -> Learner:

@@ -117,6 +117,8 @@ def answers(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _sentence(path, error) from None
+    except UnicodeError:  # in a text of the file, or in what SQLite says about it
+        raise damaged(path) from None
     except OSError as error:
         if isinstance(error, UndriftError):
             raise

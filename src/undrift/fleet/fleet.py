@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from undrift import _check
+from undrift import _check, kernels
 from undrift.errors import InputError, UndriftError
 from undrift.fleet import batch as rows
 from undrift.fleet.advance import Walk
@@ -87,7 +87,7 @@ class Fleet:
     -----
     Everything follows from one pure function, `advance`. Predictions and models are the same bits for any cut of a
     stream into batches and any shuffle that moves no record by more than `wait` orders; copies may come at any time
-    while the last 64 gaps are remembered.
+    while the last 64 gaps are remembered. Threads may share a fleet; they take turns at it.
 
     Examples
     --------
@@ -136,6 +136,7 @@ class Fleet:
         if order is None and (wait or label_of is not None):
             raise InputError("Fleet: wait and label_of need order=, the column that says a record's place")
         self._bench: Bench | None = None
+        self._alone = kernels.Lock()  # one workplace: threads take turns
 
     @property
     def judge(self) -> Judge:
@@ -145,9 +146,10 @@ class Fleet:
     @property
     def bench(self) -> Bench:
         """The models' workplace, made when first used and not shipped with the fleet."""
-        if self._bench is None:
-            self._bench = Bench(self.prototype, self.fields.features)
-        return self._bench
+        with self._alone:
+            if self._bench is None:
+                self._bench = Bench(self.prototype, self.fields.features)
+            return self._bench
 
     @property
     def about(self) -> dict[str, Any]:
@@ -178,6 +180,10 @@ class Fleet:
 
     def advance_rows(self, state: bytes | None, batch: Batch) -> tuple[bytes, list[Said]]:
         """Do what `advance` does, outputs still row by row: columns are made once for many keys."""
+        with self._alone:
+            return self._advance_rows(state, batch)
+
+    def _advance_rows(self, state: bytes | None, batch: Batch) -> tuple[bytes, list[Said]]:
         before = self._read(state)
         named = [key for key in batch.keys if key is not None]
         if any(key != named[0] for key in named):
@@ -198,11 +204,12 @@ class Fleet:
 
     def finish(self, state: bytes, key: Key = None) -> Advanced:
         """Release the records that still wait: nothing before them will come any more."""
-        before = self._read(state)
-        walk = self._walk(key, before)
-        walk.finish()
-        said = walk.close()
-        return Advanced(self._written(before), Outputs.of(said))
+        with self._alone:
+            before = self._read(state)
+            walk = self._walk(key, before)
+            walk.finish()
+            said = walk.close()
+            return Advanced(self._written(before), Outputs.of(said))
 
     def batch(self, records: Any) -> Batch:
         """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""

@@ -14,6 +14,7 @@ from typing import Any
 from undrift import _check
 from undrift.errors import InputError
 from undrift.fleet.batch import Batch, recut
+from undrift.fleet.bench import Bench
 from undrift.fleet.fleet import Fleet, Info
 from undrift.fleet.outputs import Key, Outputs, Said
 from undrift.fleet.place import fits, is_compiled
@@ -61,7 +62,7 @@ class FleetRun:
 
     def each(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Learner]]:
         """Yield keys and their models to look at, quickly: each is valid only until the next."""
-        bench = self.fleet.bench
+        bench = Bench(self.fleet.prototype, self.fleet.fields.features)  # of our own: the models are lent
         for a in range(0, len(keys), KEYS):
             for key, state in _some(self.states, keys[a : a + KEYS]).items():
                 yield key, bench.borrow(bench.form.unpack(state))

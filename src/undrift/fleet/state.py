@@ -33,6 +33,7 @@ from undrift import kernels
 from undrift._typing import Vector
 from undrift.errors import ModelFileError
 from undrift.fleet.ledger import Ledger
+from undrift.fleet.state_check import ROOM, check_ledger, check_model, check_records, check_sizes, require
 from undrift.learners.base import Arrays
 from undrift.learners.files import warn_of_level
 
@@ -89,6 +90,7 @@ class Form:
         self.shapes = {name: array.shape for name, array in self.begun.items()}
         stacks = {name: one for name, one in begun.items() if one.ndim == 3 and one.shape[2] > 1}
         self.spare = {name: _last_half(one).tobytes() for name, one in stacks.items()}
+        self.room = max(ROOM, 4 * sum(array.size for array in self.begun.values()))
         self._text = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
     def pack(self, state: KeyState) -> bytes:
@@ -134,35 +136,56 @@ class Form:
     def unpack(self, data: bytes) -> KeyState:
         """Return the state that `pack` wrote, or say what is wrong with the bytes."""
         data = bytes(data)
-        head, numbers = _opened(data, self.fingerprint)
+        size = _opened(data, self.fingerprint)
+        try:
+            head = json.loads(data[_HEAD.size : _HEAD.size + size])
+            numbers = np.frombuffer(bytearray(memoryview(data)[_HEAD.size + size : -_DIGEST]), np.float64)
+            return self._read(head, numbers)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+            raise ModelFileError("Fleet: the state of a key holds what no fleet writes; it was edited") from None
+
+    def _read(self, head: dict[str, Any], numbers: Vector) -> KeyState:
+        """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
+        check_ledger(head["ledger"])
+        check_records(head)
+        shapes, halved, short = head["arrays"], head.get("halved", []), head.get("short", {})
+        shapes = self.shapes if shapes is True else shapes or {}
+        check_sizes(shapes, short, halved, self.spare, self.room + len(numbers))
+        check_model(head["model"], self.dim, bool(shapes))
         state = KeyState(Ledger.read(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"])
-        at, dim = 1, self.dim
+        require(0.0 <= state.loss < math.inf)
+        rest = _Numbers(numbers, 1)
         for order, kind, of in head["parked"]:
-            state.parked[order] = Parked(kind, of, float(numbers[at]), numbers[at + 1 : at + 1 + dim])
-            at += 1 + dim
+            state.parked[order] = Parked(kind, of, float(rest.take(1)[0]), rest.take(self.dim))
         for order in head["held"]:
-            state.held[order] = numbers[at : at + dim]
-            at += dim
-        shapes, halved, short = head["arrays"], head.get("halved", ()), head.get("short", {})
-        if shapes is True:
-            shapes = self.shapes
-        for name in sorted(shapes or ()):
+            state.held[order] = rest.take(self.dim)
+        for name in sorted(shapes):
             shape = shapes[name]
             if name in short:
                 array = np.zeros(shape)
-                array.reshape(-1)[: short[name]] = numbers[at : at + short[name]]
-                at += short[name]
+                array.reshape(-1)[: short[name]] = rest.take(short[name])
             elif name in halved:
                 array = np.array(self.begun[name])
                 for part in (array[:-1], _first_half(array)):
-                    part[...] = numbers[at : at + part.size].reshape(part.shape)
-                    at += part.size
+                    part[...] = rest.take(part.size).reshape(part.shape)
             else:
-                count = math.prod(shape)
-                array = numbers[at : at + count].reshape(shape)
-                at += count
+                array = rest.take(math.prod(shape)).reshape(shape)
             state.arrays[name] = array
+        require(rest.at == len(numbers))
         return state
+
+
+class _Numbers:
+    """Numbers taken one after the other."""
+
+    def __init__(self, numbers: Vector, at: int) -> None:
+        self.numbers, self.at = numbers, at
+
+    def take(self, count: int) -> Vector:
+        """Return the next `count` numbers; refuse if there are fewer."""
+        require(self.at + count <= len(self.numbers))
+        self.at += count
+        return self.numbers[self.at - count : self.at]
 
 
 def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -175,8 +198,8 @@ def _last_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
     return stack[-1, :, stack.shape[2] // 2 :]
 
 
-def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
-    """Return the JSON text and a copy of the numbers of a state, or say what is wrong with the bytes."""
+def _opened(data: bytes, fingerprint: bytes) -> int:
+    """Return the length of the JSON text of a state, or say what is wrong with the bytes."""
     if len(data) < _HEAD.size + _DIGEST or data[:4] != MAGIC:
         raise ModelFileError("Fleet: not the state of a key, or cut off")
     _, version, level, _, made_by, size = _HEAD.unpack_from(data)
@@ -192,6 +215,4 @@ def _opened(data: bytes, fingerprint: bytes) -> tuple[dict[str, Any], Vector]:
             "use the fleet that made it, or begin with new states"
         )
     warn_of_level("states were made", LEVELS[level] if level < len(LEVELS) else level)
-    head = json.loads(data[_HEAD.size : _HEAD.size + size])
-    numbers = memoryview(data)[_HEAD.size + size : -_DIGEST]
-    return head, np.frombuffer(bytearray(numbers), np.float64)
+    return int(size)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.errors import ModelFileError
 from undrift.fleet.batch import Batch
 from undrift.fleet.bench import losses
 from undrift.fleet.ledger import Ledger
@@ -144,7 +145,7 @@ class Table(Mapping[Key, bytes]):
         Z = np.ascontiguousarray(batch.Z[rows])
         refused = self.place.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
         if refused:
-            raise RuntimeError("Fleet: the kernel refused a row that the checks let pass")
+            raise ModelFileError("Fleet: a state holds numbers that no model has; it was damaged or edited")
         first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
         lengths, keys_at = np.diff(first, append=len(at)), at[first]
         if self.fleet.fields.order is not None:
@@ -196,6 +197,7 @@ class Table(Mapping[Key, bytes]):
     def _take(self, slot: int, data: bytes) -> None:
         """Put a key's state into a slot."""
         state = self.fleet.bench.form.unpack(data)
+        self._check(state)
         self.states[slot] = self.place.blank
         if state.arrays:
             self.place.write(self.states[slot], state.arrays)
@@ -216,6 +218,14 @@ class Table(Mapping[Key, bytes]):
             self._aside.pop(slot, None)
         else:
             self._aside[slot] = state
+
+    def _check(self, state: KeyState) -> None:
+        """Refuse arrays that a slot has no place for, and numbers that no model has."""
+        arrays, rounds = state.arrays, state.header.get("rounds", 0)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        fine = shapes == self.fleet.bench.form.shapes if arrays else not rounds
+        if not fine or not all(np.isfinite(array).all() for array in arrays.values()):
+            raise ModelFileError("Fleet: the state of a key does not fit its model; it was edited")
 
     def put(self, key: Key, state: bytes) -> None:
         """Take over the state of a key."""

@@ -1,0 +1,73 @@
+"""What the JSON text of a key's state may hold: every number in range, every size covered by the bytes that follow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from undrift.fleet.outputs import STATUSES
+
+LARGEST = 2**63 - 1
+KINDS = 4
+"""Kinds of records that wait."""
+ROOM = 2**20
+"""Numbers of an array whose zeros at the end were left out, at most, unless the model itself has more."""
+
+
+def require(fine: bool) -> None:
+    """Raise ValueError unless something holds."""
+    if not fine:
+        raise ValueError
+
+
+def integers(values: object, least: int = -LARGEST - 1) -> list[int]:
+    """Return a list of integers of 64 bits."""
+    require(isinstance(values, list) and all(type(one) is int and least <= one <= LARGEST for one in values))
+    return values  # type: ignore[return-value]  # as just seen
+
+
+def check_ledger(numbers: list[int]) -> None:
+    """Check the account of a stream's orders: ranges that increase, all before the next order."""
+    integers(numbers)
+    if numbers:
+        following, _, forgot, *ends = numbers
+        require(forgot in (0, 1) and len(ends) % 2 == 0)
+        require(all(a <= b for a, b in zip(ends[::2], ends[1::2], strict=True)))
+        require(all(a < b for a, b in zip(ends[1::2], ends[2::2], strict=False)) and (not ends or ends[-1] < following))
+
+
+def check_records(head: Mapping[str, Any]) -> None:
+    """Check counts, and the records that wait for their turn or their label."""
+    counts = head["counts"]
+    require(isinstance(counts, dict) and set(counts) <= set(STATUSES))
+    integers(list(counts.values()), 0)
+    require(isinstance(head["parked"], list))
+    for one in head["parked"]:
+        require(len(one) == 3 and 0 <= integers([*one])[1] < KINDS)
+    for orders in ([one[0] for one in head["parked"]], integers(head["held"])):
+        require(len(set(orders)) == len(orders))
+
+
+def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:
+    """Check what the model's header has beyond its parameters, which are the fleet's and never the state's."""
+    require(isinstance(header, dict) and not {"class", "parameters"} & set(header))
+    integers([header.get("rounds", 0)], 0)
+    require(header.get("dim") in ((dim,) if arrays else (None, dim)))
+
+
+def check_sizes(
+    shapes: Mapping[str, Iterable[int]],
+    short: Mapping[str, int],
+    halved: Iterable[str],
+    spare: Iterable[str],
+    room: int,
+) -> None:
+    """Check shapes before anything of their size is made."""
+    require(isinstance(shapes, dict) and isinstance(short, dict) and isinstance(halved, list))
+    require(set(halved) <= set(spare) and set(halved) <= set(shapes) and set(short) <= set(shapes))
+    for name, shape in shapes.items():
+        size = math.prod(integers(list(shape), 0))
+        require(size <= room)
+        if name in short:
+            require(0 <= integers([short[name]])[0] <= size)
