@@ -32,6 +32,8 @@ _TABLES = {
     "outputs": ("CREATE TABLE outputs (part INTEGER PRIMARY KEY, source TEXT, packed BLOB)",),
     "progress": ("CREATE TABLE progress (source TEXT PRIMARY KEY, records INTEGER, digest BLOB)",),
 }
+TOLD_FIRST = ("file", "key", "order", "target")
+"""What differs is told by these names, if they differ; others may follow from them."""
 About = Mapping[str, Any]
 """What decides about the results of a fleet: JSON values by name."""
 
@@ -87,7 +89,7 @@ class StateStore(Mapping[Key, bytes]):
         if version < VERSION or not isinstance(then, dict):
             raise damaged(self.path)
         now = json.loads(json.dumps(dict(about)))
-        for name in sorted({*then, *now}):
+        for name in sorted({*then, *now}, key=lambda name: (name not in TOLD_FIRST, name)):
             if then.get(name) != now.get(name):
                 raise OtherFleet(self.path.parent, name, then.get(name), now.get(name))
 

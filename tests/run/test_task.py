@@ -1,0 +1,132 @@
+"""Numbers or classes: one rule for `run` and `fleet`, and a refusal where either could be meant."""
+
+import json
+
+import polars as pl
+import pytest
+
+from undrift.cli.app import run as undrift
+from undrift.errors import DataError
+from undrift.run.plan import make_plan
+from undrift.run.settings import Settings
+from undrift.run.source import Source
+from undrift.run.task import find_task
+
+ROWS = 300
+
+
+def column(values):
+    return [values[k * k % 7 % len(values)] for k in range(ROWS)]
+
+
+def write(path, values, rows=ROWS):
+    pl.DataFrame({"k": "a", "x": [k % 11 / 3 for k in range(rows)], "y": values[:rows]}, strict=False).write_csv(path)
+    return str(path)
+
+
+def planned(path, **more):
+    source = Source(path, Settings(target="y", drop=("k",), **more))
+    plan = make_plan(source, list(source.batches()), whole=True)
+    return plan.task, plan.classes
+
+
+def fleet(path, capsys, *more):
+    code = undrift(
+        ["fleet", path, "-k", "k", "-t", "y", "--no-report", "--json", "--quiet", "-o", f"{path}-fleet", *more]
+    )
+    seen = capsys.readouterr()
+    if code:
+        return code, seen.err
+    found = json.loads(seen.out)
+    return found["task"], None if found["classes"] is None else tuple(found["classes"])
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([0, 1], ("classification", ("0", "1"))),
+        ([-1, 1], ("classification", ("-1", "1"))),
+        ([1, 2], ("classification", ("1", "2"))),
+        ([20, 10], ("classification", ("10", "20"))),
+        (["yes", "no"], ("classification", ("no", "yes"))),
+        (["true", "false"], ("classification", ("false", "true"))),
+        (["b", "a"], ("classification", ("a", "b"))),
+        ([0.5, 1.5], ("regression", None)),
+        ([0.5, 1, 2], ("regression", None)),
+        (list(range(20)), ("regression", None)),
+    ],
+)
+def test_run_and_fleet_agree(tmp_path, capsys, values, expected):
+    values = [k * k % 23 for k in range(ROWS)] if len(values) == 20 else column(values)
+    path = write(tmp_path / "t.csv", values)
+    assert planned(path) == expected
+    assert fleet(path, capsys) == expected
+
+
+@pytest.mark.parametrize("values", [[0, 1, 2], [1, 2, 3, 4, 5], [3, 7, -2]])
+def test_a_handful_of_whole_numbers_is_refused_with_what_to_pass(tmp_path, capsys, values):
+    path = write(tmp_path / "t.csv", [values[k % len(values)] for k in range(ROWS)])
+    shown = ", ".join(map(str, sorted(values)))
+    sentence = (
+        f"{path}: the target 'y' holds {len(values)} different whole numbers ({shown}): if they count or grade "
+        "something pass --task regression; more than two classes cannot be predicted yet, "
+        "make one column of 0 and 1 for each"
+    )
+    with pytest.raises(DataError) as caught:
+        planned(path)
+    assert str(caught.value) == sentence
+    assert fleet(path, capsys) == (3, f"undrift: {sentence}\n")
+    assert planned(path, task="regression") == fleet(path, capsys, "--task", "regression") == ("regression", None)
+    with pytest.raises(DataError, match=r"different values .* where two are allowed; pass --task regression"):
+        planned(path, task="classification")
+    assert fleet(path, capsys, "--task", "classification")[0] == 3
+
+
+def test_few_rows_of_a_handful_of_whole_numbers_are_numbers(tmp_path, capsys):
+    path = write(tmp_path / "t.csv", [k % 5 for k in range(50)], rows=50)
+    assert planned(path) == fleet(path, capsys) == ("regression", None)
+
+
+@pytest.mark.parametrize("value", [0, 1, -1])
+def test_one_label_in_all_first_rows_is_refused_with_what_to_pass(tmp_path, value):
+    source = Source(write(tmp_path / "t.csv", [value] * ROWS), Settings(target="y", drop=("k",)))
+    with pytest.raises(DataError, match=f"is {value} in the first 300 rows: pass --task regression if it is a number"):
+        make_plan(source, list(source.batches()), whole=False)
+
+
+def test_a_class_that_first_comes_far_down_is_learned(tmp_path, capsys):
+    labels = ["ok"] * 9000 + ["bad", "ok"] * 10 + ["worse"]
+    path = write(tmp_path / "t.csv", labels, rows=len(labels))
+    code = undrift(
+        [
+            "fleet",
+            path,
+            "-k",
+            "k",
+            "-t",
+            "y",
+            "--positive",
+            "ok",
+            "--json",
+            "-o",
+            str(tmp_path / "f"),
+            "--no-report",
+            "-q",
+        ]
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["task"], found["rounds"]) == (0, "classification", 9020)
+    assert found["problems"] == {"poison: target 'y' is 'worse', neither 'bad' nor 'ok'": 1}
+
+
+@pytest.mark.parametrize(("positive", "first"), [("1", "2"), ("2", "1")])
+def test_the_positive_class_can_be_named(tmp_path, capsys, positive, first):
+    path = write(tmp_path / "t.csv", column([1, 2]))
+    expected = ("classification", (first, positive))
+    assert planned(path, positive=positive) == fleet(path, capsys, "--positive", positive) == expected
+
+
+def test_one_inference_is_used_by_both():
+    from undrift.run import keyed_plan, plan
+
+    assert plan.find_task is keyed_plan.find_task is find_task
