@@ -120,8 +120,8 @@ test-levels: $(VENV)/.test  ## every test at every kernel level of this machine 
 test-neon: $(VENV)/.test  ## the kernels of arm64 under qemu, where it and a cross compiler are installed
 	$(BIN)/python tests/stress/neon_level.py
 
-attack: $(VENV)/.test  ## hostile files, models and settings at random
-	$(if $(wildcard tests/stress/attack.py),$(BIN)/python tests/stress/attack.py,@echo "attack: nothing to run yet")
+attack: $(VENV)/.test  ## threads, kill -9, two writers, full disks, planted links, forged files, bombs; ATTACK="--only fleet" for a part
+	$(BIN)/python tests/stress/attack.py $(or $(ATTACK),--write docs/survives.md)
 
 locks: $(VENV)/bin/python  ## resolve locks/ again: the newest versions inside the published ranges, for every Python
 	$(BIN)/python $(INSTALL) packaging

@@ -131,8 +131,7 @@ def whole_rounds(rng: np.random.Generator) -> None:
     assert np.max(results[0][4]) <= 0.0
 
 
-def main() -> None:
-    seconds, seed = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0, int(sys.argv[2]) if len(sys.argv) > 2 else 0
+def fuzz(seconds: float = 60.0, seed: int = 0) -> int:
     rng, end, calls = np.random.default_rng(seed), time.monotonic() + seconds, 0
     while time.monotonic() < end:
         with kernels.use_level(str(rng.choice(kernels.levels()))):
@@ -145,7 +144,8 @@ def main() -> None:
         f"{calls} streams in both layouts, {calls} ensembles in three cuts and {20 * calls} spoiled calls "
         f"on levels {', '.join(kernels.levels())}: nothing found"
     )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(fuzz(*map(int, sys.argv[1:])))
