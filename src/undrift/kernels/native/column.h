@@ -123,7 +123,8 @@ static void vaw_single(const Run &run, const Single &u, double *v) {
         Carry<double> c{0.0, 1.0, 0.0};
         double *L = u.L;
         for (size_t j = 0; j < d; L += d - 1 - j, ++j) {
-            const Pivot<double> p(v[j], rate, beta, u.blur, u.inverse[j], u.energy[j], c);
+            Pivot<double> p(v[j], rate, beta, u.inverse[j], u.energy[j], c);
+            if (RARELY(p.needs_care(c))) p.take_care(u.blur, c);
             const Gain<double> next = learn<true>(p, z[j], y, u.theta[j], c);
             u.inverse[j] = next.inverse;
             u.theta[j] = next.theta;

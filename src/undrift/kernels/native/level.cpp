@@ -17,7 +17,8 @@ int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool bin
     return 0;
 }
 
-constexpr int TOGETHER = 3; // units whose scalar solves overlap
+constexpr int TOGETHER = 3;     // units whose scalar solves overlap,
+constexpr size_t NARROW = 48; // if they have fewer features: their factors would crowd the cache
 
 size_t work_space(size_t dim) {
     const size_t tiles = 3 * PERIOD * dim * W + PERIOD * dim, features = TOGETHER * FEATURES * dim * W;
@@ -47,10 +48,10 @@ constexpr size_t SLIM = W < 4 ? 4 : W; // lanes of a slot: few are spare, and it
 template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, double *scratch) {
     Block<S> b;
     b.unit = Unit<S>(base, run, unit);
-    b.pb = (V *)scratch;
     b.d = run.dim;
+    b.pb = (V *)scratch;
     b.keep = b.pb + 2 * PERIOD * run.dim;
-    b.columns = (size_t *)(b.keep + PERIOD * run.dim);
+    b.steep = (uint16_t *)(b.keep + PERIOD * run.dim);
     vaw_unit(run, b);
 }
 
@@ -98,7 +99,7 @@ void aioli_play(const Run &run, size_t begin, size_t end, double *scratch) {
         for (; i < end; ++i) aioli_single(run, Single(run, i), scratch);
         return;
     }
-    if (run.dim < WIDE) // beyond, three factors would crowd the cache
+    if (run.dim < NARROW)
         for (; i + TOGETHER <= end; i += TOGETHER) aioli_some<TOGETHER>(run, i, scratch);
     for (; i < end; ++i) aioli_some<1>(run, i, scratch);
 }

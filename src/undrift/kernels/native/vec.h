@@ -48,6 +48,12 @@ INLINE double number(int64_t i) { double a; memcpy(&a, &i, 8); return a; }
 
 INLINE int64_t to_exponent(int64_t k) { return (int64_t)((uint64_t)k << 52); } // signed shifts may not overflow
 
+#if UNDRIFT_LEVEL == 4 || defined(__aarch64__)
+constexpr int REGISTERS = 32; // of vectors
+#else
+constexpr int REGISTERS = 16;
+#endif
+
 #if UNDRIFT_LEVEL == 0
 typedef double V;
 typedef int64_t I;
@@ -90,6 +96,16 @@ INLINE V fma(V a, V b, V c) { return _mm512_fmadd_pd(a, b, c); }
 INLINE V fnma(V a, V b, V c) { return _mm512_fnmadd_pd(a, b, c); }
 INLINE bool any(M m) { return _mm512_movepi64_mask((__m512i)m) != 0; }
 #endif
+#endif
+
+// Whether a < b in some lane; whether a < b or c < d in some lane.
+template <class X> INLINE bool any_less(X a, X b) { return any(a < b); }
+template <class X> INLINE bool any_less(X a, X b, X c, X d) { return any((a < b) | (c < d)); }
+#if UNDRIFT_LEVEL == 4
+INLINE bool any_less(V a, V b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ) != 0; }
+INLINE bool any_less(V a, V b, V c, V d) {
+    return (_mm512_cmp_pd_mask(a, b, _CMP_LT_OQ) | _mm512_cmp_pd_mask(c, d, _CMP_LT_OQ)) != 0;
+}
 #endif
 
 // b if either is NaN, or if they are equal; NEON's own maximum and minimum would give the NaN.

@@ -1,0 +1,174 @@
+// Several rounds at a time, for factors that do not fit into the nearest cache. Row r needs p_j and be_j of j < r only, so
+// all rounds of a block are applied while a panel of rows is at hand (a wavefront): first the columns before the panel, in
+// tiles of rows, rounds and columns that fill the registers and stay in cache; then the panel's own columns and pivots.
+// None of this changes what happens to a number, nor in which order: all shapes agree in bits.
+#pragma once
+#include "vaw_pivot.h"
+
+namespace {
+
+constexpr int PANEL = 6;                        // rows
+constexpr int ROWS = REGISTERS >= 32 ? 6 : 3;   // of a tile: ROWS * ROUNDS + ROWS + 1 vectors are in use at a time
+constexpr int ROUNDS = 4;
+constexpr size_t COLUMNS = 160 / W;             // of a tile, so that its elements of L are in cache for all rounds
+static_assert(PANEL <= BREADTH && PANEL % ROWS == 0, "a panel is whole tiles of rows");
+
+// Where (p, be) of feature j of a round are: at[step * j] and the number after it. Tiles of ROUNDS rounds lie one after
+// the other, each [feature][round][2]; the rounds that fill no tile are tiles of one.
+struct Gains {
+    V *at;
+    size_t step;
+    template <size_t S> Gains(const Block<S> &b, size_t t) {
+        const bool whole = t < b.n / ROUNDS * ROUNDS;
+        const size_t first = whole ? t / ROUNDS * ROUNDS : t;
+        at = b.pb + 2 * (first * b.d + (t - first));
+        step = whole ? 2 * ROUNDS : 2;
+    }
+};
+
+// Columns begin .. end-1 of R rows in T rounds.
+template <int R, int T, size_t S>
+APART void vaw_tile(double *const *row, size_t begin, size_t end, const V *pb, V *left) {
+    V v[R][T];
+    double *at[R];
+    UNROLL for (int i = 0; i < R; ++i) {
+        at[i] = row[i];
+        UNROLL for (int t = 0; t < T; ++t) v[i][t] = left[t * BREADTH + i];
+    }
+    pb += 2 * T * begin;
+    for (size_t j = begin; j < end; ++j, pb += 2 * T) {
+        V l[R];
+        UNROLL for (int i = 0; i < R; ++i) l[i] = load(at[i] + j * S);
+        UNROLL for (int t = 0; t < T; ++t) {
+            const V p = pb[2 * t], be = pb[2 * t + 1];
+            UNROLL for (int i = 0; i < R; ++i) {
+                v[i][t] = fnma(p, l[i], v[i][t]);
+                l[i] = fma(be, v[i][t], l[i]);
+            }
+        }
+        UNROLL for (int i = 0; i < R; ++i) store(at[i] + j * S, l[i]);
+    }
+    UNROLL for (int i = 0; i < R; ++i) {
+        UNROLL for (int t = 0; t < T; ++t) left[t * BREADTH + i] = v[i][t];
+    }
+}
+
+// The same in rounds t0 .. t0+T-1, of which some are steep in some columns.
+template <int R, int T, size_t S>
+APART void vaw_steep_tile(const Block<S> &b, double *const *row, size_t begin, size_t end, size_t t0, const V *pb,
+                          V *left) {
+    constexpr unsigned all_rounds = (1u << T) - 1;
+    for (size_t j = begin; j < end; ++j) {
+        size_t next = j;
+        while (next < end && !(b.steep[next] >> t0 & all_rounds)) ++next;
+        vaw_tile<R, T, S>(row, j, next, pb, left);
+        j = next;
+        for (int i = 0; i < R && j < end; ++i) {
+            V l = load(row[i] + j * S);
+            for (int t = 0; t < T; ++t) {
+                const V *gain = pb + (j * T + t) * 2;
+                const V keep = b.is_steep(j, t0 + t) ? b.keep[j * PERIOD + t0 + t] : all(1.0);
+                learn_element(gain[0], gain[1], keep, l, left[t * BREADTH + i]);
+            }
+            store(row[i] + j * S, l);
+        }
+    }
+}
+
+template <int T, size_t S> INLINE void vaw_tiles(Block<S> &b, double *const *row, size_t begin, size_t end, size_t t0) {
+    const V *pb = b.pb + 2 * t0 * b.d;
+    for (int i = 0; i < PANEL; i += ROWS) {
+        V *left = b.left[t0] + i;
+        if (RARELY(b.steep_rounds >> t0 & ((1u << T) - 1)))
+            vaw_steep_tile<ROWS, T>(b, row + i, begin, end, t0, pb, left);
+        else
+            vaw_tile<ROWS, T, S>(row + i, begin, end, pb, left);
+    }
+}
+
+// The panel's own columns and its R pivots, in all rounds. Features that need care are rare, and one branch less in every
+// pivot is much: without CARE nothing is written back, and false returned, if there were any.
+template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t r0) {
+    const Unit<S> &u = b.unit;
+    V inverse[R], theta[R], energy[R], L[R][R]; // L: [column][row]
+    V explained = all(0.0), keep = all(1.0);    // the most and the least there were
+    Carry<V> carry[PERIOD];
+    UNROLL for (int i = 0; i < R; ++i) {
+        const size_t r = r0 + i;
+        inverse[i] = load(u.inverse + r * S);
+        theta[i] = load(u.theta + r * S);
+        energy[i] = load(u.energy + r * S);
+        explained = larger(inverse[i] * energy[i], explained);
+        UNROLL for (int k = 0; k < i; ++k) L[k][i] = load(b.row(r) + (r0 + k) * S);
+    }
+    if (!CARE && any_less(all(FAINT), explained)) return false;
+    for (size_t t = 0; t < b.n; ++t) {
+        const double *z = b.Z + t * b.d + r0;
+        const Gains gains(b, t);
+        V *pb = gains.at + r0 * gains.step, v[R];
+        const V y = all(b.y[t]), rate = b.rate(t), beta = b.beta(t);
+        Carry<V> c = b.carry[t];
+        UNROLL for (int i = 0; i < R; ++i) v[i] = b.left[t][i];
+        UNROLL for (int i = 0; i < R; ++i) {
+            Pivot<V> f(v[i], rate, beta, inverse[i], energy[i], c);
+            const bool steep = CARE && f.take_care(u.blur, c);
+            const Gain<V> next = learn<CARE>(f, all(z[i]), y, theta[i], c);
+            if (!CARE) {
+                explained = larger(f.explained(), explained);
+                keep = smaller(next.keep, keep);
+            }
+            inverse[i] = next.inverse;
+            theta[i] = next.theta;
+            energy[i] = next.energy;
+            pb[i * gains.step] = f.p;
+            pb[i * gains.step + 1] = next.be;
+            if (CARE && RARELY(steep)) {
+                b.note_steep(r0 + i, t, next.keep);
+                UNROLL for (int o = i + 1; o < R; ++o) learn_element(f.p, next.be, next.keep, L[i][o], v[o]);
+            } else {
+                UNROLL for (int o = i + 1; o < R; ++o) {
+                    v[o] = fnma(f.p, L[i][o], v[o]);
+                    L[i][o] = fma(next.be, v[o], L[i][o]);
+                }
+            }
+        }
+        carry[t] = c;
+    }
+    if (!CARE && RARELY(any_less(all(FAINT), explained, keep, all(1.5 * STEEP)))) return false; // 1.5: keep is rounded
+    UNROLL for (int i = 0; i < R; ++i) {
+        store_pivot(u, r0 + i, Gain<V>{V{}, V{}, inverse[i], theta[i], energy[i]});
+        UNROLL for (int k = 0; k < i; ++k) store(b.row(r0 + i) + (r0 + k) * S, L[k][i]);
+    }
+    for (size_t t = 0; t < b.n; ++t) b.carry[t] = carry[t];
+    return true;
+}
+
+template <int R, size_t S> INLINE void vaw_panel_pivots(Block<S> &b, size_t r0, size_t rows) {
+    if (rows == (size_t)R) {
+        if (!vaw_pivots<R, false>(b, r0)) vaw_pivots<R, true>(b, r0);
+    } else if constexpr (R > 1) {
+        vaw_panel_pivots<R - 1>(b, r0, rows);
+    }
+}
+
+template <size_t S> APART void vaw_wave(Block<S> &b) {
+    const size_t d = b.d, tiled = b.n / ROUNDS * ROUNDS;
+    for (size_t t = 0; t < b.n; ++t) b.carry[t] = no_features(all(0.0));
+    size_t rows = d % PANEL ? d % PANEL : PANEL; // the first panel has no columns before it, and may have fewer rows
+    for (size_t r = 0; r < d; r += rows, rows = PANEL) {
+        double *row[PANEL];
+        for (size_t i = 0; i < rows; ++i) row[i] = b.row(r + i);
+        for (size_t t = 0; t < b.n; ++t)
+            for (size_t i = 0; i < rows; ++i) b.left[t][i] = all(b.Z[t * d + r + i]);
+        const size_t parts = (r + COLUMNS - 1) / COLUMNS;
+        for (size_t k = 0; k < parts; ++k) {
+            const size_t begin = r * k / parts, end = r * (k + 1) / parts;
+            size_t t = 0;
+            for (; t < tiled; t += ROUNDS) vaw_tiles<ROUNDS>(b, row, begin, end, t);
+            for (; t < b.n; ++t) vaw_tiles<1>(b, row, begin, end, t);
+        }
+        vaw_panel_pivots<PANEL>(b, r, rows);
+    }
+}
+
+} // namespace
