@@ -133,7 +133,6 @@ newest: .venv-newest/bin/python  ## every test with the newest versions inside t
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 --dist loadgroup $(NEWEST)
 
 wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all later; each tried where no compiler is found
-	$(PIP) --editable ".[wheels]"
 	$(BIN)/python tools/wheels.py
 
 clean:

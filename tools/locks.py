@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 HELD = ROOT / "locks" / "held.txt"
-LOCKS = {"test": ("cli", "test", "wheels"), "spark": ("test-spark",)}
+LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",)}
 """The extras of pyproject.toml that each environment installs."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SYSTEMS = (
