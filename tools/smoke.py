@@ -29,9 +29,9 @@ def run(folder: str, level: str, *arguments: str) -> str:
     """Run the interpreter at a kernel level in an empty folder, warnings being errors; return what it printed."""
     environment = {**os.environ, "UNDRIFT_KERNELS": level}
     command = [sys.executable, "-W", "error", *arguments]
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"{' '.join(arguments)} at level {level}: exit code {done.returncode}\n{done.stdout}")
+        sys.exit(f"{' '.join(arguments)} at level {level}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
