@@ -2,6 +2,8 @@
 
 import math
 
+import mpmath as mp
+import numpy as np
 import pytest
 
 from undrift.discount import discount, from_eta
@@ -18,6 +20,31 @@ def test_eta_round_trips():
     for eta in (1e-3, 1.0, 1e9, 1e15):
         assert from_eta(eta).eta == pytest.approx(eta, rel=1e-15)
     assert from_eta(math.inf).half_life == math.inf
+
+
+SHORT = [0.6, 0.4, 1e-3, 1e-12, 1e-13, 1e-17, 1e-300, 5e-324]
+
+
+@pytest.mark.parametrize("beta", SHORT)
+def test_the_shortest_memories_are_exact_too(beta):
+    d = discount("x", beta, None)
+    rounds = np.arange(4)
+    with mp.workdps(400):
+        exact = [mp.mpf(beta) ** int(t) for t in rounds]
+        assert d.rate == pytest.approx(float(-mp.log(mp.mpf(beta))), rel=1e-15)
+        assert d.half_life == pytest.approx(float(mp.log(2) / -mp.log(mp.mpf(beta))), rel=1e-15)
+        for scale in (1.0, 1e140):
+            want = [float(scale * x) for x in exact]
+            np.testing.assert_allclose(scale * d.power(rounds), want, rtol=1e-12, atol=1e-180)
+            np.testing.assert_allclose(d.potential(scale, 0, 3), want[1:], rtol=1e-12, atol=1e-180)
+
+
+@pytest.mark.parametrize("half_life", [0.02, 0.05, 0.9, 1.0, 1.1])
+def test_a_short_half_life_gives_its_beta_to_the_last_digits(half_life):
+    with mp.workdps(50):
+        assert discount("x", None, half_life).beta == pytest.approx(
+            float(mp.mpf(2) ** (-1 / mp.mpf(half_life))), rel=1e-14
+        )
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, math.nan, "a", None, True])

@@ -1,7 +1,7 @@
-r"""The discount factor $\beta$ and the numbers that go with it, all computed from $1 - \beta$.
+r"""The discount factor $\beta$ and the numbers that go with it.
 
 $1 - \beta$ is the primary number: a memory of $10^{12}$ rounds has $1 - \beta = 7\cdot10^{-13}$, of which a float64
-$\beta$ keeps three digits.
+$\beta$ keeps three digits. Below 1/2 it is $\beta$ itself: of $\beta = 10^{-13}$ a float64 $1 - \beta$ keeps three.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Discount(NamedTuple):
     @property
     def rate(self) -> float:
         """Forgetting per round, -ln(beta)."""
-        return -math.log1p(-self.gap) if self.gap < 1.0 else math.inf
+        return -math.log(self.beta) if self.beta < 0.5 else -math.log1p(-self.gap)
 
     @property
     def half_life(self) -> float:
@@ -59,7 +59,7 @@ def discount(who: object, beta: float | None, half_life: float | None) -> Discou
         gap = -math.expm1(-math.log(2.0) / rounds)
         if gap >= 1.0:
             raise InputError(f"{_check.name_of(who)}: half_life must be at least 0.02 rounds, got {half_life!r}")
-        return Discount(1.0 - gap, gap)
+        return Discount(1.0 - gap if gap < 0.5 else math.exp2(-1.0 / rounds), gap)
     exact = _check.interval(who, "beta", beta, "(0, 1]")
     return Discount(exact, 1.0 - exact)
 

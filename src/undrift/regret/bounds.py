@@ -275,7 +275,7 @@ def _path(
         direct = jumps(Z, y, u, at, beta, loss)
         return beta.beta * math.fsum([*direct.values.tolist(), *ridge.tolist(), direct.error])
     g = beta if gamma is None else memory(who, gamma)
-    if not (g.gap and g.gap <= beta.gap):
+    if not 0.0 < g.rate <= beta.rate:
         raise ConditionError(
             f"{who}: gamma must be in [beta, 1), got {g.beta!r} for beta={beta.beta!r}; pass exact_path=True for a "
             "moving comparator at beta = 1"
