@@ -231,6 +231,22 @@ def test_the_manifest_does_not_grow_with_what_is_replaced(tmp_path):
         assert len((tmp_path / ".undrift" / "files.jsonl").read_text().splitlines()) <= 8
 
 
+def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
+    with (run := Folder(tmp_path, "run")).locked():
+        run.put("report.html", b"of the run")
+    before = names(tmp_path), names(tmp_path / ".undrift"), (tmp_path / ".undrift" / "files.jsonl").read_text()
+    for _ in range(2):
+        with pytest.raises(InputError, match="the folder of a run, not of a fleet; choose another with --out"):
+            Folder(tmp_path, "fleet").locked().__enter__()
+    assert (
+        names(tmp_path),
+        names(tmp_path / ".undrift"),
+        (tmp_path / ".undrift" / "files.jsonl").read_text(),
+    ) == before
+    with run.locked():
+        assert run.is_ours("report.html")
+
+
 def test_files_that_change_in_place_are_ours_by_name(tmp_path):
     folder = Folder(tmp_path, "fleet")
     with folder.locked():
@@ -249,14 +265,17 @@ def test_a_manifest_that_names_what_we_never_write_is_not_believed(tmp_path):
     (tmp_path / ".undrift").mkdir()
     (tmp_path / "taxes.xlsx").write_text("mine")
     lines = [
-        '{"name": "taxes.xlsx", "size": null, "sha256": null}',
+        '{"what": "run", "name": "taxes.xlsx", "size": null, "sha256": null}',
         "{",
         "[" * 100_000,
         "7",
         '{"name": 3}',
         '{"name": "..',
     ]
-    lines += ['{"name": "../x", "size": null, "sha256": null}', '{"name": "run.json", "size": "1", "sha256": 3}']
+    lines += [
+        '{"what": "run", "name": "../x", "size": null, "sha256": null}',
+        '{"what": "run", "name": "run.json", "size": "1", "sha256": 3}',
+    ]
     (tmp_path / ".undrift" / "files.jsonl").write_text("\n".join(lines))
     folder = Folder(tmp_path, "run", names=r"run\.json|model-\d+\.undrift")
     with folder.locked():

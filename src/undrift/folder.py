@@ -2,7 +2,7 @@
 
 ```
 .undrift/lock         the writer's process id, locked while it writes
-.undrift/files.jsonl  the manifest: name, size and SHA-256 of every file written here, noted before it appears
+.undrift/files.jsonl  the manifest: what wrote a file here, its name, size and SHA-256, noted before it appears
 .undrift/tmp-*        files that are being written; renamed into the folder when they are whole
 ```
 """
@@ -198,12 +198,16 @@ class Folder:
             raise InputError(f"{path}: a link or a folder where undrift keeps its own; remove it")
         with open(os.open(path, READ_ONLY), encoding="utf-8", errors="replace") as file:
             for line in file:
-                name, identity = _entry(line)
+                what, name, identity = _entry(line)
+                if what not in ("", self.what) and _is_plain(name) and os.path.lexists(self.path / name):
+                    raise InputError(
+                        f"{self.path}: the folder of a {what[:20]}, not of a {self.what}; choose another with --out"
+                    )
                 if self._names.fullmatch(name) and _is_plain(name):
                     self._remember(name, identity)
         for name in [name for name in self._files if not os.path.lexists(self.path / name)]:
             del self._files[name]
-        lines = [_line(name, one) for name, known in self._files.items() for one in known]
+        lines = [_line(self.what, name, one) for name, known in self._files.items() for one in known]
         store.replace(path, "".join(lines).encode())
 
     def _note(self, name: str, identity: Identity, durable: bool = True) -> None:
@@ -212,7 +216,7 @@ class Folder:
         try:
             size = os.fstat(fd).st_size
             try:
-                os.write(fd, _line(name, identity).encode())
+                os.write(fd, _line(self.what, name, identity).encode())
                 if durable:
                     os.fsync(fd)
             except OSError:
@@ -292,23 +296,23 @@ def _identity(path: Path) -> tuple[int, str]:
         return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _entry(line: str) -> tuple[str, Identity]:
-    """Return the name and identity of a line of the manifest; no name if the line is damaged."""
+def _entry(line: str) -> tuple[str, str, Identity]:
+    """Return what wrote a file, its name and its identity from a line of the manifest; no name if that is damaged."""
     try:
         words = json.loads(line)
-        name, size, digest = words["name"], words["size"], words["sha256"]
+        what, name, size, digest = words["what"], words["name"], words["size"], words["sha256"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        return "", None
-    if not isinstance(name, str):
-        return "", None
+        return "", "", None
+    if not isinstance(what, str) or not isinstance(name, str):
+        return "", "", None
     if size is None and digest is None:
-        return name, None
-    return (name, (size, digest)) if isinstance(size, int) and isinstance(digest, str) else ("", None)
+        return what, name, None
+    return (what, name, (size, digest)) if isinstance(size, int) and isinstance(digest, str) else ("", "", None)
 
 
-def _line(name: str, identity: Identity) -> str:
+def _line(what: str, name: str, identity: Identity) -> str:
     size, digest = (None, None) if identity is None else identity
-    return json.dumps({"name": name, "size": size, "sha256": digest}) + "\n"
+    return json.dumps({"what": what, "name": name, "size": size, "sha256": digest}) + "\n"
 
 
 def _flush(path: Path) -> None:
