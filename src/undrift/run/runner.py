@@ -16,7 +16,7 @@ import numpy as np
 import undrift
 from undrift import kernels, store
 from undrift._typing import Vector
-from undrift.errors import DataError, InputError, ModelFileError
+from undrift.errors import DataError, ModelFileError
 from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.run.baselines import Baselines
@@ -26,10 +26,11 @@ from undrift.run.encode import Encoder, Rows
 from undrift.run.extras import polars
 from undrift.run.plan import PREFIX, Plan, make_plan
 from undrift.run.player import Player, Said, fresh_model, loaded
+from undrift.run.resuming import find_state
 from undrift.run.scores import Scores
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Source
-from undrift.run.state import STATE, State, understood
+from undrift.run.state import State, understood
 from undrift.stopping import Interrupted, Stop
 
 COMMIT = 4
@@ -89,14 +90,14 @@ def play_file(
         What `run.json` holds.
     """
     source = Source(path, settings)
-    source.digest()  # before any row is read, so that it covers every row that is learned
     directory = RunDirectory(out)
     wish = stop if isinstance(stop, Stop) else Stop(stop)
     told = said or (lambda text: None)
     with directory.locked():
         try:
             with wish.waiting():
-                state = _found(directory, source, resume=resume, force=force)
+                source.digest()  # before any row is read, so that it covers every row that is learned
+                state = find_state(directory, source, resume=resume, force=force)
                 if state is not None and state["status"] != "running":
                     told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
                     return state
@@ -106,63 +107,6 @@ def play_file(
         except Interrupted:
             raise Interrupted(f"{directory.path} is as it was before") from None
         return work.through(progress or (lambda _: None), wish)
-
-
-def _found(directory: RunDirectory, source: Source, *, resume: bool, force: bool) -> State | None:
-    """Return the state to continue from; None to start. Refuse what is not ours or not the same."""
-    if not directory.exists:
-        directory.refuse_others()
-        directory.sweep(None)
-        return None
-    try:
-        state = directory.state()
-    except ModelFileError:
-        if not force or not directory.folder.knows(STATE):
-            raise
-        directory.folder.adopt(STATE)  # ours, but damaged: it may be replaced
-        return None
-    directory.take_over(state)
-    try:
-        directory.sweep(state)
-    except ModelFileError:
-        if not force:
-            raise
-    if force:
-        return None
-    if not resume:
-        raise InputError(
-            f"{directory.path}: there is a run already; continue it with --resume, replace it with --force, "
-            "or choose another folder with --out"
-        )
-    if source.stdin:
-        raise InputError("the standard input cannot be resumed: its first rows are gone; start again with --force")
-    _refuse_difference(directory, state, source)
-    return state
-
-
-def _refuse_difference(directory: RunDirectory, state: State, source: Source) -> None:
-    """Refuse to continue where the result would not be the one of a run that was never interrupted."""
-    then = state["provenance"]["source"]
-    if then["sha256"] != source.digest():
-        raise InputError(
-            f"{directory.path}: a run of another file ({then['path']}, or its contents then); choose another --out"
-        )
-    asked = source.settings.as_dict()
-    changed = sorted(k for k in {*asked, *state["settings"]} if asked.get(k) != state["settings"].get(k))
-    if changed:
-        k = changed[0]
-        raise InputError(
-            f"{directory.path}: this run has {k} = {state['settings'].get(k)!r}, not {asked.get(k)!r}; "
-            "resume with the same settings, or choose another --out"
-        )
-    if state["status"] == "finished":
-        return
-    before, now = state["provenance"].get("undrift"), undrift.__version__
-    if before != now:
-        raise InputError(
-            f"{directory.path}: this run was begun by undrift {before}, this is {now}, which may compute otherwise; "
-            f"install undrift {before}, or start again with --force"
-        )
 
 
 def _cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
