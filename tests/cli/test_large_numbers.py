@@ -51,6 +51,19 @@ def test_large_numbers_are_told_from_infinite_ones(call):
     assert "line 9: 'y' is -1e+76, where numbers up to 1e+75 in size are allowed; correct it, write" in err
 
 
+def test_predict_says_which_numbers_it_did_not_use(call):
+    write("t.csv", numbers(0), numbers(1))
+    assert call("run", "t.csv", "-t", "y", "-q", "--no-report")[0] == 0
+    write("wild.csv", [0.1, 1e200, -1e300, math.inf], [0.0] * 4)
+    code, out, err = call("predict", "t-run", "wild.csv")
+    assert (code, len(out.splitlines())) == (0, 5)
+    assert err.splitlines()[:2] == [
+        "undrift: 'x' is infinite (line 5 is the first of 1): infinite, or too large to hold; treated as missing",
+        "undrift: 'x' is too large (line 3 is the first of 2): larger than 1e75, the most a learner takes; "
+        "treated as missing, so write the column in larger units",
+    ]
+
+
 def test_the_largest_numbers_allowed_are_used(call):
     write(
         "t.csv",

@@ -296,3 +296,16 @@ def test_reading_that_would_take_hours_stops_when_asked(tmp_path):
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=60)[1]
     assert (process.returncode, said) == (143, "undrift: interrupted; blank-run is as it was before\n")
+
+
+@pytest.mark.parametrize("limit", [1, 7, 4096, 5000])
+def test_nothing_after_the_limit_is_read(tmp_path, limit):
+    (tmp_path / "t.csv").write_text("x,y\n" + "1,2.5\n" * limit + "a,row,too,long\n")
+    (tmp_path / "t.ndjson").write_text('{"x": 1, "y": 2.5}\n' * limit + "not JSON\n")
+    pl.DataFrame({"x": [1.0] * (limit + 9), "y": [2.5] * (limit + 9)}).write_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.ndjson", "t.parquet"):
+        batches = list(Source(str(tmp_path / name), Settings(target="y", limit=limit)).batches())
+        assert sum(len(batch.lines) for batch in batches) == limit
+    for name in ("t.csv", "t.ndjson"):
+        with pytest.raises(DataError):
+            list(Source(str(tmp_path / name), Settings(target="y")).batches())

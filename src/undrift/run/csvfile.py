@@ -83,6 +83,7 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
 
 def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _Counted) -> Iterator[Batch]:
     width, last = len(header), reader.line_num  # type: ignore[attr-defined]  # csv readers have it
+    taken = 0
     rows: list[list[str]] = []
     lines: list[int] = []
     for row in reader:
@@ -98,9 +99,12 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counte
         rows.append(row)
         lines.append(last + 1)
         last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
-        if len(rows) == BATCH or counted.batch >= TEXT:
+        taken += 1
+        if len(rows) == BATCH or counted.batch >= TEXT or taken == source.settings.limit:
             yield _batch(header, rows, lines)
             rows, lines, counted.batch = [], [], 0
+            if taken == source.settings.limit:
+                return
     if rows:
         yield _batch(header, rows, lines)
 

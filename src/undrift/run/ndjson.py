@@ -16,7 +16,7 @@ def ndjson_batches(source: Source) -> Iterator[Batch]:
     keys: dict[str, None] = {}
     rows: list[dict[str, object]] = []
     lines: list[int] = []
-    size = 0
+    size = taken = 0
     for number, text in enumerate(source.lines(), start=1):
         if not text.strip():
             continue
@@ -28,9 +28,12 @@ def ndjson_batches(source: Source) -> Iterator[Batch]:
         rows.append(row)
         lines.append(number)
         size += len(text)
-        if len(rows) == BATCH or size >= TEXT or len(rows) * len(keys) >= TEXT:
+        taken += 1
+        if len(rows) == BATCH or max(size, len(rows) * len(keys)) >= TEXT or taken == source.settings.limit:
             yield _batch(keys, rows, lines)
             rows, lines, size = [], [], 0
+            if taken == source.settings.limit:
+                return
     if rows:
         yield _batch(keys, rows, lines)
     elif not keys:

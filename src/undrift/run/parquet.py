@@ -31,9 +31,10 @@ def parquet_batches(source: Source) -> Iterator[Batch]:
         names = list(rows.collect_schema())
         wanted = [name for name in names if name not in drop]
         first, count = 0, int(rows.select(pl.len()).collect().item())
+        count = min(count, source.settings.limit or count)
         while first < count:
             source.file.require_unchanged()
-            part = rows.select(wanted).slice(first, step).collect()
+            part = rows.select(wanted).slice(first, min(step, count - first)).collect()
             source.file.require_unchanged()
             for some in _cut(part, len(names)):
                 lines = np.arange(first + 1, first + 1 + len(some), dtype=np.int64)

@@ -106,11 +106,16 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9) ->
     elif settings.lag:
         first = pl.int_range(pl.len()) == 0
         frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
-    return Predictions(settings.target, frame, tuple(_notes(source, plan, np.concatenate(unknown), len(frame))))
+    return Predictions(settings.target, frame, tuple(_notes(encoder, np.concatenate(unknown), len(frame))))
 
 
-def _notes(source: Source, plan: Plan, unknown: Lines, rows: int) -> Iterator[str]:
-    """Yield what is less sure about rows after the first: the model has learned nothing since the run."""
+def _notes(encoder: Encoder, unknown: Lines, rows: int) -> Iterator[str]:
+    """Yield what is less sure than it looks, above all after the first row: the model learns nothing on the way."""
+    source, plan = encoder.source, encoder.plan
+    for one in encoder.problems.entries():
+        if one["kind"] in ("infinite", "too large"):
+            where = f"{source.place} {one['lines'][0]} is the first of {one['count']:,}"
+            yield f"'{one['column']}' is {one['kind']} ({where}): {one['note']}"
     name, lags = source.settings.target, ", ".join(map(str, source.settings.lag))
     if len(unknown):
         yield (

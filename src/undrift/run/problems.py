@@ -12,7 +12,7 @@ FIRST = 5
 
 NOTES = {
     "missing": "filled with the last value seen",
-    "infinite": "treated as missing",
+    "infinite": "infinite, or too large to hold; treated as missing",
     "too large": "larger than 1e75, the most a learner takes; treated as missing, so write the column in larger units",
     "unlabelled": "predicted, but there was no label to learn from",
     "skipped": "rows with a missing value were left out, as asked",

@@ -90,17 +90,7 @@ class Source:
         return None if self._reader is None or not self.size else self._reader.tell() / self.size
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows in order, up to the limit."""
-        left = self.settings.limit
-        for batch in self._every():
-            if left is None or len(batch.lines) < left:
-                yield batch
-            else:
-                yield Batch(batch.lines[:left], {name: cells[:left] for name, cells in batch.columns.items()})
-                return
-            left = None if left is None else left - len(batch.lines)
-
-    def _every(self) -> Iterator[Batch]:
+        """Return the rows in order, up to the limit; nothing after it is read."""
         if self.format == "parquet":
             from undrift.run.parquet import parquet_batches
 
