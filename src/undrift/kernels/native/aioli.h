@@ -1,5 +1,5 @@
 // Logistic loss, W learners in lanes. The weight of a round depends on its prediction, so a round is a forward solve,
-// the scalar solve, and the update.
+// the scalar solve, and the update; a round's update and the next one's forward solve go through L together.
 #pragma once
 #include "logistic.h"
 #include "solve.h"
@@ -46,14 +46,17 @@ template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &
     return {f.now * keep, next, fma(k.weight * f.z, f.z, f.energy), k.weight * gain, select(steep, keep, like(keep, 1.0))};
 }
 
-constexpr size_t FEATURES = 7; // arrays of:
+constexpr size_t FEATURES = 8; // arrays of:
 struct Features { // scratch of one round, one vector per feature
-    V *p, *be, *keep;
+    V *p, *be, *keep, *next; // next: p of the round after
     Past past;
     Steps steps;
-    Features(double *scratch, size_t d) {
-        p = (V *)scratch;
-        be = p + d;
+    Features() = default;
+    Features(double *scratch, size_t d, bool odd = false) { // p and next change places from round to round
+        V *first = (V *)scratch;
+        p = first + (odd ? d : 0);
+        next = first + (odd ? 0 : d);
+        be = first + 2 * d;
         keep = be + d;
         past = {keep + d, keep + 2 * d};
         steps = {keep + 3 * d, keep + 4 * d};
@@ -72,6 +75,24 @@ template <size_t S> APART void update_steep(const Unit<S> &u, size_t d, const do
         }
     }
 }
+
+// How a solve comes to the elements of R rows of L while they still have to learn the round before.
+template <int R> struct Updating {
+    const V *p, *be;
+    V v[R];
+    Updating(const double *z, const Features &f, size_t r0) {
+        p = f.p;
+        be = f.be;
+        UNROLL for (int i = 0; i < R; ++i) v[i] = all(z[r0 + i]);
+    }
+    INLINE_MEMBER V element(int i, double *at, size_t j) {
+        V l = load(at);
+        v[i] = fnma(p[j], l, v[i]);
+        l = fma(be[j], v[i], l);
+        store(at, l);
+        return l;
+    }
+};
 
 template <int R, size_t S>
 INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Features &f) {
@@ -95,11 +116,74 @@ INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Feat
         }
 }
 
-// All rounds of C units, whose scalar solves overlap.
+template <size_t S> INLINE void update(const Unit<S> &u, size_t d, const double *z, const Features &f) {
+    size_t r = 0;
+    for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
+    for (; r < d; ++r) update_rows<1>(u, r, z, f);
+}
+
+constexpr int TALL = REGISTERS >= 32 ? 8 : 4; // rows at a time, two vectors each
+
+// As many panels of R rows as fit in, from row r on.
+template <int R, size_t S>
+INLINE void update_and_solve_rows(const Unit<S> &u, size_t d, size_t &r, const double *z, const Features &f, V &h,
+                                  V &m) {
+    for (; r + R <= d; r += R)
+        solve_rows<R, 1, true>(u, d, r, z + d, f.past, f.next, &h, &m, f.steps, Updating<R>(z, f, r));
+}
+
+// Update L with row z and solve for the row after it, in one pass.
+template <size_t S>
+APART void update_and_solve(const Unit<S> &u, size_t d, const double *z, const Features &f, V &h, V &m) {
+    V hs = all(0.0), ms = all(0.0);
+    size_t r = 0;
+    update_and_solve_rows<TALL>(u, d, r, z, f, hs, ms);
+    if (TALL > 4) update_and_solve_rows<4>(u, d, r, z, f, hs, ms);
+    update_and_solve_rows<1>(u, d, r, z, f, hs, ms);
+    h = hs;
+    m = ms;
+}
+
+// Forget what the coming round forgets. Lost learners start afresh in a floor round; `lost` says who is lost after it.
+template <size_t S> INLINE void forget_round(const Unit<S> &u, int64_t closed, size_t d, const Past &past, M &lost) {
+    V rate = u.rate, beta = u.beta;
+    if (floors(u, closed)) {
+        if (any(lost)) clear_lost(u, d);
+        forget_in_place(u, closed, d);
+        lost = load(u.lost) != all(0.0);
+        rate = beta = all(1.0);
+    }
+    for (size_t j = 0; j < d; ++j) {
+        past.now[j] = load(u.inverse + j * S) * rate;
+        past.energy[j] = load(u.energy + j * S) * beta;
+    }
+}
+
+// What a round does to pivots, theta and energies, and its gains; returns whether some lane of some feature is steep.
+template <size_t S>
+INLINE bool learn_features(const Unit<S> &u, size_t d, const double *z, const Scores<V> &k, const Features &f) {
+    Before<V> before{all(1.0), all(0.0)};
+    M steep = all(0.0) != all(0.0);
+    for (size_t j = 0; j < d; ++j) {
+        const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
+        const Update<V> next = learn(one, k, load(u.theta + j * S), before);
+        f.be[j] = next.be;
+        f.keep[j] = next.keep;
+        steep = steep | (next.keep < all(1.0));
+        store(u.inverse + j * S, next.inverse);
+        store(u.theta + j * S, next.theta);
+        store(u.energy + j * S, next.energy);
+    }
+    return any(steep);
+}
+
+// All rounds of C units, whose scalar solves overlap. L is gone through once a round: its update is left to the solve
+// of the next, unless a feature is steep or a learner lost, or no round follows.
 template <int C, size_t S> static void aioli_units(const Run &run, const Unit<S> *units, double *scratch) {
     const size_t d = run.dim;
-    V bend[C], rest[C];
+    V bend[C], rest[C], m[C], h[C], yhat[C];
     M lost[C];
+    bool solved[C];
     for (int c = 0; c < C; ++c) {
         const Unit<S> &u = units[c];
         double b[W];
@@ -107,55 +191,38 @@ template <int C, size_t S> static void aioli_units(const Run &run, const Unit<S>
         bend[c] = load(b);
         rest[c] = 1.0 / bend[c];
         lost[c] = load(u.lost) != all(0.0);
+        solved[c] = false;
     }
     for (size_t t = 0; t < run.rounds; ++t) {
         const int64_t closed = run.first + (int64_t)t;
         const double *z = run.Z + t * d;
-        V m[C], h[C], yhat[C];
+        Features f[C];
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
-            const Features f(scratch + c * FEATURES * d * W, d);
-            V rate = u.rate, beta = u.beta;
-            if (floors(u, closed)) {
-                if (any(lost[c])) clear_lost(u, d);
-                forget_in_place(u, closed, d);
-                lost[c] = load(u.lost) != all(0.0);
-                rate = beta = all(1.0);
+            f[c] = Features(scratch + c * FEATURES * d * W, d, t & 1);
+            if (!solved[c]) {
+                forget_round(u, closed, d, f[c].past, lost[c]);
+                solve<1, true>(u, d, z, f[c].past, f[c].p, &h[c], &m[c], f[c].steps);
             }
-            for (size_t j = 0; j < d; ++j) {
-                f.past.now[j] = load(u.inverse + j * S) * rate;
-                f.past.energy[j] = load(u.energy + j * S) * beta;
-            }
-            solve<1, true>(u, d, z, f.past, f.p, &h[c], &m[c], f.steps);
             lost[c] = judge(lost[c], m[c], h[c]);
         }
         log_odds<C>(m, h, yhat);
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
-            const Features f(scratch + c * FEATURES * d * W, d);
             const Verdict k = score(yhat[c], h[c], run.y[t], bend[c], rest[c]);
-            Before<V> before{all(1.0), all(0.0)};
-            M steep = all(0.0) != all(0.0);
-            for (size_t j = 0; j < d; ++j) {
-                const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
-                const Update<V> next = learn(one, k.scores, load(u.theta + j * S), before);
-                f.be[j] = next.be;
-                f.keep[j] = next.keep;
-                steep = steep | (next.keep < all(1.0));
-                store(u.inverse + j * S, next.inverse);
-                store(u.theta + j * S, next.theta);
-                store(u.energy + j * S, next.energy);
-            }
-            size_t r = 0;
-            if (any(steep)) {
-                update_steep(u, d, z, f);
-                r = d;
-            }
-            for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
-            for (; r < d; ++r) update_rows<1>(u, r, z, f);
             store_some(run.one + t * run.learners + u.learner, yhat[c], u.count);
             store_some(run.two + t * run.learners + u.learner, k.stability, u.count);
             if (any(lost[c])) store(u.lost, select(lost[c], all(1.0), all(0.0)));
+            const bool steep = learn_features(u, d, z, k.scores, f[c]);
+            solved[c] = t + 1 < run.rounds && !steep && !any(lost[c]);
+            if (solved[c]) {
+                forget_round(u, closed + 1, d, f[c].past, lost[c]);
+                update_and_solve(u, d, z, f[c], h[c], m[c]);
+            } else if (steep) {
+                update_steep(u, d, z, f[c]);
+            } else {
+                update(u, d, z, f[c]);
+            }
         }
     }
     for (int c = 0; c < C; ++c)

@@ -17,8 +17,8 @@ int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool bin
     return 0;
 }
 
-constexpr int TOGETHER = 3;     // units whose scalar solves overlap,
-constexpr size_t NARROW = 48; // if they have fewer features: their factors would crowd the cache
+constexpr int TOGETHER = 3;        // units whose scalar solves overlap,
+constexpr size_t NEAREST = 5632; // if their numbers, all together, fit into the nearest cache
 
 size_t work_space(size_t dim) {
     const size_t tiles = 3 * PERIOD * dim * W + PERIOD * dim, features = TOGETHER * FEATURES * dim * W;
@@ -99,7 +99,7 @@ void aioli_play(const Run &run, size_t begin, size_t end, double *scratch) {
         for (; i < end; ++i) aioli_single(run, Single(run, i), scratch);
         return;
     }
-    if (run.dim < NARROW)
+    if (TOGETHER * W * length_of(run.dim) <= NEAREST)
         for (; i + TOGETHER <= end; i += TOGETHER) aioli_some<TOGETHER>(run, i, scratch);
     for (; i < end; ++i) aioli_some<1>(run, i, scratch);
 }

@@ -1,7 +1,7 @@
-// Several rounds at a time, for factors that do not fit into the nearest cache. Row r needs p_j and be_j of j < r only, so
-// all rounds of a block are applied while a panel of rows is at hand (a wavefront): first the columns before the panel, in
-// tiles of rows, rounds and columns that fill the registers and stay in cache; then the panel's own columns and pivots.
-// None of this changes what happens to a number, nor in which order: all shapes agree in bits.
+// Several rounds at a time, for factors that do not fit into the nearest cache. Row r needs p_j and be_j of j < r only,
+// so all rounds of a block are applied while a panel of rows is at hand (a wavefront): first the columns before the
+// panel, in tiles of rows, rounds and columns that fill the registers and stay in cache; then the panel's own columns
+// and pivots. None of this changes what happens to a number, nor in which order: all shapes agree in bits.
 #pragma once
 #include "vaw_pivot.h"
 
@@ -86,8 +86,8 @@ template <int T, size_t S> INLINE void vaw_tiles(Block<S> &b, double *const *row
     }
 }
 
-// The panel's own columns and its R pivots, in all rounds. Features that need care are rare, and one branch less in every
-// pivot is much: without CARE nothing is written back, and false returned, if there were any.
+// The panel's own columns and its R pivots, in all rounds. Features that need care are rare, and a branch in every pivot
+// costs much: without CARE there is none, and if some feature needed it, nothing is written back and false returned.
 template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t r0) {
     const Unit<S> &u = b.unit;
     V inverse[R], theta[R], energy[R], L[R][R]; // L: [column][row]
