@@ -26,14 +26,14 @@ struct Gains {
     }
 };
 
-// Columns begin .. end-1 of R rows in T rounds.
+// Columns begin .. end-1 of R rows in T rounds; Z is where these rows' features are in the first of the rounds.
 template <int R, int T, size_t S>
-APART void vaw_tile(double *const *row, size_t begin, size_t end, const V *pb, V *left) {
+APART void vaw_tile(double *const *row, size_t begin, size_t end, const V *pb, const double *Z, size_t d, V *left) {
     V v[R][T];
     double *at[R];
     UNROLL for (int i = 0; i < R; ++i) {
         at[i] = row[i];
-        UNROLL for (int t = 0; t < T; ++t) v[i][t] = left[t * BREADTH + i];
+        UNROLL for (int t = 0; t < T; ++t) v[i][t] = begin ? left[t * BREADTH + i] : all(Z[t * d + i]);
     }
     pb += 2 * T * begin;
     for (size_t j = begin; j < end; ++j, pb += 2 * T) {
@@ -56,12 +56,12 @@ APART void vaw_tile(double *const *row, size_t begin, size_t end, const V *pb, V
 // The same in rounds t0 .. t0+T-1, of which some are steep in some columns.
 template <int R, int T, size_t S>
 APART void vaw_steep_tile(const Block<S> &b, double *const *row, size_t begin, size_t end, size_t t0, const V *pb,
-                          V *left) {
+                          const double *Z, V *left) {
     constexpr unsigned all_rounds = (1u << T) - 1;
     for (size_t j = begin; j < end; ++j) {
         size_t next = j;
         while (next < end && !(b.steep[next] >> t0 & all_rounds)) ++next;
-        vaw_tile<R, T, S>(row, j, next, pb, left);
+        vaw_tile<R, T, S>(row, j, next, pb, Z, b.d, left);
         j = next;
         for (int i = 0; i < R && j < end; ++i) {
             V l = load(row[i] + j * S);
@@ -75,14 +75,16 @@ APART void vaw_steep_tile(const Block<S> &b, double *const *row, size_t begin, s
     }
 }
 
-template <int T, size_t S> INLINE void vaw_tiles(Block<S> &b, double *const *row, size_t begin, size_t end, size_t t0) {
+template <int T, size_t S>
+INLINE void vaw_tiles(Block<S> &b, size_t r, double *const *row, size_t begin, size_t end, size_t t0) {
     const V *pb = b.pb + 2 * t0 * b.d;
     for (int i = 0; i < PANEL; i += ROWS) {
+        const double *Z = b.Z + t0 * b.d + r + i;
         V *left = b.left[t0] + i;
         if (RARELY(b.steep_rounds >> t0 & ((1u << T) - 1)))
-            vaw_steep_tile<ROWS, T>(b, row + i, begin, end, t0, pb, left);
+            vaw_steep_tile<ROWS, T>(b, row + i, begin, end, t0, pb, Z, left);
         else
-            vaw_tile<ROWS, T, S>(row + i, begin, end, pb, left);
+            vaw_tile<ROWS, T, S>(row + i, begin, end, pb, Z, b.d, left);
     }
 }
 
@@ -134,7 +136,7 @@ template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t 
         }
         carry[t] = c;
     }
-    if (!CARE && RARELY(any_less(all(FAINT), explained, keep, all(1.5 * STEEP)))) return false; // 1.5: keep is rounded
+    if (!CARE && RARELY(any_less(all(FAINT), explained, keep, all(1.0001 * STEEP)))) return false; // keep is rounded
     UNROLL for (int i = 0; i < R; ++i) {
         store_pivot(u, r0 + i, Gain<V>{V{}, V{}, inverse[i], theta[i], energy[i]});
         UNROLL for (int k = 0; k < i; ++k) store(b.row(r0 + i) + (r0 + k) * S, L[k][i]);
@@ -158,14 +160,14 @@ template <size_t S> APART void vaw_wave(Block<S> &b) {
     for (size_t r = 0; r < d; r += rows, rows = PANEL) {
         double *row[PANEL];
         for (size_t i = 0; i < rows; ++i) row[i] = b.row(r + i);
-        for (size_t t = 0; t < b.n; ++t)
-            for (size_t i = 0; i < rows; ++i) b.left[t][i] = all(b.Z[t * d + r + i]);
+        for (size_t t = 0; t < b.n && r == 0; ++t)
+            for (size_t i = 0; i < rows; ++i) b.left[t][i] = all(b.Z[t * d + i]);
         const size_t parts = (r + COLUMNS - 1) / COLUMNS;
         for (size_t k = 0; k < parts; ++k) {
             const size_t begin = r * k / parts, end = r * (k + 1) / parts;
             size_t t = 0;
-            for (; t < tiled; t += ROUNDS) vaw_tiles<ROUNDS>(b, row, begin, end, t);
-            for (; t < b.n; ++t) vaw_tiles<1>(b, row, begin, end, t);
+            for (; t < tiled; t += ROUNDS) vaw_tiles<ROUNDS>(b, r, row, begin, end, t);
+            for (; t < b.n; ++t) vaw_tiles<1>(b, r, row, begin, end, t);
         }
         vaw_panel_pivots<PANEL>(b, r, rows);
     }
