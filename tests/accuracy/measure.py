@@ -126,8 +126,9 @@ def aioli_closed(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
     y, rows = case.labels, []
     for beta in betas:
         run = played("aioli", case.Z, y, [beta], 0)
-        still = len(y) // 10 if case.name == "frozen" else 0  # rounds without news cost places
-        value = closed_loop(case.U, case.prior(), y, beta, BEND, bits=256 - math.floor(still * math.log2(beta)))
+        still = len(y) // 10 if case.name == "frozen" else 0  # rounds without news cost places, and so do large rows
+        bits = 256 - math.floor(still * math.log2(beta)) + 4 * math.ceil(math.log2(np.abs(case.U).max()))
+        value = closed_loop(case.U, case.prior(), y, beta, BEND, bits=bits)
         errors = _relative(run.one[:, 0], value, 1.0)
         worst = int(np.argmax(errors))
         row = _row("closed", case, beta, run, 0, [(float(errors[worst]), worst)], 0.0)

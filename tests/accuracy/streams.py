@@ -20,6 +20,10 @@ NAMES = (
     "frozen",
     "silent",
     "steep 1e-6",
+    "fill 1e9",
+    "fill 1e20",
+    "fill 9.97e36",
+    "fill 1e60",
 )
 LARGE, SHORT = 1e6, 10
 
@@ -79,6 +83,10 @@ def make(name: str, dim: int, rounds: int, seed: int) -> Case:
             events += [start + length // 2, *range(start + length, start + length + SHORT + 2)]
     else:
         U = _on_grid(U, 30)
+        if name.startswith("fill"):  # a code for missing values in one feature: the first, the last, the first again
+            rows = [rounds // 4, rounds // 2, rounds // 2 + 5]
+            U[rows, [0, -1, 0]] = float(name.split()[1])
+            events += [t + k for t in rows for k in (0, 1, 2, 20, 200)]
         if name == "frozen":
             start, length = rounds // 5, rounds // 10
             U[start : start + length] = U[start]

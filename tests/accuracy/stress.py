@@ -38,7 +38,9 @@ def jobs(quick: bool) -> Iterator[Job]:
     for kind, rounds in (("vaw", 10**6), ("aioli_closed", 20_000), ("aioli", 200_000)):
         for dim in DIMS:
             for name in streams.NAMES:
-                yield kind, name, dim, rounds // 50 if quick else rounds
+                # the exact sums of numbers up to 1e60 take thousands of binary places
+                most = min(rounds, 50_000) if name.startswith("fill") else rounds
+                yield kind, name, dim, most // 50 if quick else most
 
 
 def work(job: Job) -> list[Row]:
