@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from undrift.discount import discount, from_eta
+from undrift.discount import Discount, discount, from_eta
 from undrift.errors import InputError
 
 
@@ -51,3 +51,8 @@ def test_a_short_half_life_gives_its_beta_to_the_last_digits(half_life):
 def test_beta_outside_the_interval_is_refused(bad):
     with pytest.raises(InputError, match=r"^x: beta must be"):
         discount("x", bad, None)
+
+
+def test_no_memory_at_all_forgets_at_once():
+    d = Discount(0.0, 1.0)
+    assert (d.rate, d.half_life) == (math.inf, 0.0)

@@ -25,7 +25,9 @@ class Discount(NamedTuple):
     @property
     def rate(self) -> float:
         """Forgetting per round, -ln(beta)."""
-        return -math.log(self.beta) if self.beta < 0.5 else -math.log1p(-self.gap)
+        if self.beta >= 0.5:
+            return -math.log1p(-self.gap)
+        return -math.log(self.beta) if self.beta else math.inf
 
     @property
     def half_life(self) -> float:
