@@ -167,6 +167,11 @@ def log_odds(m0: float, kappa: float) -> float:
     return math.copysign(m, m0)
 
 
+def held(beta: float) -> float:
+    """Return what forgetting leaves of a pivot from one floor round to the next."""
+    return beta if beta < HASTY else beta**PERIOD
+
+
 def sigmoid(a: float) -> float:
     """1 / (1 + e^-a), exact in both tails."""
     e = math.exp(-abs(a))
@@ -197,7 +202,11 @@ class _Learner:
         self.L = factor(state, i, dim)
 
     def forget(self, beta: float, closed: int) -> None:
-        """Discount pivots and energy; in floor rounds keep pivots above the floor and start afresh if lost."""
+        """Discount pivots and energy; in floor rounds keep pivots above the floor and start afresh if lost.
+
+        A pivot is raised no further than it fell by forgetting since the floor round before: a feature whose energy
+        jumps keeps the pivot it has.
+        """
         self.blur = (BLUR / max(1.0 - beta, 1e-5)) ** 2
         with np.errstate(over="ignore", invalid="ignore"):
             self.inverse *= 1.0 / beta
@@ -210,6 +219,7 @@ class _Learner:
             self.inverse[...], self.theta[...], self.L[...] = ceiling, 0.0, np.eye(len(self.theta))
             self.counts[1] = 0.0
             self.counts[2] += 1.0
+        ceiling = np.clip(self.inverse * held(beta), ceiling, 1.0 / TINY)
         self.counts[0] += float(np.count_nonzero(self.inverse > ceiling))
         self.inverse[...] = np.minimum(self.inverse, ceiling)
 

@@ -88,7 +88,8 @@ def _raised(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observa
     restart = bool(one[3 * dim + 1])
     if restart:
         return Observations(np.full(dim, at), np.eye(dim), np.zeros(dim), least), True
-    low = np.flatnonzero(inverse > 1.0 / least)
+    ceiling = np.clip(inverse * reference.held(discount.beta), 1.0 / least, 1.0 / reference.TINY)
+    low, least = np.flatnonzero(inverse > ceiling), 1.0 / ceiling
     L = np.eye(dim)
     L[layout.factor_places(dim, 1)] = one[3 * dim + 3 :]
     weight = least[low] - 1.0 / inverse[low]

@@ -8,7 +8,7 @@ namespace {
 
 struct Single {
     double *inverse, *theta, *energy, *floored, *lost, *resets, *L;
-    double beta, rate, blur;
+    double beta, rate, blur, hold;
     bool hasty;
     size_t learner;
 
@@ -25,6 +25,7 @@ struct Single {
         beta = run.beta[i];
         rate = 1.0 / beta;
         blur = blurred(beta);
+        hold = held(beta);
         hasty = beta < HASTY;
         learner = i;
     }
@@ -34,8 +35,9 @@ struct Single {
 static double forget(const Single &u, size_t d, double *inverse, double *energy) {
     double raised = 0.0;
     for (size_t j = 0; j < d; ++j) {
-        const double e = larger(u.energy[j] * u.beta, TINY), ceiling = 1.0 / larger(FLOOR * e, TINY);
-        const double start = *u.lost != 0.0 ? ceiling : u.inverse[j] * u.rate;
+        const double e = larger(u.energy[j] * u.beta, TINY);
+        const double start = *u.lost != 0.0 ? ceiling_of(e, 0.0, u.hold) : u.inverse[j] * u.rate;
+        const double ceiling = ceiling_of(e, start, u.hold);
         raised += start > ceiling ? 1.0 : 0.0;
         inverse[j] = smaller(start, ceiling);
         energy[j] = e;

@@ -16,6 +16,19 @@ template <class X> INLINE X blurred(X beta) {
     return width * width;
 }
 
+// What forgetting leaves of a pivot from one floor round to the next.
+template <class X> INLINE X held(X beta) {
+    static_assert(PERIOD == 16, "four squares");
+    const X two = beta * beta, four = two * two, eight = four * four;
+    return select(beta < like(beta, HASTY), beta, eight * eight);
+}
+
+// How large 1/D may be in a floor round. Only forgetting is undone: where a feature's energy jumps, its pivot stays.
+template <class X> INLINE X ceiling_of(X energy, X start, X hold) {
+    const X lowest = 1.0 / larger(FLOOR * energy, like(energy, TINY));
+    return smaller(larger(start * hold, lowest), like(start, 1.0 / TINY));
+}
+
 // What is left of a feature in a row, unless that is rounding: |p's terms| <= sqrt(h energy), h of the features before.
 // Healthy features never get beyond the first comparison.
 template <class X> INLINE auto is_faint(X now, X energy) { return now * energy > like(now, FAINT); }
@@ -43,7 +56,7 @@ template <class X> INLINE void learn_element(X p, X be, X keep, X &l, X &v) {
 }
 
 struct Pace { // of W neighbouring learners: the discount, its reciprocal, and where rounding ends
-    V beta, rate, blur;
+    V beta, rate, blur, hold;
     size_t learner, count;
     bool hasty;
 
@@ -60,6 +73,7 @@ struct Pace { // of W neighbouring learners: the discount, its reciprocal, and w
         beta = load(b);
         rate = all(1.0) / beta;
         blur = blurred(beta);
+        hold = held(beta);
     }
 };
 
@@ -101,8 +115,8 @@ static V forget(const Unit<S> &u, int64_t closed, size_t d, double *inverse, dou
     for (size_t j = 0; j < d; ++j) {
         const V mild = load(u.inverse + j * S) * u.rate, e = load(u.energy + j * S) * u.beta;
         const V floor_e = larger(e, all(TINY));
-        const V ceiling = all(1.0) / larger(all(FLOOR) * floor_e, all(TINY));
-        const V start = select(lost, ceiling, mild);
+        const V start = select(lost, ceiling_of(floor_e, all(0.0), u.hold), mild);
+        const V ceiling = ceiling_of(floor_e, start, u.hold);
         raised += select(start > ceiling, all(1.0), all(0.0));
         store(inverse + j * O, select(here, smaller(start, ceiling), mild));
         store(energy + j * O, select(here, floor_e, e));
