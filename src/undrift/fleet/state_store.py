@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.fleet.database import answers, connect, damaged
 from undrift.fleet.outputs import Key, Outputs
+from undrift.kernels import Lock
 
 VERSION = 2
 FILE, JOURNAL = "fleet.db", "fleet.db-journal"
@@ -66,6 +67,9 @@ class StateStore(Mapping[Key, bytes]):
 
     def __init__(self, path: Path, about: About) -> None:
         self.path = path
+        # SQLite asks Python whether a statement is allowed while it holds a lock of its own: two threads inside it
+        # would wait for each other for ever, one for that lock, one for the interpreter.
+        self._lock = Lock()
         self._db = connect(path, _TABLES, PAGE, CACHE)
         try:
             with answers(self.path), self._transaction():
@@ -148,27 +152,28 @@ class StateStore(Mapping[Key, bytes]):
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with answers(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
+        with self._lock:
             with answers(self.path):
-                self._db.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # after some failures SQLite has rolled back by itself
-                self._db.execute("ROLLBACK")
-            raise
+                self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                with answers(self.path):
+                    self._db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # after some failures SQLite has rolled back by itself
+                    self._db.execute("ROLLBACK")
+                raise
 
     def put(self, states: Mapping[Key, bytes], *, replace: bool = True) -> None:
         """Put in new states, or those of keys that have none."""
         put = "INSERT INTO states VALUES (?, ?) ON CONFLICT (key) DO "
         put += "UPDATE SET state = excluded.state" if replace else "NOTHING"
-        with answers(self.path):
+        with self._lock, answers(self.path):
             self._db.executemany(put, ((_stored(key), state) for key, state in states.items()))
 
     def note(self, outputs: Iterable[Outputs], source: str, progress: Progress) -> None:
         """Put in what was said, and how far the source is read."""
-        with answers(self.path):
+        with self._lock, answers(self.path):
             for part in Outputs.joined(outputs).pieces(ROWS):
                 self._db.execute("INSERT INTO outputs (source, packed) VALUES (?, ?)", (source, part.pack()))
             values = (source, progress.records, progress.digest)
@@ -192,17 +197,24 @@ class StateStore(Mapping[Key, bytes]):
 
     def close(self) -> None:
         """Close the file."""
-        self._db.close()
+        with self._lock:
+            self._db.close()
 
     def _rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a question, no more than the file has room for: a hostile one may go round in circles."""
         with answers(self.path):
             room = self.path.stat().st_size // 4 + 1000
-            for row in self._db.execute(statement, values):
+            with self._lock:
+                cursor = self._db.execute(statement, values)
+            while (row := self._next(cursor)) is not None:
                 room -= 1
                 if room < 0:
                     raise damaged(self.path)
                 yield row
+
+    def _next(self, cursor: sqlite3.Cursor) -> tuple[Any, ...] | None:
+        with self._lock:
+            return cursor.fetchone()  # type: ignore[no-any-return]  # a row is a tuple
 
     def _key(self, stored: object) -> Key:
         """Return the key that `_stored` wrote."""
