@@ -142,3 +142,19 @@ def test_a_run_resumed_at_another_level_goes_on_with_one_sentence(tmp_path, monk
     assert json.loads((moved / "run.json").read_text())["provenance"]["kernels"] == f"{other} then {here}"
     play_file(str(source), whole, settings)
     np.testing.assert_allclose(read_run(moved).yhat, read_run(whole).yhat, rtol=1e-7, atol=1e-7)
+
+
+def test_a_fleet_goes_on_at_another_level(tmp_path):
+    other, here = other_level(), kernels.level()
+    rng = np.random.default_rng(3)
+    names = ("n", "k", "x", "y")
+    rows = [dict(zip(names, (n, k, *rng.normal(size=2)), strict=True)) for n in range(30) for k in "ab"]
+    fleet = ud.Fleet(ud.linear_ensemble(horizon=30), key="k", order="n", features=["x"], target="y")
+    with kernels.use_level(other):
+        fleet.run(rows[:40], folder=tmp_path, source="s")
+    with pytest.warns(UndriftWarning, match=f"states were made at kernel level {other}, the level in use is {here}"):
+        moved = fleet.run(rows, folder=tmp_path, source="s")
+    whole = fleet.run(rows)
+    one, two = ({(row.key, row.order): row.prediction for row in run.outputs} for run in (moved, whole))
+    assert one == pytest.approx(two, rel=1e-9, abs=1e-12)
+    assert [fleet.model(moved.states[key]).rounds for key in "ab"] == [30, 30]  # and no warning: they are this level's

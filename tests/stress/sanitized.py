@@ -22,8 +22,7 @@ def main() -> int:
     sys.meta_path[:] = [finder for finder in sys.meta_path if "Redirecting" not in type(finder).__name__]
     sys.path.insert(0, str(site))
     tests = sorted(str(path) for path in (ROOT / "tests" / "parity").glob("test_kernel*.py"))
-    chosen = ["-k", "not environment and not unknown_level"]  # these start a new interpreter
-    return int(pytest.main(["-q", "-x", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist", *chosen, *tests]))
+    return int(pytest.main(["-q", "-x", "--capture=no", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
 
 
 if __name__ == "__main__":
