@@ -19,7 +19,7 @@ from pathlib import Path
 
 from run_kills import COMMAND, OPTIONS, bits, committed, stream
 
-ROWS = 12_000
+ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
 FAST = [*OPTIONS, "--model", "fast"]
 
