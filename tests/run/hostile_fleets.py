@@ -160,11 +160,13 @@ COLUMNS = {
 }
 
 
-def spoil(path, data, dice):
+KINDS = ("bytes", "bytes", "schema", "view", "cell", "cell", "head", "head", "numbers", "outputs", "journal")
+"""What is done to a file; some of it twice as often."""
+
+
+def spoil(path, data, dice, kind=None):
     """Write a hostile file in place of a fleet's; return what was done to it."""
-    kind = dice.choice(
-        ("bytes", "bytes", "schema", "view", "cell", "cell", "head", "head", "numbers", "outputs", "journal")
-    )
+    kind = kind or dice.choice(KINDS)
     path.write_bytes(data)
     if kind == "bytes":
         path.write_bytes(with_other_bytes(data, dice))

@@ -40,11 +40,7 @@ def test_only_our_tables_may_be_there(tmp_path, statement):
 
 @pytest.mark.parametrize("kind", ["view", "head", "journal"])
 def test_a_file_spoiled_in_our_own_folder_is_damaged(tmp_path, kind):
-    data = made("ensemble", tmp_path)
-    dice = random.Random(0)
-    while spoil(tmp_path / "fleet.db", data, dice) != kind:
-        for file in tmp_path.glob("fleet.db*"):
-            file.unlink()
+    spoil(tmp_path / "fleet.db", made("ensemble", tmp_path), random.Random(0), kind)
     if kind == "journal":  # SQLite sees that it is none
         assert fleet_of("ensemble").run(ROWS, folder=tmp_path).outputs.count()["ok"] > 180
         return

@@ -33,7 +33,15 @@ from undrift import kernels
 from undrift._typing import Vector
 from undrift.errors import ModelFileError
 from undrift.fleet.ledger import Ledger
-from undrift.fleet.state_check import ROOM, check_ledger, check_model, check_records, check_sizes, require
+from undrift.fleet.state_check import (
+    ROOM,
+    array_sizes,
+    check_ledger,
+    check_model,
+    check_records,
+    check_shortened,
+    require,
+)
 from undrift.learners.base import Arrays
 from undrift.learners.files import warn_of_level
 
@@ -88,9 +96,10 @@ class Form:
         self.fingerprint, self.dim = fingerprint, dim
         self.begun = {name: begun[name] for name in sorted(begun)}
         self.shapes = {name: array.shape for name, array in self.begun.items()}
+        self.sizes = {name: array.size for name, array in self.begun.items()}
         stacks = {name: one for name, one in begun.items() if one.ndim == 3 and one.shape[2] > 1}
         self.spare = {name: _last_half(one).tobytes() for name, one in stacks.items()}
-        self.room = max(ROOM, 4 * sum(array.size for array in self.begun.values()))
+        self.room = max(ROOM, 4 * sum(self.sizes.values()))
         self._text = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
     def pack(self, state: KeyState) -> bytes:
@@ -148,9 +157,10 @@ class Form:
         """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
         check_ledger(head["ledger"])
         check_records(head)
-        shapes, halved, short = head["arrays"], head.get("halved", []), head.get("short", {})
-        shapes = self.shapes if shapes is True else shapes or {}
-        check_sizes(shapes, short, halved, self.spare, self.room + len(numbers))
+        usual = head["arrays"] is True
+        shapes = self.shapes if usual else head["arrays"] or {}
+        check_shortened(head, self.sizes if usual else array_sizes(shapes, self.room + len(numbers)), self.spare)
+        halved, short = head.get("halved", []), head.get("short", {})
         check_model(head["model"], self.dim, bool(shapes))
         state = KeyState(Ledger.read(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"])
         require(0.0 <= state.loss < math.inf)

@@ -56,18 +56,17 @@ def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:
     require(header.get("dim") in ((dim,) if arrays else (None, dim)))
 
 
-def check_sizes(
-    shapes: Mapping[str, Iterable[int]],
-    short: Mapping[str, int],
-    halved: Iterable[str],
-    spare: Iterable[str],
-    room: int,
-) -> None:
-    """Check shapes before anything of their size is made."""
-    require(isinstance(shapes, dict) and isinstance(short, dict) and isinstance(halved, list))
-    require(set(halved) <= set(spare) and set(halved) <= set(shapes) and set(short) <= set(shapes))
-    for name, shape in shapes.items():
-        size = math.prod(integers(list(shape), 0))
-        require(size <= room)
-        if name in short:
-            require(0 <= integers([short[name]])[0] <= size)
+def array_sizes(shapes: Mapping[str, Iterable[int]], room: int) -> dict[str, int]:
+    """Return the sizes of arrays, checked before anything of their size is made."""
+    require(isinstance(shapes, dict))
+    sizes = {name: math.prod(integers(list(shape), 0)) for name, shape in shapes.items()}
+    require(all(size <= room for size in sizes.values()))
+    return sizes
+
+
+def check_shortened(head: Mapping[str, Any], sizes: Mapping[str, int], spare: Iterable[str]) -> None:
+    """Check which arrays were written without their last zeros, or without a spare half."""
+    short, halved = head.get("short", {}), head.get("halved", [])
+    require(isinstance(short, dict) and isinstance(halved, list))
+    require(set(halved) <= set(spare) and set(halved) <= set(sizes) and set(short) <= set(sizes))
+    require(all(type(count) is int and 0 <= count <= sizes[name] for name, count in short.items()))
