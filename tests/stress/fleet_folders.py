@@ -1,6 +1,6 @@
 """Fleets that are killed, run twice at once, or short of disk: nothing lost, nothing learned twice.
 
-python tests/stress/fleet_disturbed.py [tries]
+python tests/stress/fleet_folders.py [tries]
 
 Every disturbed fleet is continued by the same command and compared to one that nobody disturbed: all states, the
 progress, predictions.csv and keys.csv, to the byte.
@@ -151,21 +151,45 @@ def disturb_by_full_disk(file: Path, base: Path, expected: object, sizes: list[i
     return f"{len(sizes)} sizes, {stopped} ran full with one sentence, all equal once there was room"
 
 
+def undisturbed(base: Path) -> tuple[Path, float, tuple[object, ...], int]:
+    """Run a fleet that nobody disturbs: its file, how long it took, its results, and the kilobytes of its files."""
+    file = stream(base / "rows.csv")
+    begin = time.perf_counter()
+    assert finished(file, base / "calm")[0] == 0
+    calm, expected = time.perf_counter() - begin, results(base / "calm")
+    size = sum(path.stat().st_size for path in (base / "calm").iterdir() if path.is_file()) // 1024
+    print(f"{ROWS:,} rows, {KEYS} keys, {size} kB in {calm:.1f} s undisturbed", flush=True)
+    return file, calm, expected, size
+
+
+def kills(tries: int) -> int:
+    """Kill fleets at random moments; print what came of it."""
+    with tempfile.TemporaryDirectory() as name:
+        file, calm, expected, _ = undisturbed(Path(name))
+        print(disturb_by_kill(file, Path(name), expected, calm, tries, random.Random(0)), flush=True)
+    return 0
+
+
+def two_writers(tries: int) -> int:
+    """Start two fleets on one folder; print what came of it."""
+    with tempfile.TemporaryDirectory() as name:
+        file, _, expected, _ = undisturbed(Path(name))
+        print(disturb_by_twins(file, Path(name), expected, tries), flush=True)
+    return 0
+
+
+def disk_full(tries: int) -> int:
+    """Let disks of so many sizes run full; print what came of it."""
+    with tempfile.TemporaryDirectory() as name:
+        file, _, expected, size = undisturbed(Path(name))
+        sizes = [max(40, size * (k + 1) // 8) for k in range(tries)]
+        print(disturb_by_full_disk(file, Path(name), expected, sizes), flush=True)
+    return 0
+
+
 def main(tries: int = 50) -> int:
     """Disturb fleets in every way; print what was tried."""
-    with tempfile.TemporaryDirectory() as name:
-        base = Path(name)
-        file = stream(base / "rows.csv")
-        begin = time.perf_counter()
-        assert finished(file, base / "calm")[0] == 0
-        calm, expected = time.perf_counter() - begin, results(base / "calm")
-        size = sum(path.stat().st_size for path in (base / "calm").iterdir() if path.is_file()) // 1024
-        print(f"{ROWS:,} rows, {KEYS} keys, {size} kB in {calm:.1f} s undisturbed", flush=True)
-        print(disturb_by_kill(file, base, expected, calm, tries, random.Random(0)), flush=True)
-        print(disturb_by_twins(file, base, expected, tries), flush=True)
-        sizes = [max(40, size * (k + 1) // 8) for k in range(max(1, tries // 5))]
-        print(disturb_by_full_disk(file, base, expected, sizes), flush=True)
-    return 0
+    return kills(tries) or two_writers(tries) or disk_full(max(1, tries // 5))
 
 
 if __name__ == "__main__":
