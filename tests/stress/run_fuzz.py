@@ -171,9 +171,8 @@ def peak(forget: bool = False) -> int:
     return int(found[1]) // 1024 if found else 0
 
 
-def main() -> int:
-    cases = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    dice = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+def main(cases: int = 300, seed: int = 0) -> int:
+    dice = random.Random(seed)
     codes: dict[int, int] = {}
     bad = largest = 0
     with tempfile.TemporaryDirectory() as base:
@@ -212,4 +211,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(int, sys.argv[1:])))
