@@ -160,8 +160,8 @@ def test_half_life_is_the_weighted_one_of_members_with_a_memory():
 
 
 BAD = {
-    "no members": (lambda: ud.Ensemble([]), "Ensemble: members must be learners, at least one"),
-    "not a learner": (lambda: ud.Ensemble([3]), "Ensemble: members must be learners, at least one"),
+    "no members": (lambda: ud.Ensemble([]), "Ensemble: members must be a list of learners, at least one, got"),
+    "not a learner": (lambda: ud.Ensemble([3]), "Ensemble: members must be a list of learners, at least one, got"),
     "two kinds": (lambda: ud.Ensemble([ud.Zero(), ud.Zero(binary=True)]), "all for regression or all for two classes"),
     "wrong mixer": (lambda: ud.Ensemble([ud.Zero()], Mixable()), "the mixer must be one for regression"),
     "prior of 0": (lambda: ud.Ensemble([ud.Zero()], prior=[0.0]), "prior must be positive, got 0"),
