@@ -37,13 +37,14 @@ def test_backends_agree_with_a_plain_loop():
         assert [(row["stream"], row["config"], row["loss"]) for row in result.rows] == expected
 
 
+@pytest.mark.xdist_group("dask")  # one cluster at a time
 def test_a_dask_cluster_gives_the_rows_of_this_process(tmp_path):
     distributed = pytest.importorskip("distributed", reason="no Dask here: pip install 'dask[distributed]'")
     expected = without_times(sweep(streams(), CONFIGS, backend="threading", progress=False))
     with pytest.raises(InputError, match="backend 'dask' needs an open client; make one before"):
         sweep(streams(), CONFIGS, backend="dask", progress=False)
     # two processes: arrays come over a socket, not always aligned
-    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with distributed.Client(n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         result = sweep(streams(), CONFIGS, backend="dask", folder=tmp_path, progress=False)
     assert without_times(result) == expected
     assert len(list(tmp_path.glob("*.json"))) == 6

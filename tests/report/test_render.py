@@ -225,6 +225,6 @@ def test_a_run_without_rows_and_a_folder_that_is_not_there_are_refused(run, tmp_
     none = dataclasses.replace(run["regression"], y=np.empty(0))
     with pytest.raises(InputError, match="report: the run has no finished rows"):
         render(none, tmp_path / "r.html")
-    with pytest.raises(InputError, match=r"cannot be written \(no such file or directory\)"):
+    with pytest.raises(InputError, match=r"cannot be written \(there is no such folder to write into\)"):
         render(run["regression"], tmp_path / "nowhere" / "r.html")
     assert not list(tmp_path.iterdir())
