@@ -1,5 +1,6 @@
 """Folders of ours: one writer, nothing foreign is replaced, deleted or followed."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import threading
 import pytest
 
 from undrift import folder as folder_module
+from undrift import store
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, named_file, writing
 
@@ -198,7 +200,7 @@ def test_a_kill_while_replacing_leaves_a_file_that_is_ours(tmp_path, monkeypatch
     folder = Folder(tmp_path, "run")
     with folder.locked():
         folder.put("keys.csv", b"old")
-    steps = [(folder_module, "_flush"), (Folder, "_note"), (os, "replace"), (folder_module, "_flush_folder")]
+    steps = [(store, "flush"), (Folder, "_note"), (os, "replace"), (store, "flush_folder")]
     with monkeypatch.context() as patch:
 
         def die(*given):
@@ -217,6 +219,42 @@ def test_a_kill_while_replacing_leaves_a_file_that_is_ours(tmp_path, monkeypatch
         assert names(tmp_path / ".undrift") == ["files.jsonl", "lock"]
         later.put("keys.csv", b"newer")
     assert (tmp_path / "keys.csv").read_bytes() == b"newer"
+
+
+def test_a_line_of_the_manifest_that_is_cut_off_is_taken_back(tmp_path, monkeypatch):
+    folder, manifest, write = Folder(tmp_path, "run"), tmp_path / ".undrift" / "files.jsonl", os.write
+    sizes = []
+
+    def fill(fd, data):
+        """Write a half of what is asked for, as a disk does that fills; then nothing."""
+        if sizes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sizes.append(write(fd, data[: len(data) // 2]))
+        return sizes[0]
+
+    with folder.locked():
+        folder.put("keys.csv", b"old")
+        before = manifest.read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", fill)
+            with pytest.raises(UndriftError, match="the disk is full; make room"):
+                folder.put("keys.csv", b"new")
+        assert sizes[0] > 0
+        assert manifest.read_bytes() == before
+        assert (tmp_path / "keys.csv").read_bytes() == b"old"
+        assert folder.is_ours("keys.csv")
+        folder.put("more.csv", b"more")
+    with (later := Folder(tmp_path, "run")).locked():
+        assert [later.is_ours(name) for name in ("keys.csv", "more.csv")] == [True, True]
+
+
+def test_a_line_of_the_manifest_that_is_written_in_parts_is_whole(tmp_path, monkeypatch):
+    write = os.write
+    with (folder := Folder(tmp_path, "run")).locked(), monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
+        folder.put("keys.csv", b"all of it")
+    with (later := Folder(tmp_path, "run")).locked():
+        assert later.is_ours("keys.csv")
 
 
 def test_the_manifest_does_not_grow_with_what_is_replaced(tmp_path):

@@ -142,14 +142,14 @@ class Folder:
         with writing(self.path, self.again):
             try:
                 yield temporary
-                _flush(temporary)
+                store.flush(temporary)
                 self._note(name, _identity(temporary), durable)
                 if durable and self._loose:  # the names before this one first
-                    _flush_folder(self.path)
+                    store.flush_folder(self.path)
                 os.replace(temporary, self.path / name)
                 self._loose = not durable
                 if durable:
-                    _flush_folder(self.path)
+                    store.flush_folder(self.path)
             finally:
                 temporary.unlink(missing_ok=True)
 
@@ -216,10 +216,12 @@ class Folder:
         try:
             size = os.fstat(fd).st_size
             try:
-                os.write(fd, _line(self.what, name, identity).encode())
+                line = memoryview(_line(self.what, name, identity).encode())
+                while line:  # a disk that fills takes a part first and answers with an error only then
+                    line = line[os.write(fd, line) :]
                 if durable:
                     os.fsync(fd)
-            except OSError:
+            except BaseException:
                 os.ftruncate(fd, size)  # no half line, which would spoil the next one
                 raise
         finally:
@@ -313,17 +315,3 @@ def _entry(line: str) -> tuple[str, str, Identity]:
 def _line(what: str, name: str, identity: Identity) -> str:
     size, digest = (None, None) if identity is None else identity
     return json.dumps({"what": what, "name": name, "size": size, "sha256": digest}) + "\n"
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _flush_folder(path: Path) -> None:
-    if os.name == "posix":  # the rename itself must survive a power cut
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

@@ -57,10 +57,7 @@ def _container(metadata: dict[str, str], arrays: Arrays) -> Iterator[bytes]:
 def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> None:
     """Put `payload`, whole or in pieces, at `path` by writing beside it and renaming: no reader sees half a file."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write into", os.fspath(target.parent))
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "a folder is there", os.fspath(target))
+    require_place(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)  # less the umask
     try:
@@ -73,12 +70,31 @@ def replace(path: str | os.PathLike[str], payload: bytes | Iterable[bytes]) -> N
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
-    if os.name == "posix":  # the rename itself must survive a power cut
-        folder = os.open(target.parent, os.O_RDONLY)
+    flush_folder(target.parent)
+
+
+def require_place(path: Path) -> None:
+    """Raise OSError if no file can be put at `path`, before any work is done for it."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder to write into", os.fspath(path.parent))
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder is there", os.fspath(path))
+
+
+def flush(path: Path) -> None:
+    """Wait until what a file holds would survive a power cut."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def flush_folder(path: Path) -> None:
+    """Wait until the names in a folder would survive a power cut."""
+    if os.name == "posix":
+        fd = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(fd)
         finally:
-            os.close(folder)
+            os.close(fd)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.float64]]]:

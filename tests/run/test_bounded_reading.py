@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -30,12 +31,16 @@ sys.exit(code)
 """
 
 
-def run(folder, *arguments, **process):
+def spend(folder, *arguments, stdout=subprocess.PIPE, **process):
     """Run a command in a process of its own: exit code, what it said, its largest memory in MiB."""
-    command = [sys.executable, "-c", SPEND, "run", *arguments, "-t", "y", "--model", "fast", "-q", "--no-report"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, **process)
+    command = [sys.executable, "-c", SPEND, *arguments]
+    done = subprocess.run(command, cwd=folder, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=120, **process)
     *said, most = done.stderr.splitlines()
     return done.returncode, "\n".join(said), int(most)
+
+
+def run(folder, *arguments, **process):
+    return spend(folder, "run", *arguments, "-t", "y", "--model", "fast", "-q", "--no-report", **process)
 
 
 def zstd_bomb(head, repeated, gigabytes):
@@ -129,6 +134,28 @@ def test_too_many_columns_are_refused(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "WIDEST", 17)
         with pytest.raises(DataError, match=said):
             list(Source(str(tmp_path / f"t.{ending}"), Settings(target="y")).batches())
+
+
+@pytest.mark.parametrize(("kind", "pieces"), [("csv", 3), ("json", 1)])
+def test_predictions_are_not_collected(tmp_path, kind, pieces):
+    (tmp_path / "past.csv").write_bytes(HEAD + b"1,2.5\n3,5.1\n2,2.2\n" * 30)
+    assert run(tmp_path, "past.csv", "-o", "run")[0] == 0
+    each = 1 << 19
+    (tmp_path / "rows.csv.zst").write_bytes(zstandard.compress(b"x\n1\n") + zstandard.compress(b"7\n" * each) * pieces)
+    assert (tmp_path / "rows.csv.zst").stat().st_size < 1000
+    options = ["--json"] if kind == "json" else []
+    with (tmp_path / f"said.{kind}").open("wb") as file:
+        code, said, most = spend(tmp_path, "predict", "run", "rows.csv.zst", "-q", *options, stdout=file)
+    assert (code, said) == (0, "")
+    assert most < MOST
+    rows = 1 + pieces * each
+    if kind == "csv":
+        with (tmp_path / "said.csv").open("rb") as file:
+            assert sum(1 for _ in file) == rows + 1
+    else:
+        found = json.loads((tmp_path / "said.json").read_bytes())
+        assert found["rows"] == rows
+        assert [len(column) for column in found["predictions"].values()] == [rows] * 4
 
 
 # --- Zstandard --------------------------------------------------------------------------------------------------------

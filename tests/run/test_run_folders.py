@@ -275,7 +275,7 @@ def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
         (folder / "run.json").write_text(json.dumps(state | words))
         for use in (
             lambda folder: play_file(rows, folder, SETTINGS, resume=True, stop=lambda: True),
-            lambda folder: predictions(folder, rows),
+            lambda folder: list(predictions(folder, rows).frames()),
             read_run,
             certified,
         ):
@@ -348,7 +348,7 @@ def test_a_disk_that_fails_at_any_write_costs_a_sentence_and_nothing_else(tmp_pa
     expected = read_run(tmp_path / "whole").yhat.tobytes()
     failures, step, at = [], 7 if number != errno.ENOSPC else 2, 0
     while True:
-        calls, flush, write = 0, folder_module._flush, os.write
+        calls, flush, write = 0, store.flush, os.write
         folder = tmp_path / f"run{at}"
 
         def fail(real, at=at):
@@ -362,7 +362,7 @@ def test_a_disk_that_fails_at_any_write_costs_a_sentence_and_nothing_else(tmp_pa
             return failing
 
         with monkeypatch.context() as patch:
-            patch.setattr(folder_module, "_flush", fail(flush))
+            patch.setattr(store, "flush", fail(flush))
             patch.setattr(os, "write", fail(write))
             patch.setattr(store, "replace", fail(store.replace))
             try:

@@ -74,7 +74,12 @@ def console(file: TextIO) -> Console:
 
 def as_json(value: object) -> None:
     """Print one JSON object to stdout; what is not a finite number is null."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+    print(json_text(value))
+
+
+def json_text(value: object, indent: int | None = 2, separators: tuple[str, str] | None = None) -> str:
+    """Return JSON; what is not a finite number is null."""
+    return json.dumps(_plain(value), indent=indent, separators=separators, allow_nan=False)
 
 
 def write(path: Path, content: bytes) -> None:

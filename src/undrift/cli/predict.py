@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undrift.cli.json_columns import JsonColumns
 from undrift.cli.output import as_json, number, plain
 from undrift.cli.run_options import Json, Quiet
+from undrift.cli.signals import stop_signals
+from undrift.errors import InputError
+from undrift.stopping import Interrupted, Stop
+
+if TYPE_CHECKING:
+    from undrift.run import Predictions
+    from undrift.run.tables import TableFile
 
 
 def predict(
@@ -27,31 +36,76 @@ def predict(
     Labels in FILE only serve the lags of later rows. Intervals were learned one row ahead: with lags, only the first
     row has one; without, they are too narrow for later rows if the target drifts meanwhile.
     """
-    import sys
-
-    from undrift.run import predictions
-
-    result = predictions(model, file, level)
     kind = None if out is None else out.suffix.lower()
     if kind not in (None, ".csv", ".parquet"):
-        from undrift.errors import InputError
-
         raise InputError(f"{out}: predictions are written as .csv or .parquet, got {kind or 'no ending'}")
-    if out is not None:
-        result.write(out)
-        if not quiet:
-            print(plain(f"{result.rows:,} rows predicted, {out}"), file=sys.stderr)
-    for note in result.notes:
-        if not quiet:
-            print(plain(f"undrift: {note}"), file=sys.stderr)
+    from undrift.run import predictions
+    from undrift.run.tables import TableFile
+
+    table = None if out is None else TableFile(out)
+
+    def last_words() -> str:
+        if table is None:
+            return "undrift: interrupted; the output is not complete, start again"
+        table.discard()
+        return f"undrift: interrupted; {plain(str(out))} is {'written' if table.written else 'as it was before'}"
+
+    with stop_signals(last_words) as stop:
+        try:
+            with stop.waiting():
+                result = predictions(model, file, level, stop)
+            if table is not None:
+                _write(result, table, quiet, json)
+            elif json:
+                _print_json(result, quiet, stop)
+            else:
+                _print_csv(result, quiet)
+        except Interrupted:
+            print(last_words(), file=sys.stderr)
+            return stop.code
+    return 0
+
+
+def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> None:
+    table.write(result.frames())
+    if not quiet:
+        print(plain(f"{result.rows:,} rows predicted, {table.path}"), file=sys.stderr)
+    _say_notes(result, quiet)
     if json:
-        facts = {"rows": result.rows, "target": result.target, "file": None if out is None else str(out)}
-        facts |= {"notes": list(result.notes)}
-        as_json(facts | ({"predictions": result.columns()} if out is None else {}))
-    elif out is None:
-        sys.stdout.write(result.csv())
+        as_json(_facts(result, str(table.path)))
     elif not quiet:
         low, mean, high = result.spread()
         spread = f"from {number(low)} to {number(high)}, {number(mean)} on average"
         print(plain(f"predictions of '{result.target}' {spread}"))
-    return 0
+
+
+def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
+    from undrift.run.tables import as_lists
+
+    with JsonColumns() as columns:
+        for frame in result.frames():
+            columns.add(as_lists(frame))
+        _say_notes(result, quiet)
+        for piece in columns.pieces(_facts(result, None), "predictions"):
+            if stop():
+                raise Interrupted
+            sys.stdout.write(piece)
+        sys.stdout.flush()
+
+
+def _print_csv(result: Predictions, quiet: bool) -> None:
+    from undrift.run.tables import csv_pieces
+
+    for piece in csv_pieces(result.frames()):
+        sys.stdout.write(piece)
+        sys.stdout.flush()  # so that what is stopped ends with a whole row
+    _say_notes(result, quiet)
+
+
+def _say_notes(result: Predictions, quiet: bool) -> None:
+    for note in () if quiet else result.notes:
+        print(plain(f"undrift: {note}"), file=sys.stderr)
+
+
+def _facts(result: Predictions, file: str | None) -> dict[str, Any]:
+    return {"rows": result.rows, "target": result.target, "file": file, "notes": list(result.notes)}

@@ -13,11 +13,9 @@ report.html            when a report was asked for
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +29,7 @@ from undrift.online.base import OnlineLearner
 from undrift.run.data import BASELINES, RunData
 from undrift.run.extras import LITERAL, polars
 from undrift.run.state import FORMAT, STATE, State, read_state, understood
+from undrift.run.tables import join_parquet
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -114,14 +113,8 @@ class RunDirectory:
 
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""
-        pl = polars("predictions")
         with self.folder.new(name) as temporary:
-            try:
-                frame = pl.scan_parquet([self.path.absolute() / part for part in parts], **LITERAL)
-                frame.sink_parquet(temporary.absolute(), compression="zstd", maintain_order=True)
-            except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
-                number = re.search(r"os error (\d+)", str(error))
-                raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
+            join_parquet([self.path / part for part in parts], temporary)
 
     def sweep(self, state: State | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
