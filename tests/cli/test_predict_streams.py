@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 import zstandard
 
+from undrift import load
 from undrift.run import predictions
 from undrift.run.tables import TableFile, as_csv
 
@@ -96,6 +97,24 @@ def test_parts_of_parquet_are_joined_in_order(call, monkeypatch):
     assert call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run")[0] == 0
     assert call("predict", "run", "future.csv", "-q", "-o", "said.parquet") == (0, "", "")
     assert pl.read_parquet("said.parquet").equals(pl.concat(predictions("run", "future.csv").frames()))
+
+
+def test_texts_the_run_never_met_take_no_room(call):
+    Path("past.csv").write_text("x,c,y\n" + "1,a,2.5\n3,b,5.1\n2,,2.2\n" * 30)
+    assert (
+        call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run", "--missing", "fill")[0]
+        == 0
+    )
+    cells = ["a", "b", "", *(f"new {k}" for k in range(12_000))]
+    Path("future.csv").write_text("x,c\n" + "".join(f"1,{cell}\n" for cell in cells))
+    found = predictions("run", "future.csv")
+    said = pl.concat(found.frames())["prediction"].to_list()
+    assert found._encoder.features == ["x", "c=a", "c=b"]
+    model = load("run/model.undrift")
+    rows = [{"x": 1.0, "c=a": 1.0, "c=b": 0.0}, {"x": 1.0, "c=a": 0.0, "c=b": 1.0}]
+    rows += [{"x": 1.0, "c=a": math.nan, "c=b": math.nan}, {"x": 1.0, "c=a": 0.0, "c=b": 0.0, "c=new 0": 1.0}]
+    assert said[:4] == model.predict(rows).tolist()
+    assert set(said[3:]) == {said[3]}
 
 
 @pytest.mark.parametrize("name", ["said.csv", "said.parquet"])

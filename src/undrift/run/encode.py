@@ -184,8 +184,9 @@ class Encoder:
         hot = np.zeros((len(batch.lines), len(self.features) - self._fixed))
         for name, cells in columns.items():
             for row, text in enumerate(cells):
-                if text is not None:
-                    hot[row, self._places[name, text] - self._fixed] = 1.0
+                place = None if text is None else self._places.get((name, text))
+                if place is not None:
+                    hot[row, place - self._fixed] = 1.0
             holes = [row for row, text in enumerate(cells) if text is None]
             if holes:
                 own = [self._places[name, text] - self._fixed for text in self.texts[name]]

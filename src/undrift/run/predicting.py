@@ -21,7 +21,7 @@ from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.encode import Encoder
 from undrift.run.extras import polars
-from undrift.run.plan import Plan
+from undrift.run.plan import Plan, require_short
 from undrift.run.player import loaded
 from undrift.run.settings import did_you_mean
 from undrift.run.source import Batch, Source
@@ -143,7 +143,7 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, st
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
     learner = loaded(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
-    settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill", categories=10_000)
+    settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill")
     source = Source(file, settings)
     batches = source.batches()
     first = next(batches, None)
@@ -186,6 +186,10 @@ class _Blind(Encoder):
         words = {"rows": 0, "digests": [""] * len(self.digests), "problems": [], "latest": "NaT"}
         arrays = {"late": late, "low": self.low, "high": self.high}
         self.resume({**state["carry"]["encoder"], **words}, arrays)
+
+    def _admit(self, batch: Batch, row: int, name: str, text: str) -> None:
+        """Give a text that the run never met no feature of its own: the model would ignore it."""
+        require_short(self.source, int(batch.lines[row]), name, text)
 
     def _labels(self, batch: Batch) -> Vector:
         if not self.settings.lag or self.settings.target not in batch.columns:
