@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -117,12 +118,13 @@ def whole_rounds(rng: np.random.Generator) -> None:
             one.play(a, Z[a:b], y[a:b], yhat[a:b], weights[a:b])
         results.append((yhat, weights, state, price, *(part for part in mixer if isinstance(part, np.ndarray))))
         before = [np.array(part) for part in results[-1]]
+        model = SimpleNamespace(rounds=rounds)
         spoiled = Z[0].copy()
         spoiled[rng.integers(dim)] = rng.choice(BAD)
         for z, label in ((spoiled, 1.0), (Z[0], rng.choice(BAD)), (np.ones(dim, np.float32), 1.0), (Z[0][:0], 1.0)):
-            assert not one.learn(rounds, z, float(label))
-        assert one.predict(rounds, spoiled) is None
-        assert np.isfinite(one.predict(rounds, Z[0]))
+            assert not one.learn(model, z, float(label))
+        assert one.predict(model, spoiled) is None
+        assert np.isfinite(one.predict(model, Z[0]))
         assert all(np.array_equal(a, b) for a, b in zip(before, results[-1], strict=True))
     for parts in zip(*results, strict=True):
         assert np.isfinite(parts[0]).all()
