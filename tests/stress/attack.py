@@ -18,6 +18,7 @@ from typing import NamedTuple
 HERE = Path(__file__).parent
 LIMIT = 1500
 """Seconds that one attack may take."""
+HEAD = ("| what was tried | how often | survived | in its own words |", "|---|---:|---|---|")
 BEGIN, END = "<!-- attack: begin -->", "<!-- attack: end -->"
 
 
@@ -86,20 +87,19 @@ def run(attack: Attack, quick: bool) -> Outcome:
     return Outcome(attack, tries, code_out == 0, said, time.perf_counter() - begin)
 
 
-def table(outcomes: list[Outcome]) -> list[str]:
-    """Return the lines of a Markdown table."""
-    lines = ["| what was tried | how often | survived | in its own words |", "|---|---:|---|---|"]
-    for one in outcomes:
-        words = one.last_line.replace("|", "/")
-        lines.append(f"| {one.attack.name} | {one.tries:,} | {'yes' if one.survived else '**no**'} | {words} |")
-    return lines
+def row(one: Outcome) -> str:
+    """Return a line of the table."""
+    words = one.last_line.replace("|", "/")
+    return f"| {one.attack.name} | {one.tries:,} | {'yes' if one.survived else '**no**'} | {words} |"
 
 
-def write(path: Path, lines: list[str]) -> None:
-    """Put the table between the two marks of a page."""
+def write(path: Path, rows: dict[str, str]) -> None:
+    """Put rows, by the attack's name, into the table between the two marks of a page; other rows stay as they are."""
     before, rest = path.read_text(encoding="utf-8").split(BEGIN)
-    after = rest.split(END)[1]
-    path.write_text("\n".join([before + BEGIN, *lines, END + after]), encoding="utf-8")
+    old, after = rest.split(END)
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()[3:]} | rows
+    lines = [rows[one.name] for one in ATTACKS if one.name in rows]
+    path.write_text("\n".join([before + BEGIN, *HEAD, *lines, END + after]), encoding="utf-8")
 
 
 def main() -> int:
@@ -110,10 +110,10 @@ def main() -> int:
     asked = parser.parse_args()
     chosen = [one for one in ATTACKS if asked.only.lower() in f"{one.name} {one.module}".lower()]
     outcomes = [run(one, asked.quick) for one in chosen]
-    lines = table(outcomes)
-    print("\n" + "\n".join(lines))
-    if asked.write is not None and len(chosen) == len(ATTACKS):
-        write(asked.write, lines)
+    rows = {one.attack.name: row(one) for one in outcomes}
+    print("\n" + "\n".join([*HEAD, *rows.values()]))
+    if asked.write is not None and not asked.quick:
+        write(asked.write, rows)
     survived = sum(one.survived for one in outcomes)
     minutes = sum(one.seconds for one in outcomes) / 60.0
     print(f"\n{survived} of {len(outcomes)} attacks survived, {minutes:.0f} minutes")
