@@ -97,9 +97,9 @@ def write(path: Path, rows: dict[str, str]) -> None:
     """Put rows, by the attack's name, into the table between the two marks of a page; other rows stay as they are."""
     before, rest = path.read_text(encoding="utf-8").split(BEGIN)
     old, after = rest.split(END)
-    rows = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()[3:]} | rows
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()} | rows
     lines = [rows[one.name] for one in ATTACKS if one.name in rows]
-    path.write_text("\n".join([before + BEGIN, *HEAD, *lines, END + after]), encoding="utf-8")
+    path.write_text("\n".join([before + BEGIN, "", *HEAD, *lines, "", END + after]), encoding="utf-8")
 
 
 def main() -> int:
