@@ -186,7 +186,7 @@ def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
             if _plain(value):
                 array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
             elif _nullable(value):
-                array = np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # type: ignore[union-attr]
+                array = np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # type: ignore[union-attr]  # just asked
     except Exception as error:  # whatever a user's own class raises when it is asked for its numbers
         why = "" if isinstance(value, (list, tuple)) else f" ({short_text(str(error), 120)})"
         raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {short(value)}{why}") from None

@@ -40,7 +40,7 @@ class JsonColumns:
         with writing(FILES):
             for name, cells in columns.items():
                 begin = "," if name in self._files else ""
-                if not begin:
+                if not begin:  # open until the columns are left
                     self._files[name] = tempfile.TemporaryFile("w+", encoding="ascii", newline="")  # noqa: SIM115
                 text = json_text(cells, indent=None, separators=(",\n      ", ": "))
                 self._files[name].write(f"{begin}\n      {text[1:-1]}")

@@ -19,7 +19,7 @@ from undrift.fleet.fleet import Fleet, Info
 from undrift.fleet.outputs import Key, Outputs, Said
 from undrift.fleet.place import fits, is_compiled
 from undrift.fleet.record_digest import RecordDigest
-from undrift.fleet.state_store import FILE, JOURNAL, Progress, StateStore, is_store
+from undrift.fleet.state_store import FILE, JOURNAL, SourceProgress, StateStore, is_store
 from undrift.fleet.table import Table
 from undrift.folder import Folder
 from undrift.learners import Learner
@@ -142,7 +142,7 @@ class _Feed:
         self.fleet, self.records, self.source, self.size, self.progress = fleet, records, source, size, progress
         self.done, self.digest = 0, RecordDigest()
 
-    def batches(self, past: Progress, where: object) -> Iterator[Batch]:
+    def batches(self, past: SourceProgress, where: object) -> Iterator[Batch]:
         """Yield the records after those of the past, which must be the ones that were learned."""
         stream = _batches(self.fleet, self.records, self.size)
         rest: list[Batch] = []
@@ -171,7 +171,7 @@ class _Feed:
                 said.append(outputs)
             self.digest.update(batch)
             self.done += len(batch)
-            store.note(said, self.source, Progress(self.done, self.digest.value()))
+            store.note(said, self.source, SourceProgress(self.done, self.digest.value()))
         self.progress(self.done)
 
 
@@ -208,7 +208,7 @@ def _in_folder(
         place.adopt(FILE, JOURNAL)
     place.claim(FILE, JOURNAL)
     if replace and path.exists():
-        batches = feed.batches(Progress(0, b""), place.path)
+        batches = feed.batches(SourceProgress(0, b""), place.path)
         with place.new(FILE) as temporary:
             with StateStore(temporary, about) as new:
                 _begin(new, feed.source, states)
@@ -230,7 +230,7 @@ def _in_folder(
             with store.change(feed.source, feed.done):
                 changed, outputs = _release(fleet, store, keys[a : a + KEYS])
                 store.put(changed)
-                store.note([outputs], feed.source, Progress(feed.done, feed.digest.value()))
+                store.note([outputs], feed.source, SourceProgress(feed.done, feed.digest.value()))
     return FleetRun(fleet, store, lambda: Outputs.joined(store.outputs(feed.source)))
 
 

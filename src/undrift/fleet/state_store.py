@@ -39,7 +39,7 @@ About = Mapping[str, Any]
 """What decides about the results of a fleet: JSON values by name."""
 
 
-class Progress(NamedTuple):
+class SourceProgress(NamedTuple):
     """How far a source was read."""
 
     records: int
@@ -115,13 +115,13 @@ class StateStore(Mapping[Key, bytes]):
     def __len__(self) -> int:
         return sum(1 for _ in self)  # SQLite's own count could be kept busy for ever by a hostile file
 
-    def progress(self, source: str) -> Progress:
+    def progress(self, source: str) -> SourceProgress:
         """Return how far a source was read."""
         for records, digest in self._rows("SELECT records, digest FROM progress WHERE source = ?", source):
             if type(records) is not int or records < 0 or type(digest) is not bytes:
                 raise damaged(self.path)
-            return Progress(records, digest)
-        return Progress(0, b"")
+            return SourceProgress(records, digest)
+        return SourceProgress(0, b"")
 
     def some(self, keys: Sequence[Key]) -> dict[Key, bytes]:
         """Return the states of those keys that have one."""
@@ -171,7 +171,7 @@ class StateStore(Mapping[Key, bytes]):
         with self._lock, answers(self.path):
             self._db.executemany(put, ((_stored(key), state) for key, state in states.items()))
 
-    def note(self, outputs: Iterable[Outputs], source: str, progress: Progress) -> None:
+    def note(self, outputs: Iterable[Outputs], source: str, progress: SourceProgress) -> None:
         """Put in what was said, and how far the source is read."""
         with self._lock, answers(self.path):
             for part in Outputs.joined(outputs).pieces(ROWS):

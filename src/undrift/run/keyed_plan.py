@@ -12,7 +12,7 @@ from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.run.cells import is_missing, number
-from undrift.run.orders import Clock, find_clock, require_integers, wait_of
+from undrift.run.orders import TimeReader, find_time_reader, require_integers, wait_of
 from undrift.run.plan import PREFIX, joined, not_a_number
 from undrift.run.source import Batch, Cells, Source
 from undrift.run.task import TargetColumn, are_numbers, find_task
@@ -27,7 +27,7 @@ class KeyedPlan(NamedTuple):
     """regression or classification."""
     classes: tuple[str, ...] | None
     """The two labels, the negative one first."""
-    clock: Clock | None
+    clock: TimeReader | None
     """How times are written, if rows are ordered by time."""
     left_out: list[str]
     """Columns that are no numbers."""
@@ -58,7 +58,7 @@ def plan_keyed(source: Source, key: str, order: str | None, wait: str) -> KeyedP
     if order is not None:
         require_integers(source, order, first, na)
     elif settings.time is not None:
-        clock = find_clock(source, settings.time, first, na)
+        clock = find_time_reader(source, settings.time, first, na)
     model = OnlineClassifier if task == "classification" else OnlineRegressor
     fleet = Fleet(
         model(speed=settings.model, seed=settings.seed),

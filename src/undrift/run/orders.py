@@ -74,7 +74,7 @@ def _is_order(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= FARTHEST
 
 
-class Clock(NamedTuple):
+class TimeReader(NamedTuple):
     """How the times of a column are written, and what they are counted in."""
 
     kind: str
@@ -145,11 +145,11 @@ def instant(text: str, kind: str) -> int:
     return (clock(kind)(text) - EPOCH) // dt.timedelta(microseconds=1) * 1000 + finer
 
 
-def find_clock(source: Source, name: str, batches: Sequence[Batch], na: frozenset[str]) -> Clock:
+def find_time_reader(source: Source, name: str, batches: Sequence[Batch], na: frozenset[str]) -> TimeReader:
     """Return how the times of a column are written, from the first rows."""
     first = batches[0].columns[name]
     if isinstance(first, np.ndarray) and first.dtype.kind == "M":
-        return Clock("iso", np.datetime_data(first.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
+        return TimeReader("iso", np.datetime_data(first.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
     known = [(line, cell) for batch in batches for line, cell in _known(batch, name, na)]
     kind = source.settings.time_format or "iso"
     values = [integer(cell) for _, cell in known]
@@ -163,11 +163,11 @@ def find_clock(source: Source, name: str, batches: Sequence[Batch], na: frozense
                     f"{source.at(line)}: --time '{name}' counts {unit} since 1970 in floats such as {value!r}, which "
                     "do not tell near times apart; write integers in a finer unit, or ISO 8601"
                 )
-        return Clock("epoch", unit)
-    exact = Clock(kind, "ns")
+        return TimeReader("epoch", unit)
+    exact = TimeReader(kind, "ns")
     counts = [count for batch in batches for count in exact.read(source, name, batch, na)]
     fine = any(isinstance(count, int) and count % 1000 for count in counts)
-    return exact if fine else Clock(kind, "us")
+    return exact if fine else TimeReader(kind, "us")
 
 
 def _known(batch: Batch, name: str, na: frozenset[str]) -> list[tuple[int, object]]:

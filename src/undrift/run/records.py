@@ -16,7 +16,7 @@ from undrift.fleet.batch import judged
 from undrift.fleet.exact import FARTHEST
 from undrift.fleet.outputs import ABSENT
 from undrift.run.cells import Unreadable, is_missing, number, numbers, texts
-from undrift.run.orders import Clock, Orders, integers
+from undrift.run.orders import Orders, TimeReader, integers
 from undrift.run.source import Batch, Cells, Source
 
 
@@ -25,7 +25,7 @@ class RowReader:
     """How the rows of a file become records."""
 
     fleet: Fleet
-    time: Clock | None
+    time: TimeReader | None
     """How times are written, if rows are ordered by time."""
     classes: list[str] | None
     """The two labels, the negative one first ("": not seen yet); None: the target is a number."""
