@@ -30,7 +30,7 @@ def number(who: object, name: str, value: object) -> float:
     try:
         x = float(value)  # type: ignore[arg-type]  # anything else fails right here
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name_of(who)}: {name} must be a number, got {short(value)}") from None
+        raise InputError(f"{name_of(who)}: {name} must be a number, got {describe(value)}") from None
     if math.isnan(x):
         raise InputError(f"{name_of(who)}: {name} must be a number, got nan")
     return x
@@ -55,34 +55,34 @@ def integer(who: object, name: str, value: object, low: int, high: int | None = 
         n = None
     if n is None or isinstance(value, bool) or n < low or (high is not None and n > high):
         span = f">= {low}" if high is None else f"in [{low}, {high}]"
-        raise InputError(f"{name_of(who)}: {name} must be an integer {span}, got {short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be an integer {span}, got {describe(value)}")
     return n
 
 
 def choice(who: object, name: str, value: object, allowed: tuple[str, ...]) -> str:
     """Return `value` if it is one of the words `allowed`."""
     if not isinstance(value, str) or value not in allowed:
-        raise InputError(f"{name_of(who)}: {name} must be one of {', '.join(allowed)}, got {short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be one of {', '.join(allowed)}, got {describe(value)}")
     return value
 
 
 def flag(who: object, name: str, value: object) -> bool:
     """Return `value` if it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name_of(who)}: {name} must be True or False, got {short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be True or False, got {describe(value)}")
     return bool(value)
 
 
 def path(who: object, value: PathLike) -> PathLike:
     """Return `value` if it can name a file."""
     if not isinstance(value, (str, os.PathLike)):
-        raise InputError(f"{name_of(who)}: path must be text or a Path, got {short(value)}")
+        raise InputError(f"{name_of(who)}: path must be text or a Path, got {describe(value)}")
     return value
 
 
 def as_rows(who: object, Z: ArrayLike, dim: int | None = None) -> Matrix:
     """Return features as a C-contiguous float64 matrix (rounds, dim), values unseen; a row becomes a matrix of one."""
-    array = _real(who, "z", Z)
+    array = _real_array(who, "z", Z)
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:
@@ -94,7 +94,7 @@ def as_rows(who: object, Z: ArrayLike, dim: int | None = None) -> Matrix:
 
 def as_column(who: object, name: str, y: ArrayLike, length: int | None = None) -> Vector:
     """Return labels, hints or weights as a contiguous float64 vector of the given length, values unseen."""
-    array = _real(who, name, y)
+    array = _real_array(who, name, y)
     if array.ndim == 0:
         array = array[None]
     if array.ndim != 1:
@@ -106,12 +106,12 @@ def as_column(who: object, name: str, y: ArrayLike, length: int | None = None) -
 
 def rows(who: object, Z: ArrayLike, dim: int | None = None, *, nan: bool = False) -> Matrix:
     """Return features as `as_rows` does, every number finite and at most LIMIT in size (NaN only if allowed)."""
-    return bounded(who, "z", as_rows(who, Z, dim), nan=nan)
+    return within_limit(who, "z", as_rows(who, Z, dim), nan=nan)
 
 
 def column(who: object, name: str, y: ArrayLike, length: int | None = None, *, nan: bool = False) -> Vector:
     """Return one number a round as `as_column` does, each finite and at most LIMIT in size (NaN only if allowed)."""
-    return bounded(who, name, as_column(who, name, y, length), nan=nan)
+    return within_limit(who, name, as_column(who, name, y, length), nan=nan)
 
 
 def signs(who: object, y: ArrayLike, length: int | None = None) -> Vector:
@@ -129,9 +129,9 @@ def signs(who: object, y: ArrayLike, length: int | None = None) -> Vector:
     return np.where(labels == 1.0, 1.0, -1.0)
 
 
-def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+def finite_array(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
     """Return an array of finite numbers of the given shape (None: any length), of any magnitude."""
-    array = np.ascontiguousarray(_real(who, name, x))
+    array = np.ascontiguousarray(_real_array(who, name, x))
     fits = array.ndim == len(shape) and all(
         want is None or want == n for want, n in zip(shape, array.shape, strict=True)
     )
@@ -144,7 +144,7 @@ def finite(who: object, name: str, x: ArrayLike, shape: tuple[int | None, ...]) 
     return array
 
 
-def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = False) -> NDArray[np.float64]:
+def within_limit(who: object, name: str, array: NDArray[np.float64], *, nan: bool = False) -> NDArray[np.float64]:
     """Refuse NaN (unless allowed), infinities and magnitudes above LIMIT, naming the first bad cell."""
     low, high = (np.fmin, np.fmax) if nan else (np.minimum, np.maximum)  # the latter two pass a NaN on
     if not array.size or (low.reduce(array, axis=None) >= -LIMIT and high.reduce(array, axis=None) <= LIMIT):
@@ -162,7 +162,7 @@ def bounded(who: object, name: str, array: NDArray[np.float64], *, nan: bool = F
     return array
 
 
-def accepted(who: object, status: int, width: int) -> None:
+def raise_if_refused(who: object, status: int, width: int) -> None:
     """Raise if a kernel refused its input, rows of `width` features: nothing was changed, and its outputs are empty.
 
     `status` is 0, 1 + the flat index of the first z that may not be used, or -(1 + index) of the first such y.
@@ -174,30 +174,30 @@ def accepted(who: object, status: int, width: int) -> None:
     raise InputError(f"{name_of(who)}: numbers must be finite and at most 1e75 in size, which {place} is not")
 
 
-def _real(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
+def _real_array(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return float64 from anything that holds real numbers and nothing else; never a view that we write to.
 
     What is masked (NumPy) or NA (pandas, Arrow) becomes NaN.
     """
     try:
-        value = unmasked(value)
+        value = fill_masked(value)
         array = np.asarray(value)
         if array.dtype == object and not isinstance(value, np.ndarray):
-            if _plain(value):
+            if _holds_plain_numbers(value):
                 array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
-            elif _nullable(value):
+            elif _is_nullable(value):
                 array = np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # type: ignore[union-attr]  # just asked
     except Exception as error:  # whatever a user's own class raises when it is asked for its numbers
-        why = "" if isinstance(value, (list, tuple)) else f" ({short_text(str(error), 120)})"
-        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {short(value)}{why}") from None
+        why = "" if isinstance(value, (list, tuple)) else f" ({one_line(str(error), 120)})"
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {describe(value)}{why}") from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {short(value)}")
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {describe(value)}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
     return array if array.flags.aligned else array.copy()  # received over a network, or out of packed records
 
 
-def unmasked(value: Any) -> Any:
+def fill_masked(value: Any) -> Any:
     """Return masked arrays, and lists of them, as ordinary ones with NaN where they are masked; the rest as it is."""
     if isinstance(value, (list, tuple)) and any(isinstance(one, np.ma.MaskedArray) for one in value):
         value = [np.nan if one is np.ma.masked else one for one in value]
@@ -209,26 +209,26 @@ def unmasked(value: Any) -> Any:
     return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "fiub" else value.astype(object)
 
 
-def _nullable(value: object) -> bool:
+def _is_nullable(value: object) -> bool:
     """Whether this is a pandas array, series or frame of numbers that may be NA; text that looks like one is none."""
     kinds: Any = getattr(value, "dtypes", getattr(value, "dtype", None))
     each = list(kinds) if hasattr(kinds, "__iter__") else [kinds]
     return hasattr(value, "to_numpy") and all(getattr(kind, "kind", "O") in "fiub" for kind in each)
 
 
-def _plain(value: object) -> bool:
+def _holds_plain_numbers(value: object) -> bool:
     if isinstance(value, (list, tuple)):
-        return all(_plain(item) for item in value)
+        return all(_holds_plain_numbers(item) for item in value)
     return isinstance(value, (int, float, np.number))
 
 
-def short_text(text: str, most: int = 60) -> str:
+def one_line(text: str, most: int = 60) -> str:
     """Return a text as it may stand in an error: one line, cut where it gets long."""
     line = " ".join(text.split())
     return line if len(line) <= most else f"{line[:most]}..."
 
 
-def short(value: object) -> str:
+def describe(value: object) -> str:
     """Return a value as it may stand in an error: its kind, and its text while that is short."""
     if isinstance(value, np.ndarray):
         return f"an array of dtype {value.dtype} and shape {value.shape}"

@@ -11,15 +11,17 @@ MOST = 1000
 """Rows that lack more names than this are sparse: a new name among them is no slip."""
 
 
-def resembling(name: str, others: Iterable[str]) -> str | None:
+def find_similar(name: str, others: Iterable[str]) -> str | None:
     """Return the first of `others` that `name` is probably a slip for, None if there is none.
 
     Capitals, blanks and punctuation do not count. One word of the name may differ by a letter too many, too few, wrong
     or swapped (two in a long word), but never in its digits: `lag_1` and `lag_2`, `sensor_a` and `sensor_b` are two
     names each.
 
-    >>> resembling("tmp", ["load", "temp"]), resembling("Wind-Speed", ["wind_speed"]), resembling("lag_2", ["lag_1"])
-    ('temp', 'wind_speed', None)
+    >>> find_similar("tmp", ["load", "temp"]), find_similar("Wind-Speed", ["wind_speed"])
+    ('temp', 'wind_speed')
+    >>> find_similar("lag_2", ["lag_1"]) is None
+    True
     """
     candidates = list(others)
     if len(candidates) > MOST:

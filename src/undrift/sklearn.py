@@ -42,7 +42,7 @@ class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return self.__dict__.setdefault("_its_lock", Lock())  # type: ignore[no-any-return]  # one call: threads get the same
 
     def _rows(self, X: Data, *, reset: bool) -> Data:
-        rows = _check.unmasked(X)
+        rows = _check.fill_masked(X)
         return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -96,7 +96,7 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-l
             return self.model_.predict(self._rows(X, reset=False))
 
     def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
-        X, y = _check.unmasked(X), _check.unmasked(y)
+        X, y = _check.fill_masked(X), _check.fill_masked(y)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
         return X, y
 
@@ -175,7 +175,7 @@ class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit
 
     def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X = self._rows(X, reset=reset)
-        y = column_or_1d(_check.unmasked(y), warn=True)
+        y = column_or_1d(_check.fill_masked(y), warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)
         return X, y

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift._names import resembling
+from undrift._names import find_similar
 from undrift.errors import InputError
 from undrift.online import Table
 
@@ -114,9 +114,9 @@ def test_river_rows_may_be_sparse_and_gain_names_at_any_time() -> None:
     ],
 )
 def test_what_resembles_what(name, known, meant) -> None:
-    assert (resembling(name, ["something else", known]) == known) is meant
-    assert (resembling(known, [name]) == name) is meant
+    assert (find_similar(name, ["something else", known]) == known) is meant
+    assert (find_similar(known, [name]) == name) is meant
 
 
 def test_very_sparse_rows_are_not_searched() -> None:
-    assert resembling("word 00001x", [f"word {k:05d}" for k in range(2000)]) is None
+    assert find_similar("word 00001x", [f"word {k:05d}" for k in range(2000)]) is None

@@ -8,7 +8,7 @@ import pytest
 
 import undrift as ud
 from undrift import _check, kernels
-from undrift.ensemble.stack import AIOLIStack, Sweep, VAWStack
+from undrift.ensemble.stack import AIOLIStack, DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.reference_round import Round
@@ -47,7 +47,7 @@ def test_rounds_say_where_the_number_is(kind, binary) -> None:
 def test_what_a_kernel_refuses_is_an_error_and_never_an_empty_array() -> None:
     Z, y = np.ones((5, 3)), np.ones(5)
     Z[3, 2] = np.nan
-    sweep, family = Sweep(np.array([0.9, 0.8]), np.ones(2), 3), LogisticFamily(np.array([0.9, 0.8]), 1.0, 3)
+    sweep, family = DiscountedLeaders(np.array([0.9, 0.8]), np.ones(2), 3), LogisticFamily(np.array([0.9, 0.8]), 1.0, 3)
     stacks = VAWStack([ud.DiscountedVAW()], 3), AIOLIStack([ud.DiscountedAIOLI()], 3)
     for part in (sweep, family, *stacks):
         for call in (lambda part=part: part.play(Z, y, 0), lambda part=part: part.predict(Z, 0)):
@@ -61,11 +61,11 @@ def test_what_a_kernel_refuses_is_an_error_and_never_an_empty_array() -> None:
 
 
 def test_the_error_names_the_label() -> None:
-    _check.accepted("here", 0, 3)
+    _check.raise_if_refused("here", 0, 3)
     with pytest.raises(
         InputError, match=r"here: numbers must be finite and at most 1e75 in size, which y in row 4 is not"
     ):
-        _check.accepted("here", -5, 3)
+        _check.raise_if_refused("here", -5, 3)
 
 
 def test_no_status_is_dropped() -> None:

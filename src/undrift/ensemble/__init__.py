@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from undrift.ensemble.discount_grid import LinearEnsemble as LinearEnsemble
+from undrift.ensemble.discount_grid import LogisticEnsemble as LogisticEnsemble
+from undrift.ensemble.discount_grid import linear_ensemble as linear_ensemble
+from undrift.ensemble.discount_grid import logistic_ensemble as logistic_ensemble
 from undrift.ensemble.ensemble import Ensemble as Ensemble
 from undrift.ensemble.logistic import Mixable as Mixable
-from undrift.ensemble.memories import LinearEnsemble as LinearEnsemble
-from undrift.ensemble.memories import LogisticEnsemble as LogisticEnsemble
-from undrift.ensemble.memories import linear_ensemble as linear_ensemble
-from undrift.ensemble.memories import logistic_ensemble as logistic_ensemble
 from undrift.ensemble.mixer import Mixer as Mixer
 from undrift.ensemble.squared import Aggregating as Aggregating
 from undrift.ensemble.squared import RangeMean as RangeMean

@@ -9,16 +9,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _lock, ensemble, kernels, store
+from undrift import _check, _thread_lock, ensemble, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
-from undrift.ensemble.stack import BLOCK, Members
+from undrift.ensemble.stack import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
-from undrift.learners.files import revive
+from undrift.learners.files import learner_from_snapshot
 from undrift.trace import Trace
 
 
@@ -53,14 +53,14 @@ class Ensemble(Learner):
     """
 
     _prior: Vector | None = None
-    _round: kernels.Round | None = None
+    _kernel: kernels.Round | None = None
 
     def __init__(
         self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
     ) -> None:
         listed = isinstance(members, Sequence) and len(members) > 0
         if not listed or not all(isinstance(one, Learner) for one in members):
-            got = _check.short(members)
+            got = _check.describe(members)
             raise InputError(f"{_check.name_of(self)}: members must be a list of learners, at least one, got {got}")
         kinds = {one.binary for one in members}
         if len(kinds) > 1:
@@ -70,7 +70,7 @@ class Ensemble(Learner):
         self._setup(kinds.pop(), mixer)
         self._prototypes: list[Learner] = [one.clone() for one in members]
         self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # others have a constant
-        self._prior = None if prior is None else _check.finite(self, "prior", prior, (len(members),))
+        self._prior = None if prior is None else _check.finite_array(self, "prior", prior, (len(members),))
         if self._prior is not None and not (self._prior > 0.0).all():
             raise InputError(f"{_check.name_of(self)}: prior must be positive, got {self._prior.min():g}")
 
@@ -78,7 +78,7 @@ class Ensemble(Learner):
         """Do what every kind of ensemble needs; parameters are those of a subclass."""
         self.binary = binary
         if mixer is not None and (not isinstance(mixer, Mixer) or type(mixer) is Mixer):
-            got = _check.short(mixer)
+            got = _check.describe(mixer)
             raise InputError(f"{_check.name_of(self)}: mixer must be a mixer such as SelfConfident(), got {got}")
         self.mixer = mixer.clone() if mixer is not None else (Mixable() if binary else SelfConfident())
         if self.mixer.binary != binary:
@@ -92,16 +92,16 @@ class Ensemble(Learner):
 
     def _begin(self, dim: int) -> None:
         learners = self._build(dim)
-        self._members = Members(learners, dim)
+        self._members = StackedMembers(learners, dim)
         self._rates = np.array([_rate(one) for one in learners])
         self._stability = np.zeros(len(learners))
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
-        mixing = self.mixer.parts()
-        self._round = None if mixing is None else self._members.round(self._stability, mixing, self._alone)
+        mixing = self.mixer.kernel_state()
+        self._kernel = None if mixing is None else self._members.round(self._stability, mixing, self._exclusive_lock)
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         return [] if self.dim is None else self._members.learners(self.rounds)
@@ -112,30 +112,30 @@ class Ensemble(Learner):
         return np.zeros(0) if self.dim is None else np.exp(-self._rates)
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def weights(self) -> Vector:
         """The members' weights for the coming round (N,); they sum to 1."""
         return np.zeros(0) if self.dim is None else self.mixer.weights
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each member's losses so far (N,)."""
         return np.zeros(0) if self.dim is None else self.mixer.losses
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def stabilities(self) -> Vector:
         """Sum of each member's stability so far (N,); 0 for members without a guarantee."""
         return np.zeros(0) if self.dim is None else self._stability.copy()
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's."""
         return np.zeros(0) if self.dim is None else self.mixer.cost()
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def half_life(self) -> float:
         """Rounds after which a row counts half: ln 2 / (mean of -ln beta by weight) of the members with a memory."""
         if self.dim is None:
@@ -147,16 +147,16 @@ class Ensemble(Learner):
 
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._round is not None and (yhat := self._round.predict(self, z)) is not None:
+        if self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
             return yhat
         return super().predict(z)
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._round is None or not self._round.learn(self, z, y):
+        if self._kernel is None or not self._kernel.learn(self, z, y):
             super().learn(z, y)
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None) -> Trace:
         """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace."""
         if record is not None:
@@ -171,17 +171,17 @@ class Ensemble(Learner):
         return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights)
 
     def _predict(self, Z: Matrix) -> Vector:
-        if self._round is None:
+        if self._kernel is None:
             return self.mixer.predict(self._members.predict(Z, self.rounds))
         yhat = np.empty(len(Z))
-        _check.accepted(self, self._round.predict_rows(self.rounds, Z, yhat), Z.shape[1])
+        _check.raise_if_refused(self, self._kernel.predict_rows(self.rounds, Z, yhat), Z.shape[1])
         return yhat
 
     def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
         yhat = np.empty(len(y))
-        if self._round is not None:
+        if self._kernel is not None:
             weights = np.empty((0 if history is None else len(y), len(self._stability)))
-            _check.accepted(self, self._round.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
+            _check.raise_if_refused(self, self._kernel.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
             if history is not None:
                 history.append(weights)
             return Columns(yhat)
@@ -200,9 +200,9 @@ class Ensemble(Learner):
         mixing = {f"mixer.{name}": array for name, array in self.mixer.arrays().items()}
         return {"stability": self._stability, **mixing, **self._members.arrays()}
 
-    def _adopt(self, arrays: Arrays) -> None:
-        super()._adopt(arrays)
-        self._members.adopt(arrays, self.rounds)
+    def _load_arrays(self, arrays: Arrays) -> None:
+        super()._load_arrays(arrays)
+        self._members.load_arrays(arrays, self.rounds)
 
     def clone(self) -> Self:
         """Return a fresh ensemble with the same members and mixer."""
@@ -210,19 +210,19 @@ class Ensemble(Learner):
 
     def copy(self) -> Self:
         """Return an ensemble with the same members, mixer and state, sharing nothing."""
-        return self._resumed(*self.snapshot())
+        return self._clone_with_state(*self.snapshot())
 
-    def _resumed(self, header: store.Header, arrays: Arrays) -> Self:
+    def _clone_with_state(self, header: store.Header, arrays: Arrays) -> Self:
         """Return a clone with the state of a snapshot."""
         other = self.clone()
-        other._resume(header["rounds"], header["dim"], arrays)
+        other._load_state(header["rounds"], header["dim"], arrays)
         return other
 
-    def _least_numbers(self, dim: int) -> int:
+    def _min_array_size(self, dim: int) -> int:
         """Members that differ in their hint alone share a memory."""
         memories = {(type(one), one.beta, one.reg): one for one in self._build(dim) if type(one) is DiscountedVAW}
         others = [one for one in self._build(dim) if type(one) is not DiscountedVAW]
-        return sum(one._least_numbers(dim) for one in (*memories.values(), *others))
+        return sum(one._min_array_size(dim) for one in (*memories.values(), *others))
 
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the ensemble is: a JSON header and its arrays, copied."""
@@ -234,26 +234,26 @@ class Ensemble(Learner):
         return header, arrays
 
     @classmethod
-    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
         members, prior = header.get("members"), header.get("prior")
         if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
             raise ModelFileError(f"{cls.__name__}: the saved members cannot be used")
         try:
-            learners = [revive(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]  # checked there
+            learners = [learner_from_snapshot(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]  # checked there
             weights = [prior[str(i)] for i in range(len(prior))] if isinstance(prior, dict) else None
-            fresh = cls(learners, mixer_of(header), prior=weights)  # type: ignore[arg-type]  # checked there
-            return fresh._resumed(header, arrays)
+            fresh = cls(learners, mixer_from_snapshot(header), prior=weights)  # type: ignore[arg-type]  # checked there
+            return fresh._clone_with_state(header, arrays)
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
 
     def __reduce__(self) -> tuple[Callable[..., Ensemble], tuple[Any, ...]]:
-        return _unpickled, (type(self), self._prototypes, self.mixer.clone(), self._prior, *self.snapshot())
+        return _unpickle, (type(self), self._prototypes, self.mixer.clone(), self._prior, *self.snapshot())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._prototypes!r}, {self.mixer!r})"
 
 
-def mixer_of(header: store.Header) -> Mixer:
+def mixer_from_snapshot(header: store.Header) -> Mixer:
     """Return the mixer a snapshot names, one of ours."""
     saved = header["mixer"]
     if not isinstance(saved, dict) or not isinstance(saved.get("parameters"), dict):
@@ -270,7 +270,7 @@ def _rate(learner: Learner) -> float:
     return math.inf if beta == 0.0 else math.log(2.0) / half_life if half_life else math.inf
 
 
-def _unpickled(
+def _unpickle(
     cls: type[Ensemble],
     members: list[Learner],
     mixer: Mixer,
@@ -278,4 +278,4 @@ def _unpickled(
     header: store.Header,
     arrays: Arrays,
 ) -> Ensemble:
-    return cls(members, mixer, prior=prior)._resumed(header, arrays)
+    return cls(members, mixer, prior=prior)._clone_with_state(header, arrays)

@@ -47,7 +47,7 @@ class Mixable(Mixer):
         kernels.mix_logistic_predict(self._arrays["log_weights"], np.ascontiguousarray(E), yhat)
         return yhat
 
-    def parts(self) -> Mixing:
+    def kernel_state(self) -> Mixing:
         """Return what `kernels.Round` needs of a mixer."""
         a = self._arrays
         return a["log_weights"], self._log_prior, self.share, a["rate"], 0, 0.0, a["losses"], a["charged"]

@@ -39,7 +39,7 @@ class Mixer:
 
     def begin(self, prior: ArrayLike) -> None:
         """Start with these weights, positive numbers of any sum; the members' number is theirs."""
-        p = _check.finite(self, "prior", prior, (None,))
+        p = _check.finite_array(self, "prior", prior, (None,))
         if not len(p) or not (p > 0.0).all():
             raise InputError(f"{_check.name_of(self)}: prior must be positive for every member, got {p.tolist()}")
         self._log_prior = np.log(p) - np.log(np.sum(p))
@@ -72,7 +72,7 @@ class Mixer:
             yhat[t] = trial._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
         return yhat
 
-    def parts(self) -> Mixing | None:
+    def kernel_state(self) -> Mixing | None:
         """Return what `kernels.Round` needs to mix by itself; None for a mixer of your own."""
         return None
 

@@ -41,7 +41,7 @@ class SquaredMixer(Mixer):
         super().__init__(share=share, **parameters)
         self._scale = 1.0
 
-    def parts(self) -> Mixing:
+    def kernel_state(self) -> Mixing:
         """Return what `kernels.Round` needs of a mixer."""
         a = self._arrays
         return (

@@ -18,7 +18,7 @@ BLOCK = 1024
 """Rounds advanced at a time, so that what the kernels hand on stays in cache."""
 
 
-class Said(NamedTuple):
+class MemberPredictions(NamedTuple):
     """What the members of a stack said in a block of rounds."""
 
     yhat: Matrix
@@ -27,7 +27,7 @@ class Said(NamedTuple):
     """Prices of the rounds (rounds, members)."""
 
 
-class Alone:
+class SingleMember:
     """A member that is advanced by its own methods."""
 
     def __init__(self, learner: Learner, dim: int) -> None:
@@ -39,20 +39,20 @@ class Alone:
         """Return predictions (rows, 1)."""
         return self.learner._predict(Z)[:, None]
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> Said:
+    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
         columns = self.learner._play(Z, y)
         self.learner.rounds += len(y)
         stability = np.zeros(len(y)) if columns.stability is None else columns.stability
-        return Said(columns.yhat[:, None], stability[:, None])
+        return MemberPredictions(columns.yhat[:, None], stability[:, None])
 
     def arrays(self) -> Arrays:
         """Return the member's arrays."""
         return self.learner._arrays()
 
-    def adopt(self, arrays: Arrays, first: int) -> None:
+    def load_arrays(self, arrays: Arrays, first: int) -> None:
         """Take over saved arrays."""
-        self.learner._adopt(arrays)
+        self.learner._load_arrays(arrays)
         self.learner.rounds = first
 
     def members(self, first: int) -> list[Learner]:
@@ -62,7 +62,7 @@ class Alone:
         return [one]
 
 
-class Sweep:
+class DiscountedLeaders:
     """Memories over one stream of rows: m and h of each, from which every hint's answer follows."""
 
     def __init__(self, beta: Vector, reg: Vector, dim: int) -> None:
@@ -76,13 +76,13 @@ class Sweep:
     def predict(self, Z: Matrix, first: int) -> tuple[Matrix, Matrix]:
         """Return m and h (rows, memories) of rows that might come next."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.accepted(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
+        _check.raise_if_refused(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
         return m, h
 
     def play(self, Z: Matrix, y: Vector, first: int) -> tuple[Matrix, Matrix]:
         """Close rounds; return their m and h."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.accepted(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
+        _check.raise_if_refused(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
         return m, h
 
 
@@ -94,7 +94,9 @@ class VAWStack:
         memories = list(dict.fromkeys((one.beta, one.reg) for one in learners))
         self._at = np.array([memories.index((one.beta, one.reg)) for one in learners])
         self._plain = len(memories) == len(learners)
-        self._sweep = Sweep(np.array([beta for beta, _ in memories]), np.array([reg for _, reg in memories]), dim)
+        self._leaders = DiscountedLeaders(
+            np.array([beta for beta, _ in memories]), np.array([reg for _, reg in memories]), dim
+        )
         self._last = np.zeros(1)
         self._hints = [one.hint for one in learners]
 
@@ -103,23 +105,23 @@ class VAWStack:
         memory, hint = np.full(len(at), -1.0), np.zeros(len(at))
         memory[at >= 0] = self._at
         hint[at >= 0] = [HINTS.index(one) for one in self._hints]
-        state, beta, bend = self._sweep.state, self._sweep.beta, np.empty(0)
+        state, beta, bend = self._leaders.state, self._leaders.beta, np.empty(0)
         return kernels.Round(False, state, beta, bend, memory, hint, self._last, stability, mixer, lock)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
-        return self._answers(*self._sweep.predict(Z, first), self._last)[0]
+        return self._answers(*self._leaders.predict(Z, first), self._last)[0]
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> Said:
+    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
-        m, h = self._sweep.play(Z, y, first)
+        m, h = self._leaders.play(Z, y, first)
         yhat, lever, guess = self._answers(m, h, np.concatenate((self._last, y[:-1])))
         self._last[0] = y[-1]
         guess -= y[:, None]
         guess *= guess
         guess *= lever
         guess *= 0.5
-        return Said(yhat, guess)
+        return MemberPredictions(yhat, guess)
 
     def _answers(self, m: Matrix, h: Matrix, last: Vector) -> tuple[Matrix, Matrix, Matrix]:
         """Return yhat = (m + h hint) / (1 + h), the leverages h / (1 + h) and the hints, by member."""
@@ -138,9 +140,9 @@ class VAWStack:
 
     def arrays(self) -> Arrays:
         """Return the state."""
-        return {"information": self._sweep.state, "last": self._last}
+        return {"information": self._leaders.state, "last": self._last}
 
-    def adopt(self, arrays: Arrays, first: int) -> None:
+    def load_arrays(self, arrays: Arrays, first: int) -> None:
         """Take over saved arrays."""
         for name, array in self.arrays().items():
             array[...] = arrays[name]
@@ -152,7 +154,7 @@ class VAWStack:
     def _member(self, one: DiscountedVAW, at: int, first: int) -> Learner:
         one._begin(self.dim)
         one.dim, one.rounds = self.dim, first
-        one._state[...] = layout.restacked(self._sweep.state, [at], self.dim)
+        one._state[...] = layout.restacked(self._leaders.state, [at], self.dim)
         one._last[...] = self._last
         return one
 
@@ -163,32 +165,34 @@ class AIOLIStack:
     def __init__(self, learners: Sequence[DiscountedAIOLI], dim: int) -> None:
         self.learners, self.dim = list(learners), dim
         self._beta = np.array([one.beta for one in learners])
-        self._bend = np.array([1.0 / one.curvature for one in learners])
+        self._inverse_curvature = np.array([1.0 / one.curvature for one in learners])
         self._state = layout.fresh(dim, np.array([one.reg for one in learners]))
 
     def round(self, at: Vector, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round:
         """Return whole rounds in one call; see `VAWStack.round`."""
         none = np.zeros(len(at))
-        return kernels.Round(True, self._state, self._beta, self._bend, at, none, np.zeros(1), stability, mixer, lock)
+        return kernels.Round(
+            True, self._state, self._beta, self._inverse_curvature, at, none, np.zeros(1), stability, mixer, lock
+        )
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return log-odds (rows, members)."""
         yhat = np.empty((len(Z), len(self._beta)))
-        _check.accepted(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
+        _check.raise_if_refused(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
         return yhat
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> Said:
+    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
         yhat, stability = np.empty((len(y), len(self._beta))), np.empty((len(y), len(self._beta)))
-        status = kernels.aioli_play(self._state, self._beta, self._bend, first, Z, y, yhat, stability)
-        _check.accepted(self, status, self.dim)
-        return Said(yhat, stability)
+        status = kernels.aioli_play(self._state, self._beta, self._inverse_curvature, first, Z, y, yhat, stability)
+        _check.raise_if_refused(self, status, self.dim)
+        return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:
         """Return the state."""
         return {"information": self._state}
 
-    def adopt(self, arrays: Arrays, first: int) -> None:
+    def load_arrays(self, arrays: Arrays, first: int) -> None:
         """Take over saved arrays."""
         self._state[...] = arrays["information"]
 
@@ -203,10 +207,10 @@ class AIOLIStack:
         return one
 
 
-Part = Alone | VAWStack | AIOLIStack
+Part = SingleMember | VAWStack | AIOLIStack
 
 
-class Members:
+class StackedMembers:
     """Members in their order, in as few parts as their kinds allow."""
 
     def __init__(self, learners: Sequence[Learner], dim: int) -> None:
@@ -225,14 +229,14 @@ class Members:
 
     def round(self, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round | None:
         """Return whole rounds, mixture included, in one call, if the members are one stack and perhaps `Zero`."""
-        stacks = [part for part in self.parts if not isinstance(part, Alone)]
-        rest = [part for part in self.parts if isinstance(part, Alone) and type(part.learner) is not Zero]
+        stacks = [part for part in self.parts if not isinstance(part, SingleMember)]
+        rest = [part for part in self.parts if isinstance(part, SingleMember) and type(part.learner) is not Zero]
         if len(stacks) != 1 or rest:
             return None
         at, next_place = np.full(len(self._places), -1.0), 0
         for part in self.parts:
-            count = 1 if isinstance(part, Alone) else len(part.learners)
-            if not isinstance(part, Alone):
+            count = 1 if isinstance(part, SingleMember) else len(part.learners)
+            if not isinstance(part, SingleMember):
                 at[self._places[next_place : next_place + count]] = np.arange(count)
             next_place += count
         return stacks[0].round(at, stability, mixer, lock)
@@ -241,10 +245,12 @@ class Members:
         """Return every member's predictions (rows, members)."""
         return self._placed([part.predict(Z, first) for part in self.parts])
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> Said:
+    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds for every member."""
         said = [part.play(Z, y, first) for part in self.parts]
-        return Said(self._placed([one.yhat for one in said]), self._placed([one.stability for one in said]))
+        return MemberPredictions(
+            self._placed([one.yhat for one in said]), self._placed([one.stability for one in said])
+        )
 
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""
@@ -255,11 +261,11 @@ class Members:
         """Return all arrays, named by part."""
         return {f"part{k}.{name}": a for k, part in enumerate(self.parts) for name, a in part.arrays().items()}
 
-    def adopt(self, arrays: Arrays, first: int) -> Self:
+    def load_arrays(self, arrays: Arrays, first: int) -> Self:
         """Take over saved arrays."""
         for k, part in enumerate(self.parts):
             start = f"part{k}."
-            part.adopt({name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}, first)
+            part.load_arrays({name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}, first)
         return self
 
     def _placed(self, blocks: list[Matrix]) -> Matrix:
@@ -276,4 +282,4 @@ def _part(learners: Sequence[Learner], dim: int) -> Part:
     if vaw:
         return VAWStack(vaw, dim)
     aioli = [one for one in learners if type(one) is DiscountedAIOLI]
-    return AIOLIStack(aioli, dim) if aioli else Alone(learners[0].clone(), dim)
+    return AIOLIStack(aioli, dim) if aioli else SingleMember(learners[0].clone(), dim)

@@ -40,7 +40,7 @@ class Bench:
             return self.prototype.clone()
         arrays = {name: np.array(array) for name, array in state.arrays.items()}
         try:
-            return type(self.prototype)._restored({**self.spec, **state.header}, arrays)
+            return type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _unfit(error) from None
 
@@ -54,7 +54,7 @@ class Bench:
             self._lent.rounds = _check.integer(
                 "Fleet", "rounds", rounds, 0
             )  # first: an ensemble gives it to its members
-            self._lent._adopt(state.arrays or self.form.begun)
+            self._lent._load_arrays(state.arrays or self.form.begun)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _unfit(error) from None
         return self._lent

@@ -32,7 +32,7 @@ def is_compiled(model: Learner) -> bool:
         return False
     begun = model.clone()
     begun._begin(max(1, model.least_dim))
-    return getattr(begun, "_round", None) is not None
+    return getattr(begun, "_kernel", None) is not None
 
 
 def place_of(begun: Learner) -> Place | Many:
@@ -50,7 +50,7 @@ class Place:
     """
 
     def __init__(self, begun: Learner) -> None:
-        self.round = begun._round  # type: ignore[attr-defined]  # only models that have it come here
+        self.round = begun._kernel  # type: ignore[attr-defined]  # only models that have it come here
         self.size = self.round.slot()
         arrays = begun._arrays()
         by_end = {name.rsplit(".", 1)[-1]: name for name in arrays}

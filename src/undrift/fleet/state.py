@@ -43,7 +43,7 @@ from undrift.fleet.state_check import (
     require,
 )
 from undrift.learners.base import Arrays
-from undrift.learners.files import warn_of_level
+from undrift.learners.files import warn_if_level_differs
 
 VERSION = 3
 """A reader refuses a larger one and keeps reading every smaller one."""
@@ -224,5 +224,5 @@ def _opened(data: bytes, fingerprint: bytes) -> int:
             "Fleet: the state of a key was made by a model with other parameters or features; "
             "use the fleet that made it, or begin with new states"
         )
-    warn_of_level("states were made", LEVELS[level] if level < len(LEVELS) else level)
+    warn_if_level_differs("states were made", LEVELS[level] if level < len(LEVELS) else level)
     return int(size)

@@ -69,11 +69,13 @@ class DiscountedAIOLI(InformationLearner):
             B = _check.interval(self, "bound", 1.0 if bound is None else bound, "[0, 1e50]")
             R = _check.interval(self, "radius", 1.0 if radius is None else radius, "[0, 1e50]")
             self.curvature = 1.0 / (1.0 + B * R)
-        self._bend = np.array([1.0 / self.curvature])
+        self._inverse_curvature = np.array([1.0 / self.curvature])
 
-    def _in_one_call(self) -> kernels.Round:
+    def _make_kernel(self) -> kernels.Round:
         one, none = np.zeros(1), np.zeros(1)
-        return kernels.Round(True, self._state, self._betas, self._bend, one, none, none, none, None, self._alone)
+        return kernels.Round(
+            True, self._state, self._betas, self._inverse_curvature, one, none, none, none, None, self._exclusive_lock
+        )
 
     @property
     def reach(self) -> float:
@@ -83,11 +85,13 @@ class DiscountedAIOLI(InformationLearner):
     def _predict(self, Z: Matrix) -> Vector:
         yhat = np.empty((len(Z), 1))
         status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
-        _check.accepted(self, status, Z.shape[1])
+        _check.raise_if_refused(self, status, Z.shape[1])
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, stability = np.empty((len(y), 1)), np.empty((len(y), 1))
-        status = kernels.aioli_play(self._state, self._betas, self._bend, self.rounds, Z, y, yhat, stability)
-        _check.accepted(self, status, Z.shape[1])
+        status = kernels.aioli_play(
+            self._state, self._betas, self._inverse_curvature, self.rounds, Z, y, yhat, stability
+        )
+        _check.raise_if_refused(self, status, Z.shape[1])
         return Columns(yhat[:, 0], stability[:, 0], self._discount.potential(self.reg, self.rounds, len(y)))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _lock, kernels, store
+from undrift import _check, _thread_lock, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.trace import Trace
@@ -60,27 +60,27 @@ class Learner:
         self.parameters: dict[str, Scalar] = parameters
         self.rounds = 0
         self.dim: int | None = None
-        self._alone = kernels.Lock()  # for what changes the learner,
-        self._shared = self._alone.shared  # and for what only reads it
+        self._exclusive_lock = kernels.Lock()  # for what changes the learner,
+        self._shared_lock = self._exclusive_lock.shared  # and for what only reads it
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
         Binary learners predict the log-odds of the label +1.
         """
         Z, single = self._rows(z)
-        yhat = self._begun(Z)._predict(Z)
+        yhat = self._predictor(Z)._predict(Z)
         return float(yhat[0]) if single else yhat
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
         Z = self._row(z)
         labels = self._labels(y, 1)
         self._close(Z, lambda: self._play(Z, labels))
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def play(self, Z: ArrayLike, y: ArrayLike) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
         rows = self._block(Z)
@@ -93,7 +93,7 @@ class Learner:
 
     def copy(self) -> Self:
         """Return a learner with the same parameters and state, sharing nothing."""
-        return self._restored(*self.snapshot())
+        return self._from_snapshot(*self.snapshot())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the learner to a data-only file that `undrift.load` reads; whole or not at all."""
@@ -101,7 +101,7 @@ class Learner:
         header, arrays = self.snapshot()
         store.write(path, {**header, "level": kernels.level()}, arrays)
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the learner is: a JSON header and its arrays, copied."""
         header: store.Header = {
@@ -114,17 +114,17 @@ class Learner:
         return header, {name: np.array(array) for name, array in arrays.items()}
 
     @classmethod
-    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
         """Return the learner that `snapshot` described; refuse what does not fit."""
         try:
             parameters, rounds, dim = header["parameters"], header["rounds"], header["dim"]
             learner = cls(**parameters)  # type: ignore[arg-type]  # __init__ checks every one of them
         except (KeyError, TypeError, InputError) as error:
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-        learner._resume(rounds, dim, arrays)
+        learner._load_state(rounds, dim, arrays)
         return learner
 
-    def _resume(self, rounds: object, dim: object, arrays: Arrays) -> None:
+    def _load_state(self, rounds: object, dim: object, arrays: Arrays) -> None:
         """Take over the rounds, width and arrays of a snapshot; refuse what does not fit, before making room for it."""
         who = _check.name_of(self)
         try:
@@ -133,23 +133,23 @@ class Learner:
         except InputError as error:
             raise ModelFileError(f"{who}: the saved parameters cannot be used ({error})") from None
         if width is not None:
-            self._fit_room(width, arrays)
+            self._refuse_small_arrays(width, arrays)
             self._begin(width)
             self.dim = width
-            self._adopt(arrays)
+            self._load_arrays(arrays)
         elif self.rounds or arrays:
             raise ModelFileError(f"{who}: it has rounds or arrays but no number of features")
 
-    def _fit_room(self, dim: int, arrays: Arrays) -> None:
+    def _refuse_small_arrays(self, dim: int, arrays: Arrays) -> None:
         """Refuse saved arrays that hold fewer numbers than `dim` features need: a header alone makes no room."""
-        if sum(array.size for array in arrays.values()) < self._least_numbers(dim):
+        if sum(array.size for array in arrays.values()) < self._min_array_size(dim):
             raise ModelFileError(f"{_check.name_of(self)}: the saved arrays are too small for {dim} features")
 
-    def _least_numbers(self, dim: int) -> int:
+    def _min_array_size(self, dim: int) -> int:
         """Return a number that `dim` features need at least in the arrays, and that what `_begin` makes grows with."""
         return 0
 
-    def _adopt(self, arrays: Arrays) -> None:
+    def _load_arrays(self, arrays: Arrays) -> None:
         """Fill the arrays that `_begin` set up; refuse missing, misshapen or non-finite ones."""
         who, own = _check.name_of(self), self._arrays()
         for name in sorted(own.keys() ^ arrays.keys()):
@@ -176,7 +176,7 @@ class Learner:
     def _arrays(self) -> Arrays:
         raise NotImplementedError
 
-    def _begun(self, Z: Matrix) -> Self:
+    def _predictor(self, Z: Matrix) -> Self:
         """Return self, or before the first round a fresh learner of the width of `Z` to predict with."""
         if self.dim is not None:
             return self
@@ -189,7 +189,7 @@ class Learner:
         Z = _check.rows(self, z, self.dim, nan=self.accepts_nan)
         if Z.shape[1] < self.least_dim:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
-        return Z, len(Z) == 1 and np.ndim(_check.unmasked(z)) == 1
+        return Z, len(Z) == 1 and np.ndim(_check.fill_masked(z)) == 1
 
     def _row(self, z: ArrayLike) -> Matrix:
         Z, _ = self._rows(z)
@@ -233,8 +233,8 @@ class Learner:
     __hash__ = None  # type: ignore[assignment]  # a learner changes as it learns
 
     def __reduce__(self) -> tuple[Callable[..., Learner], tuple[Any, ...]]:
-        return _unpickled, (type(self), *self.snapshot())
+        return _unpickle, (type(self), *self.snapshot())
 
 
-def _unpickled(cls: type[Learner], header: store.Header, arrays: Arrays) -> Learner:
-    return cls._restored(header, arrays)
+def _unpickle(cls: type[Learner], header: store.Header, arrays: Arrays) -> Learner:
+    return cls._from_snapshot(header, arrays)

@@ -36,14 +36,14 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
     header, arrays = store.read(_check.path("load", path))
     level = header.pop("level", None)
     try:
-        learner = revive(header, arrays, cls)
+        learner = learner_from_snapshot(header, arrays, cls)
         _try(learner)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from None
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())  # a header made to mislead: whatever it broke
         raise ModelFileError(f"{path}: the header does not describe a learner ({why:.200})") from None
-    warn_of_level(f"{path} was saved", level)
+    warn_if_level_differs(f"{path} was saved", level)
     return learner
 
 
@@ -57,7 +57,7 @@ def _try(learner: Learner) -> None:
         raise ModelFileError(f"{_check.name_of(learner)}: the saved arrays do not fit together, it predicts no number")
 
 
-def warn_of_level(what: str, level: object) -> None:
+def warn_if_level_differs(what: str, level: object) -> None:
     """Warn, with the caller's caller as the place, if `level` is not the kernel level in use.
 
     Going on is allowed: only the bits are promised within a level, and the last bits are all that differs.
@@ -73,7 +73,7 @@ def warn_of_level(what: str, level: object) -> None:
     )
 
 
-def revive(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
+def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
     """Return the learner that a snapshot describes."""
     name = header.get("class")
     found = cls if cls is not None else (getattr(undrift, str(name)) if name in undrift.__all__ else None)
@@ -83,4 +83,4 @@ def revive(header: store.Header, arrays: Arrays, cls: type[Learner] | None = Non
         )
     if found.__name__ != name:
         raise ModelFileError(f"holds a {name}, not a {found.__name__}")
-    return found._restored(header, arrays)
+    return found._from_snapshot(header, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _lock, kernels
+from undrift import _check, _thread_lock, kernels
 from undrift._typing import Scalar, Vector
 from undrift.discount import Discount, discount
 from undrift.errors import ModelFileError
@@ -16,7 +16,7 @@ from undrift.learners.base import Arrays, Learner, Prediction
 class InformationLearner(Learner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
 
-    _round: kernels.Round | None = None
+    _kernel: kernels.Round | None = None
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         if beta is None and half_life is None:
@@ -33,7 +33,7 @@ class InformationLearner(Learner):
         return self._discount
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def information(self) -> Vector:
         """What the learner knows, a copy: pivots, theta, energy, counters and L, as `undrift.kernels.layout` says."""
         return np.zeros(0) if self.dim is None else layout.column(self._state, 0).copy()
@@ -49,19 +49,19 @@ class InformationLearner(Learner):
         return self._discount.half_life
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def coef(self) -> Vector:
         """The leader after the last round, without the optimistic term; zeros before any data."""
         return np.zeros(0) if self.dim is None else layout.leader(self._state, 0, self.dim)
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def floored(self) -> int:
         """Pivots that were kept from vanishing so far: directions in which forgetting was suspended."""
         return 0 if self.dim is None else int(self._counts[0])
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def resets(self) -> int:
         """How often the numbers left float64's range and the learner started afresh; 0 on any sane data."""
         return 0 if self.dim is None else int(self._counts[1] + self._counts[2])
@@ -72,39 +72,39 @@ class InformationLearner(Learner):
 
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._round is not None and (yhat := self._round.predict(self, z)) is not None:
+        if self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
             return yhat
         return super().predict(z)
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._round is None or not self._round.learn(self, z, y):
+        if self._kernel is None or not self._kernel.learn(self, z, y):
             super().learn(z, y)
 
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))
-        self._round = self._in_one_call()
+        self._kernel = self._make_kernel()
 
-    def _least_numbers(self, dim: int) -> int:
+    def _min_array_size(self, dim: int) -> int:
         return layout.length(dim)
 
-    def _in_one_call(self) -> kernels.Round:
+    def _make_kernel(self) -> kernels.Round:
         """Return whole rounds over this learner's own arrays, the short way for one row at a time."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_round": None}  # it points into the arrays of this very learner
+        return {**self.__dict__, "_kernel": None}  # it points into the arrays of this very learner
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         if self.dim is not None:
-            self._round = self._in_one_call()
+            self._kernel = self._make_kernel()
 
     def _arrays(self) -> Arrays:
         return {"information": self._state[0, :, 0]}
 
-    def _adopt(self, arrays: Arrays) -> None:
-        super()._adopt(arrays)
+    def _load_arrays(self, arrays: Arrays) -> None:
+        super()._load_arrays(arrays)
         one, dim = self._state[0, :, 0], self.dim or 0
         if not (one[:dim] > 0.0).all() or not (one[2 * dim : 3 * dim + 3] >= 0.0).all():
             raise ModelFileError(f"{_check.name_of(self)}: the saved information matrix is not positive definite")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _lock, kernels
+from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels.reference_round import HINTS as HINTS
 from undrift.learners.base import Columns, Prediction
@@ -69,10 +69,10 @@ class DiscountedVAW(InformationLearner):
         """
         if hint is None:
             return super().predict(z)
-        with self._shared:
+        with self._shared_lock:
             Z, single = self._rows(z)
             given = _check.column(self, "hint", hint, len(Z))
-            yhat = self._begun(Z)._predict(Z, given)
+            yhat = self._predictor(Z)._predict(Z, given)
         return float(yhat[0]) if single else yhat
 
     def learn(self, z: ArrayLike, y: float, *, hint: float | None = None) -> None:
@@ -81,7 +81,7 @@ class DiscountedVAW(InformationLearner):
             _check.column(self, "hint", hint, 1)
         super().learn(z, y)
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
@@ -92,16 +92,25 @@ class DiscountedVAW(InformationLearner):
         given = None if hint is None else _check.column(self, "hint", hint, len(rows))
         return self._close(rows, lambda: self._play(rows, labels, given))
 
-    def _in_one_call(self) -> kernels.Round:
+    def _make_kernel(self) -> kernels.Round:
         hint = np.array([float(HINTS.index(self.hint))])
         return kernels.Round(
-            False, self._state, self._betas, np.empty(0), np.zeros(1), hint, self._last, np.zeros(1), None, self._alone
+            False,
+            self._state,
+            self._betas,
+            np.empty(0),
+            np.zeros(1),
+            hint,
+            self._last,
+            np.zeros(1),
+            None,
+            self._exclusive_lock,
         )
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
         status = kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h)
-        _check.accepted(self, status, Z.shape[1])
+        _check.raise_if_refused(self, status, Z.shape[1])
         yhat = m[:, 0]
         return self._answered(yhat, h[:, 0], self._guess(yhat.copy(), hint, self._last))
 
@@ -112,7 +121,7 @@ class DiscountedVAW(InformationLearner):
             m, h, label = yhat[rounds], stability[rounds], y[rounds]
             first = self.rounds + a
             status = kernels.vaw_play(self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None])
-            _check.accepted(self, status, Z.shape[1])
+            _check.raise_if_refused(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             guess = self._guess(m.copy(), None if hint is None else hint[rounds], last)
             self._answered(m, h, guess)

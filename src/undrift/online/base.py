@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _lock, store
+from undrift import _check, _thread_lock, store
 from undrift._typing import Matrix, Vector
 from undrift.discount import discount
 from undrift.ensemble.mixer import Mixer
@@ -77,12 +77,12 @@ class OnlineLearner(DesignedLearner):
         return [] if self.dim is None else [*self._heart.names, *self.baselines]
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def weights(self) -> Vector:
         """The candidates' weights for the coming round; they sum to 1."""
         return np.zeros(0) if self.dim is None else self._mixer.weights
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def spectrum(self) -> Spectrum:
         """Return how fast the data forget: the weight of each memory length in the linear families.
 
@@ -96,7 +96,7 @@ class OnlineLearner(DesignedLearner):
         weights = np.sum([w * one.weights for w, one in zip(trust, found, strict=True)], axis=0)
         return Spectrum(half_life_of(found[0].beta), weights / np.sum(weights))
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def line(self) -> Line:
         """Return the coefficients of the linear memory that leads, in the units of the rows.
 
@@ -119,7 +119,7 @@ class OnlineLearner(DesignedLearner):
         return found, np.exp(trust - np.max(trust))
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def floored(self) -> int:
         """Pivots of the linear memories that were kept from vanishing: there, forgetting was suspended."""
         if self.dim is None:
@@ -128,12 +128,12 @@ class OnlineLearner(DesignedLearner):
         return int(sum(layout.column(m.state, i)[3 * m.dim] for m in memories for i in range(len(m.beta))))
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far."""
         return np.zeros(0) if self.dim is None else self._mixer.losses + self._spikes[0]
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
 
@@ -142,18 +142,18 @@ class OnlineLearner(DesignedLearner):
         return np.zeros(0) if self.dim is None else self._mixer.cost() + self._spikes[1]
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def missing(self) -> Vector:
         """How many values of each feature were missing in learned rows."""
         return np.zeros(0) if self.dim is None else self._memory.missing.copy()
 
     @property
-    @_lock.shared
+    @_thread_lock.hold_shared
     def unlabelled(self) -> int:
         """Rows that were played without a label."""
         return 0 if self.dim is None else int(self._counts[0])
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def predict(self, z: Rows) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -162,10 +162,10 @@ class OnlineLearner(DesignedLearner):
         lacks a known one which it resembles is refused as a slip.
         """
         Z, single = self._seen(z)
-        yhat = self._begun(Z)._predict(Z)
+        yhat = self._predictor(Z)._predict(Z)
         return float(yhat[0]) if single else yhat
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def learn(self, z: Rows, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
         Z, names, _ = self._arriving(z)
@@ -175,7 +175,7 @@ class OnlineLearner(DesignedLearner):
         self._admit(names)
         self._close(Z, lambda: self._play(Z, labels))
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def play(self, Z: Rows, y: ArrayLike) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
         rows, names, single = self._arriving(Z)
@@ -200,7 +200,7 @@ class OnlineLearner(DesignedLearner):
         refuse_slips(self, z, known, learned=False)
         extra = set(names) - set(known)
         Z = matrix(self, z, [*known, *sorted(extra)])[:, : len(known)]
-        return _check.bounded(self, "z", np.ascontiguousarray(Z), nan=True), isinstance(z, Mapping)
+        return _check.within_limit(self, "z", np.ascontiguousarray(Z), nan=True), isinstance(z, Mapping)
 
     def _arriving(self, z: Rows) -> tuple[Matrix, list[str] | None, bool]:
         """Return rows to learn, the names of their columns (new ones last), and whether there was one row only."""
@@ -219,7 +219,7 @@ class OnlineLearner(DesignedLearner):
         names = [*known, *(name for name in named if name not in set(known))]
         if not names:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
-        return _check.bounded(self, "z", matrix(self, z, names), nan=True), names, isinstance(z, Mapping)
+        return _check.within_limit(self, "z", matrix(self, z, names), nan=True), names, isinstance(z, Mapping)
 
     def _admit(self, names: list[str] | None) -> None:
         """Make room for names that are new."""
@@ -367,7 +367,7 @@ class OnlineLearner(DesignedLearner):
         warm = {"buffer": self._buffer, "known": self._known, "labels": self._buffer_y}
         return {**out, **warm, "counts": self._counts, "baseline": self._baseline, "spikes": self._spikes}
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the estimator is: a JSON header and its arrays, copied."""
         header, arrays = super().snapshot()
@@ -378,14 +378,14 @@ class OnlineLearner(DesignedLearner):
         return header, arrays
 
     @classmethod
-    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
         saved, dim, began = header.get("names"), header.get("dim"), header.get("began")
         if dim is None:
-            return super()._restored(header, arrays)
+            return super()._from_snapshot(header, arrays)
         if not (isinstance(began, int) and isinstance(dim, int) and 1 <= began <= dim <= MOST_FEATURES):
             raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
-        fresh = super()._restored({**header, "dim": None, "rounds": 0}, {})
-        fresh._fit_room(dim, arrays)
+        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
+        fresh._refuse_small_arrays(dim, arrays)
         fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0, MOST_ROUNDS)
         fresh._begin(began)
         if dim > began:
@@ -393,7 +393,7 @@ class OnlineLearner(DesignedLearner):
                 raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
             fresh._grow(dim - began)
         fresh.dim = dim
-        fresh._adopt(arrays)
+        fresh._load_arrays(arrays)
         if saved is not None:
             names = [saved.get(str(j)) for j in range(dim)] if isinstance(saved, dict) else []
             if len(set(map(str, names))) != dim or not all(isinstance(name, str) for name in names):
@@ -401,7 +401,7 @@ class OnlineLearner(DesignedLearner):
             fresh.names = [str(name) for name in names]
         return fresh
 
-    def _least_numbers(self, dim: int) -> int:
+    def _min_array_size(self, dim: int) -> int:
         """One linear family's memories, a constant and the features each; the others are as large."""
         memories = len(BETAS) if self._betas is None else len(self._betas)
         return memories * layout.length(1 + dim * (2 if self.indicators else 1))

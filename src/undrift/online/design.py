@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _lock
+from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, Learner
@@ -80,7 +80,7 @@ class DesignedLearner(Learner):
         core = self._core(X.shape[1])
         return leaves(_check.name_of(self), core.families, core.inputs(X), self._learned(labels), labels, u)
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def _frozen(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str]]:
         """Return the labelled rows of a whole run in the coordinates of the last refit, labels and feature names."""
         rows, names, _ = self._arriving(Z)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift._typing import Vector
-from undrift.ensemble.stack import Sweep
+from undrift.ensemble.stack import DiscountedLeaders
 from undrift.kernels import layout
 
 ROUNDS = (15.0, 44.0, 131.0, 387.0, 1146.0, 3385.0, 10000.0)
@@ -57,9 +57,9 @@ def half_life(beta: Vector) -> Vector:
     return np.where(rate > 0.0, np.log(2.0) / np.where(rate > 0.0, rate, 1.0), np.inf)
 
 
-def fresh_sweep(beta: Vector, dim: int) -> Sweep:
+def fresh_leaders(beta: Vector, dim: int) -> DiscountedLeaders:
     """Return memories with ridge 1 over `dim` features."""
-    return Sweep(beta, np.ones(len(beta)), dim)
+    return DiscountedLeaders(beta, np.ones(len(beta)), dim)
 
 
 def widened(state: layout.State, beta: Vector, dim: int, count: int, rounds: int) -> layout.State:

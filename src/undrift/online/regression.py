@@ -7,10 +7,10 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import ResidualScale, SelfConfident
-from undrift.ensemble.stack import Sweep
+from undrift.ensemble.stack import DiscountedLeaders
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays
-from undrift.online.memories import BETAS, Memories, fresh_sweep, shifted, widened
+from undrift.online.memories import BETAS, Memories, fresh_leaders, shifted, widened
 from undrift.streams import Waves
 
 WAVE_BETAS = 1.0 - 1.0 / np.array([250.0, 2000.0])
@@ -24,17 +24,17 @@ class Family:
     """Memories over one set of features, each answered with two hints (last label, leader), all mixed into one."""
 
     def __init__(self, beta: Vector, dim: int) -> None:
-        self.dim, self.sweep = dim, fresh_sweep(beta, dim)
+        self.dim, self.leaders = dim, fresh_leaders(beta, dim)
         self.mixer = ResidualScale()
         self.mixer.begin(np.ones(2 * len(beta)))
 
     def predict(self, Z: Matrix, first: int, last: Vector) -> Vector:
         """Return the mixture's predictions for rows that might come next."""
-        return self.mixer.predict(self._answers(*self.sweep.predict(Z, first), last))
+        return self.mixer.predict(self._answers(*self.leaders.predict(Z, first), last))
 
     def play(self, Z: Matrix, y: Vector, first: int, last: Vector) -> Vector:
         """Close rounds; return what the mixture said."""
-        return self.mixer.play(self._answers(*self.sweep.play(Z, y, first), last), y)
+        return self.mixer.play(self._answers(*self.leaders.play(Z, y, first), last), y)
 
     @staticmethod
     def _answers(m: Matrix, h: Matrix, last: Vector) -> Matrix:
@@ -45,22 +45,22 @@ class Family:
 
     def members(self) -> list[Learner]:
         """Return every answer the mixture hears as a fresh learner of its own."""
-        beta = self.sweep.beta
+        beta = self.leaders.beta
         return [DiscountedVAW(beta=float(b), hint=hint) for hint in ("last", "ridge") for b in beta]
 
     def grow(self, count: int, rounds: int) -> None:
         """Add features at the end that were 0 so far."""
-        self.sweep.state = widened(self.sweep.state, self.sweep.beta, self.dim, count, rounds)
-        self.dim = self.sweep.dim = self.dim + count
+        self.leaders.state = widened(self.leaders.state, self.leaders.beta, self.dim, count, rounds)
+        self.dim = self.leaders.dim = self.dim + count
 
     def restart(self) -> None:
         """Forget every round."""
-        self.sweep.restart()
+        self.leaders.restart()
         self.mixer.restart()
 
     def arrays(self) -> Arrays:
         """Return the state by name."""
-        return {"information": self.sweep.state, **self.mixer.arrays()}
+        return {"information": self.leaders.state, **self.mixer.arrays()}
 
 
 class RegressionCore:
@@ -79,7 +79,7 @@ class RegressionCore:
             self.families["waves"] = Family(WAVE_BETAS if betas is None else betas, 1 + dim + waves)
         self.dim = dim
         self.names = ["level 2", *self.families]
-        self.level2: Sweep = fresh_sweep(memories, len(self.families) + 2)
+        self.level2: DiscountedLeaders = fresh_leaders(memories, len(self.families) + 2)
         self.mixer = SelfConfident(share=1e-3)
         self.mixer.begin(np.ones(len(memories)))
         self.state = np.zeros(3)  # last label, last error of the richest family, label scale (0: none yet)
@@ -143,7 +143,7 @@ class RegressionCore:
         """Return the linear family's memories; both hints of one share a weight."""
         family = self.families["linear"]
         weights = family.mixer.weights.reshape(2, -1).sum(axis=0)
-        return [Memories("linear", family.sweep.beta, weights, family.sweep.state, family.dim)]
+        return [Memories("linear", family.leaders.beta, weights, family.leaders.state, family.dim)]
 
     def grow(self, count: int, rounds: int) -> None:
         """Add input features at the end that were 0 so far; the waves do not see them."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _lock
+from undrift import _thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.squared import SelfConfident
 from undrift.learners.base import Arrays
@@ -64,18 +64,18 @@ class OnlineRegressor(OnlineLearner):
     _level: float | None = None
     _widths: list[Vector] | None = None
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
         """Return an interval for the label of each row; in the long run the share `level` of labels lies inside."""
         yhat, half = self.predict(z), self.half_width(level)
         return Interval(yhat - half, yhat + half)
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def half_width(self, level: float = 0.9) -> float:
         """Return how far the interval for the coming round reaches to either side, whatever its row."""
         return (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
 
-    @_lock.alone
+    @_thread_lock.hold_exclusive
     def play(self, Z: Rows, y: ArrayLike, *, interval: float | None = None) -> Trace:
         """Close a block of rounds, as every learner does.
 
@@ -94,7 +94,7 @@ class OnlineRegressor(OnlineLearner):
         half = np.concatenate(widths) if widths else np.empty(0)
         return replace(trace, lower=trace.yhat - half, upper=trace.yhat + half)
 
-    @_lock.shared
+    @_thread_lock.hold_shared
     def coverage(self) -> list[Coverage]:
         """Return how often labels lay inside the intervals predicted for them, level by level."""
         return (self._intervals if self.dim is not None else Intervals()).coverage()

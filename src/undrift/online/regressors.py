@@ -46,7 +46,7 @@ class Regressors(Many):
         memories = state[f"{name}.information"]
         for i, first, a, b in runs.each:
             status = play(memories[i], beta, first, Z[a:b], y[a:b], m[a:b], h[a:b])
-            _check.accepted("OnlineRegressor", status, Z.shape[1])
+            _check.raise_if_refused("OnlineRegressor", status, Z.shape[1])
         return m, h
 
     def _play(self, views: Views, runs: Runs, X: Matrix, y: Vector) -> Matrix:
@@ -54,7 +54,7 @@ class Regressors(Many):
         last = runs.shifted(state[runs.key, 0], y)
         mixtures = []
         for (name, family), Z in zip(core.families.items(), core.inputs(X), strict=True):
-            m, h = self._swept(views, f"core.{name}", family.sweep.beta, runs, Z, y)
+            m, h = self._swept(views, f"core.{name}", family.leaders.beta, runs, Z, y)
             mixtures.append(self._mixed(views, f"core.{name}", family.mixer, runs, family._answers(m, h, last), y))
         error = y - mixtures[-1]
         scale = self._scale(state, runs, y)

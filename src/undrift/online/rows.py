@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift import _check, kernels
-from undrift._names import resembling
+from undrift._names import find_similar
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 
@@ -54,7 +54,7 @@ def names_in(who: object, z: Rows) -> list[str]:
     bad = next((name for name in found if not isinstance(name, str)), None)
     if bad is not None:
         raise InputError(
-            f"{_check.name_of(who)}: feature names must be text, got {_check.short(bad)}; rename that column"
+            f"{_check.name_of(who)}: feature names must be text, got {_check.describe(bad)}; rename that column"
         )
     twice = next((name for name, count in Counter(found).items() if count > 1), None)
     if twice is not None:
@@ -75,7 +75,7 @@ def refuse_slips(who: object, z: Rows, known: Sequence[str], *, learned: bool) -
             continue
         lacking = seen.difference(names)
         for name in new:
-            meant = resembling(name, sorted(lacking))
+            meant = find_similar(name, sorted(lacking))
             if meant is not None:
                 raise InputError(
                     f"{_check.name_of(who)}: feature {name!r} is unknown and {meant!r} is missing. Did you mean "

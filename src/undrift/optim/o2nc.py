@@ -172,7 +172,7 @@ class _State:
         known = isinstance(gradient, Objective)
         if not known and not callable(gradient):
             raise InputError(f"{who}: gradient must be an Objective or a function, got a {type(gradient).__name__}")
-        x = np.array(_check.finite(who, "x0", x0, (gradient.dim if isinstance(gradient, Objective) else None,)))
+        x = np.array(_check.finite_array(who, "x0", x0, (gradient.dim if isinstance(gradient, Objective) else None,)))
         if not len(x):
             raise InputError(f"{who}: x0 must have at least one coordinate, got none")
         for name in ("gamma", "nu"):

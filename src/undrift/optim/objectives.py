@@ -61,7 +61,7 @@ class Objective:
 
     def value(self, x: ArrayLike) -> float:
         """F(x); the minimum over all x is 0."""
-        point = _check.finite(self, "x", x, (self.dim,))
+        point = _check.finite_array(self, "x", x, (self.dim,))
         if self.name == "basins":
             p = 1.0 / np.sqrt(self.dim)
             return min(2.0, float(np.linalg.norm(point - p)), 0.2 + float(np.linalg.norm(point + p)))
@@ -75,7 +75,7 @@ class Objective:
 
     def gradient(self, x: ArrayLike) -> Vector:
         """Gradient of F without noise; an element of the subdifferential at a kink."""
-        point = _check.finite(self, "x", x, (self.dim,))
+        point = _check.finite_array(self, "x", x, (self.dim,))
         out = np.empty(self.dim)
         kernels.o2nc_gradient(self.kind, point, out)
         return out

@@ -47,7 +47,7 @@ def regions(gap1: ArrayLike, nu: float = 1e-3, epsilon: float = 1.0) -> list[Reg
     >>> both[0].high
     array([0.001,   nan])
     """
-    grid = _check.finite("regions", "gap1", gap1, (None,))
+    grid = _check.finite_array("regions", "gap1", gap1, (None,))
     if not ((grid > 0.0) & (grid < 1.0)).all():
         raise InputError("regions: gap1 must be in (0, 1) everywhere, got a value outside")
     nu = _check.interval("regions", "nu", nu, "(0, inf)")
@@ -74,7 +74,7 @@ def rho_contour(gap1: ArrayLike, rho: float) -> tuple[Vector, Vector]:
     >>> [float(side[0]) for side in rho_contour([0.5], 0.0)]
     [0.375, 0.375]
     """
-    grid = _check.finite("rho_contour", "gap1", gap1, (None,))
+    grid = _check.finite_array("rho_contour", "gap1", gap1, (None,))
     width = _check.interval("rho_contour", "rho", rho, "[0, 1]")
     q = grid * (2.0 - grid)
     return q * (1.0 - width) / 2.0, q * (1.0 + width) / 2.0

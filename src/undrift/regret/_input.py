@@ -39,7 +39,7 @@ def comparator(who: object, u: ArrayLike, rounds: int, dim: int) -> Matrix:
             f"{_check.name_of(who)}: u must be one comparator ({dim},) or one a round ({rounds}, {dim}), "
             f"got an array of shape {np.asarray(u).shape}"
         )
-    return _check.finite(who, "u", array, (rounds, dim))
+    return _check.finite_array(who, "u", array, (rounds, dim))
 
 
 def moves(u: Matrix) -> Rounds:

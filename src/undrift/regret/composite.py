@@ -82,7 +82,7 @@ def certify_composite(
         raise InputError(f"{WHO}: the trace must cover the {len(counted)} rounds given, it has {len(trace)}")
     if trace.first:
         raise InputError(f"{WHO}: the trace is a fragment that starts after round {trace.first}; play from the first")
-    yhat = _check.finite(WHO, "yhat", trace.yhat, (len(counted),))[counted]
+    yhat = _check.finite_array(WHO, "yhat", trace.yhat, (len(counted),))[counted]
     path: Matrix | None = None
     if isinstance(composite, Designed):  # it says itself which widths it can use
         found = np.asarray(u(rows, labels) if callable(u) else u)

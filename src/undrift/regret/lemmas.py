@@ -107,7 +107,7 @@ def abel_sum(a: ArrayLike, beta: float | Discount) -> Sides:
     >>> abel_sum([1.0, 2.0], beta=0.5)
     Sides(left=1.75, right=1.75)
     """
-    values, d = _check.finite("abel_sum", "a", a, (None,)), memory("abel_sum", beta)
+    values, d = _check.finite_array("abel_sum", "a", a, (None,)), memory("abel_sum", beta)
     average, averages = 0.0, []
     for x in values.tolist():
         average = d.beta * average + d.gap * x
@@ -176,7 +176,7 @@ def discounted_potential(
     (100.0, 11.23)
     """
     Z = _check.rows("discounted_potential", Z)
-    weights = _check.finite("discounted_potential", "c", c, (len(Z),)) ** 2
+    weights = _check.finite_array("discounted_potential", "c", c, (len(Z),)) ** 2
     d = memory("discounted_potential", beta)
     dim = Z.shape[1]
     A, left, energy = reg * np.eye(dim), [], 0.0
@@ -202,10 +202,10 @@ def optimistic_ftrl(g: ArrayLike, x: ArrayLike, u: ArrayLike, strength: ArrayLik
     Sides(left=-1.5, right=-1.5)
     """
     who = "optimistic_ftrl"
-    G = _check.finite(who, "g", g, (None, None))
-    X = _check.finite(who, "x", x, G.shape)
-    point = _check.finite(who, "u", u, (G.shape[1],))
-    s = _check.finite(who, "strength", strength, (len(G) + 1,))
+    G = _check.finite_array(who, "g", g, (None, None))
+    X = _check.finite_array(who, "x", x, G.shape)
+    point = _check.finite_array(who, "u", u, (G.shape[1],))
+    s = _check.finite_array(who, "strength", strength, (len(G) + 1,))
     sums = np.concatenate([np.zeros((1, G.shape[1])), np.cumsum(G, axis=0)])
     least = -0.5 * np.einsum("td,td->t", sums, sums) / s  # F_t at its minimiser -sums / s
     played = np.einsum("td,td->t", G, X)
@@ -227,8 +227,8 @@ def mixable(yhat: ArrayLike, weights: ArrayLike, y: float) -> Sides:
     >>> round(sides.left, 9), round(sides.right, 9)
     (800.693147181, 800.693147181)
     """
-    values = _check.finite("mixable", "yhat", yhat, (None,))
-    p = _check.finite("mixable", "weights", weights, values.shape)
+    values = _check.finite_array("mixable", "yhat", yhat, (None,))
+    p = _check.finite_array("mixable", "weights", weights, values.shape)
     mixed = _log_mean(-softplus(-values), p) - _log_mean(-softplus(values), p)
     return Sides(float(softplus(-y * mixed)), -_log_mean(-softplus(-y * values), p))
 

@@ -47,7 +47,7 @@ def _some_hint(learner: DiscountedVAW, yhat: Vector, stability: Vector, Z: Matri
     """Whether hints exist that give this trace: yhat = m + q (hint - m), stability = q (y - hint)^2 / 2."""
     m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
     state = layout.fresh(Z.shape[1], np.array([learner.reg]))
-    _check.accepted("certify", kernels.vaw_play(state, np.array([learner.beta]), 0, Z, y, m, h), Z.shape[1])
+    _check.raise_if_refused("certify", kernels.vaw_play(state, np.array([learner.beta]), 0, Z, y, m, h), Z.shape[1])
     m, q = m[:, 0], h[:, 0] / (1.0 + h[:, 0])
     moved = q > 0.0
     hint = m + np.divide(yhat - m, q, out=np.zeros(len(y)), where=moved)

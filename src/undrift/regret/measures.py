@@ -36,8 +36,8 @@ def dynamic_regret(incurred: ArrayLike, comparator_losses: ArrayLike) -> float:
     >>> dynamic_regret([1e16, 3.0, 2.0], [1e16, 1.0, 1.0])
     3.0
     """
-    mine = _check.finite("dynamic_regret", "incurred", incurred, (None,))
-    theirs = _check.finite("dynamic_regret", "comparator_losses", comparator_losses, (len(mine),))
+    mine = _check.finite_array("dynamic_regret", "incurred", incurred, (None,))
+    theirs = _check.finite_array("dynamic_regret", "comparator_losses", comparator_losses, (len(mine),))
     return math.fsum([*mine.tolist(), *(-theirs).tolist()])
 
 
@@ -60,8 +60,8 @@ def discounted_regret(incurred: ArrayLike, comparator_losses: ArrayLike, beta: f
     >>> discounted_regret([1.0, 1.0, 4.0], [0.0, 2.0, 0.0], beta=0.5).tolist()
     [1.0, -0.5, 3.75]
     """
-    mine = _check.finite("discounted_regret", "incurred", incurred, (None,))
-    theirs = _check.finite("discounted_regret", "comparator_losses", comparator_losses, (len(mine),))
+    mine = _check.finite_array("discounted_regret", "incurred", incurred, (None,))
+    theirs = _check.finite_array("discounted_regret", "comparator_losses", comparator_losses, (len(mine),))
     b = memory("discounted_regret", beta).beta
     steps = accumulate((mine - theirs).tolist(), lambda total, step: b * total + step)
     return np.fromiter(steps, dtype=np.float64, count=len(mine))
@@ -114,7 +114,7 @@ def d2d_identity(
     """
     who = "d2d_identity"
     Z, y = table(who, Z, y, loss)
-    predictions = _check.finite(who, "yhat", yhat, (len(y),))
+    predictions = _check.finite_array(who, "yhat", yhat, (len(y),))
     u = comparator(who, u, *Z.shape)
     d = memory(who, beta)
     incurred = loss.value(predictions, y)
@@ -146,5 +146,5 @@ def path_length(u: ArrayLike) -> float:
     >>> path_length([[0.0, 0.0], [3.0, 4.0], [3.0, 4.0]])
     5.0
     """
-    path = _check.finite("path_length", "u", u, (None, None))
+    path = _check.finite_array("path_length", "u", u, (None, None))
     return math.fsum(np.linalg.norm(np.diff(path, axis=0), axis=1).tolist())

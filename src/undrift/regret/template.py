@@ -140,7 +140,7 @@ def checked_trace(who: object, trace: Trace, rounds: int, discount: Discount) ->
         theirs = trace.parameters.get(name)
         if isinstance(theirs, (int, float)) and not math.isclose(theirs, own, rel_tol=1e-14):
             raise InputError(f"{label}: the template has {name}={own:g}, the trace was played with {name}={theirs:g}")
-    yhat = _check.finite(who, "yhat", trace.yhat, (rounds,))
-    stability = _check.finite(who, "stability", trace.stability, (rounds,))
-    potential = _check.finite(who, "potential", trace.potential, (rounds,))
+    yhat = _check.finite_array(who, "yhat", trace.yhat, (rounds,))
+    stability = _check.finite_array(who, "stability", trace.stability, (rounds,))
+    potential = _check.finite_array(who, "potential", trace.potential, (rounds,))
     return yhat, stability, potential

@@ -8,7 +8,7 @@ from typing import Any, Self
 from undrift import _check, store
 from undrift._typing import Scalar
 from undrift.discount import Discount, linear_grid, logistic_grid
-from undrift.ensemble.ensemble import Ensemble, mixer_of
+from undrift.ensemble.ensemble import Ensemble, mixer_from_snapshot
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import RangeMean
 from undrift.errors import ModelFileError
@@ -17,7 +17,7 @@ from undrift.learners.base import Arrays
 from undrift.learners.vaw import HINTS
 
 
-class MemoryEnsemble(Ensemble):
+class DiscountGridEnsemble(Ensemble):
     """An ensemble whose members follow from a few numbers and the width of the rows."""
 
     def __init__(self, binary: bool, mixer: Mixer | None, **parameters: Scalar) -> None:
@@ -29,22 +29,22 @@ class MemoryEnsemble(Ensemble):
         return type(self)(**self.parameters, mixer=self.mixer)  # type: ignore[arg-type]  # its own scalars
 
     @classmethod
-    def _restored(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
         try:
-            fresh = cls(**header["parameters"], mixer=mixer_of(header))  # type: ignore[arg-type]  # checked there
-            return fresh._resumed(header, arrays)
+            fresh = cls(**header["parameters"], mixer=mixer_from_snapshot(header))  # type: ignore[arg-type]  # checked there
+            return fresh._clone_with_state(header, arrays)
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
 
-    def __reduce__(self) -> tuple[Callable[..., MemoryEnsemble], tuple[Any, ...]]:
-        return _unpickled, (type(self), self.parameters, self.mixer.clone(), *self.snapshot())
+    def __reduce__(self) -> tuple[Callable[..., DiscountGridEnsemble], tuple[Any, ...]]:
+        return _unpickle, (type(self), self.parameters, self.mixer.clone(), *self.snapshot())
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
         return f"{type(self).__name__}({given}{', ' if given else ''}mixer={self.mixer!r})"
 
 
-class LinearEnsemble(MemoryEnsemble):
+class LinearEnsemble(DiscountGridEnsemble):
     r"""Linear regression that learns its own memory length: discounted VAW over a grid of discounts, and `Zero`.
 
     Parameters
@@ -88,7 +88,7 @@ class LinearEnsemble(MemoryEnsemble):
         return [*vaws, Zero()]
 
 
-class LogisticEnsemble(MemoryEnsemble):
+class LogisticEnsemble(DiscountGridEnsemble):
     r"""Logistic regression that learns its own memory length: discounted AIOLI over a grid of discounts.
 
     Parameters
@@ -154,7 +154,7 @@ def _memory(memory: Discount) -> dict[str, float]:
     return {"half_life": memory.half_life} if memory.gap else {"beta": 1.0}
 
 
-def _unpickled(
-    cls: type[MemoryEnsemble], parameters: dict[str, Any], mixer: Mixer, header: store.Header, arrays: Arrays
-) -> MemoryEnsemble:
-    return cls(**parameters, mixer=mixer)._resumed(header, arrays)
+def _unpickle(
+    cls: type[DiscountGridEnsemble], parameters: dict[str, Any], mixer: Mixer, header: store.Header, arrays: Arrays
+) -> DiscountGridEnsemble:
+    return cls(**parameters, mixer=mixer)._clone_with_state(header, arrays)
