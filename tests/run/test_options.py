@@ -8,9 +8,9 @@ import pytest
 from row_files import table, write_csv
 
 import undrift as ud
+from undrift.baselines import Baselines
 from undrift.online import Table
 from undrift.run import Settings, certified, play_file, read_run
-from undrift.run.baselines import Baselines
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "model": "fast"}
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
 from undrift.losses import logistic, squared
-from undrift.run.baselines import Baselines
 from undrift.run.tally import LONG, KeyReport, tally
 
 

@@ -89,8 +89,8 @@ def carried_out(
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.cli.progress import Bar
     from undrift.cli.summary import lines
+    from undrift.metrics import LEADING, TITLES
     from undrift.run import Settings, play_file, read_run
-    from undrift.run.scores import LEADING
 
     settings = Settings.of(words)
     command = shlex.join(["undrift", *sys.argv[1:]])
@@ -111,7 +111,11 @@ def carried_out(
             bar.close()
             print(f"undrift: interrupted; {plain(str(wish) or holds)}", file=sys.stderr)
             return stop.code
-    facts = {"folder": str(folder), "report": None if page is None else str(page), "measure": LEADING[state["task"]]}
+    facts = {
+        "folder": str(folder),
+        "report": None if page is None else str(page),
+        "measure": TITLES[LEADING[state["task"]]],
+    }
     if json:
         as_json(facts | {name: state[name] for name in _SHOWN})
     else:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     from undrift.run import RunData
 
@@ -38,6 +36,7 @@ def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
 
 def _quality(run: RunData) -> str:
     """Return how far off it was, by the measure that leads in the report too."""
+    from undrift.metrics import coverage
     from undrift.report.scores import best_baseline, compared, headline, scores
     from undrift.report.words import number
 
@@ -51,7 +50,7 @@ def _quality(run: RunData) -> str:
         text += f" ('{best.name}': {number(best.measures[key])})"
     if run.lower is None or run.upper is None:
         return f"{text}; {own['accuracy']:.1%} of the more likely classes were right."
-    inside = np.mean((run.lower <= run.y) & (run.y <= run.upper))
+    inside = coverage(run.lower, run.upper, run.y)
     mean = f"; mean absolute error {number(own['mae'])}"
     return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval."
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
+from undrift.baselines import base_rate_log_odds
 from undrift.discount import discount
 from undrift.learners.base import Arrays, Columns, Learner
 
@@ -47,7 +48,7 @@ class BaseRate(Learner):
         """Nothing depends on the features."""
 
     def _guess(self) -> float:
-        return float(np.log((self._counts[1] + self.reg) / (self._counts[0] + self.reg)))
+        return float(base_rate_log_odds(self._counts[0], self._counts[1], self.reg))
 
     def _predict(self, Z: Matrix) -> Vector:
         return np.full(len(Z), self._guess())

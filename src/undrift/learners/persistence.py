@@ -6,6 +6,7 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
+from undrift.baselines import no_change_log_odds
 from undrift.discount import discount
 from undrift.learners.base import Arrays, Columns, Learner
 
@@ -61,8 +62,8 @@ class Persistence(Learner):
         """Nothing depends on the features."""
 
     def _guess(self) -> float:
-        last, stayed, changed = (float(x) for x in self._state)
-        return last * float(np.log((stayed + self.reg) / (changed + self.reg))) if self.binary else last
+        last, stayed, changed = self._state[:, None]
+        return float((no_change_log_odds(last, stayed, changed, self.reg) if self.binary else last)[0])
 
     def _predict(self, Z: Matrix) -> Vector:
         return np.full(len(Z), self._guess())

@@ -14,13 +14,12 @@ import numpy as np
 
 import undrift
 from undrift._typing import Matrix, Vector
-from undrift.losses import logistic
+from undrift.baselines import BASELINES, Baselines
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import Memory
-from undrift.run.baselines import Baselines
-from undrift.run.data import BASELINES
 from undrift.run.reading import rows_again
+from undrift.run.scores import score_predictions
 from undrift.run.settings import Settings
 from undrift.run.source import Source
 
@@ -69,25 +68,15 @@ def compare_file(
         begin = time.perf_counter()
         yhat = play(Z if kind == "undrift" else filled, y)
         took = time.perf_counter() - begin
-        out.append(Compared(name, kind, _scores(task, yhat[known], y[known]), took / len(y) * 1e6))
+        out.append(Compared(name, kind, score_predictions(task, yhat[known], y[known]), took / len(y) * 1e6))
     naive = Baselines(binary=task == "classification", delay=0)
     begin = time.perf_counter()
     guesses = naive.play(y)
     took = (time.perf_counter() - begin) / len(y) * 1e6
     for name, guess in zip(BASELINES[task], guesses.T, strict=True):
-        out.append(Compared(name, "naive", _scores(task, guess[known], y[known]), took))
+        out.append(Compared(name, "naive", score_predictions(task, guess[known], y[known]), took))
     first = next(iter(out[0].scores))
     return task, len(y), sorted(out, key=lambda one: one.scores[first])
-
-
-def _scores(task: str, yhat: Vector, y: Vector) -> dict[str, float]:
-    if task == "regression":
-        away = yhat - y
-        spread = float(np.sum((y - np.mean(y)) ** 2))
-        r2 = 1.0 - float(np.sum(away * away)) / spread if spread else math.nan
-        return {"rmse": float(np.sqrt(np.mean(away**2))), "mean absolute error": float(np.mean(np.abs(away))), "r2": r2}
-    loss = logistic.value(yhat, 2.0 * y - 1.0)
-    return {"log-loss": float(np.mean(loss)), "accuracy": float(np.mean((yhat > 0.0) == (y > 0.5)))}
 
 
 Play = Callable[[Matrix, Vector], Said]

@@ -18,9 +18,6 @@ Times = NDArray[np.datetime64]
 Lines = NDArray[np.int64]
 """Line numbers of a text file, row numbers of a Parquet file; from 1."""
 
-BASELINES = {"regression": ("last value", "running mean"), "classification": ("same as last time", "base rate")}
-"""The naive guesses every run is held against, by task."""
-
 
 @dataclass(frozen=True, eq=False)
 class RunData:

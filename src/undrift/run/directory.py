@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift import store
+from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, named_file
 from undrift.online.base import OnlineLearner
-from undrift.run.data import BASELINES, RunData
+from undrift.run.data import RunData
 from undrift.run.extras import LITERAL, polars
 from undrift.run.state import FORMAT, STATE, State, read_state, understood
 from undrift.run.tables import join_parquet

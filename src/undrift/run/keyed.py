@@ -15,12 +15,13 @@ import numpy as np
 
 import undrift
 from undrift import kernels
+from undrift.baselines import BASELINES
 from undrift.errors import DataError, InputError
 from undrift.fleet import FleetRun, Output
 from undrift.fleet.state_store import OtherFleet
 from undrift.folder import Folder
 from undrift.online.base import OnlineLearner
-from undrift.run.data import BASELINES, Words
+from undrift.run.data import Words
 from undrift.run.formulas import escape_formula
 from undrift.run.keyed_plan import KeyedPlan, plan_keyed
 from undrift.run.records import RowReader

@@ -16,18 +16,17 @@ import numpy as np
 import undrift
 from undrift import kernels, store
 from undrift._typing import Vector
+from undrift.baselines import BASELINES, Baselines
 from undrift.errors import DataError, ModelFileError
 from undrift.folder import named_file
 from undrift.losses import sigmoid
-from undrift.run.baselines import Baselines
-from undrift.run.data import BASELINES
 from undrift.run.directory import FINAL, RunDirectory
 from undrift.run.encode import Encoder, Rows
 from undrift.run.extras import polars
 from undrift.run.plan import PREFIX, Plan, make_plan
 from undrift.run.player import Player, Said, fresh_model, loaded
 from undrift.run.resuming import find_state
-from undrift.run.scores import Scores
+from undrift.run.scores import ScoreTable
 from undrift.run.settings import Settings
 from undrift.run.source import Batch, Source
 from undrift.run.state import State, understood
@@ -138,7 +137,7 @@ class _Run:
         binary = self.plan.task == "classification"
         self.names = BASELINES[self.plan.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
-        self.scores = Scores(self.plan.task, ["model", *self.names])
+        self.scores = ScoreTable(self.plan.task, ["model", *self.names])
         self.player = Player(
             fresh_model(self.settings, self.plan.task), self.settings.delay, len(self.encoder.features)
         )
@@ -215,7 +214,7 @@ class _Run:
             if len(rows.y):
                 self._play(rows)
             self.done += 1
-            progress(Progress(self.encoder.rows, self.source.fraction(), self.scores.lately))
+            progress(Progress(self.encoder.rows, self.source.fraction(), self.scores.latest))
             halt = stop()
             if halt or self.done % COMMIT == 0:
                 self._commit()
@@ -295,14 +294,14 @@ class _Run:
             "features": features,
             "coefficients": [n for f in features for n in (f, f"{f} missing")] if wide else features,
             "candidates": self.player.model.candidates,
-            "scores": self.scores.table(),
+            "scores": self.scores.as_dict(),
             "plan": self.plan.as_dict(),
             "settings": self.settings.as_dict(),
             "provenance": self.provenance | {"seconds": self.seconds + time.monotonic() - self.began},
             "certificates": [],
             "problems": self.encoder.findings(),
             "notes": list(self.plan.notes),
-            "carry": {"encoder": words, "scores": self.scores.carry()},
+            "carry": {"encoder": words, "scores": self.scores.state()},
         }
         self.directory.write_state(state)
         self.directory.sweep(state)

@@ -1,4 +1,4 @@
-"""Scores: how far off predictions were, beside the naive ones, as running sums."""
+"""Scores of a run's model beside the naive baselines, kept as running sums and written into `run.json`."""
 
 from __future__ import annotations
 
@@ -9,58 +9,51 @@ from typing import Any
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.losses import logistic
-
-LEADING = {"regression": "rmse", "classification": "log-loss"}
-"""The measure that leads everywhere, by task: what the model minimises, and what its certificates bound."""
+from undrift.metrics import TITLES, RunningScores, scores
 
 
-class Scores:
-    """Sums over finished rounds, one for each predictor."""
+class ScoreTable:
+    """Running scores of several predictors over the same rounds; the first one is the model."""
 
     def __init__(self, task: str, names: Sequence[str]) -> None:
-        self.task, self.names = task, list(names)
-        self.count = 0
-        self.sums = {name: [0.0, 0.0] for name in names}  # squared and absolute errors, or log-loss and mistakes
-        self.labels = [0.0, 0.0]  # sum and sum of squares
-        self.lately = math.nan
+        self.running = {name: RunningScores(binary=task == "classification") for name in names}
 
-    def add(self, y: Vector, E: Matrix, inside: int | None = None) -> None:
-        """Count rounds whose labels are y, in which predictor k said E[:, k]."""
+    @property
+    def latest(self) -> float:
+        """The model's leading score over the rounds added last."""
+        return next(iter(self.running.values())).latest
+
+    def add(self, y: Vector, predictions: Matrix) -> None:
+        """Count rounds whose labels are y, NaN where unknown, and whose k-th predictor gave `predictions[:, k]`."""
         known = ~np.isnan(y)
-        y, E = y[known], E[known]
-        if not len(y):
-            return
-        self.count += len(y)
-        self.labels = [self.labels[0] + float(np.sum(y)), self.labels[1] + float(np.sum(y * y))]
-        for name, yhat in zip(self.names, E.T, strict=True):
-            if self.task == "regression":
-                away = yhat - y
-                added = float(np.sum(away * away)), float(np.sum(np.abs(away)))
-            else:
-                loss = logistic.value(yhat, 2.0 * y - 1.0)
-                added = float(np.sum(loss)), float(np.count_nonzero((yhat > 0.0) != (y > 0.5)))
-            self.sums[name] = [self.sums[name][0] + added[0], self.sums[name][1] + added[1]]
-            if name == self.names[0]:
-                self.lately = math.sqrt(added[0] / len(y)) if self.task == "regression" else added[0] / len(y)
+        for running, yhat in zip(self.running.values(), predictions.T, strict=True):
+            running.add(yhat[known], y[known])
 
-    def table(self) -> dict[str, dict[str, float | None]]:
-        """Return for each predictor its measures by name; the one that leads comes first."""
-        out: dict[str, dict[str, float | None]] = {}
-        n = max(self.count, 1)
-        spread = self.labels[1] - self.labels[0] ** 2 / n
-        for name, (first, second) in self.sums.items():
-            if self.task == "regression":
-                r2 = 1.0 - first / spread if spread > 0.0 else None
-                out[name] = {"rmse": math.sqrt(first / n), "mean absolute error": second / n, "r2": r2}
-            else:
-                out[name] = {"log-loss": first / n, "accuracy": 1.0 - second / n}
-        return out
+    def as_dict(self) -> dict[str, dict[str, float | None]]:
+        """Return for each predictor its scores by title; None where a score has no value."""
+        return {
+            name: {title: None if math.isnan(value) else value for title, value in titled(running.scores()).items()}
+            for name, running in self.running.items()
+        }
 
-    def carry(self) -> dict[str, Any]:
-        """Return the sums."""
-        return {"count": self.count, "sums": self.sums, "labels": self.labels}
+    def state(self) -> dict[str, Any]:
+        """Return the sums as `run.json` holds them."""
+        first = next(iter(self.running.values()))
+        sums = {name: running.errors for name, running in self.running.items()}
+        return {"count": first.count, "sums": sums, "labels": first.labels}
 
-    def resume(self, words: Mapping[str, Any]) -> None:
-        """Go on with the sums of `carry`."""
-        self.count, self.sums, self.labels = words["count"], dict(words["sums"]), list(words["labels"])
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on with the sums of `state`."""
+        for name, running in self.running.items():
+            running.count, running.errors = state["count"], list(state["sums"][name])
+            running.labels = list(state["labels"])
+
+
+def titled(named: Mapping[str, float]) -> dict[str, float]:
+    """Return scores under the titles that tables and JSON show, without those that have none."""
+    return {TITLES[name]: value for name, value in named.items() if name in TITLES}
+
+
+def score_predictions(task: str, yhat: Vector, y: Vector) -> dict[str, float]:
+    """Return the scores of predictions by title; the leading one comes first."""
+    return titled(scores(yhat, y, binary=task == "classification"))

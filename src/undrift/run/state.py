@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import named_file
-from undrift.run.data import BASELINES
 from undrift.run.settings import Settings
 
 STATE = "run.json"

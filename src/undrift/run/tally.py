@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
+from undrift.baselines import grouped_baselines
 from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
-from undrift.losses import logistic, squared
+from undrift.metrics import round_losses
 
 TOLD = 10_000
 """Different problems told apart, at most."""
@@ -34,7 +35,7 @@ class KeyReport:
     loss: float = 0.0
     """Sum over the rounds after the first: half the squared error, or the log-loss."""
     naives: tuple[float, ...] = ()
-    """The same for the naive guesses, in the order of `undrift.run.data.BASELINES`."""
+    """The same for the naive guesses, in the order of `undrift.baselines.BASELINES`."""
     counts: dict[str, int] = field(default_factory=dict)
     """How many records ended as what."""
     before: float = math.nan
@@ -168,13 +169,9 @@ def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs
     starts = np.flatnonzero(np.concatenate(([True], code[1:] != code[:-1])))
     sizes = np.diff(np.append(starts, len(rows)))
     age = np.arange(len(rows)) - np.repeat(starts, sizes)
-    if task == "classification":
-        sign = np.where(y > 0.0, 1.0, -1.0)
-        guesses = _odds(sign, age, starts, sizes)
-        losses = np.array([logistic.value(one, sign) for one in (yhat, *guesses)])
-    else:
-        guesses = _values(y, age, starts, sizes)
-        losses = np.array([squared.value(one, y) for one in (yhat, *guesses)])
+    binary = task == "classification"
+    guesses = grouped_baselines(y, starts, binary=binary)
+    losses = np.array([round_losses(one, y, binary=binary) for one in (yhat, *guesses)])
     losses[:, starts] = 0.0
     sums = np.add.reduceat(losses, starts, axis=1)
     for k, at in enumerate(starts.tolist()):
@@ -197,31 +194,6 @@ def _lately(report: KeyReport, loss: Vector) -> None:
     expected = len(new) * (len(both) + 1) / 2.0
     spread = math.sqrt(len(old) * len(new) * (len(both) + 1) / 12.0)
     report.change = (float(np.sum(ranks)) - expected) / spread
-
-
-def _values(y: Vector, age: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Vector]:
-    """Return the last value and the running mean before each round, 0 before a key's first."""
-    last, total = np.concatenate(([0.0], y[:-1])), np.zeros(len(y))
-    last[starts] = 0.0
-    for a, n in zip(starts.tolist(), sizes.tolist(), strict=True):  # one sum over all would mix their rounding errors
-        np.add.accumulate(y[a : a + n - 1], out=total[a + 1 : a + n])
-    return [last, total / np.maximum(age, 1)]
-
-
-def _odds(sign: Vector, age: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[Vector]:
-    """Return the log-odds of "same as last time" and of the base rate before each round."""
-    last = np.concatenate(([0.0], sign[:-1]))
-    last[starts] = 0.0
-    moves = last * sign
-
-    def before(events: NDArray[np.bool_]) -> Vector:
-        """How many of a key's earlier rounds were such; whole numbers, so one sum over all keys is exact."""
-        total = np.concatenate(([0.0], np.cumsum(events)))[:-1]
-        earlier: Vector = total - np.repeat(total[starts], sizes)
-        return earlier
-
-    stayed, changed, plus = before(moves > 0.0), before(moves < 0.0), before(sign > 0.0)
-    return [last * np.log((stayed + 1.0) / (changed + 1.0)), np.log((plus + 1.0) / (age - plus + 1.0))]
 
 
 def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[Age]:

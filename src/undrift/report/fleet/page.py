@@ -7,11 +7,11 @@ from pathlib import PurePath
 
 import numpy as np
 
+from undrift.baselines import BASELINES
 from undrift.report.fleet.listing import Lists, error, skills
 from undrift.report.page import Card
 from undrift.report.words import count, listed, memory, number, percent, short
 from undrift.run import KeyedRun, KeyReport
-from undrift.run.data import BASELINES
 from undrift.run.tally import LONG
 
 SECTIONS = (

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from undrift.baselines import BASELINES
 from undrift.report.curves import Sheet, plain
 from undrift.report.words import short
 from undrift.run import KeyedRun, KeyReport
-from undrift.run.data import BASELINES
 
 STEP = 0.05
 """Width of a bar of saved loss."""

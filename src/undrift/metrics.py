@@ -1,0 +1,136 @@
+"""Scores of predictions, in the words users know: RMSE, MAE, R2, log-loss, accuracy, Brier, MASE, pinball, coverage.
+
+Arguments come in the order of `undrift.losses`: predictions first, then labels. Predictions of two classes are log-odds
+of the positive one, whose label is greater than 0 (1 of 0 and 1, or of -1 and +1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.losses import logistic, sigmoid, squared
+
+LEADING = {"regression": "rmse", "classification": "log_loss"}
+"""The score that leads everywhere, by task: what the model minimises, and what its certificates bound."""
+TITLES = {"rmse": "rmse", "mae": "mean absolute error", "r2": "r2", "log_loss": "log-loss", "accuracy": "accuracy"}
+"""What `undrift run` and `undrift compare` call the scores they show."""
+
+
+def rmse(yhat: Vector, y: Vector) -> float:
+    """Return the root of the mean squared error, in the units of the labels."""
+    return math.sqrt(np.mean((yhat - y) ** 2))
+
+
+def mae(yhat: Vector, y: Vector) -> float:
+    """Return the mean absolute error."""
+    return float(np.mean(np.abs(yhat - y)))
+
+
+def r2(yhat: Vector, y: Vector) -> float:
+    """Return the part of the labels' variance that is explained; NaN where labels are constant."""
+    return _explained(float(np.sum((yhat - y) ** 2)), float(np.sum((y - np.mean(y)) ** 2)))
+
+
+def log_loss(yhat: Vector, y: Vector) -> float:
+    """Return the mean of -ln(probability given to what came true)."""
+    return float(np.mean(round_losses(yhat, y, binary=True)))
+
+
+def accuracy(yhat: Vector, y: Vector) -> float:
+    """Return the part of rounds in which the more likely class came true."""
+    return float(np.mean((yhat > 0.0) == (y > 0.0)))
+
+
+def brier(yhat: Vector, y: Vector) -> float:
+    """Return the mean squared distance of the positive class's probability from 0 or 1, whichever came true."""
+    return float(np.mean((sigmoid(yhat) - (y > 0.0)) ** 2))
+
+
+def mase(yhat: Vector, y: Vector, *, season: int = 1) -> float:
+    """Return the mean absolute error in units of that of repeating the label of `season` rounds ago.
+
+    >>> mase(np.array([2.0, 2.0, 2.0]), np.array([1.0, 2.0, 3.0]))
+    0.6666666666666666
+    """
+    naive = mae(y[:-season], y[season:]) if len(y) > season else 0.0
+    return mae(yhat, y) / naive if naive > 0.0 else math.nan
+
+
+def pinball(yhat: Vector, y: Vector, *, level: float) -> float:
+    """Return the mean loss that the `level` quantile minimises.
+
+    >>> pinball(np.array([0.0, 0.0]), np.array([1.0, -1.0]), level=0.9)
+    0.5
+    """
+    away = y - yhat
+    return float(np.mean(np.maximum(level * away, (level - 1.0) * away)))
+
+
+def coverage(lower: Vector, upper: Vector, y: Vector) -> float:
+    """Return the part of labels that lie in their interval."""
+    return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def round_losses(yhat: Vector, y: Vector, *, binary: bool) -> Vector:
+    """Return the loss of each round in the units of certificates: half the squared error, or the log-loss."""
+    return logistic.value(yhat, np.where(y > 0.0, 1.0, -1.0)) if binary else squared.value(yhat, y)
+
+
+def scores(yhat: Vector, y: Vector, *, binary: bool) -> dict[str, float]:
+    """Return the scores of a task by name; the one that leads comes first."""
+    measures = (log_loss, accuracy, brier) if binary else (rmse, mae, r2)
+    return {measure.__name__: measure(yhat, y) for measure in measures}
+
+
+class RunningScores:
+    """Scores of one predictor over rounds that come in blocks, from a few sums.
+
+    Parameters
+    ----------
+    binary
+        Whether labels are two classes.
+
+    Examples
+    --------
+    >>> running = RunningScores(binary=False)
+    >>> running.add(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    >>> running.add(np.array([2.0]), np.array([1.0]))
+    >>> running.scores()["mae"]
+    1.0
+    """
+
+    def __init__(self, *, binary: bool) -> None:
+        self.binary, self.count = binary, 0
+        self.errors = [0.0, 0.0]  # squared and absolute errors, or log-losses and mistakes
+        self.labels = [0.0, 0.0]  # labels and their squares
+        self.latest = math.nan
+        """The leading score of the last block."""
+
+    def add(self, yhat: Vector, y: Vector) -> None:
+        """Count some rounds."""
+        if not len(y):
+            return
+        if self.binary:
+            errors = float(np.sum(round_losses(yhat, y, binary=True))), float(np.sum((yhat > 0.0) != (y > 0.0)))
+        else:
+            errors = float(np.sum((yhat - y) ** 2)), float(np.sum(np.abs(yhat - y)))
+        self.count += len(y)
+        self.errors = [total + more for total, more in zip(self.errors, errors, strict=True)]
+        self.labels = [self.labels[0] + float(np.sum(y)), self.labels[1] + float(np.sum(y * y))]
+        self.latest = errors[0] / len(y) if self.binary else math.sqrt(errors[0] / len(y))
+
+    def scores(self) -> dict[str, float]:
+        """Return the scores so far by name, the leading one first; Brier's is not among them."""
+        n = max(self.count, 1)
+        first, second = self.errors
+        if self.binary:
+            return {"log_loss": first / n, "accuracy": 1.0 - second / n}
+        spread = self.labels[1] - self.labels[0] ** 2 / n
+        return {"rmse": math.sqrt(first / n), "mae": second / n, "r2": _explained(first, spread)}
+
+
+def _explained(squares: float, spread: float) -> float:
+    return 1.0 - squares / spread if spread > 0.0 else math.nan
