@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import re
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,17 @@ def pages(folder: Path) -> list[Path]:
     """Return a folder's pages: the leading ones, then by name."""
     found = {page.name: page for page in sorted(folder.glob("*.md"))}
     return [found.pop(name) for name in FIRST if name in found] + list(found.values())
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put one entry for each class that a package exports where a page says `::: package.*`."""
+    return re.sub(r"^::: ([\w.]+)\.\*$", lambda found: "\n\n".join(entries(found[1])), markdown, flags=re.MULTILINE)
+
+
+def entries(package: str) -> list[str]:
+    """Return `::: package.Name` for every class that a package exports, in the order of its exports."""
+    module = importlib.import_module(package)
+    return [f"::: {package}.{name}" for name, value in vars(module).items() if isinstance(value, type)]
 
 
 def on_page_content(content: str, **_: Any) -> str:

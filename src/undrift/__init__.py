@@ -15,27 +15,13 @@ if TYPE_CHECKING:
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
     from undrift.fleet import Fleet as Fleet
-    from undrift.learners import BaseRate as BaseRate
-    from undrift.learners import DiscountedAIOLI as DiscountedAIOLI
-    from undrift.learners import DiscountedMean as DiscountedMean
-    from undrift.learners import DiscountedVAW as DiscountedVAW
-    from undrift.learners import Learner as Learner
-    from undrift.learners import Persistence as Persistence
-    from undrift.learners import Zero as Zero
-    from undrift.learners import load as load
+    from undrift.learners import *  # noqa: F403  # every learner that is exported there
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "BaseRate": "undrift.learners",
-    "DiscountedAIOLI": "undrift.learners",
-    "DiscountedMean": "undrift.learners",
-    "DiscountedVAW": "undrift.learners",
-    "Learner": "undrift.learners",
-    "Persistence": "undrift.learners",
-    "Zero": "undrift.learners",
     "Ensemble": "undrift.ensemble",
     "LinearEnsemble": "undrift.ensemble",
     "LogisticEnsemble": "undrift.ensemble",
@@ -44,9 +30,8 @@ _HOME = {
     "Fleet": "undrift.fleet",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",
-    "load": "undrift.learners",
 }
-"""Where each public name lives. Files name learners by these names alone."""
+"""Where public names live; besides them, everything that `undrift.learners` exports is one."""
 _MODULES = (
     "checks",
     "ensemble",
@@ -65,19 +50,26 @@ _MODULES = (
 )
 """Submodules reachable as attributes without an import of their own."""
 
-__all__ = sorted(_HOME)
-
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"undrift.{name}")
+    if name in _MODULES:
+        value: object = importlib.import_module(f"undrift.{name}")
+    elif name == "__all__":
+        value = _public_names()
+    elif not name.startswith("_") and name in _public_names():
+        value = getattr(importlib.import_module(_HOME.get(name, "undrift.learners")), name)
     else:
         raise AttributeError(f"module 'undrift' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
+def _public_names() -> list[str]:
+    """Return the names above and every class and function that `undrift.learners` exports."""
+    learners = vars(importlib.import_module("undrift.learners"))
+    own = [name for name, value in learners.items() if getattr(value, "__module__", "").startswith("undrift.learners.")]
+    return sorted({*_HOME, *own})
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted({*globals(), *_public_names(), *_MODULES})

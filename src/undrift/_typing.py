@@ -11,5 +11,8 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 """Two-dimensional float64 array, rounds first."""
 
+Rounds = NDArray[np.int64]
+"""Indices of rounds, from 0."""
+
 Scalar = float | int | str | bool | None
 """What a parameter may be, so that it can live in a JSON header."""

@@ -66,6 +66,11 @@ def discount(who: object, beta: float | None, half_life: float | None) -> Discou
     return Discount(exact, 1.0 - exact)
 
 
+def as_discount(who: object, beta: float | Discount) -> Discount:
+    """Return a discount given as a number in (0, 1] or as a `Discount`, which keeps 1 - beta exactly."""
+    return beta if isinstance(beta, Discount) else discount(who, beta, None)
+
+
 def from_eta(eta: float) -> Discount:
     """Return beta = eta / (1 + eta), exactly as good at eta = 1e15 as at 1; infinity is beta = 1."""
     if math.isinf(eta):

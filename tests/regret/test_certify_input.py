@@ -5,7 +5,8 @@ import pytest
 
 from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError
-from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Persistence
+from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Learner, Persistence
+from undrift.learners.base import Columns
 from undrift.losses import logistic, squared
 from undrift.regret import Template, certify, d2d_identity, discounted_regret, dynamic_regret, path_length
 from undrift.trace import Trace
@@ -80,7 +81,11 @@ def test_nothing_of_a_refused_or_certified_learner_changes():
             (Template(beta=0.9, loss=squared), Z, Y > 0, TRACE, [0.0, 0.0], logistic),
             r"for squared loss, not for logistic",
         ),
-        ((Persistence(), Z, Y, TRACE, [0.0, 0.0]), r"Persistence makes no promise; pass a learner with a guarantee"),
+        (
+            (Persistence(), Z, Y, Persistence().play(Z, Y), [0.0, 0.0]),
+            r"Persistence makes no promise; pass a learner with a guarantee",
+        ),
+        ((object(), Z, Y, TRACE, [0.0, 0.0]), r"object makes no promise; pass a learner with a guarantee"),
         ((VAW, Z, Y, TRACE, [1e200, 0.0]), r"leave float64's range; rescale"),
     ],
 )
@@ -131,3 +136,47 @@ def test_a_free_comparator_has_an_infinite_ratio():
 def test_measures_say_what_is_wrong(call, text):
     with pytest.raises(InputError, match=text):
         call()
+
+
+class LeakyDescent(Learner):
+    """Gradient descent whose weights leak: x <- beta (x - eta g), a learner of one's own with a promise."""
+
+    def __init__(self, *, eta: float, claims: float = 1.0) -> None:
+        super().__init__(eta=eta, claims=claims)
+        self.eta, self.claims = eta, claims
+
+    @property
+    def discount(self):
+        return Discount(0.9, 0.1)
+
+    def _begin(self, dim):
+        self._x = np.zeros(dim)
+
+    def _arrays(self):
+        return {"x": self._x}
+
+    def _predict(self, Z):
+        return Z @ self._x
+
+    def _play(self, Z, y):
+        yhat, stability = np.empty(len(y)), np.empty(len(y))
+        for t, (z, label) in enumerate(zip(Z, y, strict=True)):
+            yhat[t] = z @ self._x
+            g = (yhat[t] - label) * z
+            stability[t] = self.claims * 0.5 * self.eta * (g @ g)
+            self._x[...] = 0.9 * (self._x - self.eta * g)
+        return Columns(yhat, stability, np.full(len(y), 1.0 / self.eta))
+
+
+def test_a_learner_that_returns_stability_and_potential_is_certified():
+    learner, u = LeakyDescent(eta=0.05), np.repeat([[1.0, -1.0], [2.0, 0.0]], 20, axis=0)
+    labels = np.sum(Z * u, axis=1)
+    trace = learner.play(Z, labels)
+    cert = certify(learner, Z, labels, trace, u)
+    by_hand = certify(Template(beta=0.9, loss=squared), Z, labels, trace, u)
+    assert cert.bound == by_hand.bound
+    assert cert.regret <= cert.bound
+    with pytest.raises(InputError, match=r"played with claims=1.0, the learner has claims=0.5"):
+        certify(LeakyDescent(eta=0.05, claims=0.5), Z, labels, trace, u)
+    with pytest.raises(InputError, match=r"the trace does not fit these rows"):
+        certify(learner, Z, labels + 1.0, trace, u)

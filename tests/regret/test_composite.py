@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from undrift.ensemble import Ensemble
 from undrift.errors import ConditionError, InputError
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Persistence
-from undrift.learners.base import Columns
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Persistence
 from undrift.losses import logistic, squared
-from undrift.regret import Leaf, Through, certify, comparators, frontier
+from undrift.regret import Leaf, ReferenceLearners, certify, comparators, frontier
 from undrift.trace import Trace
 
 
@@ -138,32 +138,16 @@ def test_bad_input_is_one_sentence():
         certify(Mute([0.9]), Z, y, Trace(trace.yhat), u)
 
 
-class Members(Learner):
-    """A learner with members, as ensembles have: none before the first row."""
-
-    def __init__(self):
-        super().__init__()
-        self._own = [DiscountedVAW(beta=0.9), Persistence(), DiscountedVAW(beta=1.0, hint="last")]
-
-    @property
-    def members(self):
-        return [] if self.dim is None else self._own
-
-    def _begin(self, dim):
-        pass
-
-    def _play(self, Z, y):
-        return Columns(np.mean([member.play(Z, y).yhat for member in self._own], axis=0))
-
-
 def test_the_members_of_an_ensemble_are_its_leaves():
     Z, y, u = problem(np.random.default_rng(6))
-    fresh, played = Members(), Members()
+    members = [DiscountedVAW(beta=0.9), Persistence(), DiscountedVAW(beta=1.0, hint="last")]
+    fresh, played = Ensemble(members), Ensemble(members)
     trace = played.play(Z, y)
+    before = played.copy()
     names = {certify(learner, Z, y, trace, path).leaf for learner in (fresh, played) for path in (u, 0.0 * u[0])}
-    assert names <= {repr(DiscountedVAW(beta=0.9)), repr(DiscountedVAW(beta=1.0, hint="last"))}
+    assert names <= {repr(members[0]), repr(members[2])}
     assert certify(played, Z, y, trace, u).holds
-    assert played.members[0].rounds == len(y)  # left as they were
+    assert played == before
 
 
 def test_any_predictions_are_certified_through_learners_they_do_not_contain():
@@ -171,15 +155,15 @@ def test_any_predictions_are_certified_through_learners_they_do_not_contain():
     for _ in range(40):
         Z, y, u = problem(rng)
         someone = Trace(y + 30.0 * rng.normal(size=len(y)), learner="SomeoneElse", parameters={"beta": 0.3})
-        beside = Through([DiscountedVAW(beta=b, hint="ridge") for b in (0.8, 0.99, 1.0)])
+        beside = ReferenceLearners([DiscountedVAW(beta=b, hint="ridge") for b in (0.8, 0.99, 1.0)])
         for opponent in (u, comparators.fixed):
             cert = certify(beside, Z, y, someone, opponent)
             assert cert.slack >= -1e-12 * cert.scale
             assert cert.leaf.startswith("DiscountedVAW(beta=")
     signs = np.sign(y)
-    logit = Through([DiscountedAIOLI(beta=0.99, bound=9.0)])
+    logit = ReferenceLearners([DiscountedAIOLI(beta=0.99, bound=9.0)])
     assert certify(logit, Z, signs, Trace(signs), [0.1, 0.2]).holds
-    with pytest.raises(InputError, match=r"Through: learners must be learners with a guarantee, at least one"):
-        Through([])
-    with pytest.raises(ConditionError, match=r"no leaf of Through covers .*Persistence makes no promise"):
-        certify(Through([Persistence()]), Z, y, someone, u)
+    with pytest.raises(InputError, match=r"ReferenceLearners: learners must be learners with a guarantee"):
+        ReferenceLearners([])
+    with pytest.raises(ConditionError, match=r"no leaf of ReferenceLearners covers .*Persistence makes no promise"):
+        certify(ReferenceLearners([Persistence()]), Z, y, someone, u)

@@ -120,7 +120,7 @@ def certificates(task, rows, y, yhat):
     }
     out = []
     for name, (u, refit) in rivals.items():
-        c = ud.regret.certify(ud.regret.Through(learners), rows, y, ud.trace.Trace(yhat), u, loss)
+        c = ud.regret.certify(ud.regret.ReferenceLearners(learners), rows, y, ud.trace.Trace(yhat), u, loss)
         fields = ("regret", "start", "stability", "variation", "potential_drift", "excess", "bound", "slack", "ratio")
         out.append(
             {

@@ -16,6 +16,7 @@ from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stack import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
+from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
@@ -105,6 +106,10 @@ class Ensemble(Learner):
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         return [] if self.dim is None else self._members.learners(self.rounds)
+
+    def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
+        """Return the members as leaves of this ensemble's certificate: each plays the same rows afresh."""
+        return [one.leaf(Z, y, u) for one in self._build(Z.shape[1])]
 
     @property
     def betas(self) -> Vector:

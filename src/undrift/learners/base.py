@@ -11,7 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, _thread_lock, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.errors import InputError, ModelFileError
+from undrift.discount import Discount
+from undrift.errors import ConditionError, InputError, ModelFileError
+from undrift.leaf import Leaf
+from undrift.losses import Loss, logistic, squared
+from undrift.template import Template
 from undrift.trace import Trace
 
 Prediction = Any
@@ -45,6 +49,9 @@ class Learner:
 
     Input is checked before it gets there: `Z` (rounds, dim) and `y` (rounds,) are contiguous float64, finite, and at
     most 1e75 in size; labels of binary learners are -1 and +1.
+
+    A learner whose `Columns` have `stability` and `potential` makes a promise, which `certify` holds it to; if it
+    forgets, it also says by `discount` how fast.
     """
 
     accepts_nan: ClassVar[bool] = False
@@ -86,6 +93,33 @@ class Learner:
         rows = self._block(Z)
         labels = self._labels(y, len(rows))
         return self._close(rows, lambda: self._play(rows, labels))
+
+    @property
+    def discount(self) -> Discount:
+        """The discount of its promise; 1, nothing is forgotten, unless the learner says otherwise."""
+        return Discount(1.0, 0.0)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss it is for."""
+        return logistic if self.binary else squared
+
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise that covers a run over these rows and labels from the first round on.
+
+        A fresh clone plays them; its `stability` and `potential` are the promise.
+        """
+        replayed = self.clone().play(Z, y)
+        if replayed.stability is None or replayed.potential is None:
+            raise ConditionError(
+                f"certify: {_check.name_of(self)} makes no promise; pass a learner with a guarantee, a Template, or an "
+                "object with template(Z, y)"
+            )
+        return Template(self.discount, loss=self.loss, replayed=replayed)
+
+    def leaf(self, Z: Matrix, y: Vector, u: Matrix | None) -> Leaf:
+        """Return this learner as a leaf of a composite's certificate: a fresh clone plays the rows as they are."""
+        return Leaf(repr(self), self, Z, y, self.clone().play(Z, y), u)
 
     def clone(self) -> Self:
         """Return a fresh learner with the same parameters."""

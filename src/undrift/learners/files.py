@@ -76,7 +76,7 @@ def warn_if_level_differs(what: str, level: object) -> None:
 def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
     """Return the learner that a snapshot describes."""
     name = header.get("class")
-    found = cls if cls is not None else (getattr(undrift, str(name)) if name in undrift.__all__ else None)
+    found = cls if cls is not None else getattr(undrift, str(name), None)
     if not (isinstance(found, type) and issubclass(found, Learner)) or found is Learner:
         raise ModelFileError(
             f"{name!r} is not a learner of this undrift; upgrade, or pass cls= for a class of your own"

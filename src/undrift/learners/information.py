@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, kernels
-from undrift._typing import Scalar, Vector
+from undrift._typing import Matrix, Scalar, Vector
 from undrift.discount import Discount, discount
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
 from undrift.learners.base import Arrays, Learner, Prediction
+from undrift.learners.replay import replay
+from undrift.template import Template
 
 
 class InformationLearner(Learner):
@@ -69,6 +73,23 @@ class InformationLearner(Learner):
     @property
     def _counts(self) -> Vector:
         return layout.column(self._state, 0)[3 * (self.dim or 0) :][:3]
+
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise that covers a run over these rows and labels: raised pivots and restarts are replayed."""
+        again = replay(self, Z, y)
+        return Template(
+            self.discount,
+            loss=self.loss,
+            limit=self.reach,
+            floors=again.floors,
+            restart_cost=again.restart_cost,
+            replayed=again.trace,
+        )
+
+    @property
+    def reach(self) -> float:
+        """Largest $|u\\cdot z|$ on the rows so far of comparators that the promise covers."""
+        return math.inf
 
     def predict(self, z: ArrayLike) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""

@@ -7,7 +7,9 @@ import numpy as np
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.discount import Discount, discount
+from undrift.errors import ConditionError
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.template import Template
 
 
 class DiscountedMean(Learner):
@@ -59,6 +61,12 @@ class DiscountedMean(Learner):
     def half_life(self) -> float:
         """Rounds after which a label counts half; infinity for beta = 1."""
         return self._discount.half_life
+
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise that covers a run over these labels; the rows must be one constant feature."""
+        if Z.shape[1] != 1 or (Z != 1.0).any():
+            raise ConditionError("certify: DiscountedMean is certified on one constant feature; pass Z = ones (T, 1)")
+        return super().template(Z, y)
 
     def _begin(self, dim: int) -> None:
         """Nothing depends on the features."""

@@ -7,9 +7,11 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
+from undrift.kernels import layout
 from undrift.kernels.reference_round import HINTS as HINTS
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.information import InformationLearner
+from undrift.template import ALIKE, Template, alike
 from undrift.trace import Trace
 
 BLOCK = 4096
@@ -92,6 +94,10 @@ class DiscountedVAW(InformationLearner):
         given = None if hint is None else _check.column(self, "hint", hint, len(rows))
         return self._close(rows, lambda: self._play(rows, labels, given))
 
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise that covers a run over these rows and labels, whatever hints were given."""
+        return _HintedTemplate(self, super().template(Z, y))
+
     def _make_kernel(self) -> kernels.Round:
         hint = np.array([float(HINTS.index(self.hint))])
         return kernels.Round(
@@ -129,6 +135,13 @@ class DiscountedVAW(InformationLearner):
             self._last[0] = label[-1]
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 
+    def _leaders(self, Z: Matrix, y: Vector) -> tuple[Vector, Vector]:
+        """Return the leader's prediction m and the leverage h of every round of a run from the first round on."""
+        m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
+        state = layout.fresh(Z.shape[1], np.array([self.reg]))
+        _check.raise_if_refused("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h), Z.shape[1])
+        return m[:, 0], h[:, 0]
+
     def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
         """The hint of each round: the one given, or the learner's own."""
         if hint is not None:
@@ -145,3 +158,31 @@ class DiscountedVAW(InformationLearner):
 
     def _arrays(self) -> dict[str, Vector]:
         return {**super()._arrays(), "last": self._last}
+
+
+class _HintedTemplate(Template):
+    """The promise of a VAW run, which hints of the caller's own may have changed."""
+
+    _learner: DiscountedVAW
+
+    def __init__(self, learner: DiscountedVAW, own: Template) -> None:
+        super().__init__(
+            own.discount,
+            loss=own.loss,
+            floors=own.floors,
+            restart_cost=own.restart_cost,
+            replayed=own.replayed,
+        )
+        object.__setattr__(self, "_learner", learner)
+
+    def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
+        """Whether hints exist that give this trace: yhat = m + q (hint - m), stability = q (y - hint)^2 / 2."""
+        if super().fits(trace, Z, y) or trace.stability is None:
+            return True
+        m, h = self._learner._leaders(Z, y)
+        q = h / (1.0 + h)
+        moved = q > 0.0
+        hint = m + np.divide(trace.yhat - m, q, out=np.zeros(len(y)), where=moved)
+        wide = np.abs(hint) + np.abs(m) + np.abs(y)
+        same = np.abs(trace.stability - 0.5 * q * (y - hint) ** 2) <= ALIKE * q * wide * wide
+        return bool(same.all()) and alike(trace.yhat[~moved], m[~moved], y)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from undrift.leaf import Composite as Composite
+from undrift.leaf import Designed as Designed
+from undrift.leaf import Leaf as Leaf
 from undrift.regret import bounds as bounds
 from undrift.regret import comparators as comparators
 from undrift.regret import lemmas as lemmas
 from undrift.regret.certify import certify as certify
-from undrift.regret.composite import Through as Through
+from undrift.regret.composite import ReferenceLearners as ReferenceLearners
 from undrift.regret.d2d import Certificate as Certificate
 from undrift.regret.frontier import frontier as frontier
 from undrift.regret.measures import d2d_identity as d2d_identity
 from undrift.regret.measures import discounted_regret as discounted_regret
 from undrift.regret.measures import dynamic_regret as dynamic_regret
 from undrift.regret.measures import path_length as path_length
-from undrift.regret.template import Certifiable as Certifiable
-from undrift.regret.template import Composite as Composite
-from undrift.regret.template import Designed as Designed
-from undrift.regret.template import Leaf as Leaf
-from undrift.regret.template import Template as Template
 from undrift.regret.variation import beta_star as beta_star
 from undrift.regret.variation import discounted_variation as discounted_variation
+from undrift.template import Certifiable as Certifiable
+from undrift.template import Template as Template

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from undrift import _check
-from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
-from undrift.discount import discount as _discount
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import InputError
 from undrift.losses import Logistic, Loss
 
-Rounds = NDArray[np.int64]
-"""Indices of rounds, from 0."""
 
-
-def memory(who: object, beta: float | Discount) -> Discount:
-    """Return a discount given as a number in (0, 1] or as a `Discount`, which keeps 1 - beta exactly."""
-    return beta if isinstance(beta, Discount) else _discount(who, beta, None)
-
-
-def table(who: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector]:
+def check_stream(who: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector]:
     """Return rows (T, d) and labels (T,); labels of the logistic loss become -1 and +1."""
     rows = _check.rows(who, Z)
     if isinstance(loss, Logistic):
@@ -29,7 +19,7 @@ def table(who: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, 
     return rows, _check.column(who, "y", y, len(rows))
 
 
-def comparator(who: object, u: ArrayLike, rounds: int, dim: int) -> Matrix:
+def check_comparator(who: object, u: ArrayLike, rounds: int, dim: int) -> Matrix:
     """Return one comparator a round (T, d); a single vector (d,) stands still."""
     array = np.asarray(u)
     if array.ndim == 1 and array.dtype.kind in "fiub":

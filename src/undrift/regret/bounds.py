@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, as_discount
 from undrift.errors import ConditionError
 from undrift.losses import Loss, logistic, squared
-from undrift.regret._input import comparator, memory, moves, table
-from undrift.regret.history import jumps
-from undrift.regret.quadratic import quadratic_jumps, rounds_of
+from undrift.regret._input import check_comparator, check_stream, moves
+from undrift.regret.past_losses import jumps
+from undrift.regret.quadratic import quadratic_jumps, squared_losses
 from undrift.regret.variation import beta_star, discounted_variation
 
 
@@ -83,9 +83,9 @@ def vaw(
     527.6
     """
     who = "bounds.vaw"
-    Z, y = table(who, Z, y, squared)
-    u = comparator(who, u, *Z.shape)
-    d, reg = memory(who, beta), _check.interval(who, "reg", reg, "(0, inf)")
+    Z, y = check_stream(who, Z, y, squared)
+    u = check_comparator(who, u, *Z.shape)
+    d, reg = as_discount(who, beta), _check.interval(who, "reg", reg, "(0, inf)")
     largest = float(np.abs(y).max(initial=0.0)) ** 2
     half, dim = 0.5 * Z.shape[1], Z.shape[1]
     energy = _discounted_total(np.einsum("td,td->t", Z, Z), d)
@@ -127,9 +127,9 @@ def aioli(
     1.671
     """
     who = "bounds.aioli"
-    Z, y = table(who, Z, y, logistic)
-    u = comparator(who, u, *Z.shape)
-    d, reg = memory(who, beta), _check.interval(who, "reg", reg, "(0, inf)")
+    Z, y = check_stream(who, Z, y, logistic)
+    u = check_comparator(who, u, *Z.shape)
+    d, reg = as_discount(who, beta), _check.interval(who, "reg", reg, "(0, inf)")
     bend = 1.0 + _within(who, Z, u, bound, radius)
     price = Z.shape[1] * bend
     energy = 0.25 * radius**2 * _discounted_total(np.ones(len(y)), d)
@@ -163,8 +163,8 @@ def linear_ensemble(
     9.14
     """
     who = "bounds.linear_ensemble"
-    Z, y = table(who, Z, y, squared)
-    u = comparator(who, u, *Z.shape)
+    Z, y = check_stream(who, Z, y, squared)
+    u = check_comparator(who, u, *Z.shape)
     reg = _check.interval(who, "reg", reg, "(0, inf)")
     rounds, dim = Z.shape
     count = _check.integer(who, "experts", experts, 1) if experts is not None else linear_grid_size(rounds) + 1
@@ -173,7 +173,7 @@ def linear_ensemble(
     return ClosedForm(
         start=0.5 * reg * _start(u),
         dimension=0.5 * dim * largest * math.log1p(float(np.einsum("td,td->", Z, Z)) / (reg * dim)),
-        path=3.0 * math.sqrt(budget * _balanced(Z, y, u, squared, reg, budget)) if budget else 0.0,
+        path=3.0 * math.sqrt(budget * _variation_at_beta_star(Z, y, u, squared, reg, budget)) if budget else 0.0,
         forgetting=0.0,
         mixing=largest * (4.0 * math.log(count) + 2.0),
     )
@@ -208,8 +208,8 @@ def logistic_ensemble(
     8.73
     """
     who = "bounds.logistic_ensemble"
-    Z, y = table(who, Z, y, logistic)
-    u = comparator(who, u, *Z.shape)
+    Z, y = check_stream(who, Z, y, logistic)
+    u = check_comparator(who, u, *Z.shape)
     reach = _within(who, Z, u, bound, radius)
     rounds, dim = Z.shape
     price, reg = dim * (1.0 + reach), 1.0 / bound**2
@@ -218,7 +218,7 @@ def logistic_ensemble(
         count = max(1, math.ceil(math.log2(max(dim * rounds, 1) / smallest)) + 1)
     else:
         count = _check.integer(who, "experts", experts, 1)
-    root = math.sqrt(price * rounds * (varies := _balanced(Z, y, u, logistic, reg, price * rounds)))
+    root = math.sqrt(price * rounds * (varies := _variation_at_beta_star(Z, y, u, logistic, reg, price * rounds)))
     beyond = not varies or math.sqrt(price * rounds / varies) > dim * rounds
     return ClosedForm(
         start=0.5 * reg * _start(u),
@@ -271,10 +271,12 @@ def _path(
         ridge = reg * np.einsum("td,td->t", u[at + 1] - u[at], u[at + 1] + u[at]) * 0.5
         ridge *= beta.power((at + 1).astype(np.float64))
         if loss is squared:
-            return beta.beta * math.fsum([*quadratic_jumps(rounds_of(Z, y), u, at, beta).tolist(), *ridge.tolist()])
+            return beta.beta * math.fsum(
+                [*quadratic_jumps(squared_losses(Z, y), u, at, beta).tolist(), *ridge.tolist()]
+            )
         direct = jumps(Z, y, u, at, beta, loss)
         return beta.beta * math.fsum([*direct.values.tolist(), *ridge.tolist(), direct.error])
-    g = beta if gamma is None else memory(who, gamma)
+    g = beta if gamma is None else as_discount(who, gamma)
     if not 0.0 < g.rate <= beta.rate:
         raise ConditionError(
             f"{who}: gamma must be in [beta, 1), got {g.beta!r} for beta={beta.beta!r}; pass exact_path=True for a "
@@ -283,7 +285,7 @@ def _path(
     return g.eta * discounted_variation(Z, y, u, g, loss, reg=reg).value
 
 
-def _balanced(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float, budget: float) -> float:
+def _variation_at_beta_star(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float, budget: float) -> float:
     """Return the variation at beta_star."""
     best = beta_star(lambda d: discounted_variation(Z, y, u, d, loss, reg=reg).value, budget)
     return discounted_variation(Z, y, u, best, loss, reg=reg).value

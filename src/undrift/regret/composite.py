@@ -17,19 +17,19 @@ from numpy.typing import ArrayLike, NDArray
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
+from undrift.leaf import Composite, Designed, Leaf
 from undrift.learners.base import Learner
 from undrift.losses import Loss
-from undrift.regret._input import comparator, margins, table
+from undrift.regret._input import check_comparator, check_stream, margins
 from undrift.regret.d2d import Certificate
-from undrift.regret.matching import same_learner
-from undrift.regret.template import Composite, Designed, Leaf
+from undrift.regret.trace_check import check_same_learner, check_whole
 from undrift.trace import Trace
 
 WHO = "certify"
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
 
 
-class Through:
+class ReferenceLearners:
     """Any run, certified through learners it need not contain.
 
     Whatever made the predictions (a pipeline, another library, a person), its loss over a certified learner's on the
@@ -46,24 +46,24 @@ class Through:
     >>> from undrift.regret import certify
     >>> Z, y = np.ones((6, 1)), np.array([1.0, 1.2, 0.8, 3.0, 3.1, 2.9])
     >>> someone = Trace(np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0]))
-    >>> c = certify(Through([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)]), Z, y, someone, [2.0])
+    >>> c = certify(ReferenceLearners([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)]), Z, y, someone, [2.0])
     >>> c.leaf, round(c.regret, 2), round(c.bound, 2)
     ("DiscountedVAW(beta=1.0, reg=1.0, hint='zero')", -1.0, -0.35)
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
         if not learners or not all(isinstance(one, Learner) for one in learners):
-            raise InputError("Through: learners must be learners with a guarantee, at least one")
+            raise InputError("ReferenceLearners: learners must be learners with a guarantee, at least one")
         self.learners = [one.clone() for one in learners]
         self.binary = learners[0].binary
 
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return every learner as a leaf, played on the rows as they are."""
-        return [Leaf(repr(one), one, Z, y, one.clone().play(Z, y), u) for one in self.learners]
+        return [one.leaf(Z, y, u) for one in self.learners]
 
 
 def certify_composite(
-    composite: object,
+    composite: Composite,
     Z: ArrayLike,
     y: ArrayLike,
     trace: Trace,
@@ -74,31 +74,29 @@ def certify_composite(
     """Return the smallest certificate over the leaves; `certify` is the one for a single learner."""
     name = type(composite).__name__
     if isinstance(composite, Learner):
-        same_learner(name, composite.parameters, trace)
-    elif trace.learner and trace.learner != name and not isinstance(composite, Through):
+        check_same_learner(name, composite.parameters, trace)
+    elif trace.learner and trace.learner != name and not isinstance(composite, ReferenceLearners):
         raise InputError(f"{WHO}: the trace is of {trace.learner}, the learner is {name}; pass the one that played it")
     rows, labels, counted = _rounds(composite, Z, y, loss)
-    if len(trace) != len(counted):
-        raise InputError(f"{WHO}: the trace must cover the {len(counted)} rounds given, it has {len(trace)}")
-    if trace.first:
-        raise InputError(f"{WHO}: the trace is a fragment that starts after round {trace.first}; play from the first")
+    check_whole(trace, len(counted))
     yhat = _check.finite_array(WHO, "yhat", trace.yhat, (len(counted),))[counted]
     path: Matrix | None = None
     if isinstance(composite, Designed):  # it says itself which widths it can use
         found = np.asarray(u(rows, labels) if callable(u) else u)
-        path = comparator(WHO, found, len(labels), found.shape[-1] if found.ndim else 0)
+        path = check_comparator(WHO, found, len(labels), found.shape[-1] if found.ndim else 0)
     elif not callable(u):
-        path = comparator(WHO, u, *rows.shape)
+        path = check_comparator(WHO, u, *rows.shape)
     mine = loss.value(yhat, labels)
     best: Certificate | None = None
     refusals: list[str] = []
-    for leaf in _leaves(composite, Z if isinstance(composite, Designed) else rows, y, labels, path):
+    stream: tuple[Any, Any] = (Z, y) if isinstance(composite, Designed) else (rows, labels)
+    for leaf in composite.leaves(*stream, path):
         if path is not None and leaf.comparator is None:
             refusals.append(f"{leaf.name}: cannot express this comparator in its own coordinates")
             continue
         theirs: Comparator = u if path is None or leaf.comparator is None else leaf.comparator
         if leaf.labels is not None:
-            theirs = comparator(WHO, theirs(leaf.Z, leaf.labels) if callable(theirs) else theirs, *leaf.Z.shape)
+            theirs = check_comparator(WHO, theirs(leaf.Z, leaf.labels) if callable(theirs) else theirs, *leaf.Z.shape)
         try:
             own = certify(leaf.learner, leaf.Z, leaf.y, leaf.trace, theirs, loss)
         except ConditionError as error:
@@ -107,40 +105,28 @@ def certify_composite(
         scored = own.comparator_loss
         if leaf.labels is not None and isinstance(theirs, np.ndarray):
             scored = math.fsum(loss.value(margins(leaf.Z, theirs), leaf.labels).tolist())
-        through = _through(leaf, own, mine, scored, _uncovered(leaf, rows, labels, path, loss))
+        through = _certificate_through(leaf, own, mine, scored, _uncovered(leaf, rows, labels, path, loss))
         if best is None or through.comparator_loss + through.bound < best.comparator_loss + best.bound:
             best = through
     if best is None:
-        raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {_shortened(refusals)}")
+        raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {_summarise(refusals)}")
     return best
 
 
-def _rounds(composite: object, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
+def _rounds(composite: Composite, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
     """Return the rows comparators are for, their labels, and which of the given rows count as rounds."""
     if isinstance(composite, Designed):
         rows, labels = composite.design(Z, y)[:2]
         return rows, labels, ~np.isnan(np.asarray(y, dtype=np.float64))
     rows = np.asarray(Z, dtype=np.float64)
-    _, labels = table(WHO, np.zeros((len(rows), 1)), y, loss)
+    _, labels = check_stream(WHO, np.zeros((len(rows), 1)), y, loss)
     return rows, labels, np.ones(len(labels), dtype=bool)
 
 
-def _shortened(refusals: list[str]) -> str:
+def _summarise(refusals: list[str]) -> str:
     """Return why leaves were passed over, without saying the same of dozens of them."""
     few = refusals[:3] + ([f"and {len(refusals) - 3} more"] if len(refusals) > 3 else [])
     return "; ".join(few) or "it has none"
-
-
-def _leaves(composite: object, Z: Any, given: Any, y: Vector, u: Matrix | None) -> list[Leaf]:
-    """Return a composite's own leaves, or an ensemble's members, each played on the same rows by a fresh clone."""
-    if isinstance(composite, Composite):
-        return composite.leaves(Z, given if isinstance(composite, Designed) else y, u)
-    found = getattr(composite, "members", [])
-    if not found and isinstance(composite, Learner) and len(y):
-        begun = composite.clone()
-        begun.play(Z[:1], y[:1])
-        found = getattr(begun, "members", [])
-    return Through(found).leaves(Z, y, u) if found else []
 
 
 def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss) -> float:
@@ -154,7 +140,7 @@ def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss
     return math.fsum(loss.value(margins(Z[away], path[away]), y[away]).tolist())
 
 
-def _through(leaf: Leaf, own: Certificate, mine: Vector, scored: float, uncovered: float) -> Certificate:
+def _certificate_through(leaf: Leaf, own: Certificate, mine: Vector, scored: float, uncovered: float) -> Certificate:
     """Return the leaf's certificate with the composite's measured excess over it, in the composite's units.
 
     `scored`: the comparator's loss on the composite's labels, where the leaf learned from others: what that changes

@@ -18,8 +18,9 @@ from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
-from undrift.regret.crowded import moves_total
-from undrift.regret.quadratic import Observations, merged, none, quadratic_jumps, rounds_of
+from undrift.regret.blocked_moves import moves_total
+from undrift.regret.quadratic import merge, quadratic_jumps, squared_losses
+from undrift.template import Observations, no_observations
 
 TOLERANCE = 1e-12
 """A slack this far below zero, as a share of `scale`, is rounding."""
@@ -110,7 +111,7 @@ def d2d_terms(
     `variation` and shown as `variation_error`.
     """
     incurred, theirs = loss.value(yhat, y), loss.value(margins(Z, u), y)
-    raised = none(Z.shape[1]) if floors is None else floors
+    raised = no_observations(Z.shape[1]) if floors is None else floors
     at = moves(u)
     norm = np.einsum("td,td->t", u, u)
     # Phi_t(u_{t+1}) - Phi_t(u_t), isotropic part; floors ride along with the losses.
@@ -120,7 +121,7 @@ def d2d_terms(
     if not discount.beta:
         pass  # no memory: nothing the comparator leaves behind is remembered
     elif isinstance(loss, Squared):
-        history = [quadratic_jumps(merged(rounds_of(Z, y), raised), u, at, discount)]
+        history = [quadratic_jumps(merge(squared_losses(Z, y), raised), u, at, discount)]
     else:
         total = moves_total(Z, y, u, at, discount, loss)
         error = discount.beta * total.error

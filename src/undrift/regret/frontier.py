@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.losses import Loss, squared
-from undrift.regret._input import table
+from undrift.regret._input import check_stream
 from undrift.regret.certify import certify
 from undrift.regret.comparators._solve import Limits, minimise
-from undrift.regret.comparators.piecewise import refitted
+from undrift.regret.comparators.piecewise import refit_pieces
 from undrift.regret.d2d import Certificate
 from undrift.regret.measures import path_length
 from undrift.trace import Trace
@@ -93,9 +93,9 @@ def frontier(
         moved: list[float] = []
 
         def fitted(rows: Matrix, labels: Vector, every: int = every, moved: list[float] = moved) -> Matrix:
-            rows, labels = table(WHO, rows, labels, loss)
+            rows, labels = check_stream(WHO, rows, labels, loss)
             centre = minimise(rows, labels, loss, limits, rows)
-            u = refitted(rows, labels, loss, np.arange(0, len(labels), every), limits, centre, pull)
+            u = refit_pieces(rows, labels, loss, np.arange(0, len(labels), every), limits, centre, pull)
             moved.append(path_length(u))
             return u
 

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._typing import Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, as_discount
 from undrift.losses import Loss, logistic, sigmoid, softplus, squared
-from undrift.regret._input import comparator, memory, moves, table
-from undrift.regret.history import jumps
+from undrift.regret._input import check_comparator, check_stream, moves
+from undrift.regret.past_losses import jumps
 from undrift.regret.variation import discounted_variation
 
 
@@ -41,8 +41,8 @@ def vaw_rescaled(
     >>> vaw_rescaled([[1.0]], [1.0], [1.0], reg=1e-3, printed=True)
     Sides(left=0.5, right=0.0005)
     """
-    Z, y = table("vaw_rescaled", Z, y, squared)
-    point: Vector = comparator("vaw_rescaled", u, *Z.shape)[-1]
+    Z, y = check_stream("vaw_rescaled", Z, y, squared)
+    point: Vector = check_comparator("vaw_rescaled", u, *Z.shape)[-1]
     A, r = reg * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
     left = right = before = 0.0
     for z, label in zip(Z, y, strict=True):
@@ -71,15 +71,15 @@ def aioli_rescaled(
     >>> round(sides.left, 4), round(sides.right, 4)
     (0.3799, 0.7222)
     """
-    Z, y = table("aioli_rescaled", Z, y, logistic)
-    point: Vector = comparator("aioli_rescaled", u, *Z.shape)[-1]
+    Z, y = check_stream("aioli_rescaled", Z, y, logistic)
+    point: Vector = check_comparator("aioli_rescaled", u, *Z.shape)[-1]
     bend = 1.0 + bound * radius
     P, r = reg * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
     left = right = 0.0
     for z, label in zip(Z, y, strict=True):
         P, r = beta * P, beta * r
         m0, kappa = float(z @ np.linalg.solve(P, r)), float(z @ np.linalg.solve(P, z))
-        yhat = _bisected(m0, kappa)
+        yhat = _bisect(m0, kappa)
         k = float(sigmoid(yhat) * sigmoid(-yhat)) / bend
         left = beta * left + float(softplus(-label * yhat) - softplus(-label * float(z @ point)))
         P = P + k * np.outer(z, z)
@@ -88,7 +88,7 @@ def aioli_rescaled(
     return Sides(left, 0.5 * reg * beta ** len(y) * float(point @ point) + right)
 
 
-def _bisected(m0: float, kappa: float) -> float:
+def _bisect(m0: float, kappa: float) -> float:
     """Return the root of m + kappa tanh(m/2) = m0 by plain bisection."""
     low, high = min(0.0, m0), max(0.0, m0)
     for _ in range(200):
@@ -107,7 +107,7 @@ def abel_sum(a: ArrayLike, beta: float | Discount) -> Sides:
     >>> abel_sum([1.0, 2.0], beta=0.5)
     Sides(left=1.75, right=1.75)
     """
-    values, d = _check.finite_array("abel_sum", "a", a, (None,)), memory("abel_sum", beta)
+    values, d = _check.finite_array("abel_sum", "a", a, (None,)), as_discount("abel_sum", beta)
     average, averages = 0.0, []
     for x in values.tolist():
         average = d.beta * average + d.gap * x
@@ -146,14 +146,14 @@ def changed_beta(
     >>> sides.left <= sides.right
     True
     """
-    Z, y = table("changed_beta", Z, y, loss)
-    u = comparator("changed_beta", u, *Z.shape)
-    b, at = memory("changed_beta", beta), moves(u)
+    Z, y = check_stream("changed_beta", Z, y, loss)
+    u = check_comparator("changed_beta", u, *Z.shape)
+    b, at = as_discount("changed_beta", beta), moves(u)
     ridge = (
         0.5 * reg * b.power((at + 1).astype(np.float64)) * np.einsum("td,td->t", u[at + 1] - u[at], u[at + 1] + u[at])
     )
     left = b.beta * math.fsum([*jumps(Z, y, u, at, b, loss, len(y)).values.tolist(), *ridge.tolist()])
-    g = memory("changed_beta", gamma)
+    g = as_discount("changed_beta", gamma)
     return Sides(left, g.eta * discounted_variation(Z, y, u, g, loss, reg=reg).value)
 
 
@@ -177,7 +177,7 @@ def discounted_potential(
     """
     Z = _check.rows("discounted_potential", Z)
     weights = _check.finite_array("discounted_potential", "c", c, (len(Z),)) ** 2
-    d = memory("discounted_potential", beta)
+    d = as_discount("discounted_potential", beta)
     dim = Z.shape[1]
     A, left, energy = reg * np.eye(dim), [], 0.0
     for z, weight in zip(Z, weights, strict=True):

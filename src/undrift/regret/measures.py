@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._typing import Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, as_discount
 from undrift.losses import Loss, squared
-from undrift.regret._input import comparator, margins, memory, moves, table
-from undrift.regret.history import history_values
+from undrift.regret._input import check_comparator, check_stream, margins, moves
+from undrift.regret.past_losses import history_values
 
 
 def dynamic_regret(incurred: ArrayLike, comparator_losses: ArrayLike) -> float:
@@ -62,7 +62,7 @@ def discounted_regret(incurred: ArrayLike, comparator_losses: ArrayLike, beta: f
     """
     mine = _check.finite_array("discounted_regret", "incurred", incurred, (None,))
     theirs = _check.finite_array("discounted_regret", "comparator_losses", comparator_losses, (len(mine),))
-    b = memory("discounted_regret", beta).beta
+    b = as_discount("discounted_regret", beta).beta
     steps = accumulate((mine - theirs).tolist(), lambda total, step: b * total + step)
     return np.fromiter(steps, dtype=np.float64, count=len(mine))
 
@@ -113,10 +113,10 @@ def d2d_identity(
     (Parts(moves=1.0, average=0.875, last=0.625), 2.5)
     """
     who = "d2d_identity"
-    Z, y = table(who, Z, y, loss)
+    Z, y = check_stream(who, Z, y, loss)
     predictions = _check.finite_array(who, "yhat", yhat, (len(y),))
-    u = comparator(who, u, *Z.shape)
-    d = memory(who, beta)
+    u = check_comparator(who, u, *Z.shape)
+    d = as_discount(who, beta)
     incurred = loss.value(predictions, y)
     gained = (incurred - loss.value(margins(Z, u), y)).tolist()
     # History of a new comparator at the round before it enters, each from its definition, not from the recursion below.

@@ -8,52 +8,23 @@ comparator*, so that a good comparator cancels nothing.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.discount import Discount
-from undrift.regret._input import Rounds
+from undrift.template import Observations
 
 SPAN = 128
 """Rounds taken together: matrix products inside a block, statistics between blocks."""
 
 
-class Observations(NamedTuple):
-    r"""Weighted quadratic losses $\frac w2(r\cdot u-v)^2$, in order of rounds."""
-
-    round: Rounds
-    """Round of each observation, from 0, never decreasing (n,)."""
-    row: Matrix
-    """r (n, d)."""
-    target: Vector
-    """v (n,)."""
-    weight: Vector
-    """w >= 0, in the units of its own round (n,)."""
-
-    def between(self, begin: int, end: int) -> Observations:
-        """Return the observations number begin to end - 1."""
-        span = slice(begin, end)
-        return Observations(self.round[span], self.row[span], self.target[span], self.weight[span])
-
-    def value(self, u: Matrix) -> Vector:
-        """Return the loss of each observation at the comparator of its own round; u is (T, d)."""
-        miss = np.einsum("nd,nd->n", self.row, u[self.round]) - self.target
-        return np.asarray(0.5 * self.weight * miss * miss)
-
-
-def none(dim: int) -> Observations:
-    """Return no observations at all."""
-    return Observations(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), np.zeros(0), np.zeros(0))
-
-
-def rounds_of(Z: Matrix, y: Vector) -> Observations:
+def squared_losses(Z: Matrix, y: Vector) -> Observations:
     """Return the squared losses of a stream as observations of weight 1."""
     return Observations(np.arange(len(y)), Z, y, np.ones(len(y)))
 
 
-def merged(a: Observations, b: Observations) -> Observations:
+def merge(a: Observations, b: Observations) -> Observations:
     """Return two sets of observations as one, in order of rounds."""
     if not len(b.round):
         return a

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
-from undrift.discount import Discount, from_eta
+from undrift.discount import Discount, as_discount, from_eta
 from undrift.losses import Loss, squared
-from undrift.regret._input import comparator, memory, moves, table
-from undrift.regret.history import differences, steepness, tail_weight
+from undrift.regret._input import check_comparator, check_stream, moves
+from undrift.regret.past_losses import differences, steepness, tail_weight
 
 
 class Variation(NamedTuple):
@@ -59,9 +59,9 @@ def discounted_variation(
     1.3333333333333333
     """
     who = "discounted_variation"
-    Z, y = table(who, Z, y, loss)
-    u = comparator(who, u, *Z.shape)
-    d = memory(who, beta)
+    Z, y = check_stream(who, Z, y, loss)
+    u = check_comparator(who, u, *Z.shape)
+    d = as_discount(who, beta)
     reg = _check.interval(who, "reg", reg, "[0, inf)")
     keep = len(y) if window is None else min(_check.integer(who, "window", window, 1), len(y))
     at = moves(u)

@@ -16,7 +16,7 @@ Blocks = NDArray[np.float64]
 """One square matrix a round (T, d, d)."""
 
 
-def smoothed(Z: Matrix, curvature: Vector, slope: Vector, u: Matrix, tau: float) -> Matrix:
+def newton_step(Z: Matrix, curvature: Vector, slope: Vector, u: Matrix, tau: float) -> Matrix:
     """Return the Newton step v from the path u, which minimises the quadratic model of losses plus movement.
 
     sum_t slope_t z_t.v_t + curvature_t (z_t.v_t)^2 / 2 + tau sum_t |u_{t+1} + v_{t+1} - u_t - v_t|^2
@@ -35,10 +35,10 @@ def smoothed(Z: Matrix, curvature: Vector, slope: Vector, u: Matrix, tau: float)
     diagonal = np.einsum("t,ti,tj->tij", curvature, Z, Z)
     diagonal += ((pull * neighbours + own)[:, None, None]) * np.eye(dim)
     beside = np.broadcast_to(-pull * np.eye(dim), (max(rounds - 1, 0), dim, dim))
-    return _reduced(diagonal, beside, right)
+    return _solve_block_tridiagonal(diagonal, beside, right)
 
 
-def _reduced(diagonal: Blocks, beside: Blocks, right: Matrix) -> Matrix:
+def _solve_block_tridiagonal(diagonal: Blocks, beside: Blocks, right: Matrix) -> Matrix:
     """Solve a symmetric block-tridiagonal system; `beside[t]` couples row t with column t + 1."""
     count = len(diagonal)
     if count == 1:
@@ -55,7 +55,7 @@ def _reduced(diagonal: Blocks, beside: Blocks, right: Matrix) -> Matrix:
     rest = right[0::2].copy()
     rest[: len(odd)] -= np.einsum("nij,nj->ni", to_left, right[1::2])
     rest[1 : n + 1] -= np.einsum("nij,nj->ni", to_after, right[1::2][:n])
-    evens = _reduced(kept, -(to_left[:n] @ after), rest)
+    evens = _solve_block_tridiagonal(kept, -(to_left[:n] @ after), rest)
     back = right[1::2] - np.einsum("nji,nj->ni", left, evens[: len(odd)])
     back[:n] -= np.einsum("nij,nj->ni", after, evens[1 : n + 1])
     out = np.empty_like(right)

@@ -62,14 +62,14 @@ def minimise(
     size = np.sqrt(np.einsum("td,td->d", rows, rows))
     size[size == 0.0] = 1.0
     towards = np.zeros((0, Z.shape[1])) if pull is None else pull
-    u = _free(Z, y, loss, middle, size, towards)
+    u = _minimise_free(Z, y, loss, middle, size, towards)
     if limits.shrink(u, rows) == 1.0:
         return u
     total = _Total(Z, y, loss, middle, towards)
     working, gap = _widest(rows, u, limits), 1e-2
     u = np.zeros(Z.shape[1])
     for _ in range(60):
-        u = _bounded(total, limits, working, 0.9 * limits.shrink(u, rows) * u, gap)
+        u = _minimise_within(total, limits, working, 0.9 * limits.shrink(u, rows) * u, gap)
         more = _widest(rows, u, limits)
         if not len(more) and gap == GAP:
             break
@@ -85,7 +85,7 @@ def _widest(rows: Matrix, u: Vector, limits: Limits) -> Matrix:
     return rows[over[np.argsort(-wide[over])[:BATCH]]]
 
 
-def _free(Z: Matrix, y: Vector, loss: Loss, centre: Vector, size: Vector, pull: Matrix) -> Vector:
+def _minimise_free(Z: Matrix, y: Vector, loss: Loss, centre: Vector, size: Vector, pull: Matrix) -> Vector:
     """Return the unbounded minimiser, nearest to the centre."""
     scaled, bent = Z / size, pull / size
     if isinstance(loss, Squared):
@@ -140,7 +140,7 @@ class _Total:
         return self.Z.T @ self.loss.slope(at, self.y) + pulled, bend + self.pull
 
 
-def _bounded(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Vector:
+def _minimise_within(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Vector:
     """Return the minimiser inside the ball and the working set's slabs: Newton steps along the central path from u."""
     terms = 2.0 * len(working) + (1.0 if math.isfinite(limits.bound) else 0.0)
     scale = total.at_zero + 1e-300

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from undrift._typing import Matrix
 from undrift.losses import Loss, squared
-from undrift.regret._input import table
+from undrift.regret._input import check_stream
 from undrift.regret.comparators._solve import Limits, minimise
 
 
@@ -45,6 +45,6 @@ def fixed(
     >>> round(float(fixed([[1.0], [1.0]], [2.0, 2.0], bound=0.5)[0, 0]), 4)
     0.5
     """
-    Z, y = table("comparators.fixed", Z, y, loss)
+    Z, y = check_stream("comparators.fixed", Z, y, loss)
     limits = Limits.of("comparators.fixed", bound, margin)
     return np.broadcast_to(minimise(Z, y, loss, limits, Z), Z.shape)

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import InputError
 from undrift.losses import Loss, squared
-from undrift.regret._input import Rounds, table
+from undrift.regret._input import check_stream
 from undrift.regret.comparators._solve import Limits, minimise
 
 CELLS = 512
@@ -61,7 +61,7 @@ def piecewise(
     >>> np.round(u[:, 0], 9).tolist()
     [1.0, 1.0, 1.0, 5.0, 5.0, 5.0]
     """
-    Z, y = table(WHO, Z, y, loss)
+    Z, y = check_stream(WHO, Z, y, loss)
     limits = Limits.of(WHO, bound, margin)
     if (segments is None) == (penalty is None):
         raise InputError(f"{WHO}: give segments or penalty, one of them")
@@ -75,10 +75,12 @@ def piecewise(
     edges = np.unique(np.round(np.linspace(0, len(y), min(CELLS, len(y)) + 1)).astype(np.int64))
     costs = _costs(Z, y, loss, centre, edges, pull)
     cuts = _with_penalty(costs, price) if segments is None else _with_count(costs, min(count, len(edges) - 1))
-    return refitted(Z, y, loss, edges[cuts], limits, centre, pull)
+    return refit_pieces(Z, y, loss, edges[cuts], limits, centre, pull)
 
 
-def refitted(Z: Matrix, y: Vector, loss: Loss, starts: Rounds, limits: Limits, centre: Vector, pull: float) -> Matrix:
+def refit_pieces(
+    Z: Matrix, y: Vector, loss: Loss, starts: Rounds, limits: Limits, centre: Vector, pull: float
+) -> Matrix:
     """Return the comparator fitted anew on each stretch that begins at `starts`."""
     u = np.empty_like(Z)
     weight = np.sqrt(pull / max(len(y), 1) * loss.curvature(Z @ centre, y))

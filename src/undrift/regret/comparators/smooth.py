@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.losses import Loss, Squared, squared
-from undrift.regret._input import margins, table
-from undrift.regret.comparators._smoother import smoothed
+from undrift.regret._input import check_stream, margins
+from undrift.regret.comparators._smoother import newton_step
 from undrift.regret.comparators._solve import Limits, minimise
 
 WHO = "comparators.smooth"
@@ -52,7 +52,7 @@ def smooth(
     >>> np.round(u[:, 0], 6).tolist()
     [0.375, 0.75, 1.875]
     """
-    Z, y = table(WHO, Z, y, loss)
+    Z, y = check_stream(WHO, Z, y, loss)
     tau = _check.interval(WHO, "tau", tau, "(0, inf)")
     limits = Limits.of(WHO, bound, margin)
     if not len(y):
@@ -61,7 +61,7 @@ def smooth(
     value = _objective(Z, y, u, loss, tau)
     for _ in range(1 if isinstance(loss, Squared) else 50):
         at = margins(Z, u)
-        step = smoothed(Z, loss.curvature(at, y), loss.slope(at, y), u, tau)
+        step = newton_step(Z, loss.curvature(at, y), loss.slope(at, y), u, tau)
         length, previous = 1.0, value
         while (value := _objective(Z, y, u + length * step, loss, tau)) > previous and length > 1e-6:
             length *= 0.5
@@ -69,7 +69,7 @@ def smooth(
         if previous - value <= 1e-8 * previous:
             break
     if math.isfinite(limits.bound) or math.isfinite(limits.margin):
-        u = _drawn(Z, u, minimise(Z, y, loss, limits, Z), limits)
+        u = _draw_inside(Z, u, minimise(Z, y, loss, limits, Z), limits)
     return u
 
 
@@ -78,7 +78,7 @@ def _objective(Z: Matrix, y: Vector, u: Matrix, loss: Loss, tau: float) -> float
     return float(loss.value(margins(Z, u), y).sum()) + tau * float(np.einsum("td,td->", steps, steps))
 
 
-def _drawn(Z: Matrix, u: Matrix, centre: Vector, limits: Limits) -> Matrix:
+def _draw_inside(Z: Matrix, u: Matrix, centre: Vector, limits: Limits) -> Matrix:
     """Return comparators drawn towards the centre, which keeps the limits, until each of them does on every row."""
     out, at, length = u.copy(), Z @ centre, np.linalg.norm(Z, axis=1)
     for begin in range(0, len(u), GROUP):

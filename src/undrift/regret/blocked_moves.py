@@ -18,11 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.discount import Discount
 from undrift.losses import Loss
-from undrift.regret._input import Rounds, margins
-from undrift.regret.history import automatic_window, jumps, losses_of
+from undrift.regret._input import margins
+from undrift.regret.past_losses import automatic_window, jumps, losses_of
 
 SHARE = 1e-3
 """Blocks are shortened until what they leave open is below this share of the comparator's loss, ..."""
@@ -62,7 +62,7 @@ def moves_total(Z: Matrix, y: Vector, u: Matrix, at: Rounds, discount: Discount,
     window = automatic_window(discount, len(y))
     width = math.isqrt(window)
     if len(at) * window <= max(CHEAP, _evaluations(len(y), window, width)):
-        return _one_by_one(Z, y, u, at, discount, loss)
+        return _sum_each_move(Z, y, u, at, discount, loss)
     theirs = loss.value(margins(Z, u), y)
     last = losses_of((Z[:-1] @ u[-1])[None, :], y[:-1], loss)[0]
     ends = [*(discount.power(np.arange(len(y) - 2.0, -1.0, -1.0)) * last).tolist(), *(-theirs[:-1]).tolist()]
@@ -73,12 +73,12 @@ def moves_total(Z: Matrix, y: Vector, u: Matrix, at: Rounds, discount: Discount,
     while math.fsum(span.excess for span in spans) > allowed and width > 1:
         narrow = _evaluations(len(y), window, width // 2)
         if len(at) * window <= 2 * narrow and len(at) * window <= AFFORDABLE:
-            return _one_by_one(Z, y, u, at, discount, loss)
+            return _sum_each_move(Z, y, u, at, discount, loss)
         if narrow > AFFORDABLE:
             break
         width //= 2
         spans = list(_spans(Z, u, discount, width))
-    fading = _fading(discount, width)
+    fading = _discount_matrix(discount, width)
     value = [_far(Z, y, one, discount, loss, window) for one in spans]
     value += [_near(Z, y, u, one, fading, discount.gap, loss) for one in spans]
     error = math.fsum(one.excess for one in spans)
@@ -118,7 +118,7 @@ def _near(Z: Matrix, y: Vector, u: Matrix, span: Span, fading: Matrix, gap: floa
     return gap * float(values.sum())
 
 
-def _fading(discount: Discount, width: int) -> Matrix:
+def _discount_matrix(discount: Discount, width: int) -> Matrix:
     """Return beta^(r - 1 - s) for s < r, 0 for the others (width, width)."""
     age = np.arange(width)[:, None] - np.arange(width)[None, :] - 1.0
     return np.where(age >= 0.0, discount.power(np.maximum(age, 0.0)), 0.0)
@@ -129,7 +129,7 @@ def _evaluations(rounds: int, window: int, width: int) -> int:
     return rounds * (width + window // width)
 
 
-def _one_by_one(Z: Matrix, y: Vector, u: Matrix, at: Rounds, discount: Discount, loss: Loss) -> Sum:
+def _sum_each_move(Z: Matrix, y: Vector, u: Matrix, at: Rounds, discount: Discount, loss: Loss) -> Sum:
     """Return the same from every move by itself."""
     direct = jumps(Z, y, u, at, discount, loss)
     return Sum(math.fsum(direct.values.tolist()), direct.error)

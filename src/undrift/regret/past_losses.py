@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.discount import Discount
 from undrift.losses import Logistic, Loss
-from undrift.regret._input import Rounds
 
 BLOCK = 1 << 18
 """Loss values held at a time (2 MB, so that they stay in cache)."""

@@ -8,17 +8,19 @@ would have lost so far.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.kernels import layout, reference
-from undrift.learners.information import InformationLearner
 from undrift.losses import Loss
-from undrift.regret.quadratic import Observations, none
+from undrift.template import Observations, no_observations
 from undrift.trace import Trace
+
+if TYPE_CHECKING:
+    from undrift.learners.information import InformationLearner
 
 CHUNK = 64 * reference.PERIOD
 """Rounds played in one call while no pivot is raised."""
@@ -31,11 +33,11 @@ class Replay(NamedTuple):
     """The learner's own columns, with the hint of its parameters."""
     floors: Observations
     """Every raised pivot."""
-    lost: Vector | None
+    restart_cost: Vector | None
     """What ignored rounds and fresh starts cost, one number a round; None when there were none."""
 
 
-def replay(learner: InformationLearner, Z: Matrix, y: Vector, loss: Loss) -> Replay:
+def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
     """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised."""
     fresh = learner.clone()
     discount = learner.discount
@@ -53,13 +55,13 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector, loss: Loss) -> Rep
         step = 1 if single else reference.PERIOD
         for k in range(0, len(rows), step):
             if (begin + k) % reference.PERIOD == 0 or discount.beta < reference.HASTY:
-                caught, restarted = _raised(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k)
+                caught, restarted = _raised_pivots(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k)
                 catches.append(caught)
                 restarts += [begin + k] if restarted else []
             before.play(rows[k : k + step], labels[k : k + step])
             if single and _column(before, Z.shape[1])[3 * Z.shape[1] + 1]:
                 ignored.append(begin + k)
-    floors = _joined(catches, Z.shape[1])
+    floors = _join(catches, Z.shape[1])
     trace = Trace(
         np.concatenate([np.empty(0), *(t.yhat for t in traces)]),
         np.concatenate([np.empty(0), *(t.stability for t in traces if t.stability is not None)]),
@@ -67,8 +69,9 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector, loss: Loss) -> Rep
         type(learner).__name__,
         learner.parameters,
     )
-    lost = _lost(trace.yhat, y, floors, ignored, restarts, discount, loss) if ignored or restarts else None
-    return Replay(trace, floors, lost)
+    if not ignored and not restarts:
+        return Replay(trace, floors, None)
+    return Replay(trace, floors, _restart_cost(trace.yhat, y, floors, ignored, restarts, discount, learner.loss))
 
 
 def _column(learner: InformationLearner, dim: int) -> Vector:
@@ -78,7 +81,7 @@ def _column(learner: InformationLearner, dim: int) -> Vector:
     return learner.information
 
 
-def _raised(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
+def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
     """Return what the floor of round `at` adds to a stored column, and whether the learner starts afresh there."""
     with np.errstate(over="ignore"):
         inverse = one[:dim] * (1.0 / discount.beta)
@@ -96,9 +99,9 @@ def _raised(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observa
     return Observations(np.full(len(low), at), L[:, low].T.copy(), one[dim : 2 * dim][low].copy(), weight), False
 
 
-def _joined(parts: list[Observations], dim: int) -> Observations:
+def _join(parts: list[Observations], dim: int) -> Observations:
     if not parts:
-        return none(dim)
+        return no_observations(dim)
     return Observations(
         np.concatenate([p.round for p in parts]),
         np.concatenate([p.row for p in parts]),
@@ -107,7 +110,7 @@ def _joined(parts: list[Observations], dim: int) -> Observations:
     )
 
 
-def _lost(
+def _restart_cost(
     yhat: Vector,
     y: Vector,
     floors: Observations,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import ConditionError
-from undrift.regret._input import Rounds, moves
+from undrift.regret._input import moves
 
 GROUP, PARTS, FEW = 4096, 8, 16
 """Comparators in a row that are looked at together; into how many groups they are split; how few are not."""
 
 
-def covered(Z: Matrix, u: Matrix, limit: float) -> None:
+def check_margins(Z: Matrix, u: Matrix, limit: float) -> None:
     """Refuse comparators with |u_t.z_s| > limit for some s <= t: the surrogate losses do not cover them.
 
     Neighbouring comparators are near each other, so many of them are first ruled out together, by their mean and their

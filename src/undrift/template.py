@@ -1,0 +1,127 @@
+r"""What a certificate needs to know about a learner, shipped by us or not.
+
+A learner is certifiable when, for every t and u it allows,
+
+$$\sum_{s\le t}\beta^{t-s}\,(f_s(x_s)-f_s(u)) \le \Phi_t(u)+\sum_{s\le t}\beta^{t-s}L_s,\qquad
+  \Phi_t(u)=\tfrac12 w_t|u|^2+\text{floors}.$$
+
+$L_t$ is the trace's `stability`, $w_t$ its `potential`. Everything is in present-day units: nothing grows like
+$\beta^{-t}$.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Matrix, Rounds, Vector
+from undrift.discount import Discount, as_discount
+from undrift.losses import Loss
+from undrift.trace import Trace
+
+ALIKE = 1e-6
+"""Columns that agree to this share of their size are the same run; kernel levels differ far less."""
+
+
+class Observations(NamedTuple):
+    r"""Weighted quadratic losses $\frac w2(r\cdot u-v)^2$, in order of rounds."""
+
+    round: Rounds
+    """Round of each observation, from 0, never decreasing (n,)."""
+    row: Matrix
+    """r (n, d)."""
+    target: Vector
+    """v (n,)."""
+    weight: Vector
+    """w >= 0, in the units of its own round (n,)."""
+
+    def between(self, begin: int, end: int) -> Observations:
+        """Return the observations number begin to end - 1."""
+        span = slice(begin, end)
+        return Observations(self.round[span], self.row[span], self.target[span], self.weight[span])
+
+    def value(self, u: Matrix) -> Vector:
+        """Return the loss of each observation at the comparator of its own round; u is (T, d)."""
+        miss = np.einsum("nd,nd->n", self.row, u[self.round]) - self.target
+        return np.asarray(0.5 * self.weight * miss * miss)
+
+
+def no_observations(dim: int) -> Observations:
+    """Return no observations at all."""
+    return Observations(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Template:
+    r"""The promise of a learner: its discount, its loss, and whom it may be compared with.
+
+    Parameters
+    ----------
+    beta
+        The discount of the promise, in (0, 1], a number or a `Discount`.
+    loss
+        The loss it is stated for; None: whichever loss is asked for.
+    limit
+        Largest $|u_t\cdot z_s|$, $s\le t$, it covers; infinite for squared loss, $BR$ for AIOLI.
+    floors
+        Pseudo-observations that entered the learner's state, hence $\Phi_t$: raised pivots. None: none.
+    restart_cost
+        What rounds that the learner had to ignore and fresh starts cost, beyond its stability (T,). None: nothing.
+    replayed
+        The run as a fresh learner of the same parameters plays it; a trace is compared with it. None: it is believed.
+
+    Examples
+    --------
+    >>> Template(beta=0.99).discount.beta
+    0.99
+    """
+
+    discount: Discount
+    loss: Loss | None
+    limit: float
+    floors: Observations | None
+    restart_cost: Vector | None
+    replayed: Trace | None
+
+    def __init__(
+        self,
+        beta: float | Discount,
+        *,
+        loss: Loss | None = None,
+        limit: float = math.inf,
+        floors: Observations | None = None,
+        restart_cost: Vector | None = None,
+        replayed: Trace | None = None,
+    ) -> None:
+        object.__setattr__(self, "discount", as_discount("Template", beta))
+        object.__setattr__(self, "loss", loss)
+        object.__setattr__(self, "limit", _check.interval("Template", "limit", limit, "[0, inf]"))
+        object.__setattr__(self, "floors", floors)
+        object.__setattr__(self, "restart_cost", restart_cost)
+        object.__setattr__(self, "replayed", replayed)
+
+    def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
+        """Whether the learner of this promise can have left this trace on these rows and labels."""
+        mine = self.replayed
+        if mine is None or mine.stability is None or trace.stability is None:
+            return True
+        return alike(trace.yhat, mine.yhat, y) and alike(trace.stability, mine.stability, y * y)
+
+
+def alike(a: Vector, b: Vector, unit: Vector) -> bool:
+    """Whether two columns agree to a millionth of their size or of the size of `unit`."""
+    size = max(float(np.abs(b).max(initial=0.0)), float(np.abs(unit).max(initial=0.0)))
+    return bool((np.abs(a - b) <= ALIKE * size).all())
+
+
+@runtime_checkable
+class Certifiable(Protocol):
+    """A learner that can say, for a stream it played from its first round, which promise covers the run."""
+
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise for this run, floors included; the learner itself is unchanged."""
+        ...
