@@ -140,7 +140,7 @@ def calls(seconds: float) -> None:
     z, y, (m, h) = s.Z[:1], s.y[:1], s.row
     log_weights = np.full(24, -np.log(24.0))
     prior, state, yhat = log_weights.copy(), np.zeros(9), np.empty(1)
-    losses, charged, none = np.zeros(24), np.zeros(24), np.empty((0, 24))
+    losses, clipped_losses, none = np.zeros(24), np.zeros(24), np.empty((0, 24))
 
     def predict() -> int:
         for _ in range(64):
@@ -154,7 +154,7 @@ def calls(seconds: float) -> None:
 
     def mix() -> int:
         for _ in range(64):
-            kernels.mix_squared(log_weights, prior, 0.01, state, 3, 2.0, m, y, yhat, losses, charged, none)
+            kernels.mix_squared(log_weights, prior, 0.01, state, 3, 2.0, m, y, yhat, losses, clipped_losses, none)
         return 64
 
     print("\nus per call of a single kernel, 24 learners at d = 8, one row")

@@ -7,8 +7,9 @@ import pytest
 
 from undrift import kernels
 from undrift.kernels import reference_mix
+from undrift.kernels.definitions import MixerState, MixingRule
 
-RULES = [reference_mix.RANGE, reference_mix.AGGREGATING, reference_mix.CONFIDENT, reference_mix.RESIDUAL]
+RULES = list(MixingRule)
 
 
 def said(kind, rounds, members, seed=0):
@@ -31,15 +32,15 @@ def start(members, seed=0):
 def squared(which, rule, share, E, y, cut=None):
     members = E.shape[1]
     log_weights, log_prior = start(members)
-    state, losses, charged = np.zeros(9), np.zeros(members), np.zeros(members)
+    state, losses, clipped_losses = np.zeros(len(MixerState)), np.zeros(members), np.zeros(members)
     yhat, weights = np.empty(len(y)), np.empty(E.shape)
     step = cut or len(y)
     for a in range(0, len(y), step):
         b = slice(a, a + step)
         which.mix_squared(
-            log_weights, log_prior, share, state, rule, 2.0, E[b], y[b], yhat[b], losses, charged, weights[b]
+            log_weights, log_prior, share, state, rule, 2.0, E[b], y[b], yhat[b], losses, clipped_losses, weights[b]
         )
-    return yhat, np.exp(log_weights), state, losses, charged, weights
+    return yhat, np.exp(log_weights), state, losses, clipped_losses, weights
 
 
 def logistic(which, share, E, sign, cut=None):

@@ -12,6 +12,8 @@ import undrift as ud
 from undrift import kernels
 from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, ResidualScale, SelfConfident
 from undrift.kernels import layout
+from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import MixerState, MixingRule
 from undrift.kernels.reference_round import Round
 
 MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
@@ -49,7 +51,7 @@ CASES = {
 
 def split(model: Ensemble) -> Ensemble:
     """The same ensemble, advanced by separate calls."""
-    model._round = None
+    model._kernel = None
     return model
 
 
@@ -70,7 +72,7 @@ def cases():
 def test_one_call_gives_the_bits_of_the_calls_it_joins(case, mixer) -> None:
     Z, y = stream(3, 300, "odds" in case)
     one, many = begun(case, mixer), split(begun(case, mixer))
-    assert one._round is not None
+    assert one._kernel is not None
     for part in (slice(0, 1), slice(1, 150), slice(150, 300)):
         assert np.array_equal(one.predict(Z[part]), many.predict(Z[part]))
         a, b = one.play(Z[part], y[part], record="weights"), many.play(Z[part], y[part], record="weights")
@@ -105,8 +107,9 @@ def test_the_twin_agrees(binary, mixed) -> None:
         hint = np.arange(len(at)) % 3.0
         last, price = np.zeros(1), np.zeros(len(at))
         prior = np.full(len(at), -np.log(len(at)))
-        losses, charged, rate = np.zeros(len(at)), np.zeros(len(at)), np.zeros(9)
-        mixer = (prior.copy(), prior, 0.01, rate, 2, 1.0, losses, charged) if mixed else None
+        losses, clipped_losses, rate = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(MixerState))
+        rule = MixingRule.SELF_CONFIDENT
+        mixer = MixerArguments(prior.copy(), prior, 0.01, rate, rule, 1.0, losses, clipped_losses) if mixed else None
         rounds = kind(binary, state, beta, bend, at, hint, last, price, mixer)
         yhat, ahead = np.empty(len(y)), np.empty(3)
         rounds.play(0, Z[:100], y[:100], yhat[:100], np.empty((0, len(at))))

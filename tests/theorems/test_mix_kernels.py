@@ -8,8 +8,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from undrift.kernels import reference_mix as mix
+from undrift.kernels.definitions import MixerState, MixingRule
 
-RULES = {"range": mix.RANGE, "aggregating": mix.AGGREGATING, "confident": mix.CONFIDENT, "residual": mix.RESIDUAL}
+RULES = {
+    "range": MixingRule.RANGE,
+    "aggregating": MixingRule.AGGREGATING,
+    "confident": MixingRule.SELF_CONFIDENT,
+    "residual": MixingRule.RESIDUAL_SCALE,
+}
 
 
 def logistic(E, y, *, share=0.0, log_prior=None, log_weights=None, record=False):
@@ -25,13 +31,19 @@ def logistic(E, y, *, share=0.0, log_prior=None, log_weights=None, record=False)
 def squared(E, y, rule, *, share=0.0, log_prior=None):
     n = E.shape[1]
     prior = np.full(n, -math.log(n)) if log_prior is None else log_prior
-    w, state = prior.copy(), np.zeros(9)
-    yhat, losses, charged, weights = np.empty(len(y)), np.zeros(n), np.zeros(n), np.empty((0, n))
-    mix.mix_squared(w, prior, share, state, rule, 2.0, E, y, yhat, losses, charged, weights)
-    excess = 0.5 * np.sum((yhat - y) ** 2) - charged
+    w, state = prior.copy(), np.zeros(len(MixerState))
+    yhat, losses, clipped_losses, weights = np.empty(len(y)), np.zeros(n), np.zeros(n), np.empty((0, n))
+    mix.mix_squared(w, prior, share, state, rule, 2.0, E, y, yhat, losses, clipped_losses, weights)
+    excess = 0.5 * np.sum((yhat - y) ** 2) - clipped_losses
     scale = np.sum(y**2) + np.max(losses)
-    if rule in (mix.CONFIDENT, mix.RESIDUAL):
-        assert np.all(excess <= state[mix.GAPS] - prior * state[mix.PAID] + state[mix.SHARED] + 1e-11 * scale)
+    if rule in (MixingRule.SELF_CONFIDENT, MixingRule.RESIDUAL_SCALE):
+        assert np.all(
+            excess
+            <= state[MixerState.GAPS]
+            - prior * state[MixerState.RATE_RISES]
+            + state[MixerState.SHARE_COST]
+            + 1e-11 * scale
+        )
     return yhat, losses, w, state
 
 
@@ -91,13 +103,13 @@ def test_squared_excess_is_at_most_the_accounted_cost(seed, rule, share):
     excess = 0.5 * np.sum((yhat - y) ** 2) - losses
     Y = float(np.max(np.abs(y)))
     if rule in ("range", "aggregating"):
-        accounted = -log_prior * state[mix.PAID] + 1.5 * Y**2  # gaps are never positive: see the next test
+        accounted = -log_prior * state[MixerState.RATE_RISES] + 1.5 * Y**2  # gaps are never positive: see the next test
     else:
         width = float(np.ptp(y))
-        accounted = state[mix.GAPS] - log_prior * state[mix.PAID] + 0.5 * y[0] ** 2 + 0.5 * width**2
-    accounted = accounted + state[mix.SHARED]
+        accounted = state[MixerState.GAPS] - log_prior * state[MixerState.RATE_RISES] + 0.5 * y[0] ** 2 + 0.5 * width**2
+    accounted = accounted + state[MixerState.SHARE_COST]
     assert np.all(excess <= accounted + 1e-11 * (np.sum(y**2) + np.max(losses)))
-    if state[mix.PAID] > 0.0:
+    if state[MixerState.RATE_RISES] > 0.0:
         assert np.max(w) == 0.0
     else:
         np.testing.assert_array_equal(w, log_prior)
@@ -107,45 +119,52 @@ def test_squared_excess_is_at_most_the_accounted_cost(seed, rule, share):
 @given(seed=st.integers(0, 2**32 - 1), rule=st.sampled_from(["range", "aggregating"]))
 def test_the_range_rates_never_lose_to_the_mix_loss(seed, rule):
     E, y, log_prior = stream(seed)
-    w, state, yhat = log_prior.copy(), np.zeros(9), np.empty(1)
+    w, state, yhat = log_prior.copy(), np.zeros(len(MixerState)), np.empty(1)
     none, Y = (np.zeros(E.shape[1]), np.zeros(E.shape[1]), np.empty((0, E.shape[1]))), float(np.max(np.abs(y)))
     for t in range(len(y)):
-        before, low, high, inverse = w.copy(), state[mix.LOW], state[mix.HIGH], state[mix.INVERSE]
+        before, low, high, inverse = (
+            w.copy(),
+            state[MixerState.LABEL_MIN],
+            state[MixerState.LABEL_MAX],
+            state[MixerState.INVERSE_RATE],
+        )
         mix.mix_squared(w, log_prior, 0.0, state, RULES[rule], 2.0, E[t : t + 1], y[t : t + 1], yhat, *none)
         if inverse > 0.0:  # the mix loss by its definition, members and label clipped to the range
             e, label = np.clip(E[t], low, high), min(max(y[t], low), high)
             loss = (0.5 * (e - label) ** 2) / inverse
             mixed = mix.log_sum_exp(before) - mix.log_sum_exp(before - loss)
             assert 0.5 * (yhat[0] - label) ** 2 <= inverse * (mixed + 1e-13)
-    assert state[mix.PAID] <= {"range": 4.0, "aggregating": 1.0}[rule] * Y**2 * (1 + 1e-12)
+    assert state[MixerState.RATE_RISES] <= {"range": 4.0, "aggregating": 1.0}[rule] * Y**2 * (1 + 1e-12)
 
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_confident_rate_pays_at_most_the_worst_residual(seed):
     E, y, _ = stream(seed)
-    yhat, losses, _, state = squared(E, y, mix.CONFIDENT)
+    yhat, losses, _, state = squared(E, y, MixingRule.SELF_CONFIDENT)
     n = E.shape[1]
     low = np.concatenate(([0.0, y[0]], np.minimum.accumulate(y)[1:-1]))
     high = np.concatenate(([0.0, y[0]], np.maximum.accumulate(y)[1:-1]))
     clipped = np.clip(E, low[:, None], high[:, None])
     R = float(np.max(np.abs(clipped - y[:, None])))
-    assert state[mix.EXCESS] <= (max(1.0, math.log(n)) + 0.5) * R**2 * (1 + 1e-9)
+    assert state[MixerState.POSITIVE_GAPS] <= (max(1.0, math.log(n)) + 0.5) * R**2 * (1 + 1e-9)
     excess = 0.5 * np.sum((yhat - y) ** 2) - 0.5 * np.sum((clipped - y[:, None]) ** 2, axis=0)
-    cost = state[mix.EXCESS] * (1.0 + math.log(n) / max(1.0, math.log(n)))
+    cost = state[MixerState.POSITIVE_GAPS] * (1.0 + math.log(n) / max(1.0, math.log(n)))
     assert np.all(excess <= cost + 1e-11 * (np.sum(y**2) + np.max(losses)))
 
 
 def test_the_self_confident_bound_is_nearly_reached_by_an_adversary():
     """Two members at -1 and +1, the label always at the one the mixture trusts less."""
     rounds, gaps = 400, []
-    w, prior, state, losses = np.full(2, -math.log(2)), np.full(2, -math.log(2)), np.zeros(9), np.zeros(2)
-    state[[mix.LOW, mix.HIGH, mix.COUNT]] = -1.0, 1.0, 2.0
+    w, prior, state, losses = np.full(2, -math.log(2)), np.full(2, -math.log(2)), np.zeros(len(MixerState)), np.zeros(2)
+    state[[MixerState.LABEL_MIN, MixerState.LABEL_MAX, MixerState.ROUNDS]] = -1.0, 1.0, 2.0
     E = np.array([[-1.0, 1.0]])
     for _ in range(rounds):
         y, yhat = np.array([-1.0 if w[1] > w[0] else 1.0]), np.empty(1)
-        mix.mix_squared(w, prior, 0.0, state, mix.CONFIDENT, 2.0, E, y, yhat, losses, np.zeros(2), np.empty((0, 2)))
-        gaps.append(state[mix.EXCESS])
+        mix.mix_squared(
+            w, prior, 0.0, state, MixingRule.SELF_CONFIDENT, 2.0, E, y, yhat, losses, np.zeros(2), np.empty((0, 2))
+        )
+        gaps.append(state[MixerState.POSITIVE_GAPS])
     bound = 4.0 * (1.0 + 0.5)
     assert 0.2 * bound < gaps[-1] <= bound
     assert gaps[-1] == gaps[rounds // 2], "once the rate suits the residuals nothing more is paid"
@@ -156,7 +175,7 @@ def test_one_member_is_followed_exactly():
     E = np.array([[5.0], [2.0], [1.5]])
     for rule in RULES.values():
         yhat, *_ = squared(E, y, rule)
-        low = np.array([0.0, 3.0, 1.0]) if rule >= mix.CONFIDENT else np.array([0.0, -3.0, -3.0])
+        low = np.array([0.0, 3.0, 1.0]) if rule >= MixingRule.SELF_CONFIDENT else np.array([0.0, -3.0, -3.0])
         np.testing.assert_allclose(yhat, np.clip(E[:, 0], low, [0.0, 3.0, 3.0]), rtol=1e-15)
 
 
@@ -210,11 +229,13 @@ def test_extreme_labels_never_give_a_nan(rule, scale):
 
 def test_a_cut_stream_gives_the_same_bits_and_the_weights_are_recorded():
     E, y, prior = stream(3, kind=1)
-    whole, _, w, state = squared(E, y, mix.CONFIDENT, share=1e-2, log_prior=prior)
-    v, s, losses, charged = prior.copy(), np.zeros(9), np.zeros(E.shape[1]), np.zeros(E.shape[1])
+    whole, _, w, state = squared(E, y, MixingRule.SELF_CONFIDENT, share=1e-2, log_prior=prior)
+    v, s, losses, clipped_losses = prior.copy(), np.zeros(len(MixerState)), np.zeros(E.shape[1]), np.zeros(E.shape[1])
     for part in (slice(0, 1), slice(1, 30), slice(30, None)):
         yhat, weights = np.empty(len(y[part])), np.empty((len(y[part]), E.shape[1]))
-        mix.mix_squared(v, prior, 1e-2, s, mix.CONFIDENT, 2.0, E[part], y[part], yhat, losses, charged, weights)
+        mix.mix_squared(
+            v, prior, 1e-2, s, MixingRule.SELF_CONFIDENT, 2.0, E[part], y[part], yhat, losses, clipped_losses, weights
+        )
         assert yhat.tobytes() == whole[part].tobytes()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=1e-14)
     assert v.tobytes() == w.tobytes()

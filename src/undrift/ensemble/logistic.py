@@ -9,7 +9,7 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
-from undrift.kernels.reference_round import Mixing
+from undrift.kernels.arguments import MixerArguments
 
 
 class Mixable(Mixer):
@@ -42,15 +42,24 @@ class Mixable(Mixer):
         return np.asarray(-self._log_prior - self._arrays["rate"][0] * math.log1p(-self.share))
 
     def predict(self, E: Matrix) -> Vector:
-        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        """Return the mixture of each row of E, predictions of the members for the coming round; nothing changes."""
         yhat = np.empty(len(E))
         kernels.mix_logistic_predict(self._arrays["log_weights"], np.ascontiguousarray(E), yhat)
         return yhat
 
-    def kernel_state(self) -> Mixing:
+    def kernel_state(self) -> MixerArguments:
         """Return what `kernels.Round` needs of a mixer."""
         a = self._arrays
-        return a["log_weights"], self._log_prior, self.share, a["rate"], 0, 0.0, a["losses"], a["charged"]
+        return MixerArguments(
+            log_weights=a["log_weights"],
+            log_prior=self._log_prior,
+            share=self.share,
+            state=a["rate"],
+            rule=0,
+            scale=0.0,
+            losses=a["losses"],
+            clipped_losses=a["charged"],
+        )
 
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays

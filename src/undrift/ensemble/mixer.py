@@ -1,4 +1,4 @@
-"""Mixer: many predictions in, one out, and a number that says how much that can have cost."""
+"""Mixer: predictions of many members in, one prediction out, and a bound on what that cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
-from undrift.kernels.reference_round import Mixing
+from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import MixerState
 
 
 class Mixer:
@@ -47,7 +48,7 @@ class Mixer:
             "log_weights": self._log_prior.copy(),
             "losses": np.zeros(len(p)),
             "charged": np.zeros(len(p)),
-            "rate": np.zeros(9),
+            "rate": np.zeros(len(MixerState)),
         }
 
     def restart(self) -> None:
@@ -56,7 +57,7 @@ class Mixer:
             array[...] = self._log_prior if name == "log_weights" else 0.0
 
     def play(self, E: Matrix, y: Vector, *, weights: Matrix | None = None) -> Vector:
-        """Close rounds: members said E (rounds, members), then the labels came; return what the mixture said.
+        """Close rounds with the members' predictions E (rounds, members); return the mixture's predictions.
 
         `weights`, if given, receives the weights before each round.
         """
@@ -64,7 +65,7 @@ class Mixer:
         return self._advance(E, y, np.empty((0, E.shape[1])) if weights is None else weights)
 
     def predict(self, E: Matrix) -> Vector:
-        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        """Return the mixture of each row of E, predictions of the members for the coming round; nothing changes."""
         E, yhat = np.ascontiguousarray(E), np.empty(len(E))
         for t in range(len(E)):
             trial = copy.copy(self)  # with arrays of its own: other threads may predict at the same time
@@ -72,7 +73,7 @@ class Mixer:
             yhat[t] = trial._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
         return yhat
 
-    def kernel_state(self) -> Mixing | None:
+    def kernel_state(self) -> MixerArguments | None:
         """Return what `kernels.Round` needs to mix by itself; None for a mixer of your own."""
         return None
 

@@ -27,26 +27,33 @@ import numpy as np
 from undrift import _check, kernels
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.mixer import Mixer
-from undrift.kernels import reference_mix as place
-from undrift.kernels.reference_round import Mixing
+from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import MixerState, MixingRule
 
 
 class SquaredMixer(Mixer):
-    """What the mixers for squared loss share: one kernel, one rule each."""
+    """Base of the mixers for squared loss: one kernel, a rule of `MixingRule` each."""
 
     binary = False
-    rule: ClassVar[int]
+    rule: ClassVar[MixingRule]
 
     def __init__(self, *, share: float = 0.0, **parameters: Scalar) -> None:
         super().__init__(share=share, **parameters)
         self._scale = 1.0
 
-    def kernel_state(self) -> Mixing:
+    def kernel_state(self) -> MixerArguments:
         """Return what `kernels.Round` needs of a mixer."""
         a = self._arrays
-        return (
-            a["log_weights"], self._log_prior, self.share, a["rate"], self.rule, self._scale, a["losses"], a["charged"],
-        )  # fmt: skip
+        return MixerArguments(
+            log_weights=a["log_weights"],
+            log_prior=self._log_prior,
+            share=self.share,
+            state=a["rate"],
+            rule=self.rule,
+            scale=self._scale,
+            losses=a["losses"],
+            clipped_losses=a["charged"],
+        )
 
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays
@@ -57,21 +64,22 @@ class SquaredMixer(Mixer):
         return yhat
 
     def predict(self, E: Matrix) -> Vector:
-        """Return what the mixture would say if members said each row of E next; nothing changes."""
+        """Return the mixture of each row of E, predictions of the members for the coming round; nothing changes."""
         yhat = np.empty(len(E))
         arrays = self._arrays
         kernels.mix_squared_predict(arrays["log_weights"], arrays["rate"], self.rule, np.ascontiguousarray(E), yhat)
         return yhat
 
-    def _ranged(self, factor: float) -> Vector:
+    def _range_cost(self, factor: float) -> Vector:
         """Y^2 (factor ln(1/p_i) + 3/2), and the share."""
         state = self._arrays["rate"]
-        return np.asarray(state[place.HIGH] ** 2 * (1.5 - factor * self._log_prior) + state[place.SHARED])
+        largest, share_cost = state[MixerState.LABEL_MAX], state[MixerState.SHARE_COST]
+        return np.asarray(largest**2 * (1.5 - factor * self._log_prior) + share_cost)
 
-    def _accounted(self) -> Vector:
-        """Gaps, rises of the inverse rate, share; and what clipping gave or took, member by member."""
+    def _accounted_cost(self) -> Vector:
+        """Mixability gaps, rises of the inverse rate and share; and each member's clipped losses minus its losses."""
         a, state = self._arrays, self._arrays["rate"]
-        bound = state[place.GAPS] - self._log_prior * state[place.PAID] + state[place.SHARED]
+        bound = state[MixerState.GAPS] - self._log_prior * state[MixerState.RATE_RISES] + state[MixerState.SHARE_COST]
         return np.asarray(bound + (a["charged"] - a["losses"]), dtype=np.float64)
 
 
@@ -98,11 +106,11 @@ class RangeMean(SquaredMixer):
     [4.273, 4.273]
     """
 
-    rule = place.RANGE
+    rule = MixingRule.RANGE
 
     def cost(self) -> Vector:
         """Y^2 (4 ln(1/p_i) + 3/2), and the share."""
-        return self._ranged(4.0)
+        return self._range_cost(4.0)
 
 
 class Aggregating(SquaredMixer):
@@ -126,11 +134,11 @@ class Aggregating(SquaredMixer):
     [2.193, 2.193]
     """
 
-    rule = place.AGGREGATING
+    rule = MixingRule.AGGREGATING
 
     def cost(self) -> Vector:
         """Y^2 (ln(1/p_i) + 3/2), and the share."""
-        return self._ranged(1.0)
+        return self._range_cost(1.0)
 
 
 class SelfConfident(SquaredMixer):
@@ -161,11 +169,11 @@ class SelfConfident(SquaredMixer):
     1.33
     """
 
-    rule = place.CONFIDENT
+    rule = MixingRule.SELF_CONFIDENT
 
     def cost(self) -> Vector:
         """The accounted cost of the rates used, in the run so far."""
-        return self._accounted()
+        return self._accounted_cost()
 
 
 class ResidualScale(SquaredMixer):
@@ -192,7 +200,7 @@ class ResidualScale(SquaredMixer):
     True
     """
 
-    rule = place.RESIDUAL
+    rule = MixingRule.RESIDUAL_SCALE
 
     def __init__(self, *, share: float = 0.01, scale: float = 2.0) -> None:
         super().__init__(share=share, scale=scale)
@@ -200,4 +208,4 @@ class ResidualScale(SquaredMixer):
 
     def cost(self) -> Vector:
         """The accounted cost of the rates used, in the run so far."""
-        return self._accounted()
+        return self._accounted_cost()

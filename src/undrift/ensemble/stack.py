@@ -10,7 +10,8 @@ import numpy as np
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
-from undrift.kernels.reference_round import HINTS, Mixing
+from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.reference_round import HINTS
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
 from undrift.learners.base import Arrays
 
@@ -100,7 +101,7 @@ class VAWStack:
         self._last = np.zeros(1)
         self._hints = [one.hint for one in learners]
 
-    def round(self, at: Vector, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round:
+    def round(self, at: Vector, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round:
         """Return whole rounds in one call; `at` places this stack's members among the ensemble's, -1 a `Zero`."""
         memory, hint = np.full(len(at), -1.0), np.zeros(len(at))
         memory[at >= 0] = self._at
@@ -168,7 +169,7 @@ class AIOLIStack:
         self._inverse_curvature = np.array([1.0 / one.curvature for one in learners])
         self._state = layout.fresh(dim, np.array([one.reg for one in learners]))
 
-    def round(self, at: Vector, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round:
+    def round(self, at: Vector, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round:
         """Return whole rounds in one call; see `VAWStack.round`."""
         none = np.zeros(len(at))
         return kernels.Round(
@@ -227,7 +228,7 @@ class StackedMembers:
         self._places = np.array([i for places in order for i in places])
         self._sorted = bool(np.all(self._places == np.arange(len(learners))))
 
-    def round(self, stability: Vector, mixer: Mixing, lock: kernels.Lock) -> kernels.Round | None:
+    def round(self, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round | None:
         """Return whole rounds, mixture included, in one call, if the members are one stack and perhaps `Zero`."""
         stacks = [part for part in self.parts if not isinstance(part, SingleMember)]
         rest = [part for part in self.parts if isinstance(part, SingleMember) and type(part.learner) is not Zero]

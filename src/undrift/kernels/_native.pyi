@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.layout import State
 
 def levels() -> list[str]: ...
@@ -80,7 +81,7 @@ def mix_squared(
     y: Vector,
     yhat: Vector,
     losses: Vector,
-    charged: Vector,
+    clipped_losses: Vector,
     weights: Matrix,
 ) -> None: ...
 
@@ -105,7 +106,7 @@ class Round:
         hint: Vector,
         last: Vector,
         stability: Vector,
-        mixer: tuple[Vector, Vector, float, Vector, int, float, Vector, Vector] | None,
+        mixer: MixerArguments | None,
         lock: Lock | None = None,
     ) -> None: ...
     def learn(self, model: object, z: object, y: object) -> bool: ...

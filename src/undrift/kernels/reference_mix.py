@@ -21,18 +21,8 @@ import math
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-
-FAR = 1e150
-"""Predictions are brought into +-FAR and no log-weight falls below -FAR: nothing overflows, no member is lost."""
-
-RANGE, AGGREGATING, CONFIDENT, RESIDUAL = range(4)
-"""Rules of `mix_squared`: where the rate comes from."""
-
-LOW, HIGH, INVERSE, EXCESS, GAPS, PAID, SHARED, SQUARE, COUNT = range(9)
-"""Places in the state of `mix_squared`."""
-
-MEMORY = 1000.0
-"""Rounds over which RESIDUAL averages squared residuals, once it has seen as many."""
+from undrift.kernels.definitions import MIX_LIMIT, RESIDUAL_ROUNDS, MixingRule
+from undrift.kernels.definitions import MixerState as S
 
 
 def mix_logistic(
@@ -51,18 +41,18 @@ def mix_logistic(
         w_i ~ w_i sigma(y E_i), then the fixed share
 
     Adds each member's loss to `losses`; `weights`, unless it has no rows, receives the weights before each round. A
-    member that says NaN is left out of the round and charged FAR.
+    member whose prediction is NaN is left out of the round and charged a loss of MIX_LIMIT.
     """
     for t in range(len(y)):
         if len(weights):
-            weights[t] = _distribution(log_weights)
-        said = ~np.isnan(E[t])
-        yhat[t] = _mixed_odds(log_weights, E[t])
-        loss = np.full(E.shape[1], FAR)
-        loss[said] = softplus(-y[t] * np.clip(E[t][said], -FAR, FAR))
+            weights[t] = _normalized_weights(log_weights)
+        present = ~np.isnan(E[t])
+        yhat[t] = _mix_log_odds(log_weights, E[t])
+        loss = np.full(E.shape[1], MIX_LIMIT)
+        loss[present] = softplus(-y[t] * np.clip(E[t][present], -MIX_LIMIT, MIX_LIMIT))
         losses += loss
-        _settle(log_weights, log_weights - (loss - np.min(loss)))
-        _share(log_weights, log_prior, share)
+        _set_log_weights(log_weights, log_weights - (loss - np.min(loss)))
+        _apply_fixed_share(log_weights, log_prior, share)
 
 
 def mix_squared(
@@ -76,7 +66,7 @@ def mix_squared(
     y: Vector,
     yhat: Vector,
     losses: Vector,
-    charged: Vector,
+    clipped_losses: Vector,
     weights: Matrix,
 ) -> None:
     """Mix predictions E (rounds, members) of real labels under (yhat - y)^2 / 2, changing weights and state in place.
@@ -88,112 +78,114 @@ def mix_squared(
     |---|---|---|
     | RANGE | 4 M^2 | weighted mean |
     | AGGREGATING | M^2 | Vovk's substitution for labels in [-M, M] |
-    | CONFIDENT | (sum of positive mixability gaps) / max(1, ln N) | weighted mean |
-    | RESIDUAL | `scale` times the running mean of (yhat - y)^2 | weighted mean |
+    | SELF_CONFIDENT | (sum of positive mixability gaps) / max(1, ln N) | weighted mean |
+    | RESIDUAL_SCALE | `scale` times the running mean of (yhat - y)^2 | weighted mean |
 
-    State: LOW and HIGH the labels' range; INVERSE the inverse rate; EXCESS the sum of positive mixability gaps (loss
-    of yhat minus mix loss) and GAPS the sum of all of them, under the last two rules; PAID the sum of the rises of the
-    inverse rate; SHARED what the fixed share may have cost; SQUARE the running mean of squared residuals; COUNT the
-    rounds.
-    Adds each member's loss to `losses` as it predicted, to `charged` as it was clipped; `weights` as in
-    `mix_logistic`. Whatever the rates, under the last two rules
-    sum of losses of yhat - charged_i <= GAPS + ln(1/p_i) PAID + SHARED.
+    `MixerState` says what the numbers of `state` are; mixability gaps, the loss of yhat minus the mix loss, are summed
+    under the last two rules only. Adds each member's loss to `losses` as it predicted, to `clipped_losses` as it was
+    clipped; `weights` as in `mix_logistic`. Whatever the rates, under the last two rules
+    sum of losses of yhat - clipped_losses_i <= GAPS + ln(1/p_i) RATE_RISES + SHARE_COST.
     """
-    symmetric = rule in (RANGE, AGGREGATING)
+    symmetric = rule in (MixingRule.RANGE, MixingRule.AGGREGATING)
     for t in range(len(y)):
         if len(weights):
-            weights[t] = _distribution(log_weights)
+            weights[t] = _normalized_weights(log_weights)
         label = float(y[t])
-        low, high, inverse = float(state[LOW]), float(state[HIGH]), float(state[INVERSE])
-        raw = _cleaned(E[t])
+        low, high = float(state[S.LABEL_MIN]), float(state[S.LABEL_MAX])
+        inverse_rate = float(state[S.INVERSE_RATE])
+        raw = _clamp_predictions(E[t])
         e = np.clip(raw, low, high)
-        yhat[t] = _mixed(log_weights, state, rule, raw)
+        yhat[t] = _mix_predictions(log_weights, state, rule, raw)
         losses += 0.5 * (raw - label) ** 2
-        charged += 0.5 * (e - label) ** 2
+        clipped_losses += 0.5 * (e - label) ** 2
 
         # The proofs of RANGE and AGGREGATING charge the label as the range so far allowed it.
-        seen = min(max(label, low), high) if symmetric else label
-        loss = 0.5 * (e - seen) ** 2
+        clipped_label = min(max(label, low), high) if symmetric else label
+        loss = 0.5 * (e - clipped_label) ** 2
         best = float(np.min(loss))
-        mixed = best
-        if inverse > 0.0:
-            v = log_weights - (loss - best) / inverse
-            mixed -= inverse * (log_sum_exp(v) - log_sum_exp(log_weights))
-            _settle(log_weights, v)
+        mix_loss = best
+        if inverse_rate > 0.0:
+            v = log_weights - (loss - best) / inverse_rate
+            mix_loss -= inverse_rate * (log_sum_exp(v) - log_sum_exp(log_weights))
+            _set_log_weights(log_weights, v)
         if not symmetric:
-            gap = 0.5 * (yhat[t] - seen) ** 2 - mixed
-            state[GAPS] += gap
-            state[EXCESS] += max(gap, 0.0)
-        state[COUNT] += 1.0
+            gap = 0.5 * (yhat[t] - clipped_label) ** 2 - mix_loss
+            state[S.GAPS] += gap
+            state[S.POSITIVE_GAPS] += max(gap, 0.0)
+        state[S.ROUNDS] += 1.0
         residual = (yhat[t] - label) ** 2
-        state[SQUARE] += (residual - state[SQUARE]) / min(state[COUNT], MEMORY)
+        change = residual - state[S.MEAN_SQUARED_RESIDUAL]
+        state[S.MEAN_SQUARED_RESIDUAL] += change / min(state[S.ROUNDS], RESIDUAL_ROUNDS)
         if symmetric:
-            state[HIGH] = max(high, abs(label))
-            state[LOW] = -state[HIGH]
-        elif state[COUNT] == 1.0:
-            state[LOW] = state[HIGH] = label
+            state[S.LABEL_MAX] = max(high, abs(label))
+            state[S.LABEL_MIN] = -state[S.LABEL_MAX]
+        elif state[S.ROUNDS] == 1.0:
+            state[S.LABEL_MIN] = state[S.LABEL_MAX] = label
         else:
-            state[LOW], state[HIGH] = min(low, label), max(high, label)
+            state[S.LABEL_MIN], state[S.LABEL_MAX] = min(low, label), max(high, label)
 
-        following = _inverse_rate(rule, scale, state, len(e))
-        state[PAID] += max(following - inverse, 0.0)
-        if following > 0.0:
-            state[SHARED] -= following * math.log1p(-share)
-            if following != inverse:
-                r = inverse / following
-                _settle(log_weights, r * log_weights + max(1.0 - r, 0.0) * log_prior)
-            _share(log_weights, log_prior, share)
-        state[INVERSE] = following
+        next_rate = _inverse_rate(rule, scale, state, len(e))
+        state[S.RATE_RISES] += max(next_rate - inverse_rate, 0.0)
+        if next_rate > 0.0:
+            state[S.SHARE_COST] -= next_rate * math.log1p(-share)
+            if next_rate != inverse_rate:
+                r = inverse_rate / next_rate
+                _set_log_weights(log_weights, r * log_weights + max(1.0 - r, 0.0) * log_prior)
+            _apply_fixed_share(log_weights, log_prior, share)
+        state[S.INVERSE_RATE] = next_rate
 
 
 def mix_logistic_predict(log_weights: Vector, E: Matrix, yhat: Vector) -> None:
-    """Fill `yhat` with what `mix_logistic` would say to each row of E in the coming round."""
+    """Fill `yhat` with the predictions of `mix_logistic` if members predicted each row of E in the coming round."""
     for t in range(len(E)):
-        yhat[t] = _mixed_odds(log_weights, E[t])
+        yhat[t] = _mix_log_odds(log_weights, E[t])
 
 
 def mix_squared_predict(log_weights: Vector, state: Vector, rule: int, E: Matrix, yhat: Vector) -> None:
-    """Fill `yhat` with what `mix_squared` would say to each row of E in the coming round."""
+    """Fill `yhat` with the predictions of `mix_squared` if members predicted each row of E in the coming round."""
     for t in range(len(E)):
-        yhat[t] = _mixed(log_weights, state, rule, _cleaned(E[t]))
+        yhat[t] = _mix_predictions(log_weights, state, rule, _clamp_predictions(E[t]))
 
 
-def _mixed_odds(log_weights: Vector, e: Vector) -> float:
-    """Log-odds whose loss is the mix loss under either label."""
-    said = ~np.isnan(e)
-    e, w = np.clip(e[said], -FAR, FAR), log_weights[said]
-    return log_sum_exp(w - softplus(-e)) - log_sum_exp(w - softplus(e)) if said.any() else 0.0
+def _mix_log_odds(log_weights: Vector, e: Vector) -> float:
+    """Return the log-odds whose loss is the mix loss under either label."""
+    present = ~np.isnan(e)
+    e, w = np.clip(e[present], -MIX_LIMIT, MIX_LIMIT), log_weights[present]
+    return log_sum_exp(w - softplus(-e)) - log_sum_exp(w - softplus(e)) if present.any() else 0.0
 
 
-def _cleaned(e: Vector) -> Vector:
-    return np.asarray(np.clip(np.where(np.isnan(e), 0.0, e), -FAR, FAR), dtype=np.float64)
+def _clamp_predictions(e: Vector) -> Vector:
+    """Bring predictions into the range the mixer computes with; NaN becomes 0."""
+    return np.asarray(np.clip(np.where(np.isnan(e), 0.0, e), -MIX_LIMIT, MIX_LIMIT), dtype=np.float64)
 
 
-def _mixed(log_weights: Vector, state: Vector, rule: int, raw: Vector) -> float:
-    """What the rule makes of predictions, clipped to the labels so far."""
-    e = np.clip(raw, state[LOW], state[HIGH])
-    return _substitution(log_weights, e, float(state[HIGH])) if rule == AGGREGATING else _mean(log_weights, e)
+def _mix_predictions(log_weights: Vector, state: Vector, rule: int, raw: Vector) -> float:
+    """Return the rule's mixture of predictions, clipped to the range of the labels."""
+    e = np.clip(raw, state[S.LABEL_MIN], state[S.LABEL_MAX])
+    if rule == MixingRule.AGGREGATING:
+        return _aggregating_prediction(log_weights, e, float(state[S.LABEL_MAX]))
+    return _weighted_mean(log_weights, e)
 
 
 def _inverse_rate(rule: int, scale: float, state: Vector, members: int) -> float:
     """Return the inverse rate of the coming round; 0 keeps the prior until members differ."""
-    if rule == RANGE:
-        return float(4.0 * state[HIGH] ** 2)
-    if rule == AGGREGATING:
-        return float(state[HIGH] ** 2)
-    if rule == CONFIDENT:
-        return float(state[EXCESS] / max(1.0, math.log(members)))
-    return float(scale * state[SQUARE])
+    if rule == MixingRule.RANGE:
+        return float(4.0 * state[S.LABEL_MAX] ** 2)
+    if rule == MixingRule.AGGREGATING:
+        return float(state[S.LABEL_MAX] ** 2)
+    if rule == MixingRule.SELF_CONFIDENT:
+        return float(state[S.POSITIVE_GAPS] / max(1.0, math.log(members)))
+    return float(scale * state[S.MEAN_SQUARED_RESIDUAL])
 
 
-def _mean(log_weights: Vector, e: Vector) -> float:
-    """Weighted mean, inside the members' range whatever the weights' rounding."""
+def _weighted_mean(log_weights: Vector, e: Vector) -> float:
+    """Return the weighted mean, inside the range of the members whatever the rounding of the weights."""
     w = np.exp(log_weights)
     return float(min(max(np.sum(w * e) / np.sum(w), np.min(e)), np.max(e)))
 
 
-def _substitution(log_weights: Vector, e: Vector, M: float) -> float:
-    """Vovk's prediction (g(-M) - g(M)) / (2M), g(y) the mix loss of label y at the rate 1 / M^2."""
+def _aggregating_prediction(log_weights: Vector, e: Vector, M: float) -> float:
+    """Return Vovk's substitution (g(-M) - g(M)) / (2M), g(y) the mix loss of label y at the rate 1 / M^2."""
     if M == 0.0:
         return 0.0
     x = e / M
@@ -202,18 +194,20 @@ def _substitution(log_weights: Vector, e: Vector, M: float) -> float:
     return float(min(max(0.5 * M * (up - down), -M), M))
 
 
-def _settle(log_weights: Vector, v: Vector) -> None:
-    """Take v for log-weights, less its largest, which keeps digits where all of them are huge."""
-    log_weights[...] = np.maximum(v - np.max(v), -FAR)
+def _set_log_weights(log_weights: Vector, v: Vector) -> None:
+    """Set the log-weights to v - max(v), which keeps digits where all of v is huge."""
+    log_weights[...] = np.maximum(v - np.max(v), -MIX_LIMIT)
 
 
-def _share(log_weights: Vector, log_prior: Vector, share: float) -> None:
-    """Give `share` of the weights back to the prior."""
+def _apply_fixed_share(log_weights: Vector, log_prior: Vector, share: float) -> None:
+    """w_i <- (1 - share) w_i + share p_i."""
     if share > 0.0:
-        _settle(log_weights, np.log((1.0 - share) * _distribution(log_weights) + share * np.exp(log_prior)))
+        _set_log_weights(
+            log_weights, np.log((1.0 - share) * _normalized_weights(log_weights) + share * np.exp(log_prior))
+        )
 
 
-def _distribution(log_weights: Vector) -> Vector:
+def _normalized_weights(log_weights: Vector) -> Vector:
     w = np.exp(log_weights)
     return np.asarray(w / np.sum(w))
 

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference, reference_mix
+from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.layout import State
 
 HINTS = ("zero", "last", "ridge")
 """Hints of members, by their number."""
-
-Mixing = tuple[Vector, Vector, float, Vector, int, float, Vector, Vector]
-"""Log-weights, log-prior, share, state, rule, scale, losses, charged; as in `mix_squared`."""
 
 
 class Round:
@@ -38,7 +36,7 @@ class Round:
         hint: Vector,
         last: Vector,
         stability: Vector,
-        mixer: Mixing | None,
+        mixer: MixerArguments | None,
         lock: object = None,
     ) -> None:
         self.binary, self.state, self.beta, self.bend = binary, state, beta, bend
@@ -79,9 +77,11 @@ class Round:
             if self.mixer is None:
                 yhat[t] = E[0, 0]
             elif self.binary:
-                reference_mix.mix_logistic_predict(self.mixer[0], E, yhat[t : t + 1])
+                reference_mix.mix_logistic_predict(self.mixer.log_weights, E, yhat[t : t + 1])
             else:
-                reference_mix.mix_squared_predict(self.mixer[0], self.mixer[3], self.mixer[4], E, yhat[t : t + 1])
+                reference_mix.mix_squared_predict(
+                    self.mixer.log_weights, self.mixer.state, self.mixer.rule, E, yhat[t : t + 1]
+                )
         return 0
 
     def slot(self) -> int:
@@ -118,8 +118,10 @@ class Round:
     def _at(self, slot: Vector) -> Round:
         """The ensemble whose arrays are those of a slot."""
         ends = np.cumsum([self.state.size, 9, 1, *[len(self.at)] * 4])
-        information, rate, last, stability, log_weights, losses, charged, _ = np.split(slot, ends)
-        mixer = self.mixer and (log_weights, *self.mixer[1:3], rate, *self.mixer[4:6], losses, charged)
+        information, rate, last, stability, log_weights, losses, clipped_losses, _ = np.split(slot, ends)
+        mixer = self.mixer and self.mixer._replace(
+            log_weights=log_weights, state=rate, losses=losses, clipped_losses=clipped_losses
+        )
         state = information.reshape(self.state.shape)
         return Round(self.binary, state, self.beta, self.bend, self.at, self.hint, last, stability, mixer)
 
@@ -139,11 +141,11 @@ class Round:
         if self.mixer is None:
             yhat[0] = E[0, 0]
             return
-        log_weights, log_prior, share, state, rule, scale, losses, charged = self.mixer
+        log_weights, log_prior, share, state, rule, scale, losses, clipped_losses = self.mixer
         if self.binary:
             reference_mix.mix_logistic(log_weights, log_prior, share, E, y, yhat, losses, weights)
             state[0] += 1.0
         else:
             reference_mix.mix_squared(
-                log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, charged, weights
+                log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, clipped_losses, weights
             )

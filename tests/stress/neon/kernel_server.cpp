@@ -65,20 +65,20 @@ static int64_t play(Call &call) { // vaw_play, vaw_predict, aioli_play, aioli_pr
     return bad;
 }
 
-// What mixes: arrays from `at` on are log_weights, log_prior, (share, scale), state, losses, charged.
+// What mixes: arrays from `at` on are log_weights, log_prior, (share, scale), state, losses, clipped_losses.
 static Mix mix_of(Call &call, size_t at, size_t members, int64_t rule) {
     Mix mix{};
     mix.members = members;
     mix.log_weights = call.get(at);
     mix.log_prior = call.get(at + 1);
     mix.share = call.get(at + 2)[0];
-    mix.log_kept = std::log1p(-mix.share);
+    mix.log_one_minus_share = std::log1p(-mix.share);
     mix.scale = call.get(at + 2)[1];
     mix.state = call.get(at + 3);
     mix.rule = (int)rule;
     mix.log_members = std::fmax(1.0, std::log((double)members));
     mix.losses = call.get(at + 4);
-    mix.charged = call.get(at + 5);
+    mix.clipped_losses = call.get(at + 5);
     return mix;
 }
 

@@ -81,8 +81,16 @@ def functions(server: Server) -> dict[str, object]:
         mixer = log_weights, log_prior, np.array([share, 0.0]), NONE, losses, NONE
         mix(1, mixer, 0, E, y, yhat, weights)
 
-    def mix_squared(log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, charged, weights):
-        mix(0, (log_weights, log_prior, np.array([share, scale]), state, losses, charged), rule, E, y, yhat, weights)
+    def mix_squared(log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, clipped_losses, weights):
+        mix(
+            0,
+            (log_weights, log_prior, np.array([share, scale]), state, losses, clipped_losses),
+            rule,
+            E,
+            y,
+            yhat,
+            weights,
+        )
 
     def mix_logistic_predict(log_weights, E, yhat):
         mix(1, (log_weights, NONE, np.zeros(2), NONE, NONE, NONE), 0, E, NONE, yhat, NONE)
@@ -121,12 +129,12 @@ def functions(server: Server) -> dict[str, object]:
 
         def _call(self, what, first, Z, y, yhat, weights=NONE, keys=(NONE, NONE, NONE)):
             mixer = self.mixer or (NONE, NONE, 0.0, NONE, 0, 0.0, NONE, NONE)
-            log_weights, log_prior, share, state, rule, scale, losses, charged = mixer
+            log_weights, log_prior, share, state, rule, scale, losses, clipped_losses = mixer
             at, hint = self.at.astype(np.int64), self.hint.astype(np.int64)
             numbers = [ROUND, what, self.binary, self.state.shape[2], len(self.beta), self._dim(), first, len(Z)]
             numbers += [len(at), rule, self.mixer is not None]
             arrays = [self.state, self.beta, self.bend, at, hint, self.last, self.stability, log_weights, log_prior]
-            arrays += [np.array([share, scale]), state, losses, charged, Z, y, yhat, weights, *keys]
+            arrays += [np.array([share, scale]), state, losses, clipped_losses, Z, y, yhat, weights, *keys]
             return server.call(numbers, arrays)
 
         def _dim(self):

@@ -1,6 +1,7 @@
-// Mixing N members' predictions into one: weights in the log domain, a posterior per round, the fixed share.
+// MixerScratch N members' predictions into one: weights in the log domain, a posterior per round, the fixed share.
 // Members stand in lanes; the twin is kernels/reference_mix.py.
 #pragma once
+#include "definitions.h"
 #include "logistic.h"
 #include "table.h"
 
@@ -27,286 +28,310 @@ INLINE V logarithm(V x) {
     return fma(e, all(6.93147180369123816490e-01), 2.0 * s + small);
 }
 
-INLINE V log1p_of(V e) { // 0 <= e <= 1
+// ln(1 + e) for 0 <= e <= 1.
+INLINE V log1p_of(V e) {
     const V u = 1.0 + e;
     return logarithm(u) + (e - (u - 1.0)) / u;
 }
 
-// Over the lanes i to i + n - 1, in halves.
-template <size_t i = 0, size_t n = W> INLINE double top_of(V v) {
+// The largest of the lanes i to i + n - 1, and their sum, by halves.
+template <size_t i = 0, size_t n = W> INLINE double max_lane(V v) {
     if constexpr (n == 1)
         return lane(v, i);
     else
-        return larger(top_of<i, n / 2>(v), top_of<i + n / 2, n / 2>(v));
+        return larger(max_lane<i, n / 2>(v), max_lane<i + n / 2, n / 2>(v));
 }
-template <size_t i = 0, size_t n = W> INLINE double sum_of(V v) {
+template <size_t i = 0, size_t n = W> INLINE double sum_lanes(V v) {
     if constexpr (n == 1)
         return lane(v, i);
     else
-        return sum_of<i, n / 2>(v) + sum_of<i + n / 2, n / 2>(v);
+        return sum_lanes<i, n / 2>(v) + sum_lanes<i + n / 2, n / 2>(v);
 }
-INLINE double bottom_of(V v) { return -top_of(-v); }
+INLINE double min_lane(V v) { return -max_lane(-v); }
 INLINE double ln(double x) { return lane(logarithm(all(x)), 0); }
 
-// No log-weight falls below -FAR_AWAY; spare lanes repeat the first member's prediction with the log-weight NOBODY.
-constexpr double FAR_AWAY = 1e150, NOBODY = -1e300;
+// Lanes beyond the last member are padding: they repeat the first member's prediction with this log-weight, so that
+// their weight is 0.
+constexpr double PADDING = -1e300;
 
-struct Mixing { // scratch: one padded array per name
+// The mixer's arrays during a call: n = ceil(members / W) vectors each, the last one padded.
+struct MixerScratch {
     size_t n, members;
-    V bottom; // where the last vector's log-weights end
-    V *log_weights, *losses, *charged, *log_prior, *prior, *w, *e, *loss, *v, *raw;
-    double total;      // of w = e^log_weights,
-    bool warm = false; // if they are of these log-weights
-    Mixing(const Mix &mix, double *scratch) {
+    V lowest; // log-weights of the last vector may not fall below this: -MIX_LIMIT, or PADDING beyond the last member
+    V *log_weights, *losses, *clipped_losses, *log_prior, *prior;
+    V *w;                             // e^log_weights, not normalised
+    V *raw, *e;                       // the members' predictions of a round as given, and clipped to the labels' range
+    V *loss;                          // the members' losses of a round, as the weights are charged for them
+    V *v;                             // the log-weights after a round, before they are brought to the maximum 0
+    double total;                     // the sum of w,
+    bool weights_are_current = false; // if w and it belong to the log-weights of now
+
+    MixerScratch(const Mix &mix, double *scratch) {
         members = mix.members;
         n = (members + W - 1) / W;
-        V **all_of[] = {&log_weights, &losses, &charged, &log_prior, &prior, &w, &e, &loss, &v, &raw};
+        V **arrays[] = {&log_weights, &losses, &clipped_losses, &log_prior, &prior, &w, &e, &loss, &v, &raw};
         V *next = (V *)scratch;
-        for (V **one : all_of) {
-            *one = next;
+        for (V **array : arrays) {
+            *array = next;
             next += n;
         }
         double ends[W];
-        for (size_t i = 0; i < W; ++i) ends[i] = (n - 1) * W + i < members ? -FAR_AWAY : NOBODY;
-        bottom = load(ends);
-        take(log_weights, mix.log_weights, NOBODY);
-        if (!mix.losses) return; // only rounds that close need the rest
-        take(losses, mix.losses, 0.0);
-        if (mix.charged) take(charged, mix.charged, 0.0);
-        take(log_prior, mix.log_prior, NOBODY);
+        for (size_t i = 0; i < W; ++i) ends[i] = (n - 1) * W + i < members ? -MIX_LIMIT : PADDING;
+        lowest = load(ends);
+        load_members(log_weights, mix.log_weights, PADDING);
+        if (!mix.losses) return; // only calls that close rounds need the rest
+        load_members(losses, mix.losses, 0.0);
+        if (mix.clipped_losses) load_members(clipped_losses, mix.clipped_losses, 0.0);
+        load_members(log_prior, mix.log_prior, PADDING);
         if (mix.share > 0.0)
             for (size_t k = 0; k < n; ++k) prior[k] = decay(-log_prior[k]).exp;
     }
+
+    // Write the state back to the caller's arrays after rounds were closed.
     void save(const Mix &mix) const {
         if (!mix.losses) return;
-        give(mix.log_weights, log_weights);
-        give(mix.losses, losses);
-        if (mix.charged) give(mix.charged, charged);
+        store_members(mix.log_weights, log_weights);
+        store_members(mix.losses, losses);
+        if (mix.clipped_losses) store_members(mix.clipped_losses, clipped_losses);
     }
-    void take(V *to, const double *from, double spare) const {
+
+    void load_members(V *to, const double *from, double padding) const {
         const size_t whole = members / W;
         for (size_t k = 0; k < whole; ++k) to[k] = load(from + k * W);
         if (whole < n) {
             double last[W];
-            for (size_t i = 0; i < W; ++i) last[i] = whole * W + i < members ? from[whole * W + i] : spare;
+            for (size_t i = 0; i < W; ++i) last[i] = whole * W + i < members ? from[whole * W + i] : padding;
             to[whole] = load(last);
         }
     }
-    void give(double *to, const V *from) const {
+
+    void store_members(double *to, const V *from) const {
         const size_t whole = members / W;
         for (size_t k = 0; k < whole; ++k) store(to + k * W, from[k]);
         for (size_t i = whole * W; i < members; ++i) to[i] = lane(from[whole], i - whole * W);
     }
-    void weigh() {
-        if (warm) return;
+
+    void compute_weights() {
+        if (weights_are_current) return;
         V sum = all(0.0);
         for (size_t k = 0; k < n; ++k) sum += w[k] = decay(-log_weights[k]).exp;
-        total = sum_of(sum);
-        warm = true;
+        total = sum_lanes(sum);
+        weights_are_current = true;
     }
-    void weights_to(double *row) const {
+
+    void write_weights(double *row) const {
         for (size_t k = 0; k < n; ++k) v[k] = w[k] / total;
-        give(row, v);
+        store_members(row, v);
     }
-    double least() const {
+
+    double smallest_loss() const {
         V best = loss[0];
         for (size_t k = 1; k < n; ++k) best = smaller(best, loss[k]);
-        return bottom_of(best);
+        return min_lane(best);
     }
-    // log_weights <- v, the largest taken off: it is returned
-    double settle() {
+
+    // log_weights <- v - max(v), which keeps digits where all of v is huge; returns max(v).
+    double set_log_weights() {
         V most = v[0];
         for (size_t k = 1; k < n; ++k) most = larger(most, v[k]);
-        const double top = top_of(most);
-        for (size_t k = 0; k + 1 < n; ++k) log_weights[k] = larger(v[k] - top, all(-FAR_AWAY));
-        log_weights[n - 1] = select(bottom < all(-FAR_AWAY), bottom, larger(v[n - 1] - top, bottom));
-        warm = false;
+        const double top = max_lane(most);
+        for (size_t k = 0; k + 1 < n; ++k) log_weights[k] = larger(v[k] - top, all(-MIX_LIMIT));
+        log_weights[n - 1] = select(lowest < all(-MIX_LIMIT), lowest, larger(v[n - 1] - top, lowest));
+        weights_are_current = false;
         return top;
     }
-    void give_back(double share) {
+
+    // w <- (1 - share) w / total + share prior
+    void apply_fixed_share(double share) {
         if (!(share > 0.0)) return;
-        weigh();
+        compute_weights();
         const double kept = (1.0 - share) / total;
         for (size_t k = 0; k < n; ++k) v[k] = logarithm(fma(all(kept), w[k], share * prior[k]));
-        settle();
+        set_log_weights();
     }
 };
 
-// ln of the sum of e^x over n vectors of members.
+// ln of the sum of e^x over n vectors.
 static double log_sum_exp(const V *x, size_t n) {
     V top = x[0], sum = all(0.0);
     for (size_t k = 1; k < n; ++k) top = larger(top, x[k]);
-    const double t = top_of(top);
+    const double t = max_lane(top);
     for (size_t k = 0; k < n; ++k) sum += decay(t - x[k]).exp;
-    return t + ln(sum_of(sum));
+    return t + ln(sum_lanes(sum));
 }
 
-INLINE V odds_of(V e) { return select(e == e, larger(smaller(e, all(FAR_AWAY)), all(-FAR_AWAY)), all(0.0)); }
+// Log-odds inside the range the mixer computes with; 0 for NaN.
+INLINE V clamp_log_odds(V e) { return select(e == e, larger(smaller(e, all(MIX_LIMIT)), all(-MIX_LIMIT)), all(0.0)); }
 
-// The same in the log domain: for log-odds whose sigma is no normal number, and when only members of no weight speak.
-COLD double hear_far_odds(const Mixing &s, V *up, V *down) {
-    bool heard = false;
+// The mixture of log-odds by log-sum-exp: for log-odds whose sigma is no normal number, and for rounds in which only
+// members of no weight predict. `up` and `down` are scratch.
+COLD double mix_log_odds_in_log_domain(const MixerScratch &s, V *up, V *down) {
+    bool any_present = false;
     for (size_t k = 0; k < s.n; ++k) {
-        const M said = s.raw[k] == s.raw[k];
-        const V e = odds_of(s.raw[k]), rest = log1p_of(decay(magnitude(e)).exp);
-        heard |= any(said);
-        up[k] = select(said, s.log_weights[k] - (larger(-e, all(0.0)) + rest), all(NOBODY));
-        down[k] = select(said, s.log_weights[k] - (larger(e, all(0.0)) + rest), all(NOBODY));
+        const M present = s.raw[k] == s.raw[k];
+        const V e = clamp_log_odds(s.raw[k]), rest = log1p_of(decay(magnitude(e)).exp);
+        any_present |= any(present);
+        up[k] = select(present, s.log_weights[k] - (larger(-e, all(0.0)) + rest), all(PADDING));
+        down[k] = select(present, s.log_weights[k] - (larger(e, all(0.0)) + rest), all(PADDING));
     }
-    return heard ? log_sum_exp(up, s.n) - log_sum_exp(down, s.n) : 0.0;
+    return any_present ? log_sum_exp(up, s.n) - log_sum_exp(down, s.n) : 0.0;
 }
 
-// What the members' log-odds in a row amount to, ln(sum w sigma(e)) - ln(sum w sigma(-e)); with a label y, +1 or -1,
-// leaves their losses.
-template <bool CLOSE> static double hear_odds(const Mixing &s, const double *E, double y) {
+// The mixture of the members' log-odds E: ln(sum w sigma(e)) - ln(sum w sigma(-e)). With CLOSE it also fills the
+// members' losses for the label y, +1 or -1. A member whose prediction is NaN is left out and charged MIX_LIMIT.
+template <bool CLOSE> static double mix_log_odds(const MixerScratch &s, const double *E, double y) {
     V up = all(0.0), down = all(0.0), most = all(0.0);
-    s.take(s.raw, E, E[0]);
+    s.load_members(s.raw, E, E[0]);
     for (size_t k = 0; k < s.n; ++k) {
-        const M said = s.raw[k] == s.raw[k];
-        const V e = odds_of(s.raw[k]), size = magnitude(e), far = decay(size).exp, u = 1.0 + far, near = 1.0 / u;
-        const V heard = select(said, s.w[k] * near, all(0.0)), less = heard * far;
+        const M present = s.raw[k] == s.raw[k];
+        const V e = clamp_log_odds(s.raw[k]), size = magnitude(e);
+        const V far = decay(size).exp, u = 1.0 + far, near = 1.0 / u; // sigma(|e|) = near, sigma(-|e|) = near far
+        const V larger_part = select(present, s.w[k] * near, all(0.0)), smaller_part = larger_part * far;
         const M positive = e > all(0.0);
-        up += select(positive, heard, less);
-        down += select(positive, less, heard);
+        up += select(positive, larger_part, smaller_part);
+        down += select(positive, smaller_part, larger_part);
         most = larger(most, size);
         if constexpr (CLOSE) // softplus(-y e)
-            s.loss[k] = select(said, larger(-y * e, all(0.0)) + (logarithm(u) + (far - (u - 1.0)) * near), all(FAR_AWAY));
+            s.loss[k] =
+                select(present, larger(-y * e, all(0.0)) + (logarithm(u) + (far - (u - 1.0)) * near), all(MIX_LIMIT));
     }
-    const double a = sum_of(up), b = sum_of(down);
-    if (top_of(most) > 600.0 || !(a + b > 1e-280)) return hear_far_odds(s, s.v, s.e);
+    const double a = sum_lanes(up), b = sum_lanes(down);
+    if (max_lane(most) > 600.0 || !(a + b > 1e-280)) return mix_log_odds_in_log_domain(s, s.v, s.e);
     return ln(a) - ln(b);
 }
 
 static void mix_logistic(const Mix &mix, double *scratch) {
-    Mixing s(mix, scratch);
+    MixerScratch s(mix, scratch);
     for (size_t t = 0; t < mix.rounds; ++t) {
         const double *E = mix.E + t * mix.members;
-        s.weigh();
-        if (mix.weights) s.weights_to(mix.weights + t * mix.members);
+        s.compute_weights();
+        if (mix.weights) s.write_weights(mix.weights + t * mix.members);
         if (!mix.losses) {
-            mix.yhat[t] = hear_odds<false>(s, E, 0.0);
+            mix.yhat[t] = mix_log_odds<false>(s, E, 0.0);
             continue;
         }
-        mix.yhat[t] = hear_odds<true>(s, E, mix.y[t]);
-        const double least = s.least();
+        mix.yhat[t] = mix_log_odds<true>(s, E, mix.y[t]);
+        const double least = s.smallest_loss();
         for (size_t k = 0; k < s.n; ++k) {
             s.losses[k] += s.loss[k];
-            s.v[k] = s.log_weights[k] - (s.loss[k] - least);
+            s.v[k] = s.log_weights[k] - (s.loss[k] - least); // w_i <- w_i e^-loss_i
         }
-        s.settle();
-        s.give_back(mix.share);
+        s.set_log_weights();
+        s.apply_fixed_share(mix.share);
     }
     s.save(mix);
 }
 
-// Places and rules as in the twin.
-enum { LOW, HIGH, INVERSE, EXCESS, GAPS, PAID, SHARED, SQUARE, COUNT };
-enum { BY_RANGE, AGGREGATING, CONFIDENT, RESIDUAL };
-constexpr double MEMORY = 1000.0;
-
-static double weighted_mean(const Mixing &s) {
+// The weighted mean of the clipped predictions, inside their range whatever the rounding of the weights.
+static double weighted_mean(const MixerScratch &s) {
     V sum = all(0.0), low = s.e[0], high = s.e[0];
     for (size_t k = 0; k < s.n; ++k) {
         sum = fma(s.w[k], s.e[k], sum);
         low = smaller(low, s.e[k]);
         high = larger(high, s.e[k]);
     }
-    return smaller(larger(sum_of(sum) / s.total, bottom_of(low)), top_of(high));
+    return smaller(larger(sum_lanes(sum) / s.total, min_lane(low)), max_lane(high));
 }
 
-static double substitution(const Mixing &s, double most) {
-    if (most == 0.0) return 0.0;
+// Vovk's substitution (g(-bound) - g(bound)) / (2 bound), where g(y) is the mix loss for the label y at the rate 1 / bound^2.
+static double aggregating_prediction(const MixerScratch &s, double bound) {
+    if (bound == 0.0) return 0.0;
     V up = all(0.0), down = all(0.0);
     for (size_t k = 0; k < s.n; ++k) {
-        const V x = s.e[k] / most; // in [-1, 1]: no exponent is below -2
+        const V x = s.e[k] / bound; // in [-1, 1]: no exponent is below -2
         up = fma(s.w[k], decay(0.5 * ((1.0 - x) * (1.0 - x))).exp, up);
         down = fma(s.w[k], decay(0.5 * ((1.0 + x) * (1.0 + x))).exp, down);
     }
-    const double guess = 0.5 * most * (ln(sum_of(up)) - ln(sum_of(down)));
-    return smaller(larger(guess, -most), most);
+    const double prediction = 0.5 * bound * (ln(sum_lanes(up)) - ln(sum_lanes(down)));
+    return smaller(larger(prediction, -bound), bound);
 }
 
-// What the members' predictions in a row amount to; leaves them in `raw` and, clipped to the labels so far, in `e`.
-static double hear(const Mixing &s, const Mix &mix, const double *E) {
-    const double low = mix.state[LOW], high = mix.state[HIGH];
-    s.take(s.raw, E, E[0]);
+// The mixture of the members' predictions E. Leaves them in `raw` and, clipped to the range of the labels, in `e`.
+static double mix_predictions(const MixerScratch &s, const Mix &mix, const double *E) {
+    const double low = mix.state[MixerState::LABEL_MIN], high = mix.state[MixerState::LABEL_MAX];
+    s.load_members(s.raw, E, E[0]);
     for (size_t k = 0; k < s.n; ++k) {
-        const V said = select(s.raw[k] == s.raw[k], s.raw[k], all(0.0));
-        s.raw[k] = larger(smaller(said, all(FAR_AWAY)), all(-FAR_AWAY));
+        const V without_nan = select(s.raw[k] == s.raw[k], s.raw[k], all(0.0));
+        s.raw[k] = larger(smaller(without_nan, all(MIX_LIMIT)), all(-MIX_LIMIT));
         s.e[k] = smaller(larger(s.raw[k], all(low)), all(high));
     }
-    return mix.rule == AGGREGATING ? substitution(s, high) : weighted_mean(s);
+    return mix.rule == MixingRule::AGGREGATING ? aggregating_prediction(s, high) : weighted_mean(s);
 }
 
-// Adds what the members lost by the label, as they said it and as it was clipped; leaves in `loss` what they are charged
-// if the label is `seen`, and returns the least of these.
-static double charge(const Mixing &s, double label, double seen) {
+// Add the members' losses for the label, of their predictions as given and as clipped. Leaves in `loss` what the weights
+// are charged, the clipped prediction's loss for `clipped_label`, and returns the smallest of these.
+static double add_losses(const MixerScratch &s, double label, double clipped_label) {
     for (size_t k = 0; k < s.n; ++k) {
-        const V miss = s.raw[k] - label, clipped = s.e[k] - label, charged = s.e[k] - seen;
-        s.losses[k] += 0.5 * (miss * miss);
-        s.charged[k] += 0.5 * (clipped * clipped);
+        const V given = s.raw[k] - label, clipped = s.e[k] - label, charged = s.e[k] - clipped_label;
+        s.losses[k] += 0.5 * (given * given);
+        s.clipped_losses[k] += 0.5 * (clipped * clipped);
         s.loss[k] = 0.5 * (charged * charged);
     }
-    return s.least();
+    return s.smallest_loss();
 }
 
-// The range of the labels, and what the residuals are like; returns the next inverse rate.
-static double note(const Mix &mix, double guess, double label) {
+// Update the range of the labels and the mean squared residual; returns the inverse rate of the next round.
+static double update_inverse_rate(const Mix &mix, double prediction, double label) {
     double *state = mix.state;
-    state[COUNT] += 1.0;
-    const double residual = (guess - label) * (guess - label);
-    state[SQUARE] += (residual - state[SQUARE]) / smaller(state[COUNT], MEMORY);
-    if (mix.rule == BY_RANGE || mix.rule == AGGREGATING) {
-        state[HIGH] = larger(state[HIGH], magnitude(label));
-        state[LOW] = -state[HIGH];
-        return (mix.rule == BY_RANGE ? 4.0 : 1.0) * (state[HIGH] * state[HIGH]);
+    double &low = state[MixerState::LABEL_MIN], &high = state[MixerState::LABEL_MAX];
+    double &mean_square = state[MixerState::MEAN_SQUARED_RESIDUAL];
+    state[MixerState::ROUNDS] += 1.0;
+    const double residual = (prediction - label) * (prediction - label);
+    mean_square += (residual - mean_square) / smaller(state[MixerState::ROUNDS], RESIDUAL_ROUNDS);
+    if (mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING) {
+        high = larger(high, magnitude(label));
+        low = -high;
+        return (mix.rule == MixingRule::RANGE ? 4.0 : 1.0) * (high * high);
     }
-    if (state[COUNT] == 1.0) {
-        state[LOW] = state[HIGH] = label;
+    if (state[MixerState::ROUNDS] == 1.0) {
+        low = high = label;
     } else {
-        state[LOW] = smaller(state[LOW], label);
-        state[HIGH] = larger(state[HIGH], label);
+        low = smaller(low, label);
+        high = larger(high, label);
     }
-    return mix.rule == CONFIDENT ? state[EXCESS] / mix.log_members : mix.scale * state[SQUARE];
+    return mix.rule == MixingRule::SELF_CONFIDENT ? state[MixerState::POSITIVE_GAPS] / mix.log_members
+                                                  : mix.scale * mean_square;
 }
 
 static void mix_squared(const Mix &mix, double *scratch) {
-    Mixing s(mix, scratch);
+    MixerScratch s(mix, scratch);
     double *state = mix.state;
-    const bool symmetric = mix.rule == BY_RANGE || mix.rule == AGGREGATING;
+    const bool symmetric = mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING;
     for (size_t t = 0; t < mix.rounds; ++t) {
-        s.weigh();
-        if (mix.weights) s.weights_to(mix.weights + t * mix.members);
-        const double guess = mix.yhat[t] = hear(s, mix, mix.E + t * mix.members);
+        s.compute_weights();
+        if (mix.weights) s.write_weights(mix.weights + t * mix.members);
+        const double prediction = mix.yhat[t] = mix_predictions(s, mix, mix.E + t * mix.members);
         if (!mix.losses) continue;
-        const double label = mix.y[t], inverse = state[INVERSE];
-        const double seen = symmetric ? smaller(larger(label, state[LOW]), state[HIGH]) : label;
-        const double least = charge(s, label, seen);
-        double mixed = least;
-        if (inverse > 0.0) {
-            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k] - (s.loss[k] - least) / inverse;
-            const double before = s.total, top = s.settle();
+        const double label = mix.y[t], inverse_rate = state[MixerState::INVERSE_RATE];
+        // The proofs of the symmetric rules charge the label as the range so far allowed it.
+        const double clipped_label =
+            symmetric ? smaller(larger(label, state[MixerState::LABEL_MIN]), state[MixerState::LABEL_MAX]) : label;
+        const double least = add_losses(s, label, clipped_label);
+        double mix_loss = least;
+        if (inverse_rate > 0.0) { // w_i <- w_i e^(-loss_i / inverse_rate)
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = s.log_weights[k] - (s.loss[k] - least) / inverse_rate;
+            const double before = s.total, top = s.set_log_weights();
             if (!symmetric) {
-                s.weigh();
-                mixed = least - inverse * (top + ln(s.total / before));
+                s.compute_weights();
+                mix_loss = least - inverse_rate * (top + ln(s.total / before));
             }
         }
         if (!symmetric) {
-            const double gap = 0.5 * ((guess - seen) * (guess - seen)) - mixed;
-            state[GAPS] += gap;
-            state[EXCESS] += larger(gap, 0.0);
+            const double gap = 0.5 * ((prediction - clipped_label) * (prediction - clipped_label)) - mix_loss;
+            state[MixerState::GAPS] += gap;
+            state[MixerState::POSITIVE_GAPS] += larger(gap, 0.0);
         }
-        const double following = note(mix, guess, label);
-        state[PAID] += larger(following - inverse, 0.0);
-        if (following > 0.0) state[SHARED] -= following * mix.log_kept;
-        state[INVERSE] = following;
-        if (!(following > 0.0)) continue;
-        if (following != inverse) {
-            const double r = inverse / following, more = larger(1.0 - r, 0.0);
+        const double next = update_inverse_rate(mix, prediction, label);
+        state[MixerState::RATE_RISES] += larger(next - inverse_rate, 0.0);
+        if (next > 0.0) state[MixerState::SHARE_COST] -= next * mix.log_one_minus_share;
+        state[MixerState::INVERSE_RATE] = next;
+        if (!(next > 0.0)) continue;
+        if (next != inverse_rate) { // w_i <- w_i^r prior_i^(1 - r) as the rate falls, w_i^r as it rises
+            const double r = inverse_rate / next, more = larger(1.0 - r, 0.0);
             for (size_t k = 0; k < s.n; ++k) s.v[k] = fma(all(r), s.log_weights[k], more * s.log_prior[k]);
-            s.settle();
+            s.set_log_weights();
         }
-        s.give_back(mix.share);
+        s.apply_fixed_share(mix.share);
     }
     s.save(mix);
 }

@@ -120,7 +120,7 @@ static Mix mix_of(const Vector &log_weights, const Input &log_prior, double shar
     mix.log_weights = log_weights.data();
     mix.log_prior = log_prior.data();
     mix.share = share;
-    mix.log_kept = std::log1p(-share);
+    mix.log_one_minus_share = std::log1p(-share);
     mix.E = E.data();
     mix.y = y.data();
     mix.yhat = yhat.data();
@@ -138,15 +138,15 @@ static void mix_logistic(Vector log_weights, Input log_prior, double share, Inpu
 }
 
 static void mix_squared(Vector log_weights, Input log_prior, double share, Vector state, int rule, double scale,
-                        Inputs E, Input y, Vector yhat, Vector losses, Vector charged, Matrix weights) {
+                        Inputs E, Input y, Vector yhat, Vector losses, Vector clipped_losses, Matrix weights) {
     Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
-    if (state.shape(0) != 9 || charged.shape(0) != mix.members || rule < 0 || rule > 3)
+    if (state.shape(0) != 9 || clipped_losses.shape(0) != mix.members || rule < 0 || rule > 3)
         throw nb::value_error("kernels: the mixer's state, rule and charges do not fit together");
     mix.state = state.data();
     mix.rule = rule;
     mix.scale = scale;
     mix.log_members = std::fmax(1.0, std::log((double)mix.members));
-    mix.charged = charged.data();
+    mix.clipped_losses = clipped_losses.data();
     const Table &level = table();
     nb::gil_scoped_release unlocked;
     level.mix_squared(mix, scratch_of(level.mix_scratch(mix)));
@@ -218,7 +218,7 @@ NB_MODULE(_native, mod) {
     mod.def("mix_logistic", &mix_logistic, a("log_weights"), a("log_prior"), nb::arg("share"), a("E"), a("y"),
             a("yhat"), a("losses"), a("weights"));
     mod.def("mix_squared", &mix_squared, a("log_weights"), a("log_prior"), nb::arg("share"), a("state"),
-            nb::arg("rule"), nb::arg("scale"), a("E"), a("y"), a("yhat"), a("losses"), a("charged"), a("weights"));
+            nb::arg("rule"), nb::arg("scale"), a("E"), a("y"), a("yhat"), a("losses"), a("clipped_losses"), a("weights"));
     mod.def("mix_logistic_predict", &mix_logistic_predict, a("log_weights"), a("E"), a("yhat"));
     mod.def("mix_squared_predict", &mix_squared_predict, a("log_weights"), a("state"), nb::arg("rule"), a("E"),
             a("yhat"));

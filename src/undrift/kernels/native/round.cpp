@@ -113,11 +113,11 @@ class Rounds {
             mix(nb::cast<nb::tuple>(mixer));
     }
 
-    void mix(const nb::tuple &t) { // log_weights, log_prior, share, state, rule, scale, losses, charged
+    void mix(const nb::tuple &t) { // log_weights, log_prior, share, state, rule, scale, losses, clipped_losses
         need(t.size() == 8, "the mixer's parts");
         const auto w = wanted<double, 1>(t[0], "log_weights"), state = wanted<double, 1>(t[3], "the mixer's state");
         const auto p = wanted<const double, 1>(t[1], "log_prior");
-        const auto l = wanted<double, 1>(t[6], "losses"), c = wanted<double, 1>(t[7], "charged");
+        const auto l = wanted<double, 1>(t[6], "losses"), c = wanted<double, 1>(t[7], "clipped_losses");
         const size_t n = r.members;
         Mix &mix = r.mix;
         mix.rule = nb::cast<int>(t[4]);
@@ -129,12 +129,12 @@ class Rounds {
         mix.log_prior = p.data();
         mix.members = n;
         mix.share = nb::cast<double>(t[2]);
-        mix.log_kept = std::log1p(-mix.share);
+        mix.log_one_minus_share = std::log1p(-mix.share);
         mix.state = state.data();
         mix.scale = nb::cast<double>(t[5]);
         mix.log_members = std::fmax(1.0, std::log((double)n));
         mix.losses = l.data();
-        mix.charged = c.data();
+        mix.clipped_losses = c.data();
     }
 
     static size_t length(size_t d) { return 3 * d + 3 + (d ? d * (d - 1) / 2 : 0); }

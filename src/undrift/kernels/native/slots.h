@@ -14,7 +14,7 @@ size_t information_size(const Run &run) {
     return (run.learners + run.lanes - 1) / run.lanes * run.lanes * length_of(run.dim);
 }
 
-// A slot: information, the mixer's state (9), last (1), then by member stability, log-weights, losses, charged; whole
+// A slot: information, the mixer's state (9), last (1), then by member stability, log-weights, losses, clipped_losses; whole
 // cache lines.
 size_t slot_size(const Round &r) { return padded(information_size(slotted(r)) + 10 + 4 * r.members); }
 
@@ -35,7 +35,7 @@ void seat(Round &r, double *slot, size_t information) {
     r.mix.state = next;
     r.mix.log_weights = r.stability + r.members;
     r.mix.losses = r.mix.log_weights + r.members;
-    r.mix.charged = r.mix.losses + r.members;
+    r.mix.clipped_losses = r.mix.losses + r.members;
 }
 
 INLINE void fetch(const void *line) {

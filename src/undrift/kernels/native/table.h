@@ -35,14 +35,14 @@ struct Mix {
     double *log_weights;
     const double *log_prior;
     size_t members, rounds;
-    double share, log_kept; // and ln(1 - share)
+    double share, log_one_minus_share; // and ln(1 - share)
     const double *E, *y;
     double *yhat, *losses;  // without losses nothing changes: only yhat is filled
     double *weights;        // (rounds, members), or null
     double *state;          // the rest: squared loss only
     int rule;
     double scale, log_members; // and max(1, ln N)
-    double *charged;
+    double *clipped_losses;
 };
 
 // An ensemble of memories: what each member makes of them, and the mixture of the members.
