@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.run import RunData
-from undrift.run.data import Times
+from undrift.run.read.rows import Times
 
 Axis = dict[str, list[int] | list[str] | None]
 """The same points by round and by time."""

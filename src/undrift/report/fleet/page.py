@@ -12,7 +12,7 @@ from undrift.report.fleet.listing import Lists, error, skills
 from undrift.report.page import Card
 from undrift.report.words import count, listed, memory, number, percent, short
 from undrift.run import KeyedRun, KeyReport
-from undrift.run.tally import LONG
+from undrift.run.fleet.key_reports import LONG
 
 SECTIONS = (
     ("short", "In short"),

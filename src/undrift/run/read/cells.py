@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from undrift._typing import Vector
-from undrift.run.data import Times
-from undrift.run.source import Cells
+from undrift.run.read.rows import Cells, Times
 
 MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-"))
 """Texts that mean missing, in lower case."""

@@ -15,9 +15,10 @@ from undrift.fleet.batch import Batch as Rows
 from undrift.fleet.batch import judged
 from undrift.fleet.exact import FARTHEST
 from undrift.fleet.outputs import ABSENT
-from undrift.run.cells import Unreadable, is_missing, number, numbers, texts
-from undrift.run.orders import Orders, TimeReader, integers
-from undrift.run.source import Batch, Cells, Source
+from undrift.run.fleet.orders import Orders, TimeReader, integers
+from undrift.run.read.cells import Unreadable, is_missing, number, numbers, texts
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
 
 
 @dataclass(eq=False)
@@ -48,7 +49,7 @@ class RowReader:
                 orders = self.time.read(source, fields.order, batch, self.na)
             yield self._clean(batch, keys, orders) or self._judged(batch, keys, orders)
 
-    def _clean(self, batch: Batch, keys: list[str | None], orders: Orders | None) -> Rows | None:
+    def _clean(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows | None:
         """Return rows column by column; None if a cell is not what its column is."""
         fields, n = self.fleet.fields, len(keys)
         order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
@@ -67,7 +68,7 @@ class RowReader:
         judged(fields, self.fleet.judge, rows)
         return rows
 
-    def _targets(self, batch: Batch) -> tuple[Vector, dict[int, str]]:
+    def _targets(self, batch: RowBatch) -> tuple[Vector, dict[int, str]]:
         """Return the labels as numbers, and what is wrong with those that are none of the two classes."""
         cells = batch.columns[self.fleet.fields.target]
         if self.classes is None:
@@ -86,7 +87,7 @@ class RowReader:
                 unknown[i] = f"target '{self.fleet.fields.target}' is {label!r:.40}, neither {named}"
         return y, unknown
 
-    def _judged(self, batch: Batch, keys: list[str | None], orders: Orders | None) -> Rows:
+    def _judged(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows:
         """Return rows judged one by one."""
         fields = self.fleet.fields
         columns: dict[str, list[Any]] = {}

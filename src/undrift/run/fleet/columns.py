@@ -11,11 +11,12 @@ import numpy as np
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
 from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.run.cells import is_missing, number
-from undrift.run.orders import TimeReader, find_time_reader, require_integers, wait_of
-from undrift.run.plan import PREFIX, joined, not_a_number
-from undrift.run.source import Batch, Cells, Source
-from undrift.run.task import TargetColumn, are_numbers, find_task
+from undrift.run.fleet.orders import TimeReader, find_time_reader, require_integers, wait_of
+from undrift.run.prepare.columns import PREFIX, joined, not_a_number
+from undrift.run.prepare.task import TargetColumn, are_numbers, find_task
+from undrift.run.read.cells import is_missing, number
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
 
 
 class KeyedPlan(NamedTuple):
@@ -81,7 +82,7 @@ def _is_numeric(cells: Cells, na: frozenset[str]) -> bool:
     return 2 * sum(known) > len(known)
 
 
-def _task(source: Source, first: Sequence[Batch], whole: bool) -> tuple[str, tuple[str, ...] | None]:
+def _task(source: Source, first: Sequence[RowBatch], whole: bool) -> tuple[str, tuple[str, ...] | None]:
     """Return the task and the classes."""
     name = source.settings.target
     target = TargetColumn(source, joined(name, first), np.concatenate([batch.lines for batch in first]), whole)

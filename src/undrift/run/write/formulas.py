@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from undrift.run.cells import number
+from undrift.run.read.cells import number
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the wide forms of = + - @
 

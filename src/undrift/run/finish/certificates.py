@@ -18,12 +18,12 @@ from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.regret import Certificate, Leaf, certify, comparators
-from undrift.run.directory import RunDirectory
-from undrift.run.player import fresh_model
-from undrift.run.reading import rows_again
-from undrift.run.runner import play_file
-from undrift.run.source import Source
-from undrift.run.state import State, settings_of
+from undrift.run.play.run_folder import RunDirectory
+from undrift.run.play.run_model import fresh_model
+from undrift.run.play.runner import play_file
+from undrift.run.play.state import State, settings_of
+from undrift.run.prepare.load_rows import rows_again
+from undrift.run.read.source import Source
 from undrift.trace import Trace
 
 LONGEST = 200_000

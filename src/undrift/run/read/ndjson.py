@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.source import BATCH, TEXT, WIDEST, Batch, Source
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import BATCH, TEXT, WIDEST, Source
 
 
-def ndjson_batches(source: Source) -> Iterator[Batch]:
+def ndjson_batches(source: Source) -> Iterator[RowBatch]:
     """Yield the rows of an NDJSON file; a key that a line lacks is missing there."""
     keys: dict[str, None] = {}
     rows: list[dict[str, object]] = []
@@ -59,5 +60,5 @@ def _object(source: Source, number: int, text: str) -> dict[str, object]:
     return row
 
 
-def _batch(keys: dict[str, None], rows: list[dict[str, object]], lines: list[int]) -> Batch:
-    return Batch(np.array(lines, dtype=np.int64), {key: [row.get(key) for row in rows] for key in keys})
+def _batch(keys: dict[str, None], rows: list[dict[str, object]], lines: list[int]) -> RowBatch:
+    return RowBatch(np.array(lines, dtype=np.int64), {key: [row.get(key) for row in rows] for key in keys})

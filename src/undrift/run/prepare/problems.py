@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from undrift.run.data import Lines
+from undrift.run.read.rows import Lines
 
 FIRST = 5
 """Lines kept of each problem."""

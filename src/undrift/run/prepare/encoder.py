@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
-from undrift.run.cells import LIMIT, Unreadable, numbers, texts, times
-from undrift.run.data import Lines, Times
-from undrift.run.plan import Plan, not_a_number, require_short
-from undrift.run.problems import Problems
-from undrift.run.source import Batch, Source
+from undrift.run.prepare.columns import Plan, not_a_number, require_short
+from undrift.run.prepare.problems import Problems
+from undrift.run.read.cells import LIMIT, Unreadable, numbers, texts, times
+from undrift.run.read.rows import Lines, RowBatch, Times
+from undrift.run.read.source import Source
 
 DAY, WEEK, YEAR = 24.0, 7.0, 365.2425
 UNIT = {"hour": DAY, "weekday": WEEK, "year": YEAR}
@@ -57,7 +57,7 @@ class Encoder:
         self.digests = [""] * fixed
         self.rows, self.latest = 0, "NaT"
 
-    def encode(self, batch: Batch) -> Rows:
+    def encode(self, batch: RowBatch) -> Rows:
         """Return the rows of a batch."""
         line = batch.lines
         y = self._labels(batch)
@@ -85,20 +85,20 @@ class Encoder:
         """Where the labels of earlier rows stand among the features."""
         return range(self._fixed - len(self.settings.lag), self._fixed)
 
-    def _at(self, batch: Batch, row: int) -> str:
+    def _at(self, batch: RowBatch, row: int) -> str:
         return self.source.at(int(batch.lines[row]))
 
-    def _column(self, batch: Batch, name: str) -> Any:
+    def _column(self, batch: RowBatch, name: str) -> Any:
         return batch.columns.get(name, [None] * len(batch.lines))
 
-    def _numbers(self, batch: Batch, name: str) -> Vector:
+    def _numbers(self, batch: RowBatch, name: str) -> Vector:
         try:
             column = numbers(self._column(batch, name), self.na)
         except Unreadable as bad:
             raise not_a_number(self.source, int(batch.lines[bad.row]), name, bad.cell) from None
         return self._finite(batch, name, column)
 
-    def _finite(self, batch: Batch, name: str, column: Vector) -> Vector:
+    def _finite(self, batch: RowBatch, name: str, column: Vector) -> Vector:
         """Count what is missing; make infinite numbers and those beyond the limit missing too."""
         odd = ~(np.abs(column) <= LIMIT)
         if odd.any():
@@ -107,7 +107,7 @@ class Encoder:
             column = self._in_range(batch, name, column, odd & ~holes)
         return column
 
-    def _in_range(self, batch: Batch, name: str, column: Vector, wild: NDArray[np.bool_]) -> Vector:
+    def _in_range(self, batch: RowBatch, name: str, column: Vector, wild: NDArray[np.bool_]) -> Vector:
         """Return a column whose wild numbers are missing; say which they were."""
         if not wild.any():
             return column
@@ -122,7 +122,7 @@ class Encoder:
         self.problems.add("too large", name, batch.lines[wild & ~endless])
         return np.where(wild, math.nan, column)
 
-    def _labels(self, batch: Batch) -> Vector:
+    def _labels(self, batch: RowBatch) -> Vector:
         name = self.settings.target
         cells = self._column(batch, name)
         if self.classes is None:
@@ -141,7 +141,7 @@ class Encoder:
             self.problems.add("unlabelled", name, batch.lines[holes])
         return y
 
-    def _classes(self, batch: Batch, labels: list[str | None]) -> Vector:
+    def _classes(self, batch: RowBatch, labels: list[str | None]) -> Vector:
         assert self.classes is not None  # called for two classes only
         negative, positive = self.classes
         code: dict[str | None, float] = {None: math.nan, negative: 0.0, positive: 1.0}
@@ -157,7 +157,7 @@ class Encoder:
             f"{negative!r} and {positive!r}; join classes, or pass --task regression if it is a number"
         )
 
-    def _times(self, batch: Batch) -> Times | None:
+    def _times(self, batch: RowBatch) -> Times | None:
         name = self.plan.time
         if name is None:
             return None
@@ -174,7 +174,7 @@ class Encoder:
         self.latest = str(instants[-1])
         return instants
 
-    def _hot(self, batch: Batch) -> Matrix:
+    def _hot(self, batch: RowBatch) -> Matrix:
         """Return one column for each text seen so far; a missing text is missing in all of them."""
         columns = {name: texts(self._column(batch, name), self.na) for name in self.texts}
         for name, cells in columns.items():
@@ -194,7 +194,7 @@ class Encoder:
                 self.problems.add("missing", name, batch.lines[holes])
         return hot
 
-    def _admit(self, batch: Batch, row: int, name: str, text: str) -> None:
+    def _admit(self, batch: RowBatch, row: int, name: str, text: str) -> None:
         require_short(self.source, int(batch.lines[row]), name, text)
         if len(self.texts[name]) >= self.settings.categories:
             raise DataError(
@@ -215,7 +215,7 @@ class Encoder:
             name += " (made)"
         return name
 
-    def _kept(self, batch: Batch, Z: Matrix, line: Lines) -> NDArray[np.bool_] | None:
+    def _kept(self, batch: RowBatch, Z: Matrix, line: Lines) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
             return None

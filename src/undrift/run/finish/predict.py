@@ -19,13 +19,14 @@ from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
-from undrift.run.encode import Encoder
 from undrift.run.extras import polars
-from undrift.run.plan import Plan, require_short
-from undrift.run.player import loaded
+from undrift.run.play.run_model import loaded
+from undrift.run.play.state import State, read_state, settings_of, understood
+from undrift.run.prepare.columns import Plan, require_short
+from undrift.run.prepare.encoder import Encoder
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
-from undrift.run.source import Batch, Source
-from undrift.run.state import State, read_state, settings_of, understood
 from undrift.stopping import Stop
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Predictions:
     def __init__(
         self,
         encoder: Encoder,
-        batches: Iterator[Batch],
+        batches: Iterator[RowBatch],
         learner: OnlineLearner,
         level: float,
         classes: Sequence[str],
@@ -89,7 +90,7 @@ class Predictions:
         """What the reader of the rows so far must know."""
         return tuple(self._notes())
 
-    def _predict(self, batch: Batch) -> DataFrame:
+    def _predict(self, batch: RowBatch) -> DataFrame:
         """Return the predictions of one batch, and count them."""
         pl = polars("undrift predict")
         rows = self._encoder.encode(batch)
@@ -159,7 +160,7 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, st
     return Predictions(encoder, rows, learner, level, state["classes"] or (), Stop() if stop is None else stop)
 
 
-def _plan(state: State, source: Source, first: Batch) -> Plan:
+def _plan(state: State, source: Source, first: RowBatch) -> Plan:
     """Return the plan of the run, for a file that must have its columns."""
     words = state["plan"]
     wanted = [
@@ -187,11 +188,11 @@ class _Blind(Encoder):
         arrays = {"late": late, "low": self.low, "high": self.high}
         self.resume({**state["carry"]["encoder"], **words}, arrays)
 
-    def _admit(self, batch: Batch, row: int, name: str, text: str) -> None:
+    def _admit(self, batch: RowBatch, row: int, name: str, text: str) -> None:
         """Give a text that the run never met no feature of its own: the model would ignore it."""
         require_short(self.source, int(batch.lines[row]), name, text)
 
-    def _labels(self, batch: Batch) -> Vector:
+    def _labels(self, batch: RowBatch) -> Vector:
         if not self.settings.lag or self.settings.target not in batch.columns:
             return np.full(len(batch.lines), math.nan)
         return super()._labels(batch)

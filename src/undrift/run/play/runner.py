@@ -20,16 +20,17 @@ from undrift.baselines import BASELINES, Baselines
 from undrift.errors import DataError, ModelFileError
 from undrift.folder import named_file
 from undrift.losses import sigmoid
-from undrift.run.directory import FINAL, RunDirectory
-from undrift.run.encode import Encoder, Rows
 from undrift.run.extras import polars
-from undrift.run.plan import PREFIX, Plan, make_plan
-from undrift.run.player import Player, Said, fresh_model, loaded
-from undrift.run.resuming import find_state
-from undrift.run.scores import ScoreTable
+from undrift.run.play.resume import find_state
+from undrift.run.play.run_folder import FINAL, RunDirectory
+from undrift.run.play.run_model import Player, Said, fresh_model, loaded
+from undrift.run.play.scores import ScoreTable
+from undrift.run.play.state import State, understood
+from undrift.run.prepare.columns import PREFIX, Plan, make_plan
+from undrift.run.prepare.encoder import Encoder, Rows
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.run.source import Batch, Source
-from undrift.run.state import State, understood
 from undrift.stopping import Interrupted, Stop
 
 COMMIT = 4
@@ -108,7 +109,7 @@ def play_file(
         return work.through(progress or (lambda _: None), wish)
 
 
-def _cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+def _cut(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
     """Yield batches of at most so many rows."""
     for batch in batches:
         if len(batch.lines) <= size:
@@ -116,7 +117,7 @@ def _cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
             continue
         for a in range(0, len(batch.lines), size):
             columns = {name: cells[a : a + size] for name, cells in batch.columns.items()}
-            yield Batch(batch.lines[a : a + size], columns)
+            yield RowBatch(batch.lines[a : a + size], columns)
 
 
 class _Run:
@@ -133,7 +134,7 @@ class _Run:
         self.plan: Plan = make_plan(source, head, whole=following is None)
         self.encoder = Encoder(source, self.plan)
         whole = chain(head, [] if following is None else [following], self.stream)
-        self.batches: Iterator[Batch] = _cut(whole, self._batch_size())
+        self.batches: Iterator[RowBatch] = _cut(whole, self._batch_size())
         binary = self.plan.task == "classification"
         self.names = BASELINES[self.plan.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
@@ -222,7 +223,7 @@ class _Run:
                 self._stop()
         return self._close()
 
-    def _next(self, stop: Stop) -> Batch | None:
+    def _next(self, stop: Stop) -> RowBatch | None:
         """Return the next batch; a wish to stop does not wait until a slow source has one."""
         try:
             with stop.waiting():

@@ -9,12 +9,13 @@ from itertools import chain
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.source import BATCH, LONGEST, TEXT, WIDEST, Batch, Source
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import BATCH, LONGEST, TEXT, WIDEST, Source
 
 DELIMITERS = ",;\t|"
 
 
-def csv_batches(source: Source) -> Iterator[Batch]:
+def csv_batches(source: Source) -> Iterator[RowBatch]:
     """Yield the rows of a CSV file."""
     lines = source.lines()
     first = next(lines, None)
@@ -81,7 +82,7 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _Counted) -> Iterator[Batch]:
+def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _Counted) -> Iterator[RowBatch]:
     width, last = len(header), reader.line_num  # type: ignore[attr-defined]  # csv readers have it
     taken = 0
     rows: list[list[str]] = []
@@ -109,9 +110,9 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counte
         yield _batch(header, rows, lines)
 
 
-def _batch(header: list[str], rows: list[list[str]], lines: list[int]) -> Batch:
+def _batch(header: list[str], rows: list[list[str]], lines: list[int]) -> RowBatch:
     columns = zip(header, zip(*rows, strict=True), strict=True)
-    return Batch(np.array(lines, dtype=np.int64), {name: cells for name, cells in columns if name})
+    return RowBatch(np.array(lines, dtype=np.int64), {name: cells for name, cells in columns if name})
 
 
 def _is_number(text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift.folder import writing
 from undrift.run.extras import LITERAL, polars
-from undrift.run.formulas import escape_formula
+from undrift.run.write.formulas import escape_formula
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import undrift
 from undrift.errors import InputError, ModelFileError
-from undrift.run.directory import RunDirectory
-from undrift.run.source import Source
-from undrift.run.state import STATE, State
+from undrift.run.play.run_folder import RunDirectory
+from undrift.run.play.state import STATE, State
+from undrift.run.read.source import Source
 
 
 def find_state(directory: RunDirectory, source: Source, *, resume: bool, force: bool) -> State | None:

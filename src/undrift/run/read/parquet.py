@@ -9,8 +9,9 @@ import numpy as np
 
 from undrift.errors import DataError
 from undrift.run.extras import LITERAL, polars
-from undrift.run.parquet_pages import row_bytes
-from undrift.run.source import BATCH, TEXT, WIDEST, Batch, Cells, Source
+from undrift.run.read.parquet_pages import row_bytes
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import BATCH, TEXT, WIDEST, Source
 
 if TYPE_CHECKING:
     from polars import DataFrame, Series
@@ -19,7 +20,7 @@ SLICE = 16 * BATCH
 """Rows unpacked at a time, fewer where they are long."""
 
 
-def parquet_batches(source: Source) -> Iterator[Batch]:
+def parquet_batches(source: Source) -> Iterator[RowBatch]:
     """Yield the rows of a Parquet file."""
     assert source.file is not None  # the standard input has no end to begin at, which Parquet needs
     pl = polars(source.name)
@@ -39,7 +40,7 @@ def parquet_batches(source: Source) -> Iterator[Batch]:
             for some in _cut(part, len(names)):
                 lines = np.arange(first + 1, first + 1 + len(some), dtype=np.int64)
                 cells = {name: _cells(source, some[name]) if name in wanted else [None] * len(some) for name in names}
-                yield Batch(lines, cells)
+                yield RowBatch(lines, cells)
                 first += len(some)
             if not len(part):
                 raise DataError(f"{source.name}: not a Parquet file, or damaged (row {first + 1} is missing)")

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.cells import is_missing, number, shown
-from undrift.run.data import Lines
-from undrift.run.source import Cells, Source
+from undrift.run.read.cells import is_missing, number, shown
+from undrift.run.read.rows import Cells, Lines
+from undrift.run.read.source import Source
 
 MOSTLY = 0.9
 """A column is what this part of its first cells is; the others are then errors, with their lines."""

@@ -9,9 +9,9 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.errors import DataError
 from undrift.online import Table
-from undrift.run.encode import Encoder
-from undrift.run.plan import PREFIX, make_plan
-from undrift.run.source import Source
+from undrift.run.prepare.columns import PREFIX, make_plan
+from undrift.run.prepare.encoder import Encoder
+from undrift.run.read.source import Source
 
 
 def rows_again(source: Source, rounds: int) -> tuple[Table, Vector, str]:

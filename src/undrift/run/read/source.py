@@ -6,19 +6,16 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import IO
 
 from undrift.errors import DataError, InputError
-from undrift.run.data import Lines
 from undrift.run.extras import extra
-from undrift.run.opened import OpenedFile, OpenedReader
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.verified_file import OpenedFile, OpenedReader
+from undrift.run.read.zstd import ZstdReader
 from undrift.run.settings import Settings
-from undrift.run.zstd import ZstdReader
 
 BATCH = 4096
 """Rows read at a time; part of what makes a resumed run the same, so fixed."""
@@ -29,21 +26,9 @@ TEXT = 1 << 22
 WIDEST = 10_000
 """Columns at most."""
 
-Cells = Sequence[object] | NDArray[np.generic]
-"""One column of a batch: texts or JSON values, None where missing; or an array of numbers or times."""
-
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson"}
 PACKED = (".gz", ".zst")
-
-
-class Batch(NamedTuple):
-    """Some rows of a source."""
-
-    lines: Lines
-    """Where they stand."""
-    columns: dict[str, Cells]
-    """Their cells, by column."""
 
 
 class Source:
@@ -89,17 +74,17 @@ class Source:
         """Return the part of the file that was read; None if nobody knows."""
         return None if self._reader is None or not self.size else self._reader.tell() / self.size
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[RowBatch]:
         """Return the rows in order, up to the limit; nothing after it is read."""
         if self.format == "parquet":
-            from undrift.run.parquet import parquet_batches
+            from undrift.run.read.parquet import parquet_batches
 
             return parquet_batches(self)
         if self.format == "ndjson":
-            from undrift.run.ndjson import ndjson_batches
+            from undrift.run.read.ndjson import ndjson_batches
 
             return ndjson_batches(self)
-        from undrift.run.csvfile import csv_batches
+        from undrift.run.read.csv_file import csv_batches
 
         return csv_batches(self)
 

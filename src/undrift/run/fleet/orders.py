@@ -12,8 +12,9 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.fleet.exact import EPOCH, FARTHEST, UNITS, WHOLE
-from undrift.run.cells import clock, is_missing
-from undrift.run.source import Batch, Cells, Source
+from undrift.run.read.cells import clock, is_missing
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
 
 Orders = list[object]
 """Integers, None where missing, and the cells themselves where they are none."""
@@ -51,7 +52,7 @@ def integers(cells: Cells, na: frozenset[str]) -> Orders:
     return [cell if type(cell) is int else None if is_missing(cell, na) else integer(cell) for cell in values]
 
 
-def require_integers(source: Source, name: str, batches: Sequence[Batch], na: frozenset[str]) -> None:
+def require_integers(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> None:
     """Refuse a column that is no integers, a few bad cells aside, which will be reported one by one."""
     broken, known = [], 0
     for batch in batches:
@@ -82,7 +83,7 @@ class TimeReader(NamedTuple):
     unit: str
     """s, ms, us or ns."""
 
-    def read(self, source: Source, name: str, batch: Batch, na: frozenset[str]) -> Orders:
+    def read(self, source: Source, name: str, batch: RowBatch, na: frozenset[str]) -> Orders:
         """Return a column of times as counts since 1970, None where missing."""
         cells = batch.columns[name]
         if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
@@ -145,7 +146,7 @@ def instant(text: str, kind: str) -> int:
     return (clock(kind)(text) - EPOCH) // dt.timedelta(microseconds=1) * 1000 + finer
 
 
-def find_time_reader(source: Source, name: str, batches: Sequence[Batch], na: frozenset[str]) -> TimeReader:
+def find_time_reader(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> TimeReader:
     """Return how the times of a column are written, from the first rows."""
     first = batches[0].columns[name]
     if isinstance(first, np.ndarray) and first.dtype.kind == "M":
@@ -170,7 +171,7 @@ def find_time_reader(source: Source, name: str, batches: Sequence[Batch], na: fr
     return exact if fine else TimeReader(kind, "us")
 
 
-def _known(batch: Batch, name: str, na: frozenset[str]) -> list[tuple[int, object]]:
+def _known(batch: RowBatch, name: str, na: frozenset[str]) -> list[tuple[int, object]]:
     cells = batch.columns[name]
     values = cells.tolist() if isinstance(cells, np.ndarray) else cells
     return [(line, cell) for line, cell in zip(batch.lines.tolist(), values, strict=True) if not is_missing(cell, na)]

@@ -12,8 +12,8 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
+from undrift.run.play.snapshots import Snapshots
 from undrift.run.settings import Settings
-from undrift.run.snapshots import Snapshots
 
 LEVEL = 0.9
 """Of the intervals."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from undrift.errors import DataError
-from undrift.run.opened import OpenedFile
+from undrift.run.read.verified_file import OpenedFile
 
 PAGE = 1 << 26
 """Bytes a page may unpack to: 64 MiB. Writers make pages of about one."""

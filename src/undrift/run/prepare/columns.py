@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.cells import LIMIT, Unreadable, clock, is_missing, number, numbers, texts, times
-from undrift.run.data import Lines
+from undrift.run.prepare.task import MOSTLY, TargetColumn, are_numbers, find_task
+from undrift.run.read.cells import LIMIT, Unreadable, clock, is_missing, number, numbers, texts, times
+from undrift.run.read.rows import Cells, Lines, RowBatch
+from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
-from undrift.run.source import Batch, Cells, Source
-from undrift.run.task import MOSTLY, TargetColumn, are_numbers, find_task
 
 PREFIX = 2
 """Batches the plan is made from."""
@@ -60,7 +60,7 @@ class Plan:
 class _Prefix:
     """The first rows, column by column."""
 
-    def __init__(self, source: Source, batches: list[Batch], whole: bool) -> None:
+    def __init__(self, source: Source, batches: list[RowBatch], whole: bool) -> None:
         self.source, self.whole = source, whole
         self.settings, self.na = source.settings, frozenset(source.settings.na)
         names = list(dict.fromkeys(name for batch in batches for name in batch.columns))
@@ -87,7 +87,7 @@ class _Prefix:
                 raise InputError(what + did_you_mean(name, self.columns))
 
 
-def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
+def make_plan(source: Source, batches: list[RowBatch], *, whole: bool) -> Plan:
     """Return what the columns are, from the first batches; `whole`: there are no others."""
     if not batches:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
@@ -134,7 +134,7 @@ def make_plan(source: Source, batches: list[Batch], *, whole: bool) -> Plan:
     return Plan(task, classes, time, how, hours, tuple(number_columns), tuple(text_columns), tuple(notes))
 
 
-def joined(name: str, batches: Sequence[Batch]) -> Cells:
+def joined(name: str, batches: Sequence[RowBatch]) -> Cells:
     """Return the cells of a column in all batches."""
     parts = [batch.columns.get(name, [None] * len(batch.lines)) for batch in batches]
     if all(isinstance(part, np.ndarray) for part in parts):

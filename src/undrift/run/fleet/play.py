@@ -15,19 +15,19 @@ import numpy as np
 
 import undrift
 from undrift import kernels
+from undrift._typing import JsonObject
 from undrift.baselines import BASELINES
 from undrift.errors import DataError, InputError
 from undrift.fleet import FleetRun, Output
 from undrift.fleet.state_store import OtherFleet
 from undrift.folder import Folder
 from undrift.online.base import OnlineLearner
-from undrift.run.data import Words
-from undrift.run.formulas import escape_formula
-from undrift.run.keyed_plan import KeyedPlan, plan_keyed
-from undrift.run.records import RowReader
+from undrift.run.fleet.columns import KeyedPlan, plan_keyed
+from undrift.run.fleet.key_reports import LONG, Age, KeyReport, Problem, tally
+from undrift.run.fleet.records import RowReader
+from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.run.source import Source
-from undrift.run.tally import LONG, Age, KeyReport, Problem, tally
+from undrift.run.write.formulas import escape_formula
 from undrift.stopping import Stop
 
 BATCH, FEWEST, CELLS = 500_000, 50_000, 10_000_000
@@ -49,7 +49,7 @@ class KeyedRun(NamedTuple):
 
     run: FleetRun
     """States and models by key."""
-    provenance: Words
+    provenance: JsonObject
     """Versions, kernel level, source (path, size, sha256), and the settings."""
     task: str
     """regression or classification."""
@@ -201,7 +201,7 @@ def _played(
         ) from None
 
 
-def _summed(run: FleetRun, place: Folder, provenance: Words, plan: KeyedPlan) -> KeyedRun:
+def _summed(run: FleetRun, place: Folder, provenance: JsonObject, plan: KeyedPlan) -> KeyedRun:
     """Write the outputs and what they amount to by key."""
     outputs = run.outputs
     rows = (["" if x is None else x for x in row] for row in outputs)

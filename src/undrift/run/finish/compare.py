@@ -18,10 +18,10 @@ from undrift.baselines import BASELINES, Baselines
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import Memory
-from undrift.run.reading import rows_again
-from undrift.run.scores import score_predictions
+from undrift.run.play.scores import score_predictions
+from undrift.run.prepare.load_rows import rows_again
+from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.run.source import Source
 
 ROWS = 20_000
 """Rows compared on unless told otherwise: some peers take a millisecond a row."""

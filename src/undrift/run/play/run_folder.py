@@ -16,21 +16,17 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from undrift import store
-from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, named_file
 from undrift.online.base import OnlineLearner
-from undrift.run.data import RunData
 from undrift.run.extras import LITERAL, polars
-from undrift.run.state import FORMAT, STATE, State, read_state, understood
-from undrift.run.tables import join_parquet
+from undrift.run.play.state import FORMAT, STATE, State, read_state
+from undrift.run.write.tables import join_parquet
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -104,14 +100,6 @@ class RunDirectory:
         with self.folder.new(name, durable=name in FINAL) as temporary:
             model.save(temporary)
 
-    def write_report(self, render: Callable[[RunData, Path], object]) -> Path:
-        """Write the report of the run that is here, whole or not at all, and return where it is."""
-        with self.locked():
-            data = read_run(self.path)
-            with self.folder.new(REPORT) as temporary:
-                render(data, temporary)
-        return self.path / REPORT
-
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""
         with self.folder.new(name) as temporary:
@@ -139,62 +127,9 @@ class RunDirectory:
         return frame
 
 
-def read_run(path: str | os.PathLike[str]) -> RunData:
-    """Return what a run left behind, finished or not."""
-    directory = RunDirectory(path)
-    state = directory.state()
-    with understood(directory.path):
-        return _read(directory, state)
-
-
 def _is_report(path: Path) -> bool:
     """Whether a file is a page that undrift made."""
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
         return b'<meta name="generator" content="undrift ' in file.read(4096)
-
-
-def _notes(state: State) -> list[str]:
-    notes = list(state["notes"])
-    if state["status"] != "finished":
-        notes.append(f"The run was interrupted after {state['rows']:,} rows; what follows is about those.")
-    elif not state["certificates"] and not any(note.startswith("Not certified") for note in notes):
-        notes.append("Not certified yet: undrift certify does that.")
-    return notes
-
-
-def _read(directory: RunDirectory, state: State) -> RunData:
-    table = directory.table(state)
-    table = table.filter(table["y"].is_not_null())
-    _, arrays = store.read(named_file(directory.path, state["trace"]))
-    columns: dict[str, np.ndarray[Any, Any]] = {
-        name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
-    }
-    names = BASELINES[state["task"]]
-    return RunData(
-        settings=state["settings"],
-        provenance=state["provenance"],
-        task=state["task"],
-        target=state["settings"]["target"],
-        features=state["features"],
-        classes=state["classes"],
-        line=table["line"].to_numpy().astype(np.int64),
-        time=table["time"].to_numpy().astype("datetime64[us]") if "time" in table.columns else None,
-        y=columns["y"],
-        yhat=columns["yhat"],
-        lower=columns.get("lower"),
-        upper=columns.get("upper"),
-        baselines={name: columns[name] for name in names},
-        spectrum_round=arrays["round"],
-        half_lives=arrays["half_lives"],
-        spectrum=arrays["spectrum"],
-        candidates=state["candidates"],
-        candidate_weights=arrays["weights"],
-        coef_round=arrays["round"],
-        coef_names=[*state["coefficients"], "(intercept)"],
-        coef=arrays["coef"],
-        certificates=state["certificates"],
-        problems=state["problems"],
-        notes=_notes(state),
-    )
