@@ -24,7 +24,7 @@ import polars as pl
 
 import undrift as ud
 from undrift import kernels
-from undrift.fleet.table import Table
+from undrift.fleet.slot_store import SlotStore
 from undrift.kernels import _native
 
 DIM, MEMBERS = 8, 12
@@ -40,10 +40,10 @@ def fleet_of(**more):
     return ud.Fleet(model(), key="key", features=FEATURES, target="y", **more)
 
 
-def table_of(keys):
-    table = Table(fleet_of())
-    table.find(list(range(keys)))
-    return table
+def store_of(keys):
+    store = SlotStore(fleet_of())
+    store.find(list(range(keys)))
+    return store
 
 
 def resident():
@@ -59,30 +59,30 @@ def seconds(work, *given):
 
 
 def kernel(keys, rounds):
-    """Time the compiled call and the memory beneath it, in turn; nanoseconds by name, the table, what it takes."""
+    """Time the compiled call and the memory beneath it, in turn; nanoseconds by name, the slot store, what it takes."""
     rng = np.random.default_rng(0)
-    few, before = table_of(CACHED), resident()
-    table = table_of(keys)
+    few, before = store_of(CACHED), resident()
+    store = store_of(keys)
     taken = (resident() - before) / keys
-    flat, yhat = table.states.reshape(-1), np.empty(keys)
+    flat, yhat = store.states.reshape(-1), np.empty(keys)
     times = {"together": [], "arbitrary": [], "in cache": [], "floor": []}
 
     def play(which, slots, Z, y):
-        assert which.place.round.play_keys(which.states, which.rounds, slots, Z, y, yhat, 1) == 0
+        assert which.layout.round.play_keys(which.states, which.rounds, slots, Z, y, yhat, 1) == 0
 
     for turn in range(rounds + 1):
         Z = rng.normal(size=(keys, DIM))
         y = Z[:, 0] + rng.normal(size=keys)
         took = {
-            "together": seconds(play, table, np.arange(keys), Z, y),
-            "arbitrary": seconds(play, table, rng.integers(0, keys, keys), Z, y),
+            "together": seconds(play, store, np.arange(keys), Z, y),
+            "arbitrary": seconds(play, store, rng.integers(0, keys, keys), Z, y),
             "in cache": seconds(play, few, np.arange(keys) % CACHED, Z, y),
             "floor": seconds(_native.stream, flat, 1),
         }
         if turn:  # the first touches fresh pages
             for name, one in took.items():
                 times[name].append(one / keys * 1e9)
-    return times, table, taken
+    return times, store, taken
 
 
 def whole(keys, rounds, together, timed=False):
@@ -134,17 +134,17 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     found = {"keys": options.keys, "level": kernels.level(), "machine": platform.processor() or platform.machine()}
-    times, table, found["bytes_per_key_in_memory"] = kernel(options.keys, options.rounds)
+    times, store, found["bytes_per_key_in_memory"] = kernel(options.keys, options.rounds)
     print(f"{'ns a key-round':30} {'median':>7} {'least':>7} {'most':>7}")
     for name, ns in times.items():
         found[name] = shown(name, ns)
-    moved = 2 * table.place.size * 8
+    moved = 2 * store.layout.size * 8
     found["bytes_moved_per_key_round"] = moved
     found["GB_per_second"] = moved / found["floor"]["median_ns"]
     print(f"the floor moves {moved} bytes a key-round, {found['GB_per_second']:.1f} GB/s")
-    found["bytes_per_slot"] = table.place.size * 8
-    found["bytes_per_key_packed"] = len(table[0])
-    del table
+    found["bytes_per_slot"] = store.layout.size * 8
+    found["bytes_per_key_packed"] = len(store[0])
+    del store
     few = min(options.keys, 50_000)
     for name, how in {"together": (True, False), "arbitrary": (False, False), "times": (False, True)}.items():
         found[f"{name}, frame to outputs"] = shown(f"{name}, frame to outputs", whole(few, 4, *how))

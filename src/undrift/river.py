@@ -48,17 +48,17 @@ class DriftRegressor(base.MiniBatchRegressor):
         """Close one round."""
         with self._lock:
             if x:
-                self.model.learn(_whole_row(x, self.model.names), y)
+                self.model.learn(_fill_row(x, self.model.names), y)
 
     def predict_one(self, x: Row) -> float:
         """Return the prediction for the coming round."""
         with self._lock.shared:
-            return float(self.model.predict(_whole_row(x, self.model.names))) if x and self.model.rounds else 0.0
+            return float(self.model.predict(_fill_row(x, self.model.names))) if x and self.model.rounds else 0.0
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
         with self._lock:
-            self.model.play(_whole_frame(X, self.model.names), np.asarray(y, dtype=np.float64))
+            self.model.play(_fill_frame(X, self.model.names), np.asarray(y, dtype=np.float64))
 
     def predict_many(self, X: Frame) -> Frame:
         """Return predictions, each as if its row came next."""
@@ -66,7 +66,7 @@ class DriftRegressor(base.MiniBatchRegressor):
 
         with self._lock.shared:
             known = self.model.rounds > 0
-            yhat = self.model.predict(_whole_frame(X, self.model.names)) if known else np.zeros(len(X))
+            yhat = self.model.predict(_fill_frame(X, self.model.names)) if known else np.zeros(len(X))
         return pd.Series(yhat, index=X.index)
 
 
@@ -100,9 +100,9 @@ class DriftClassifier(base.MiniBatchClassifier):
     def learn_one(self, x: Row, y: Any) -> None:
         """Close one round."""
         with self._lock:
-            signs, classes = self._signs([y])
+            signs, classes = self._to_signs([y])
             if x:
-                self.model.learn(_whole_row(x, self.model.names), signs[0])
+                self.model.learn(_fill_row(x, self.model.names), signs[0])
             self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
@@ -111,14 +111,14 @@ class DriftClassifier(base.MiniBatchClassifier):
             if len(self.classes) < 2 or not x:
                 known = self.classes or [False, True]
                 return dict.fromkeys(known, 1.0 / len(known))
-            p = self.model.predict_proba(_whole_row(x, self.model.names))
+            p = self.model.predict_proba(_fill_row(x, self.model.names))
             return {self.classes[0]: 1.0 - p, self.classes[1]: p}
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
         with self._lock:
-            signs, classes = self._signs(list(y))
-            self.model.play(_whole_frame(X, self.model.names), signs)
+            signs, classes = self._to_signs(list(y))
+            self.model.play(_fill_frame(X, self.model.names), signs)
             self.classes = classes
 
     def predict_proba_many(self, X: Frame) -> Frame:
@@ -128,10 +128,10 @@ class DriftClassifier(base.MiniBatchClassifier):
         with self._lock.shared:
             if len(self.classes) < 2:
                 return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
-            p = self.model.predict_proba(_whole_frame(X, self.model.names))
+            p = self.model.predict_proba(_fill_frame(X, self.model.names))
             return pd.DataFrame({self.classes[0]: 1.0 - p, self.classes[1]: p}, index=X.index)
 
-    def _signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
+    def _to_signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
         """Return -1 for the class seen first, +1 for the other, and both; False and True, 0 and 1 keep their sense."""
         classes = list(self.classes)
         for label in labels:
@@ -145,11 +145,11 @@ class DriftClassifier(base.MiniBatchClassifier):
         if not self.classes and all(isinstance(one, (bool, int, np.bool_, np.integer)) for one in classes):
             kind = type(classes[0])
             if set(classes) <= {0, 1}:
-                classes = [kind(0), kind(1)]  # whichever of the two came first
+                classes = [kind(0), kind(1)]  # in this order, whichever came first
         return [1.0 if len(classes) == 2 and label == classes[1] else -1.0 for label in labels], classes
 
 
-def _whole_row(x: Row, known: list[str] | None) -> dict[str, Any]:
+def _fill_row(x: Row, known: list[str] | None) -> dict[str, Any]:
     """Return a row whose names are text, as data-only files need, with a 0 for every known name that it lacks.
 
     River's rows may be sparse and gain names at any time: with nothing missing, no new name is taken for a typo.
@@ -157,7 +157,7 @@ def _whole_row(x: Row, known: list[str] | None) -> dict[str, Any]:
     return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}}
 
 
-def _whole_frame(X: Frame, known: list[str] | None) -> Frame:
+def _fill_frame(X: Frame, known: list[str] | None) -> Frame:
     """Return a frame whose names are text, with a column of 0 for every known name that it lacks."""
     named = X.rename(columns=str)
     return named.assign(**{name: 0.0 for name in known or () if name not in named.columns})

@@ -25,23 +25,23 @@ Data = Any
 """Whatever scikit-learn accepts as rows or labels."""
 
 
-class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What both estimators share: parameters as scikit-learn wants them, and an online learner behind."""
+class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share: parameters as scikit-learn wants them, and an online learner in `model_`."""
 
     def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
         self.speed = speed
         self.indicators = indicators
         self.seed = seed
 
-    def _settings(self) -> dict[str, Any]:
+    def _model_parameters(self) -> dict[str, Any]:
         return {"speed": self.speed, "indicators": self.indicators, "seed": self.seed}
 
     @property
     def _lock(self) -> Lock:
         """The estimator's lock, made when it is first fitted: scikit-learn wants nothing but parameters before."""
-        return self.__dict__.setdefault("_its_lock", Lock())  # type: ignore[no-any-return]  # one call: threads get the same
+        return self.__dict__.setdefault("_lock_object", Lock())  # type: ignore[no-any-return]  # a single call, so that threads get the same one
 
-    def _rows(self, X: Data, *, reset: bool) -> Data:
+    def _check_rows(self, X: Data, *, reset: bool) -> Data:
         rows = _check.fill_masked(X)
         return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
 
@@ -54,7 +54,7 @@ class _Online(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return tags
 
 
-class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-learn has no types
+class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineRegressor` for scikit-learn. Rows are a stream: do not shuffle them, and score what comes after.
 
     Parameters
@@ -74,8 +74,8 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-l
     def fit(self, X: Data, y: Data) -> Self:
         """Forget everything and learn the rows in order."""
         with self._lock:
-            X, y = self._checked(X, y, reset=True)
-            self.model_ = OnlineRegressor(**self._settings())
+            X, y = self._check_input(X, y, reset=True)
+            self.model_ = OnlineRegressor(**self._model_parameters())
             self.model_.play(X, y)
         return self
 
@@ -83,9 +83,9 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-l
         """Learn further rows in order."""
         with self._lock:
             first = not hasattr(self, "model_")
-            X, y = self._checked(X, y, reset=first)
+            X, y = self._check_input(X, y, reset=first)
             if first:
-                self.model_ = OnlineRegressor(**self._settings())
+                self.model_ = OnlineRegressor(**self._model_parameters())
             self.model_.play(X, y)
         return self
 
@@ -93,15 +93,15 @@ class DriftRegressor(RegressorMixin, _Online):  # type: ignore[misc]  # scikit-l
         """Return predictions, each as if its row came next."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict(self._rows(X, reset=False))
+            return self.model_.predict(self._check_rows(X, reset=False))
 
-    def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+    def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X, y = _check.fill_masked(X), _check.fill_masked(y)
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
         return X, y
 
 
-class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit-learn has no types
+class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineClassifier` for scikit-learn, two classes of any name. Rows are a stream: do not shuffle them.
 
     Parameters
@@ -122,40 +122,40 @@ class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit
     def fit(self, X: Data, y: Data) -> Self:
         """Forget everything and learn the rows in order."""
         with self._lock:
-            X, y = self._checked(X, y, reset=True)
-            self._begin(np.unique(y), y)
+            X, y = self._check_input(X, y, reset=True)
+            self._start(np.unique(y), y)
             return self._learn(X, y)
 
     def partial_fit(self, X: Data, y: Data, classes: Data = None) -> Self:
         """Learn further rows in order; the first call may name both classes."""
         with self._lock:
             first = not hasattr(self, "model_")
-            X, y = self._checked(X, y, reset=first)
+            X, y = self._check_input(X, y, reset=first)
             if first:
-                self._begin(np.unique(y) if classes is None else np.unique(classes), y)
+                self._start(np.unique(y) if classes is None else np.unique(classes), y)
             return self._learn(X, y)
 
     def predict(self, X: Data) -> Data:
         """Return the likelier class of each row, as if it came next."""
         check_is_fitted(self)
         with self._lock.shared:
-            at = (self.model_.predict(self._rows(X, reset=False)) > 0.0).astype(int)
+            at = (self.model_.predict(self._check_rows(X, reset=False)) > 0.0).astype(int)
             return self.classes_[np.minimum(at, len(self.classes_) - 1)]
 
     def predict_proba(self, X: Data) -> Data:
         """Return the probability of each class (rows, classes)."""
         check_is_fitted(self)
         with self._lock.shared:
-            p = self.model_.predict_proba(self._rows(X, reset=False))
+            p = self.model_.predict_proba(self._check_rows(X, reset=False))
             return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def decision_function(self, X: Data) -> Data:
         """Return the log-odds of the second class."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict(self._rows(X, reset=False))
+            return self.model_.predict(self._check_rows(X, reset=False))
 
-    def _begin(self, classes: Data, y: Data) -> None:
+    def _start(self, classes: Data, y: Data) -> None:
         if len(classes) > 2:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
@@ -164,7 +164,7 @@ class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit
         if len(classes) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: {classes[0]!r}")
         self.classes_ = classes
-        self.model_ = OnlineClassifier(**self._settings())
+        self.model_ = OnlineClassifier(**self._model_parameters())
 
     def _learn(self, X: Data, y: Data) -> Self:
         unknown = np.setdiff1d(y, self.classes_)
@@ -173,8 +173,8 @@ class DriftClassifier(ClassifierMixin, _Online):  # type: ignore[misc]  # scikit
         self.model_.play(X, np.where(y == self.classes_[-1], 1.0, -1.0))
         return self
 
-    def _checked(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
-        X = self._rows(X, reset=reset)
+    def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+        X = self._check_rows(X, reset=reset)
         y = column_or_1d(_check.fill_masked(y), warn=True)
         check_classification_targets(y)
         check_consistent_length(X, y)

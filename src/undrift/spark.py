@@ -15,8 +15,8 @@ import numpy as np
 
 from undrift.errors import InputError, MissingExtraError
 from undrift.fleet import Fleet, Output
-from undrift.fleet.batch import Batch, judged
 from undrift.fleet.outputs import ABSENT, Key
+from undrift.fleet.record_batch import RecordBatch, mark_unusable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +29,7 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _NUMBERS = (*_INTEGERS, "float", "double", "boolean")
 
 
-class Learned(NamedTuple):
+class TableResult(NamedTuple):
     """What `learn_table` returns: three views of one computation; cache or write `table` to do it once."""
 
     predictions: DataFrame
@@ -57,7 +57,7 @@ def learn_stream(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = Non
     The state store must be RocksDB. Write with a checkpoint, to a sink that is exactly-once (files), or to
     `foreachBatch` that replaces what it wrote for the same batch number. Latency is that of a micro-batch: seconds.
     """
-    spark, key = _checked(df, fleet)
+    spark, key = _check_input(df, fleet)
     if not df.isStreaming:
         raise InputError("learn_stream: df must be a streaming DataFrame; use learn_table for one that ends")
     provider = spark.conf.get(PROVIDER, "")
@@ -67,7 +67,7 @@ def learn_stream(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = Non
             f'call spark.conf.set("{PROVIDER}", "{ROCKSDB}") before'
         )
     grouped = df.select(*fleet.fields.names).groupBy(fleet.fields.key)
-    initial = None if start_from is None else _models(start_from, key).groupBy("key")
+    initial = None if start_from is None else _check_models(start_from, key).groupBy("key")
     return grouped.transformWithState(
         statefulProcessor=Processor(fleet),
         outputStructType=_output_type(key),
@@ -77,7 +77,7 @@ def learn_stream(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = Non
     )
 
 
-def learn_table(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = None) -> Learned:
+def learn_table(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = None) -> TableResult:
     """Learn a table that ends, all of a key's records at once, and return predictions and models.
 
     Parameters
@@ -92,19 +92,19 @@ def learn_table(df: DataFrame, fleet: Fleet, start_from: DataFrame | None = None
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    _, key = _checked(df, fleet)
+    _, key = _check_input(df, fleet)
     if df.isStreaming:
         raise InputError("learn_table: df must be a DataFrame that ends; use learn_stream for a streaming one")
     kinds = {"key": key, STATE: T.BinaryType(), "rows": T.ArrayType(_output_type(key))}
     schema = T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
-    work = Table(fleet)  # Spark counts the arguments of plain functions only
+    worker = TableWorker(fleet)  # Spark counts the arguments of plain functions, hence the lambdas
     grouped = df.select(*fleet.fields.names).groupBy(fleet.fields.key)
     if start_from is None:
-        table = grouped.applyInArrow(lambda key, records: work.row(key, None, records), schema)
+        table = grouped.applyInArrow(lambda key, records: worker.advance(key, None, records), schema)
     else:
-        both = grouped.cogroup(_models(start_from, key).groupBy("key"))
-        table = both.applyInArrow(lambda key, records, models: work.row(key, models, records), schema)
-    return Learned(
+        both = grouped.cogroup(_check_models(start_from, key).groupBy("key"))
+        table = both.applyInArrow(lambda key, records, models: worker.advance(key, models, records), schema)
+    return TableResult(
         table.select(F.explode("rows").alias("row")).select("row.*"),
         table.where(F.col(STATE).isNotNull()).select("key", STATE),
         table,
@@ -146,7 +146,7 @@ class Processor:
 
         name = key[0]
         kept = self._state.get() if name is not None and self._state.exists() else None
-        state, outputs = self.fleet.advance(None if kept is None else bytes(kept[0]), _batch(self.fleet, name, rows))
+        state, outputs = self.fleet.advance(None if kept is None else bytes(kept[0]), _to_batch(self.fleet, name, rows))
         if name is not None:
             self._state.update((state,))
         make = Row(*Output._fields)
@@ -161,13 +161,13 @@ class Processor:
         """Nothing to close."""
 
 
-class Table:
-    """One key of a table, through Arrow, which keeps types and missing values as they are."""
+class TableWorker:
+    """Advances one key of a table, through Arrow, which keeps types and missing values as they are."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
 
-    def row(self, keys: tuple[Any, ...], models: Any, records: Any) -> Any:
+    def advance(self, keys: tuple[Any, ...], models: Any, records: Any) -> Any:
         """Return key, state and outputs of the records, from nothing or from a model made before."""
         import pyarrow as pa
 
@@ -188,7 +188,7 @@ class Table:
         )
 
 
-def _batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> Batch:
+def _to_batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> RecordBatch:
     """Return the rows of one key as columns; their types are the schema's."""
     fields = fleet.fields
     table = [tuple(row) for row in rows]
@@ -208,13 +208,13 @@ def _batch(fleet: Fleet, key: Key, rows: Iterable[Any]) -> Batch:
     features = [columns[name] for name in fields.features]
     Z = np.array(features, np.float64).T.copy() if features else np.empty((n, 0))
     y = np.array([math.nan if value is None else value for value in columns[fields.target]], np.float64)
-    batch = Batch([key] * n, order, Z, y, integers(fields.label_of), bad)
-    judged(fields, fleet.judge, batch)
+    batch = RecordBatch([key] * n, order, Z, y, integers(fields.label_of), bad)
+    mark_unusable(fields, fleet.accepted_input, batch)
     return batch
 
 
-def _checked(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
-    """Refuse what cannot work before anything starts; return the session and the key's type."""
+def _check_input(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
+    """Refuse missing packages and wrong columns before anything starts; return the session and the key's type."""
     try:
         import google.protobuf  # noqa: F401  (Spark's state client needs it and does not install it)
         import pyarrow  # noqa: F401  # only asked whether it is there
@@ -246,7 +246,7 @@ def _checked(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
     return df.sparkSession, df.schema[fields.key].dataType
 
 
-def _models(models: DataFrame, key: Any) -> DataFrame:
+def _check_models(models: DataFrame, key: Any) -> DataFrame:
     """Refuse a DataFrame that does not hold models, or has keys of another type."""
     kinds = {field.name: field.dataType.typeName() for field in models.schema}
     wanted = {"key": key.typeName(), STATE: "binary"}

@@ -16,16 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from undrift import kernels, store
+from undrift import kernels, metrics, store
 from undrift.errors import InputError, MissingExtraError
 from undrift.learners import Learner
-from undrift.losses import logistic, squared
 
 Scores = Mapping[str, float]
 """What a backtest returns: numbers by name."""
 Backtest = Callable[[Any, Any], Scores]
 BACKENDS = ("loky", "threading", "dask", "ray")
-TOGETHER = 64
+RAY_PAIRS = 64
 """Pairs given to Ray at a time."""
 
 
@@ -42,17 +41,12 @@ def backtest(stream: Any, config: Any) -> dict[str, float]:
     model = config.clone()
     yhat = model.play(Z, y).yhat
     labels = np.asarray(y, np.float64)
+    scores = {"loss": float(np.mean(metrics.round_losses(yhat, labels, binary=model.binary)))}
     if model.binary:
-        signs = np.where(labels > 0.0, 1.0, -1.0)
-        loss = logistic.value(yhat, signs)
-        return {
-            "loss": float(np.mean(loss)),
-            "errors": float(np.mean(signs * yhat <= 0.0)),
-            "rounds": float(len(labels)),
-        }
-    loss, spread = squared.value(yhat, labels), float(np.var(labels))
-    r2 = 1.0 - 2.0 * float(np.mean(loss)) / spread if spread else math.nan
-    return {"loss": float(np.mean(loss)), "r2": r2, "rounds": float(len(labels))}
+        scores["errors"] = 1.0 - metrics.accuracy(yhat, labels)
+    else:
+        scores["r2"] = metrics.r2(yhat, labels)
+    return {**scores, "rounds": float(len(labels))}
 
 
 @dataclass(frozen=True)
@@ -154,30 +148,30 @@ def sweep(
     pairs = [(stream, config) for stream in streams for config in configs]
     if not pairs:
         raise InputError("sweep: streams and configs must name at least one each")
-    shelf = None if folder is None else Path(folder)
+    results = None if folder is None else Path(folder)
     found: dict[tuple[str, str], dict[str, Any]] = {}
-    if shelf is not None:
-        shelf.mkdir(parents=True, exist_ok=True)
-        found = {pair: row for pair in pairs if (row := _read(_file(shelf, pair, configs))) is not None}
-    told = _teller(progress, len(pairs))
-    told(len(found))
-    todo = [pair for pair in pairs if pair not in found]
-    calls = [(pair, test, streams[pair[0]], configs[pair[1]], kernels.level()) for pair in todo]
-    for pair, row in _results(calls, backend, jobs):
+    if results is not None:
+        results.mkdir(parents=True, exist_ok=True)
+        found = {pair: row for pair in pairs if (row := _read_result(_result_file(results, pair, configs))) is not None}
+    report = _progress_reporter(progress, len(pairs))
+    report(len(found))
+    missing = [pair for pair in pairs if pair not in found]
+    calls = [(pair, test, streams[pair[0]], configs[pair[1]], kernels.level()) for pair in missing]
+    for pair, row in _run_pairs(calls, backend, jobs):
         found[pair] = row
-        if shelf is not None and not row["error"]:
-            store.replace(_file(shelf, pair, configs), json.dumps(row).encode())
-        told(len(found))
+        if results is not None and not row["error"]:
+            store.replace(_result_file(results, pair, configs), json.dumps(row).encode())
+        report(len(found))
     return Sweep([found[pair] for pair in pairs])
 
 
 Call = tuple[tuple[str, str], Backtest, Any, Any, str]
 
 
-def _one(call: Call) -> tuple[tuple[str, str], dict[str, Any]]:
+def _run_pair(call: Call) -> tuple[tuple[str, str], dict[str, Any]]:
     pair, test, stream, config, level = call
     if level != kernels.level() and level in kernels.levels():
-        kernels.set_level(level)  # a worker's process may have begun at another: a sweep has the bits of who asked
+        kernels.set_level(level)  # so that a worker process gives the bits of the caller
     row: dict[str, Any] = {"stream": pair[0], "config": pair[1]}
     began, error = time.perf_counter(), ""
     try:
@@ -187,7 +181,7 @@ def _one(call: Call) -> tuple[tuple[str, str], dict[str, Any]]:
     return pair, {**row, "seconds": time.perf_counter() - began, "error": error}
 
 
-def _results(calls: list[Call], backend: str, jobs: int) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+def _run_pairs(calls: list[Call], backend: str, jobs: int) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
     """Yield results as they come."""
     if backend not in BACKENDS:
         raise InputError(f"sweep: backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
@@ -208,21 +202,21 @@ def _results(calls: list[Call], backend: str, jobs: int) -> Iterator[tuple[tuple
                 "sweep: backend 'dask' needs an open client; make one before: "
                 "client = distributed.Client(), or with the address of a scheduler"
             ) from None
-    whole = backend != "ray"  # which hands results back together: a few at a time, then, so that few are ever lost
+    streaming = backend != "ray"  # Ray returns results all together, so it gets few at a time and few can be lost
     with joblib.parallel_config(backend=backend, n_jobs=jobs):
-        parallel = joblib.Parallel(return_as="generator_unordered" if whole else "list")
-        for a in range(0, len(calls), len(calls) if whole else TOGETHER):
-            part = calls if whole else calls[a : a + TOGETHER]
-            yield from parallel(joblib.delayed(_one)(call) for call in part)
+        parallel = joblib.Parallel(return_as="generator_unordered" if streaming else "list")
+        for a in range(0, len(calls), len(calls) if streaming else RAY_PAIRS):
+            part = calls if streaming else calls[a : a + RAY_PAIRS]
+            yield from parallel(joblib.delayed(_run_pair)(call) for call in part)
 
 
-def _file(folder: Path, pair: tuple[str, str], configs: Mapping[str, Any]) -> Path:
-    """One file a pair; a configuration that changed under its name counts as another."""
+def _result_file(folder: Path, pair: tuple[str, str], configs: Mapping[str, Any]) -> Path:
+    """Return the file of a pair; a configuration that changed under its name gets another one."""
     digest = hashlib.sha256(json.dumps([*pair, repr(configs[pair[1]])]).encode()).hexdigest()
     return folder / f"{digest[:24]}.json"
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read_result(path: Path) -> dict[str, Any] | None:
     try:
         row = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -230,8 +224,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     return row if isinstance(row, dict) and {"stream", "config"} <= set(row) else None
 
 
-def _teller(progress: bool | Callable[[int, int], None], total: int) -> Callable[[int], None]:
-    """Return what to call with the number of pairs done."""
+def _progress_reporter(progress: bool | Callable[[int, int], None], total: int) -> Callable[[int], None]:
+    """Return a function to call with the number of pairs done."""
     if callable(progress):
         return lambda done: progress(done, total)
     if not progress or not sys.stderr.isatty():

@@ -18,7 +18,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.run.fleet import play as keyed
+from undrift.run import keyed
 
 OPTIONS = ("-k", "pump", "-t", "heat", "--order", "n", "--no-report", "--quiet", "-o", "out")
 COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "fleet"]
@@ -119,7 +119,7 @@ def test_force_keeps_the_old_fleet_if_the_first_batch_fails(call, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("undrift.fleet.run._crew.advance", fail)
+        patch.setattr("undrift.fleet.executor.Executor.advance", fail)
         code, _, err = call("fleet", "pumps.csv", *OPTIONS, "--seed", "1", "--force")
     assert (code, err) == (1, "undrift: out: the disk is full; make room, then give the same command again\n")
     assert results() == before

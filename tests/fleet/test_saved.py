@@ -9,7 +9,7 @@ import pytest
 
 import undrift as ud
 from undrift import kernels
-from undrift.fleet import state as states
+from undrift.fleet import state_codec as states
 
 FIELDS = {"key": "k", "order": "n", "features": ["x", "z"], "target": "y"}
 ROWS = [{"k": "a", "n": n, "x": float(n % 3), "z": 1.0, "y": float(n % 5)} for n in range(40)]
@@ -21,13 +21,13 @@ def fleet_of(members):
 
 def version_1(fleet, state, version=1):
     """The same state as version 1 wrote it: every array whole."""
-    whole = fleet.bench.form.unpack(state)
-    made = states._HEAD.unpack_from(state)
-    head = json.loads(state[states._HEAD.size : states._HEAD.size + made[-1]])
+    whole = fleet.pool.codec.unpack(state)
+    made = states.HEAD.unpack_from(state)
+    head = json.loads(state[states.HEAD.size : states.HEAD.size + made[-1]])
     head.pop("halved", None)
     head.pop("short", None)
     text = json.dumps(head, separators=(",", ":"), sort_keys=True).encode()
-    body = states._HEAD.pack(made[0], version, *made[2:-1], len(text)) + text + np.float64(whole.loss).tobytes()
+    body = states.HEAD.pack(made[0], version, *made[2:-1], len(text)) + text + np.float64(whole.loss).tobytes()
     body += b"".join(whole.arrays[name].tobytes() for name in sorted(whole.arrays))
     return body + hashlib.blake2b(body, digest_size=8).digest()
 
@@ -54,25 +54,25 @@ def test_a_spare_half_is_not_saved():
 def test_a_half_that_changed_is_saved():
     fleet = fleet_of(4)
     state, _ = fleet.advance(None, ROWS)
-    one = fleet.bench.form.unpack(state)
+    one = fleet.pool.codec.unpack(state)
     stack = one.arrays["part0.information"]
     stack[-1, 0, 7] = np.nextafter(stack[-1, 0, 7], 2.0)
-    again = fleet.bench.form.pack(one)
+    again = fleet.pool.codec.pack(one)
     assert b"halved" not in again
-    back = fleet.bench.form.unpack(again)
+    back = fleet.pool.codec.unpack(again)
     assert back.arrays["part0.information"].tobytes() == stack.tobytes()
 
 
 @pytest.mark.parametrize("members", [1, 4, 8])
 def test_unpacked_arrays_may_be_changed(members):
     """However each was written: whole, halved or short."""
-    form = fleet_of(members).bench.form
+    codec = fleet_of(members).pool.codec
     state, _ = fleet_of(members).advance(None, ROWS)
-    one = form.unpack(state)
+    one = codec.unpack(state)
     for array in one.arrays.values():
         assert array.flags.writeable
         array += 1.0
-    assert form.pack(form.unpack(state)) == state
+    assert codec.pack(codec.unpack(state)) == state
 
 
 @pytest.mark.parametrize("rounds", [1, 4, 40])

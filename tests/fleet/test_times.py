@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import undrift as ud
 from undrift.fleet import canonical
-from undrift.fleet.ledger import REMEMBERED, Ledger
-from undrift.fleet.spans import Spans
-from undrift.fleet.table import Table
+from undrift.fleet.order_tracker import REMEMBERED, OrderTracker
+from undrift.fleet.released_ranges import ReleasedRanges
 
 
 def fleet_of(**more):
@@ -61,7 +60,7 @@ def test_times_give_the_bits_of_the_pure_function(spoiled):
 
 def test_plain_times_never_take_the_long_way(monkeypatch):
     rows, fleet = records(5, 200, seed=2), fleet_of()
-    monkeypatch.setattr(Table, "_step", None)
+    monkeypatch.setattr(ud.Fleet, "advance", None)
     assert fleet.run(rows, batch=77).outputs.count() == {"ok": 1000}
 
 
@@ -86,10 +85,10 @@ def test_a_state_that_remembers_more_goes_the_long_way():
 
 @given(seed=st.integers(0, 2**32 - 1), slots=st.integers(1, 4), batches=st.integers(1, 6))
 @settings(max_examples=40, deadline=None)
-def test_spans_are_the_ranges_of_ledgers(seed, slots, batches):
+def test_stacked_ranges_are_those_of_single_trackers(seed, slots, batches):
     rng = np.random.default_rng(seed)
-    spans, ledgers = Spans(), [Ledger() for _ in range(slots)]
-    spans.grow(0, slots)
+    ranges, trackers = ReleasedRanges(), [OrderTracker() for _ in range(slots)]
+    ranges.grow(0, slots)
     last = np.zeros(slots, np.int64)
     for _ in range(batches):
         slot = np.sort(rng.integers(0, slots, int(rng.integers(1, 150))))
@@ -97,10 +96,10 @@ def test_spans_are_the_ranges_of_ledgers(seed, slots, batches):
         for i, k in enumerate(slot):
             last[k] += int(rng.choice([1, 1, 2, 50]))
             order[i] = last[k]
-            ledgers[k].see(int(order[i]), 0)
-            ledgers[k].release(int(order[i]), 0)
-        spans.release(slot, order, np.flatnonzero(np.diff(slot, prepend=-1)))
-    for k, ledger in enumerate(ledgers):
-        assert spans.read(k) == (ledger.ranges, ledger.forgot)
-        spans.write(k, ledger)
-        assert spans.read(k) == (ledger.ranges, ledger.forgot)
+            trackers[k].observe(int(order[i]), 0)
+            trackers[k].release(int(order[i]), 0)
+        ranges.release(slot, order, np.flatnonzero(np.diff(slot, prepend=-1)))
+    for k, tracker in enumerate(trackers):
+        assert ranges.read(k) == (tracker.ranges, tracker.forgotten)
+        ranges.write(k, tracker)
+        assert ranges.read(k) == (tracker.ranges, tracker.forgotten)

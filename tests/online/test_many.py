@@ -5,7 +5,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.fleet.run import KEYS
+from undrift.fleet.executor import KEYS
 
 KINDS = {
     "regressor": lambda: ud.OnlineRegressor(speed="fast"),
@@ -82,7 +82,7 @@ def test_any_number_of_keys_and_rows_at_a_time_gives_the_same_bits(monkeypatch):
     found = streams(2, False, seed=5)
     fleet = ud.Fleet(ud.OnlineRegressor(speed="fast"), key="key", features=["x0", "x1"], target="y")
     whole = fleet.run(arriving(found, 2, seed=6))
-    monkeypatch.setattr("undrift.fleet.run.ROOM", 100_000)
+    monkeypatch.setattr("undrift.fleet.executor.MAX_BYTES", 100_000)
     monkeypatch.setattr("undrift.online.many.ROWS", 40)
     small = fleet.run(arriving(found, 2, seed=6))
     assert small.outputs.canonical() == whole.outputs.canonical()
@@ -94,7 +94,7 @@ def test_more_keys_than_are_advanced_at_a_time(tmp_path):
     rows = [{"key": k, "x": float(k % 7), "y": float(k % 5 + t)} for t in range(2) for k in range(KEYS + 5)]
     run = fleet.run(rows, folder=tmp_path)
     assert len(run.keys()) == KEYS + 5
-    assert {key: model.rounds for key, model in run.each(run.keys())} == dict.fromkeys(range(KEYS + 5), 2)
+    assert {key: model.rounds for key, model in run.iter_models(run.keys())} == dict.fromkeys(range(KEYS + 5), 2)
     for key in (0, KEYS - 1, KEYS, KEYS + 4):
         model = ud.OnlineRegressor(speed="fast")
         model.play([[key % 7]] * 2, [key % 5, key % 5 + 1])

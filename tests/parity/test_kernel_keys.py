@@ -8,7 +8,7 @@ import pytest
 import undrift as ud
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
-from undrift.fleet.place import Place
+from undrift.fleet.slot_layout import SlotLayout
 from undrift.kernels import layout
 from undrift.kernels.reference_round import Round
 
@@ -39,33 +39,33 @@ def records(binary):
     return Z, np.where(y > 0.0, 1.0, -1.0) if binary else y, slots
 
 
-def started(place):
-    return np.tile(place.blank, (KEYS, 1)), np.zeros(KEYS, np.int64), np.empty(RECORDS)
+def started(slot):
+    return np.tile(slot.blank, (KEYS, 1)), np.zeros(KEYS, np.int64), np.empty(RECORDS)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_slots_are_the_models_one_by_one(name):
     model = begun(name)
     Z, y, slots = records(model.binary)
-    place = Place(model)
-    states, rounds, yhat = started(place)
-    assert place.round.play_keys(states, rounds, slots, Z, y, yhat) == 0
+    slot = SlotLayout(model)
+    states, rounds, yhat = started(slot)
+    assert slot.round.play_keys(states, rounds, slots, Z, y, yhat) == 0
     for k in range(KEYS):
         alone, mine = begun(name), slots == k
         assert yhat[mine].tobytes() == alone.play(Z[mine], y[mine]).yhat.tobytes()
         assert rounds[k] == alone.rounds
-        found = place.read(states[k])
+        found = slot.read(states[k])
         for part, array in alone._arrays().items():
             assert found[part].tobytes() == np.ascontiguousarray(array).tobytes()
-        again = np.zeros(place.size)
-        place.write(again, found)
-        assert all(again[where].tobytes() == states[k, where].tobytes() for where, _ in place.parts.values())
+        again = np.zeros(slot.size)
+        slot.write(again, found)
+        assert all(again[where].tobytes() == states[k, where].tobytes() for where, _ in slot.parts.values())
 
 
 @pytest.mark.parametrize("name", ["twelve memories", "log-odds", "one learner"])
 @pytest.mark.parametrize("lopsided", [False, True])
 def test_threads_do_not_matter(name, lopsided):
-    place, keys, count = Place(begun(name)), 900, 5000  # enough records for all the threads
+    slot, keys, count = SlotLayout(begun(name)), 900, 5000  # enough records for all the threads
     rng = np.random.default_rng(1)
     slots = np.sort(rng.integers(0, keys, count))
     if lopsided:  # most cuts fall inside one slot
@@ -74,8 +74,8 @@ def test_threads_do_not_matter(name, lopsided):
     backwards = np.argsort(-slots, kind="stable")  # not sorted, but what a slot sees is in the same order
     results = []
     for threads, rows in [(1, np.arange(count)), (2, np.arange(count)), (5, np.arange(count)), (3, backwards)]:
-        states, rounds, yhat = np.tile(place.blank, (keys, 1)), np.zeros(keys, np.int64), np.empty(count)
-        assert place.round.play_keys(states, rounds, slots[rows], Z[rows], y[rows], yhat, threads) == 0
+        states, rounds, yhat = np.tile(slot.blank, (keys, 1)), np.zeros(keys, np.int64), np.empty(count)
+        assert slot.round.play_keys(states, rounds, slots[rows], Z[rows], y[rows], yhat, threads) == 0
         said = np.empty(count)
         said[rows] = yhat
         results.append((states.tobytes(), rounds.tobytes(), said.tobytes()))
@@ -86,36 +86,36 @@ def test_threads_do_not_matter(name, lopsided):
 def test_the_twin_agrees(name, monkeypatch):
     model = begun(name)
     Z, y, slots = records(model.binary)
-    place = Place(model)
+    slot = SlotLayout(model)
     monkeypatch.setattr(kernels, "Round", Round)
-    other = Place(begun(name))
-    ours, theirs = started(place), started(other)
-    place.round.play_keys(ours[0], ours[1], slots, Z, y, ours[2])
+    other = SlotLayout(begun(name))
+    ours, theirs = started(slot), started(other)
+    slot.round.play_keys(ours[0], ours[1], slots, Z, y, ours[2])
     other.round.play_keys(theirs[0], theirs[1], slots, Z, y, theirs[2])
     assert np.allclose(ours[2], theirs[2], rtol=1e-9, atol=1e-12)
     for k in range(KEYS):
-        a, b = place.read(ours[0][k]), other.read(theirs[0][k])
+        a, b = slot.read(ours[0][k]), other.read(theirs[0][k])
         assert a.keys() == b.keys()
-        for part in a.keys() - {place.memories}:
+        for part in a.keys() - {slot.information}:
             assert np.allclose(a[part], b[part], rtol=1e-7, atol=1e-9)
         for i in range(len(other.round.beta)):  # spare lanes hold whatever they hold
-            one, two = (layout.column(x[place.memories], i) for x in (a, b))
+            one, two = (layout.column(x[slot.information], i) for x in (a, b))
             assert np.allclose(one, two, rtol=1e-7, atol=1e-9)
     assert (ours[1] == theirs[1]).all()
 
 
 def test_what_does_not_fit_is_refused():
-    place = Place(begun("grid"))
+    slot = SlotLayout(begun("grid"))
     Z, y, slots = records(binary=False)
-    states, rounds, yhat = started(place)
+    states, rounds, yhat = started(slot)
     before = states.copy()
     for bad in (slots + KEYS, slots - KEYS):
         with pytest.raises(ValueError, match="do not fit together"):
-            place.round.play_keys(states, rounds, bad, Z, y, yhat)
+            slot.round.play_keys(states, rounds, bad, Z, y, yhat)
     with pytest.raises(ValueError, match="do not fit together"):
-        place.round.play_keys(states[:, :-8].copy(), rounds, slots, Z, y, yhat)
+        slot.round.play_keys(states[:, :-8].copy(), rounds, slots, Z, y, yhat)
     wrong = Z.copy()
     wrong[7, 1] = np.inf
-    assert place.round.play_keys(states, rounds, slots, wrong, y, yhat) == 1 + 7 * DIM + 1
+    assert slot.round.play_keys(states, rounds, slots, wrong, y, yhat) == 1 + 7 * DIM + 1
     assert states.tobytes() == before.tobytes()
     assert not rounds.any()

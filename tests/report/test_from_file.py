@@ -10,9 +10,7 @@ from test_render import EVIL, Elements
 
 from undrift.cli.app import run
 from undrift.report import render
-from undrift.run import Interrupted, Settings, certified, play_file, read_run
-from undrift.run.play import runner
-from undrift.run.read import csv_file as csvfile
+from undrift.run import Interrupted, Settings, certified, csvfile, play_file, read_run, runner
 
 
 def test_a_file_becomes_a_report(tmp_path, capsys):

@@ -17,7 +17,7 @@ import numpy as np
 
 import undrift as ud
 from undrift.errors import UndriftError
-from undrift.fleet import state as states
+from undrift.fleet import state_codec as states
 
 FIELDS = {"key": "k", "order": "n", "features": ["x", "z"], "target": "y", "wait": 4}
 ROWS = [
@@ -88,9 +88,9 @@ def sealed(body):
 
 def with_other_head(state, dice):
     """A state whose JSON text says something else."""
-    made_by = states._HEAD.unpack_from(state)
+    made_by = states.HEAD.unpack_from(state)
     size = made_by[-1]
-    at = states._HEAD.size
+    at = states.HEAD.size
     head = json.loads(state[at : at + size])
     name = dice.choice([*head, "halved", "short"])
     what = dice.random()
@@ -110,13 +110,13 @@ def with_other_head(state, dice):
         head[name] = dice.choice(JSONS)
     text = json.dumps(head).encode() if dice.random() > 0.05 else b"[" * 100_000
     length = len(text) if dice.random() > 0.05 else dice.choice((0, 2**32 - 1, len(text) + 1))
-    return sealed(states._HEAD.pack(*made_by[:-1], length) + text + state[at + size : -8])
+    return sealed(states.HEAD.pack(*made_by[:-1], length) + text + state[at + size : -8])
 
 
 def with_other_numbers(state, dice):
     """A state some of whose numbers are others."""
-    size = states._HEAD.unpack_from(state)[-1]
-    body, start = bytearray(state[:-8]), states._HEAD.size + size
+    size = states.HEAD.unpack_from(state)[-1]
+    body, start = bytearray(state[:-8]), states.HEAD.size + size
     for _ in range(dice.choice((1, 1, 5))):
         at = start + 8 * dice.randrange((len(body) - start) // 8)
         body[at : at + 8] = struct.pack("<d", dice.choice(NUMBERS))

@@ -12,7 +12,7 @@ import pytest
 from hostile_fleets import ROWS, SCHEMAS, attack, fleet_of, made, sealed, spoil, with_other_head
 
 from undrift.errors import InputError, ModelFileError
-from undrift.fleet import state as states
+from undrift.fleet import state_codec as states
 
 
 @cache
@@ -51,13 +51,13 @@ def test_a_file_spoiled_in_our_own_folder_is_damaged(tmp_path, kind):
 def test_a_state_cannot_ask_for_memory(tmp_path):
     fleet = fleet_of("mixed")
     state = fleet.run(ROWS).states["key 3"]
-    made_by, at = states._HEAD.unpack_from(state), states._HEAD.size
+    made_by, at = states.HEAD.unpack_from(state), states.HEAD.size
     for text in (
         b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[1000000000]},"short":{"a":0}}',
         b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[9000000000,9000000000]}}',
         b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":100000,"rounds":1},"arrays":true}',
     ):
-        hostile = sealed(states._HEAD.pack(*made_by[:-1], len(text)) + text + state[at + made_by[-1] : -8])
+        hostile = sealed(states.HEAD.pack(*made_by[:-1], len(text)) + text + state[at + made_by[-1] : -8])
         tracemalloc.start()
         with pytest.raises(ModelFileError, match="holds what no fleet writes"):
             fleet.model(hostile)

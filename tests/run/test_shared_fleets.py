@@ -37,7 +37,7 @@ def test_threads_read_what_a_run_left(tmp_path, kept):
     expected = {key: run.model(key).predict([[1.0]]).tolist() for key in range(KEYS)}
 
     def look(trial):
-        lent = {key: model.predict([[1.0]]).tolist() for key, model in run.each(range(KEYS))}
+        lent = {key: model.predict([[1.0]]).tolist() for key, model in run.iter_models(range(KEYS))}
         assert run.outputs.count() == {"ok": len(records)}
         return lent, {key: run.model(key).predict([[1.0]]).tolist() for key in range(KEYS)}
 

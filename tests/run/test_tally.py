@@ -8,7 +8,7 @@ import pytest
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
 from undrift.losses import logistic, squared
-from undrift.run.fleet.key_reports import LONG, KeyReport, tally
+from undrift.run.tally import LONG, KeyReport, tally
 
 
 def outputs(streams, extra=()):
@@ -21,7 +21,7 @@ def outputs(streams, extra=()):
         n = at[key]
         at[key] += 1
         rows.append((key, n, float(streams[key][0][n]), float(streams[key][1][n]), STATUSES.index("ok"), ""))
-    return Outputs.of([*rows, *extra])
+    return Outputs.from_rows([*rows, *extra])
 
 
 def streams(task, keys=6, seed=0):
@@ -113,7 +113,7 @@ def test_ages_are_means_over_rounds_that_saw_as_much():
 
 
 def test_nothing_learned_is_nothing_scored():
-    found = tally(Outputs.of([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no")]), "regression")
+    found = tally(Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no")]), "regression")
     assert (found.keys[0].rounds, found.ages, math.isnan(found.keys[0].skill)) == (0, [], True)
     assert tally(Outputs.empty(), "regression") == ([], [], [])
 

@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fleet"))
 from dirty import FEATURES, WAIT, arrivals, clean, cuts, spoil
 
 import undrift as ud
-from undrift.fleet import Advanced
-from undrift.fleet.state import VERSION
+from undrift.fleet import AdvanceResult
+from undrift.fleet.state_codec import VERSION
 
 NAMES = ["key", "n", *FEATURES, "y", "of"]
 SCHEMA = "key string, n long, a double, b double, c double, y double, of long"
@@ -51,7 +51,7 @@ class Newer(ud.Fleet):
 
     def advance(self, state, records):
         known, outputs = super().advance(None if state is None else stamped(state, VERSION), records)
-        return Advanced(stamped(known, VERSION + 1), outputs)
+        return AdvanceResult(stamped(known, VERSION + 1), outputs)
 
 
 def stamped(state, version):

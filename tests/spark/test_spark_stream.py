@@ -9,7 +9,7 @@ from job import LIMIT, NAMES, SCHEMA, Fragile, Newer, checkpoint, dirty, fill, f
 import undrift as ud
 from undrift.errors import InputError
 from undrift.fleet import Output, canonical
-from undrift.fleet.state import VERSION
+from undrift.fleet.state_codec import VERSION
 
 BUSY = "Python worker failed to connect back"
 """Spark gives a Python of its own ten seconds to start, whatever else the machine does."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from undrift.fleet.fleet import Advanced as Advanced
+from undrift.fleet.fleet import AdvanceResult as AdvanceResult
 from undrift.fleet.fleet import Fleet as Fleet
-from undrift.fleet.fleet import Info as Info
+from undrift.fleet.fleet import KeyInfo as KeyInfo
 from undrift.fleet.outputs import STATUSES as STATUSES
 from undrift.fleet.outputs import Output as Output
 from undrift.fleet.outputs import Outputs as Outputs

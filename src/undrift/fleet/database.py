@@ -1,4 +1,4 @@
-"""SQLite files opened as data from anyone: our tables, nothing else, and every answer of the disk as one sentence."""
+"""Open SQLite files that anyone may have made: only our tables are accepted, and every failure is one sentence."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 from undrift.errors import InputError, ModelFileError, UndriftError
 
 MAGIC = b"SQLite format 3\0"
-PATIENCE = 20.0
-"""Seconds that opening a file may take: a hostile one could keep us for ever."""
-LARGEST = 2**28
+OPEN_TIMEOUT = 20.0
+"""Seconds that opening a file may take, since a hostile one could take for ever."""
+MAX_VALUE_BYTES = 2**28
 """Bytes of one value, at most, unless the file itself is larger."""
-LOCKED_OUT = 5.0
+LOCK_TIMEOUT = 5.0
 """Seconds to wait for another process that is in the middle of a change."""
-_DATA = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE))
-_FREE = frozenset((sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SELECT))
-_FULL = 4 * 65_536
+_ON_OUR_TABLES = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE))
+_ALWAYS_ALLOWED = frozenset((sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_SELECT))
+_DISK_FULL_BELOW = 4 * 65_536
 """Free bytes below which a failure of the disk is taken for a full one."""
 
 
@@ -40,14 +40,14 @@ def connect(path: Path, tables: Mapping[str, Collection[str]], page: int, cache:
     cache
         Kilobytes of pages kept in memory.
     """
-    size = _checked_size(path)
-    with answers(path):
-        db = sqlite3.connect(path, timeout=LOCKED_OUT, isolation_level=None, check_same_thread=False)
+    size = _check_file(path)
+    with translate_errors(path):
+        db = sqlite3.connect(path, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        with answers(path):
-            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(LARGEST, min(size, 10**9)))
+        with translate_errors(path):
+            db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(MAX_VALUE_BYTES, min(size, 10**9)))
             db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + OPEN_TIMEOUT
             db.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             db.execute("PRAGMA trusted_schema = OFF")
             db.execute("PRAGMA cell_size_check = ON")
@@ -67,9 +67,9 @@ def connect(path: Path, tables: Mapping[str, Collection[str]], page: int, cache:
     return db
 
 
-def _checked_size(path: Path) -> int:
-    """Return the size of the file, 0 if there is none; refuse links and files that are not ours at first sight."""
-    with answers(path):
+def _check_file(path: Path) -> int:
+    """Return the size of the file, 0 if there is none; refuse links and files that do not begin as ours do."""
+    with translate_errors(path):
         try:
             found = path.lstat()
         except FileNotFoundError:
@@ -79,8 +79,8 @@ def _checked_size(path: Path) -> int:
         if found.st_size:
             with path.open("rb") as file:
                 head = file.read(20)
-            if head[:16] != MAGIC or head[18:20] != b"\x01\x01":  # a journal of its own, as we write it
-                raise damaged(path)
+            if head[:16] != MAGIC or head[18:20] != b"\x01\x01":  # the journal mode we write, not WAL
+                raise damaged_file_error(path)
     return found.st_size
 
 
@@ -96,36 +96,36 @@ def _make_or_check(db: sqlite3.Connection, path: Path, tables: Mapping[str, Coll
         for kind, name, table, sql in found
     )
     if not ours or made != set(tables):
-        raise damaged(path)
+        raise damaged_file_error(path)
 
 
 def _allow(names: Collection[str], action: int, name: str | None, within: str | None) -> int:
     """Whether a statement may do this: change and read our tables, by itself and not from a view or a trigger."""
-    fine = within is None and (action in _FREE or (action in _DATA and name in names))
+    fine = within is None and (action in _ALWAYS_ALLOWED or (action in _ON_OUR_TABLES and name in names))
     return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
 
-def damaged(path: Path) -> ModelFileError:
+def damaged_file_error(path: Path) -> ModelFileError:
     """Return the error for a file whose contents are not what we write."""
     return ModelFileError(f"{path}: damaged, or not a fleet of undrift's; choose another folder")
 
 
 @contextlib.contextmanager
-def answers(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the disk may answer into one sentence."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of SQLite and of the disk into one sentence."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _sentence(path, error) from None
+        raise _explain(path, error) from None
     except UnicodeError:  # in a text of the file, or in what SQLite says about it
-        raise damaged(path) from None
+        raise damaged_file_error(path) from None
     except OSError as error:
         if isinstance(error, UndriftError):
             raise
         raise InputError(f"{path}: cannot be used ({(error.strerror or str(error)).lower()})") from None
 
 
-def _sentence(path: Path, error: sqlite3.Error) -> UndriftError:
+def _explain(path: Path, error: sqlite3.Error) -> UndriftError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return InputError(f"{path.parent}: another process is writing this fleet; wait for it to end")
@@ -134,11 +134,11 @@ def _sentence(path: Path, error: sqlite3.Error) -> UndriftError:
         return UndriftError(f"{path.parent}: the disk is full; make room, then give the same command again")
     if failed or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return InputError(f"{path.parent}: cannot be written ({error}); choose another folder with --out")
-    return damaged(path)
+    return damaged_file_error(path)
 
 
 def _is_full(folder: Path) -> bool:
     try:
-        return shutil.disk_usage(folder).free < _FULL or not os.statvfs(folder).f_favail
+        return shutil.disk_usage(folder).free < _DISK_FULL_BELOW or not os.statvfs(folder).f_favail
     except (OSError, AttributeError):
         return False

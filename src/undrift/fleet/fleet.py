@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undrift import _check, kernels
 from undrift.errors import InputError, UndriftError
-from undrift.fleet import batch as rows
-from undrift.fleet.advance import Walk
-from undrift.fleet.batch import Batch, Fields, Judge
-from undrift.fleet.bench import Bench, prototype_of
-from undrift.fleet.outputs import ERROR, Key, Outputs, Said
-from undrift.fleet.state import KeyState
+from undrift.fleet.key_advance import KeyAdvance
+from undrift.fleet.key_state import KeyState
+from undrift.fleet.model_pool import ModelPool, fresh_prototype
+from undrift.fleet.outputs import ERROR, Key, OutputRow, Outputs
+from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
 from undrift.learners import Learner
 from undrift.stopping import Interrupted
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
 
 
-LONGEST = 2**61
-"""Longest wait in orders: an order less a wait still fits 64 bits."""
+MAX_WAIT = 2**61
+"""Longest wait in orders: an order less a wait still fits_in_slots 64 bits."""
 
 
-class Advanced(NamedTuple):
+class AdvanceResult(NamedTuple):
     """What `Fleet.advance` returns."""
 
     state: bytes
@@ -34,15 +34,15 @@ class Advanced(NamedTuple):
     """What became of each record."""
 
 
-class Info(NamedTuple):
-    """What is known about one key."""
+class KeyInfo(NamedTuple):
+    """Figures about one key."""
 
     rounds: int
     """Rounds learned."""
     mean_loss: float
     """Half the squared error, or the log-loss, by round."""
     counts: dict[str, int]
-    """How many records ended as what."""
+    """How many records ended with each status."""
     waiting: int
     """Records that wait for those before them."""
     unlabelled: int
@@ -116,7 +116,7 @@ class Fleet:
         time_unit: str = "us",
         on_error: str = "raise",
     ) -> None:
-        self.prototype = prototype_of(make_model)
+        self.prototype = fresh_prototype(make_model)
         if isinstance(features, str) or not all(isinstance(name, str) for name in features):
             raise InputError(f"Fleet: features must be a list of column names, got {features!r}")
         _check.choice(self, "time_unit", time_unit, ("us", "ns"))
@@ -129,32 +129,32 @@ class Fleet:
             raise InputError("Fleet: features must name at least one column, got none")
         if isinstance(wait, dt.timedelta):
             wait = wait // dt.timedelta(microseconds=1) * (1000 if time_unit == "ns" else 1)
-        self.wait = _check.integer(self, "wait", wait, 0, LONGEST)
+        self.wait = _check.integer(self, "wait", wait, 0, MAX_WAIT)
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
         if order is None and (wait or label_of is not None):
             raise InputError("Fleet: wait and label_of need order=, the column that says a record's place")
-        self._bench: Bench | None = None
-        self._alone = kernels.Lock()  # one workplace: threads take turns
+        self._pool: ModelPool | None = None
+        self._lock = kernels.Lock()  # threads take turns at the one model of the pool
 
     @property
-    def judge(self) -> Judge:
+    def accepted_input(self) -> AcceptedInput:
         """What the model accepts."""
-        return Judge(self.prototype.accepts_nan, self.prototype.binary)
+        return AcceptedInput(self.prototype.accepts_nan, self.prototype.binary)
 
     @property
-    def bench(self) -> Bench:
-        """The models' workplace, made when first used and not shipped with the fleet."""
-        with self._alone:
-            if self._bench is None:
-                self._bench = Bench(self.prototype, self.fields.features)
-            return self._bench
+    def pool(self) -> ModelPool:
+        """The model object that serves the keys, made when first used and not pickled with the fleet."""
+        with self._lock:
+            if self._pool is None:
+                self._pool = ModelPool(self.prototype, self.fields.features)
+            return self._pool
 
     @property
     def about(self) -> dict[str, Any]:
-        """Everything that decides about results, JSON values by name: what a folder's fleet is compared by."""
-        spec, fields = dict(self.bench.spec), self.fields
+        """Everything that the results depend on, as JSON values by name; a folder's fleet is compared by it."""
+        spec, fields = dict(self.pool.spec), self.fields
         parameters = spec.pop("parameters", None)
         named: dict[str, Any] = {f"model {name}": value for name, value in spec.items()}
         if isinstance(parameters, dict):
@@ -163,9 +163,9 @@ class Fleet:
         return {**named, **columns, "wait": self.wait, "hold": self.hold, "numbered": self.numbered}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bench": None}
+        return {**self.__dict__, "_pool": None}
 
-    def advance(self, state: bytes | None, records: Iterable[Mapping[str, Any]] | Batch) -> Advanced:
+    def advance(self, state: bytes | None, records: Iterable[Mapping[str, Any]] | RecordBatch) -> AdvanceResult:
         """Advance one key: predict before learning, record by record; nothing but the result changes.
 
         Parameters
@@ -175,60 +175,60 @@ class Fleet:
         records
             The key's records, mappings of column names to values. What cannot be used is reported in the outputs.
         """
-        after, said = self.advance_rows(state, self.batch(records))
-        return Advanced(after, Outputs.of(said))
+        after, rows = self.advance_rows(state, self.batch(records))
+        return AdvanceResult(after, Outputs.from_rows(rows))
 
-    def advance_rows(self, state: bytes | None, batch: Batch) -> tuple[bytes, list[Said]]:
-        """Do what `advance` does, outputs still row by row: columns are made once for many keys."""
-        with self._alone:
+    def advance_rows(self, state: bytes | None, batch: RecordBatch) -> tuple[bytes, list[OutputRow]]:
+        """Do what `advance` does, but return the outputs row by row, so that columns are made once for many keys."""
+        with self._lock:
             return self._advance_rows(state, batch)
 
-    def _advance_rows(self, state: bytes | None, batch: Batch) -> tuple[bytes, list[Said]]:
-        before = self._read(state)
+    def _advance_rows(self, state: bytes | None, batch: RecordBatch) -> tuple[bytes, list[OutputRow]]:
+        before = self._unpack(state)
         named = [key for key in batch.keys if key is not None]
         if any(key != named[0] for key in named):
             raise InputError(f"Fleet: advance takes records of one key, got {named[0]!r} and others; use run")
-        walk = self._walk(named[0] if named else None, before)
+        advance = self._key_advance(named[0] if named else None, before)
         try:
-            walk.take(batch, self.fields.order is not None)
-            said = walk.close()
+            advance.take(batch, self.fields.order is not None)
+            rows = advance.close()
         except (UndriftError, Interrupted):
             raise
         except Exception as error:
-            self._bench = None  # whatever the model became, nobody else shall see it
+            self._pool = None  # the model may be half changed, so no other key may use it
             if self.on_error == "raise":
-                error.add_note(f"Fleet: while advancing key {walk.key!r}; its state is as it was before this batch")
+                error.add_note(f"Fleet: while advancing key {advance.key!r}; its state is as it was before this batch")
                 raise
-            return self._failed(state, batch, f"{type(error).__name__}: {error}")
-        return self._written(before), said
+            return self._report_failure(state, batch, f"{type(error).__name__}: {error}")
+        return self.pool.codec.pack(before), rows
 
-    def finish(self, state: bytes, key: Key = None) -> Advanced:
+    def finish(self, state: bytes, key: Key = None) -> AdvanceResult:
         """Release the records that still wait: nothing before them will come any more."""
-        with self._alone:
-            before = self._read(state)
-            walk = self._walk(key, before)
-            walk.finish()
-            said = walk.close()
-            return Advanced(self._written(before), Outputs.of(said))
+        with self._lock:
+            before = self._unpack(state)
+            advance = self._key_advance(key, before)
+            advance.finish()
+            rows = advance.close()
+            return AdvanceResult(self.pool.codec.pack(before), Outputs.from_rows(rows))
 
-    def batch(self, records: Any) -> Batch:
+    def batch(self, records: Any) -> RecordBatch:
         """Return records, mappings or a data frame of any library, as columns; a batch is returned as it is."""
-        if isinstance(records, Batch):
+        if isinstance(records, RecordBatch):
             return records
         if hasattr(records, "columns"):
-            return rows.from_frame(self.fields, self.judge, records)
-        return rows.from_records(self.fields, self.judge, records)
+            return batch_from_frame(self.fields, self.accepted_input, records)
+        return batch_from_records(self.fields, self.accepted_input, records)
 
     def model(self, state: bytes) -> Learner:
         """Return the model in a key's state, as a learner of its own."""
-        return self.bench.model(self._read(state))
+        return self.pool.model(self._unpack(state))
 
-    def info(self, state: bytes) -> Info:
-        """Return what is known about the key whose state this is."""
-        one = self._read(state)
+    def info(self, state: bytes) -> KeyInfo:
+        """Return figures about the key whose state this is."""
+        one = self._unpack(state)
         learned = one.counts.get("ok", 0) + one.counts.get("labelled", 0)
         mean = one.loss / learned if learned else 0.0
-        return Info(learned, mean, dict(one.counts), len(one.parked), len(one.held), len(state))
+        return KeyInfo(learned, mean, dict(one.counts), len(one.waiting), len(one.unlabelled), len(state))
 
     def run(
         self,
@@ -261,24 +261,19 @@ class Fleet:
             progress=progress,
         )
 
-    def _walk(self, key: Key, state: KeyState) -> Walk:
-        return Walk(self.bench, key, state, wait=self.wait, hold=self.hold, numbered=self.numbered)
+    def _key_advance(self, key: Key, state: KeyState) -> KeyAdvance:
+        return KeyAdvance(self.pool, key, state, wait=self.wait, hold=self.hold, numbered=self.numbered)
 
-    def _read(self, state: bytes | None) -> KeyState:
-        if state is None:
-            return KeyState()
-        return self.bench.form.unpack(state)
+    def _unpack(self, state: bytes | None) -> KeyState:
+        return KeyState() if state is None else self.pool.codec.unpack(state)
 
-    def _written(self, state: KeyState) -> bytes:
-        return self.bench.form.pack(state)
-
-    def _failed(self, state: bytes | None, batch: Batch, why: str) -> tuple[bytes, list[Said]]:
-        """The state as it was, and every record of the batch reported."""
-        nothing = float("nan")
-        said: list[Said] = [
-            (k, int(o), nothing, float(y), ERROR, why) for k, o, y in zip(batch.keys, batch.order, batch.y, strict=True)
+    def _report_failure(self, state: bytes | None, batch: RecordBatch, why: str) -> tuple[bytes, list[OutputRow]]:
+        """Return the state as it was, and a row of output for every record of the batch."""
+        rows: list[OutputRow] = [
+            (k, int(o), math.nan, float(y), ERROR, why)
+            for k, o, y in zip(batch.keys, batch.order, batch.y, strict=True)
         ]
-        return self._written(KeyState()) if state is None else bytes(state), said
+        return self.pool.codec.pack(KeyState()) if state is None else bytes(state), rows
 
     def __repr__(self) -> str:
         f = self.fields

@@ -1,4 +1,4 @@
-"""Outputs: what a fleet says about records, column by column."""
+"""Outputs: what became of the records given to a fleet, column by column."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _DIGEST = 8
 """Bytes of the digest of packed rows."""
 
 
-Said = tuple[Key, int, float, float, int, str]
-"""A row of outputs in the making: key, order, prediction, target, code of the status, reason."""
+OutputRow = tuple[Key, int, float, float, int, str]
+"""A row before it is put into columns: key, order, prediction, target, number of the status, reason."""
 
 
 class Output(NamedTuple):
@@ -78,8 +78,8 @@ class Outputs:
         return cls([], np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, np.uint8))
 
     @classmethod
-    def of(cls, rows: Sequence[Said]) -> Outputs:
-        """Return rows given as (key, order, prediction, target, status code, reason)."""
+    def from_rows(cls, rows: Sequence[OutputRow]) -> Outputs:
+        """Return rows as columns."""
         if not rows:
             return cls.empty()
         keys, order, prediction, target, status, reason = zip(*rows, strict=True)
@@ -93,20 +93,20 @@ class Outputs:
         )
 
     @classmethod
-    def joined(cls, parts: Iterable[Outputs]) -> Outputs:
-        """Return rows one part after the other."""
-        some = [part for part in parts if len(part)]
-        if not some:
+    def concat(cls, parts: Iterable[Outputs]) -> Outputs:
+        """Return the rows of several outputs, one after the other."""
+        filled = [part for part in parts if len(part)]
+        if not filled:
             return cls.empty()
-        starts = np.cumsum([0, *(len(part) for part in some)])
-        once: dict[Key, Key] = {}  # each key once in memory, however many parts it was read from
+        starts = np.cumsum([0, *(len(part) for part in filled)])
+        unique: dict[Key, Key] = {}  # so that each key is in memory once, however many parts it comes from
         return cls(
-            [once.setdefault(key, key) for part in some for key in part.keys],
-            np.concatenate([part.order for part in some]),
-            np.concatenate([part.prediction for part in some]),
-            np.concatenate([part.target for part in some]),
-            np.concatenate([part.status for part in some]),
-            {int(a) + i: why for a, part in zip(starts, some, strict=False) for i, why in part.reasons.items()},
+            [unique.setdefault(key, key) for part in filled for key in part.keys],
+            np.concatenate([part.order for part in filled]),
+            np.concatenate([part.prediction for part in filled]),
+            np.concatenate([part.target for part in filled]),
+            np.concatenate([part.status for part in filled]),
+            {int(a) + i: why for a, part in zip(starts, filled, strict=False) for i, why in part.reasons.items()},
         )
 
     def __len__(self) -> int:
@@ -138,17 +138,17 @@ class Outputs:
         """Return the rows in an order of their own and with floats to the bit, so that `==` compares two runs."""
         return canonical(self)
 
-    def pieces(self, size: int) -> Iterator[Outputs]:
+    def split(self, size: int) -> Iterator[Outputs]:
         """Yield the rows, at most `size` at a time."""
         if len(self) <= size:
             yield from [self] if len(self) else []
             return
-        places = sorted(self.reasons)
+        numbers = sorted(self.reasons)
         for a in range(0, len(self), size):
             b = a + size
-            some = {i - a: self.reasons[i] for i in places[bisect_left(places, a) : bisect_left(places, b)]}
+            reasons = {i - a: self.reasons[i] for i in numbers[bisect_left(numbers, a) : bisect_left(numbers, b)]}
             columns = (self.order[a:b], self.prediction[a:b], self.target[a:b], self.status[a:b])
-            yield Outputs(self.keys[a:b], *columns, some)
+            yield Outputs(self.keys[a:b], *columns, reasons)
 
     def pack(self) -> bytes:
         """Return the rows as data-only bytes: length of the JSON text, the text, the columns, a digest."""

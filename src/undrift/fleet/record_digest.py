@@ -6,9 +6,9 @@ import hashlib
 
 import numpy as np
 
-from undrift.fleet.batch import Batch
+from undrift.fleet.record_batch import RecordBatch
 
-PIECE = 65_536
+ROWS_PER_UPDATE = 65_536
 """Records digested at a time."""
 
 
@@ -17,11 +17,11 @@ class RecordDigest:
 
     Examples
     --------
-    >>> batch = Batch(["a", 1], np.arange(2), np.ones((2, 3)), np.zeros(2), np.arange(2))
+    >>> batch = RecordBatch(["a", 1], np.arange(2), np.ones((2, 3)), np.zeros(2), np.arange(2))
     >>> whole, parts = RecordDigest(), RecordDigest()
     >>> whole.update(batch)
-    >>> parts.update(batch.part(0, 1))
-    >>> parts.update(batch.part(1, 2))
+    >>> parts.update(batch.rows(0, 1))
+    >>> parts.update(batch.rows(1, 2))
     >>> whole.value() == parts.value()
     True
     """
@@ -29,18 +29,18 @@ class RecordDigest:
     def __init__(self) -> None:
         self._names, self._numbers = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
 
-    def update(self, batch: Batch) -> None:
+    def update(self, batch: RecordBatch) -> None:
         """Add the records of a batch."""
-        for a in range(0, len(batch), PIECE):
-            self._update(batch.part(a, min(a + PIECE, len(batch))))
+        for a in range(0, len(batch), ROWS_PER_UPDATE):
+            self._update(batch.rows(a, min(a + ROWS_PER_UPDATE, len(batch))))
 
-    def _update(self, batch: Batch) -> None:
+    def _update(self, batch: RecordBatch) -> None:
         words = list(map(repr, batch.keys))
         for i, why in batch.bad.items():
             words[i] += f" {why!r}"
         self._names.update("".join(f"{word}\n" for word in words).encode("utf-8", "backslashreplace"))
         rows = np.empty((len(batch), 3 + batch.Z.shape[1]), np.int64)  # a record's numbers side by side, to the bit
-        rows[:, 0], rows[:, 1] = batch.order, batch.of
+        rows[:, 0], rows[:, 1] = batch.order, batch.label_of
         rows[:, 2] = np.ascontiguousarray(batch.y).view(np.int64)
         rows[:, 3:] = np.ascontiguousarray(batch.Z).view(np.int64)
         self._numbers.update(rows.data)

@@ -11,7 +11,7 @@ from undrift.fleet.outputs import STATUSES
 LARGEST = 2**63 - 1
 KINDS = 4
 """Kinds of records that wait."""
-ROOM = 2**20
+MAX_SIZE = 2**20
 """Numbers of an array whose zeros at the end were left out, at most, unless the model itself has more."""
 
 
@@ -27,12 +27,12 @@ def integers(values: object, least: int = -LARGEST - 1) -> list[int]:
     return values  # type: ignore[return-value]  # as just seen
 
 
-def check_ledger(numbers: list[int]) -> None:
-    """Check the account of a stream's orders: ranges that increase, all before the next order."""
+def check_tracker(numbers: list[int]) -> None:
+    """Check the integers of an order tracker: ranges that increase, all before the next order."""
     integers(numbers)
     if numbers:
-        following, _, forgot, *ends = numbers
-        require(forgot in (0, 1) and len(ends) % 2 == 0)
+        following, _, forgotten, *ends = numbers
+        require(forgotten in (0, 1) and len(ends) % 2 == 0)
         require(all(a <= b for a, b in zip(ends[::2], ends[1::2], strict=True)))
         require(all(a < b for a, b in zip(ends[1::2], ends[2::2], strict=False)) and (not ends or ends[-1] < following))
 
@@ -56,17 +56,17 @@ def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:
     require(header.get("dim") in ((dim,) if arrays else (None, dim)))
 
 
-def array_sizes(shapes: Mapping[str, Iterable[int]], room: int) -> dict[str, int]:
+def array_sizes(shapes: Mapping[str, Iterable[int]], max_size: int) -> dict[str, int]:
     """Return the sizes of arrays, checked before anything of their size is made."""
     require(isinstance(shapes, dict))
     sizes = {name: math.prod(integers(list(shape), 0)) for name, shape in shapes.items()}
-    require(all(size <= room for size in sizes.values()))
+    require(all(size <= max_size for size in sizes.values()))
     return sizes
 
 
-def check_shortened(head: Mapping[str, Any], sizes: Mapping[str, int], spare: Iterable[str]) -> None:
-    """Check which arrays were written without their last zeros, or without a spare half."""
+def check_shortened(head: Mapping[str, Any], sizes: Mapping[str, int], padded: Iterable[str]) -> None:
+    """Check which arrays were written without their last zeros, or without a half that is only padding."""
     short, halved = head.get("short", {}), head.get("halved", [])
     require(isinstance(short, dict) and isinstance(halved, list))
-    require(set(halved) <= set(spare) and set(halved) <= set(sizes) and set(short) <= set(sizes))
+    require(set(halved) <= set(padded) and set(halved) <= set(sizes) and set(short) <= set(sizes))
     require(all(type(count) is int and 0 <= count <= sizes[name] for name, count in short.items()))

@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.fleet.database import answers, connect, damaged
+from undrift.fleet.database import connect, damaged_file_error, translate_errors
 from undrift.fleet.outputs import Key, Outputs
 from undrift.kernels import Lock
 
 VERSION = 2
-FILE, JOURNAL = "fleet.db", "fleet.db-journal"
+STORE_FILE, JOURNAL_FILE = "fleet.db", "fleet.db-journal"
 PAGE = 65_536
-"""Bytes; of new files. States of 8 to 20 kilobytes should lie in one piece, and leave little room between them."""
+"""Bytes of a page in new files: a state of 8 to 20 kilobytes should fit into one with little room to spare."""
 CACHE = 65_536
 """Kilobytes of pages kept in memory."""
-ASKED = 500
+KEYS_PER_QUERY = 500
 """States read at a time."""
-ROWS = 100_000
-"""Rows of outputs in one piece, at most."""
+ROWS_PER_PART = 100_000
+"""Rows of outputs that are stored as one value, at most."""
 _TABLES = {
     "about": ("CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT)",),
     "states": (
@@ -33,8 +33,8 @@ _TABLES = {
     "outputs": ("CREATE TABLE outputs (part INTEGER PRIMARY KEY, source TEXT, packed BLOB)",),
     "progress": ("CREATE TABLE progress (source TEXT PRIMARY KEY, records INTEGER, digest BLOB)",),
 }
-TOLD_FIRST = ("file", "key", "order", "target")
-"""What differs is told by these names, if they differ; others may follow from them."""
+COMPARED_FIRST = ("file", "key", "order", "target")
+"""Where several things differ, the error names one of these if it can: others may follow from them."""
 About = Mapping[str, Any]
 """What decides about the results of a fleet: JSON values by name."""
 
@@ -48,8 +48,8 @@ class SourceProgress(NamedTuple):
     """Of these records."""
 
 
-class OtherFleet(InputError):
-    """A folder holds a fleet that something else was asked of."""
+class FleetMismatchError(InputError):
+    """A folder holds a fleet that was made with other columns, another model or other settings."""
 
     def __init__(self, folder: Path, name: str, then: object, now: object) -> None:
         self.name, self.then, self.now = name, then, now
@@ -61,8 +61,8 @@ class OtherFleet(InputError):
 class StateStore(Mapping[Key, bytes]):
     """A file with the states of a fleet, read key by key; survives being killed at any moment.
 
-    A change is one transaction: the states, what was said, and how far the source was read. It is an SQLite file
-    holding data only.
+    A transaction holds the new states, the outputs, and how far the source was read. It is an SQLite file holding data
+    only.
     """
 
     def __init__(self, path: Path, about: About) -> None:
@@ -72,7 +72,7 @@ class StateStore(Mapping[Key, bytes]):
         self._lock = Lock()
         self._db = connect(path, _TABLES, PAGE, CACHE)
         try:
-            with answers(self.path), self._transaction():
+            with translate_errors(self.path), self._sql_transaction():
                 self._db.execute("INSERT OR IGNORE INTO about VALUES ('version', ?)", (str(VERSION),))
                 self._db.execute("INSERT OR IGNORE INTO about VALUES ('fleet', ?)", (json.dumps(dict(about)),))
                 self._compare(about)
@@ -81,21 +81,21 @@ class StateStore(Mapping[Key, bytes]):
             raise
 
     def _compare(self, about: About) -> None:
-        """Refuse a file of another version, or of a fleet that something else was asked of."""
+        """Refuse a file of another version, or of a fleet that was made otherwise."""
         rows = self._rows("SELECT name, value FROM about")
         found = {str(name): value for name, value in rows}
         try:
             version, then = int(found["version"]), json.loads(found["fleet"])
         except (KeyError, ValueError, TypeError, RecursionError):
-            raise damaged(self.path) from None
+            raise damaged_file_error(self.path) from None
         if version > VERSION:
             raise ModelFileError(f"{self.path}: version {version} is newer than this undrift; upgrade undrift")
         if version < VERSION or not isinstance(then, dict):
-            raise damaged(self.path)
+            raise damaged_file_error(self.path)
         now = json.loads(json.dumps(dict(about)))
-        for name in sorted({*then, *now}, key=lambda name: (name not in TOLD_FIRST, name)):
+        for name in sorted({*then, *now}, key=lambda name: (name not in COMPARED_FIRST, name)):
             if then.get(name) != now.get(name):
-                raise OtherFleet(self.path.parent, name, then.get(name), now.get(name))
+                raise FleetMismatchError(self.path.parent, name, then.get(name), now.get(name))
 
     def __enter__(self) -> Self:
         return self
@@ -104,13 +104,13 @@ class StateStore(Mapping[Key, bytes]):
         self.close()
 
     def __getitem__(self, key: Key) -> bytes:
-        found = self.some([key])
+        found = self.get_many([key])
         if key not in found:
             raise KeyError(key)
         return found[key]
 
     def __iter__(self) -> Iterator[Key]:
-        return (self._key(row[0]) for row in self._rows("SELECT key FROM states ORDER BY key"))
+        return (self._from_sqlite(row[0]) for row in self._rows("SELECT key FROM states ORDER BY key"))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)  # SQLite's own count could be kept busy for ever by a hostile file
@@ -119,29 +119,29 @@ class StateStore(Mapping[Key, bytes]):
         """Return how far a source was read."""
         for records, digest in self._rows("SELECT records, digest FROM progress WHERE source = ?", source):
             if type(records) is not int or records < 0 or type(digest) is not bytes:
-                raise damaged(self.path)
+                raise damaged_file_error(self.path)
             return SourceProgress(records, digest)
         return SourceProgress(0, b"")
 
-    def some(self, keys: Sequence[Key]) -> dict[Key, bytes]:
+    def get_many(self, keys: Sequence[Key]) -> dict[Key, bytes]:
         """Return the states of those keys that have one."""
         found: dict[Key, bytes] = {}
-        for a in range(0, len(keys), ASKED):
-            asked = [_stored(key) for key in keys[a : a + ASKED]]
-            marks = ",".join("?" * len(asked))
-            for key, state in self._rows(f"SELECT key, state FROM states WHERE key IN ({marks})", *asked):
+        for a in range(0, len(keys), KEYS_PER_QUERY):
+            stored = [_to_sqlite(key) for key in keys[a : a + KEYS_PER_QUERY]]
+            marks = ",".join("?" * len(stored))
+            for key, state in self._rows(f"SELECT key, state FROM states WHERE key IN ({marks})", *stored):
                 if type(state) is not bytes:
-                    raise damaged(self.path)
-                found[self._key(key)] = state
+                    raise damaged_file_error(self.path)
+                found[self._from_sqlite(key)] = state
         return found
 
     @contextlib.contextmanager
-    def change(self, source: str, records: int) -> Iterator[None]:
+    def transaction(self, source: str, records: int) -> Iterator[None]:
         """Keep everything that is put in meanwhile, or nothing if that fails or is killed.
 
         Refuses if the source is not read up to `records`, because then another process was at work here.
         """
-        with self._transaction():
+        with self._sql_transaction():
             now = self.progress(source).records
             if now != records:
                 raise InputError(
@@ -151,13 +151,13 @@ class StateStore(Mapping[Key, bytes]):
             yield
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _sql_transaction(self) -> Iterator[None]:
         with self._lock:
-            with answers(self.path):
+            with translate_errors(self.path):
                 self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                with answers(self.path):
+                with translate_errors(self.path):
                     self._db.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):  # after some failures SQLite has rolled back by itself
@@ -168,22 +168,22 @@ class StateStore(Mapping[Key, bytes]):
         """Put in new states, or those of keys that have none."""
         put = "INSERT INTO states VALUES (?, ?) ON CONFLICT (key) DO "
         put += "UPDATE SET state = excluded.state" if replace else "NOTHING"
-        with self._lock, answers(self.path):
-            self._db.executemany(put, ((_stored(key), state) for key, state in states.items()))
+        with self._lock, translate_errors(self.path):
+            self._db.executemany(put, ((_to_sqlite(key), state) for key, state in states.items()))
 
-    def note(self, outputs: Iterable[Outputs], source: str, progress: SourceProgress) -> None:
-        """Put in what was said, and how far the source is read."""
-        with self._lock, answers(self.path):
-            for part in Outputs.joined(outputs).pieces(ROWS):
+    def add_outputs(self, outputs: Iterable[Outputs], source: str, progress: SourceProgress) -> None:
+        """Put in outputs, and how far the source is read."""
+        with self._lock, translate_errors(self.path):
+            for part in Outputs.concat(outputs).split(ROWS_PER_PART):
                 self._db.execute("INSERT INTO outputs (source, packed) VALUES (?, ?)", (source, part.pack()))
             values = (source, progress.records, progress.digest)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", values)
 
     def outputs(self, source: str) -> Iterator[Outputs]:
-        """Yield what was said about a source's records, part by part."""
+        """Yield the outputs for a source's records, part by part."""
         for (packed,) in self._rows("SELECT packed FROM outputs WHERE source = ? ORDER BY part", source):
             if type(packed) is not bytes:
-                raise damaged(self.path)
+                raise damaged_file_error(self.path)
             yield Outputs.unpack(packed)
 
     @staticmethod
@@ -201,29 +201,29 @@ class StateStore(Mapping[Key, bytes]):
             self._db.close()
 
     def _rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a question, no more than the file has room for: a hostile one may go round in circles."""
-        with answers(self.path):
-            room = self.path.stat().st_size // 4 + 1000
+        """Yield the rows of a query, no more than the file has room for: a hostile file may repeat them for ever."""
+        with translate_errors(self.path):
+            max_rows = self.path.stat().st_size // 4 + 1000
             with self._lock:
                 cursor = self._db.execute(statement, values)
             while (row := self._next(cursor)) is not None:
-                room -= 1
-                if room < 0:
-                    raise damaged(self.path)
+                max_rows -= 1
+                if max_rows < 0:
+                    raise damaged_file_error(self.path)
                 yield row
 
     def _next(self, cursor: sqlite3.Cursor) -> tuple[Any, ...] | None:
         with self._lock:
             return cursor.fetchone()  # type: ignore[no-any-return]  # a row is a tuple
 
-    def _key(self, stored: object) -> Key:
-        """Return the key that `_stored` wrote."""
+    def _from_sqlite(self, stored: object) -> Key:
+        """Return the key that `_to_sqlite` stored."""
         if type(stored) is int or type(stored) is str:
             return stored
         try:
             return int(stored.decode("ascii"))  # type: ignore[attr-defined]  # fails right here
         except (AttributeError, ValueError):
-            raise damaged(self.path) from None
+            raise damaged_file_error(self.path) from None
 
 
 def is_store(path: Path) -> bool:
@@ -237,7 +237,7 @@ def is_store(path: Path) -> bool:
     return True
 
 
-def _stored(key: Key) -> int | str | bytes:
+def _to_sqlite(key: Key) -> int | str | bytes:
     """Return a key as SQLite holds it: integers beyond 64 bits as bytes, which no other key is."""
     if isinstance(key, int) and not -(2**63) <= key < 2**63:
         return str(key).encode()

@@ -11,7 +11,7 @@ import optax
 from undrift.errors import InputError
 from undrift.optax.leader import LeaderState, Tree, check_number, over, scalar, square, wide
 from undrift.optim import core
-from undrift.optim.stationarity import Certificate
+from undrift.optim.stationarity import StationarityCertificate
 
 
 class AverageState(NamedTuple):
@@ -80,7 +80,7 @@ def eval_params(state: Any, params: Tree) -> Tree:
     return params
 
 
-def certificate(state: Any, c: float = 1.0, noise: float = 0.0) -> Certificate:
+def certificate(state: Any, c: float = 1.0, noise: float = 0.0) -> StationarityCertificate:
     """Return the live stationarity certificate at the averaged parameters; reads the state on the host.
 
     Needs a state with one leader and one average of the same beta, as the aliases make it.
@@ -93,10 +93,10 @@ def certificate(state: Any, c: float = 1.0, noise: float = 0.0) -> Certificate:
     leader, average = leaders[0], averages[0]
     rounds = int(leader.t)
     if rounds == 0:
-        return Certificate(0.0, 0.0, 0.0, 0, c)
+        return StationarityCertificate(0.0, 0.0, 0.0, 0, c)
     if abs(float(leader.warmth) - float(average.warmth)) > 1e-6:
         raise InputError("certificate: the average has another beta than the leader; leave ema_beta out")
     length = float(sum((square(leaf) for leaf in jax.tree.leaves(leader.m)), scalar())) ** 0.5
     value = core.stationarity(length, float(leader.warmth), float(average.spread), c)
     mean = (float(leader.gradient_sum) + c * float(average.spread_sum)) / rounds
-    return Certificate(value, mean, noise * float(average.noise_sum) / rounds, rounds, c)
+    return StationarityCertificate(value, mean, noise * float(average.noise_sum) / rounds, rounds, c)

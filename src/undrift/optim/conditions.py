@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from undrift import _check
 from undrift.errors import InputError
-from undrift.optim import exact, gaps
+from undrift.optim import beta_arguments, exact
 from undrift.optim.core import COVERED_NORM, NORMS, Tuning
 from undrift.optim.nearest import Nearest, nearest
 from undrift.optim.problem import Problem
@@ -111,7 +111,7 @@ def conditions(
     clip-free/nu: epsilon <= G + sigma fails (5.06 against 1); smallest epsilon 5.06 (G + sigma), vacuous
     clip-free/margin: epsilon <= G + sigma fails (140 against 1); smallest epsilon 140 (G + sigma), vacuous
     """
-    at = gaps.setting("conditions", beta1, beta2, nu, gap1, gap2)
+    at = beta_arguments.exact_setting("conditions", beta1, beta2, nu, gap1, gap2)
     if rho is not None:
         rho = _check.interval("conditions", "rho", rho, "[0, 1)")
     if steps is not None:
@@ -132,7 +132,7 @@ def judge(tuning: Tuning, problem: Problem) -> Verdict:
     True
     """
     key = _check.choice("judge", "tuning.theorem", tuning.theorem, tuple(THEOREMS))
-    at = gaps.setting("judge", None, None, tuning.nu, tuning.gap1, tuning.gap2)
+    at = beta_arguments.exact_setting("judge", None, None, tuning.nu, tuning.gap1, tuning.gap2)
     return _verdict(THEOREMS[key], at, problem, tuning.rho, tuning.steps)
 
 

@@ -18,11 +18,11 @@ from undrift.optim.core import NORMS, Tuning
 from undrift.optim.diagnostics import Diagnostics, RegretMeter
 from undrift.optim.objectives import Objective
 from undrift.optim.problem import POSITIVE
-from undrift.optim.stationarity import Certificate, StationarityMeter
+from undrift.optim.stationarity import StationarityCertificate, StationarityMeter
 
 Gradient = Callable[[Vector], ArrayLike]
 """A stochastic gradient at a point, drawn anew at each call."""
-Progress = Callable[[int, Certificate], None]
+Progress = Callable[[int, StationarityCertificate], None]
 """Called now and then with the rounds done and the certificate so far."""
 
 _BLOCK = 1 << 18
@@ -46,7 +46,7 @@ class Run:
     """The last iterate."""
     rounds: int
     """Rounds done."""
-    certificate: Certificate
+    certificate: StationarityCertificate
     """Upper bound on E|grad F|_c at `sample`, in expectation."""
     realised: float | None
     """The certificate with the true gradients in place of the noisy ones; None where they are unknown."""
@@ -119,7 +119,7 @@ def o2nc(
     if wanted is None:
         raise InputError("o2nc: steps is missing; give it, or a tuning that carries a number of steps")
     rounds = _check.integer("o2nc", "steps", wanted, 1, 2**53)
-    advance = state.compiled if isinstance(gradient, Objective) else state.interpreted
+    advance = state.run_compiled if isinstance(gradient, Objective) else state.run_interpreted
     block = _BLOCK if isinstance(gradient, Objective) else _CALLBACK_BLOCK
     for first in range(0, rounds, block):
         advance(gradient, min(block, rounds - first))  # type: ignore[arg-type]  # chosen by its kind above
@@ -209,7 +209,7 @@ class _State:
             knows_truth=known,
         )
 
-    def compiled(self, objective: Objective, steps: int) -> None:
+    def run_compiled(self, objective: Objective, steps: int) -> None:
         """Advance on a built-in objective."""
         c = self.tuning
         radius = math.inf if c.ball is None else c.ball
@@ -233,7 +233,7 @@ class _State:
         if status:
             raise InputError(_LEFT.format(int(self.counts[0])))
 
-    def interpreted(self, gradient: Gradient, steps: int) -> None:
+    def run_interpreted(self, gradient: Gradient, steps: int) -> None:
         """Advance on a function, by the formulas of `core`."""
         c, s = self.tuning, self.scalars
         sums, regret = self._meters()
@@ -302,7 +302,7 @@ class _State:
         return sums, RegretMeter(self.tuning, rounds, lagged, current, deviation, growth, earlier, A, moved)
 
     @property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> StationarityCertificate:
         """Certificate so far."""
         return self._meters()[0].certificate
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from undrift import _check
 from undrift.errors import ConditionError, InputError
-from undrift.optim import exact, gaps
+from undrift.optim import beta_arguments, exact
 from undrift.optim.core import Tuning
 from undrift.optim.problem import POSITIVE, Problem
 from undrift.optim.theorems import THEOREMS, Setting, Theorem
@@ -67,7 +67,10 @@ def tune(
         if not which.by_margin:
             raise InputError(f"{who}: rho belongs to the margin theorems, not to {theorem}; leave it out")
         rho = _check.interval(who, "rho", rho, "[0, 1)")
-    one, two = gaps.gap(who, "1", beta1, gap1), gaps.gap(who, "2", beta2, gap2)
+    one, two = (
+        beta_arguments.one_minus_beta(who, "1", beta1, gap1),
+        beta_arguments.one_minus_beta(who, "2", beta2, gap2),
+    )
     epsilon, S = Fraction(problem.epsilon), Fraction(problem.scale)
     if which.by_margin:
         one, two, rho = _margin_gaps(which, epsilon, S, one, two, rho)
@@ -140,7 +143,7 @@ def best_epsilon(
 def _gap1(which: Theorem, epsilon: Fraction, S: Fraction, rho: Fraction) -> float:
     """Largest 1 - beta1 of a float64 beta1."""
     limit = which.gap1_limit(epsilon, S, rho)
-    return gaps.representable("tune", "1", exact.gap_at_most(limit) or exact.nearest_float(limit))
+    return beta_arguments.check_below_one("tune", "1", exact.gap_at_most(limit) or exact.nearest_float(limit))
 
 
 def _nu_gaps(
@@ -154,7 +157,7 @@ def _nu_gaps(
         nu = exact.ceil_float(S * wanted)
     if two is None:
         limit = min(Fraction(nu) / S, 1 - beta1**which.power)
-        two = gaps.representable("tune", "2", exact.gap_at_most(limit) or float(limit))
+        two = beta_arguments.check_below_one("tune", "2", exact.gap_at_most(limit) or float(limit))
     return one, two, nu
 
 
@@ -168,7 +171,7 @@ def _margin_gaps(
     elif one is None:
         assert two is not None  # the branch above took the other case
         one = _largest_gap1(which, epsilon, S, two)
-    gaps.representable("tune", "1", one)
+    beta_arguments.check_below_one("tune", "1", one)
     q = Fraction(one) * (2 - Fraction(one))
     if two is None:
         if rho is None:
@@ -182,7 +185,7 @@ def _margin_gaps(
                 one = _gap1(which, epsilon, S, Fraction(rho))
             q = Fraction(one) * (2 - Fraction(one))
             two = exact.gap_at_least((1 - Fraction(rho)) / 2 * q)
-        gaps.representable("tune", "2", two)
+        beta_arguments.check_below_one("tune", "2", two)
     return one, two, rho
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from undrift.optim import core
 
 
-class Certificate(NamedTuple):
+class StationarityCertificate(NamedTuple):
     """What a run certifies, in expectation over its randomness."""
 
     value: float
@@ -63,7 +63,7 @@ class StationarityMeter:
         self.rounds += 1
 
     @property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> StationarityCertificate:
         """What has been certified so far; zeros before the first round."""
         rounds = max(self.rounds, 1)
-        return Certificate(self.value, self.total / rounds, self.slack / rounds, self.rounds, self.c)
+        return StationarityCertificate(self.value, self.total / rounds, self.slack / rounds, self.rounds, self.c)

@@ -11,7 +11,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from undrift.errors import ConditionError, InputError
 from undrift.optim import core
 from undrift.optim.core import Tuning
-from undrift.optim.stationarity import Certificate
+from undrift.optim.stationarity import StationarityCertificate
 from undrift.torch.rounds import gaps
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Reading(_Base):
         return found
 
     @property
-    def certificate(self) -> Certificate:
+    def certificate(self) -> StationarityCertificate:
         """The live stationarity certificate at the averaged weights, with the optimizer's `c` and `noise`.
 
         A bound in expectation over the run's randomness, whatever the step size and norm scope; its first term is
@@ -138,10 +138,10 @@ class Reading(_Base):
             )
         c, noise, rounds = first["c"], first["noise"], first["t"]
         if rounds == 0:
-            return Certificate(0.0, 0.0, 0.0, 0, c)
+            return StationarityCertificate(0.0, 0.0, 0.0, 0, c)
         value = core.stationarity(self.diagnostics.momentum, first["warmth"], self.diagnostics.spread, c)
         mean = (float(first["gradient_sum"]) + c * float(first["spread_sum"])) / rounds
-        return Certificate(float(value), mean, noise * first["noise_sum"] / rounds, rounds, c)
+        return StationarityCertificate(float(value), mean, noise * first["noise_sum"] / rounds, rounds, c)
 
     @property
     def diagnostics(self) -> StepDiagnostics:

@@ -16,7 +16,7 @@ from undrift.optim.lemmas.ftrl import clip_free_closed_form as clip_free_closed_
 from undrift.optim.lemmas.ftrl import ftrl_identity as ftrl_identity
 from undrift.optim.lemmas.ftrl import optimistic_identity as optimistic_identity
 from undrift.optim.lemmas.ftrl import stability as stability
-from undrift.optim.lemmas.sums import Sides as Sides
+from undrift.optim.lemmas.sums import LemmaSides as LemmaSides
 from undrift.optim.lemmas.sums import ema_self_confident as ema_self_confident
 from undrift.optim.lemmas.sums import self_confident as self_confident
 from undrift.optim.lemmas.sums import self_confident_integral as self_confident_integral

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.optim.lemmas.sums import Sides
+from undrift.optim.lemmas.sums import LemmaSides
 from undrift.optim.problem import Problem
 
 
-def smooth(at: Vector, gradients: Matrix, weights: Vector, points: Matrix, x: Vector, smoothness: float) -> Sides:
+def smooth(at: Vector, gradients: Matrix, weights: Vector, points: Matrix, x: Vector, smoothness: float) -> LemmaSides:
     r"""Lemma 5, L-smooth: $\lvert\nabla F(x)\rvert \le \frac54\epsilon$ when $c = L^2/\epsilon$. Key `smooth`.
 
     `at` is the gradient at x; the cloud `points` (n, d) has mean x under `weights` and these `gradients`. epsilon is
@@ -21,20 +21,20 @@ def smooth(at: Vector, gradients: Matrix, weights: Vector, points: Matrix, x: Ve
     mean = float(np.linalg.norm(weights @ gradients))
     spread = float(weights @ np.sum((points - x) ** 2, axis=1))
     epsilon = 0.5 * (mean + math.hypot(mean, 2.0 * smoothness * math.sqrt(spread)))
-    return Sides(float(np.linalg.norm(at)), 1.25 * epsilon)
+    return LemmaSides(float(np.linalg.norm(at)), 1.25 * epsilon)
 
 
 def second_order_smooth(
     at: Vector, gradients: Matrix, weights: Vector, points: Matrix, x: Vector, smoothness: float
-) -> Sides:
+) -> LemmaSides:
     r"""Lemma 5, Lipschitz Hessian: $\lvert\nabla F(x)\rvert \le \epsilon$ when $c$ = `smoothness` / 2. Key `smooth`."""
     spread = float(weights @ np.sum((points - x) ** 2, axis=1))
-    return Sides(float(np.linalg.norm(at)), float(np.linalg.norm(weights @ gradients)) + 0.5 * smoothness * spread)
+    return LemmaSides(float(np.linalg.norm(at)), float(np.linalg.norm(weights @ gradients)) + 0.5 * smoothness * spread)
 
 
 def exponential_scaling(
     value: Callable[[float], float], slope: Callable[[float], float], rate: float = 1.0, *, printed: bool = False
-) -> Sides:
+) -> LemmaSides:
     r"""Lemma 6, an equality: $E[F(x+s\Delta)-F(x)] = E\langle\nabla F(x+s\Delta),\Delta\rangle/\lambda$. Key `o2nc`.
 
     Here s ~ Exp(lambda), `rate` = lambda.
@@ -48,12 +48,12 @@ def exponential_scaling(
     nodes, weights = np.polynomial.laguerre.laggauss(64)
     left = sum(w * (value(s / rate) - value(0.0)) for s, w in zip(nodes, weights, strict=True))
     right = sum(w * slope(s / rate) for s, w in zip(nodes, weights, strict=True))
-    return Sides(float(left), float(right) / (1.0 if printed else rate))
+    return LemmaSides(float(left), float(right) / (1.0 if printed else rate))
 
 
 def o2nc_conversion(
     truth: Matrix, noisy: Matrix, delta: Matrix, x: Matrix, gap: float, D: float, mu: float, problem: Problem
-) -> Sides:
+) -> LemmaSides:
     r"""Lemmas 7 (mu > 0) and 8 on one trajectory; the lemma compares the **means** over the randomness. Key `o2nc`.
 
     `truth`, `noisy`, `delta`, `x` are $\nabla F(x_t), g_t, \Delta_t, x_t$, each (T, d). Left: the stationarity of
@@ -85,4 +85,4 @@ def o2nc_conversion(
         + 12.0 * problem.c * (D / gap) ** 2
         + regret / (D * T)
     )
-    return Sides(total / T, right)
+    return LemmaSides(total / T, right)

@@ -12,7 +12,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.optim.lemmas.ftrl import project
-from undrift.optim.lemmas.sums import Sides
+from undrift.optim.lemmas.sums import LemmaSides
 
 
 def _play(gradients: Matrix, eta: Vector, gap: float, radius: float | None) -> tuple[Matrix, Matrix]:
@@ -33,7 +33,7 @@ def _comparator(u: Matrix, eta: Vector, b: float, printed: bool) -> float:
 
 def decomposition(
     gradients: Matrix, eta: Vector, u: Matrix, gap: float, radius: float | None, *, option: int, printed: bool = False
-) -> Sides:
+) -> LemmaSides:
     """Lemma 14: dynamic regret against u (T, d), and its decomposition with stability option 1 or 2.
 
     Key `ftrl-decomposition`.
@@ -52,12 +52,12 @@ def decomposition(
     moved = np.sum(x[1:] ** 2, axis=1)
     regularizer = moved * (b / (2.0 * eta[:-1]) - 1.0 / (2.0 * eta[1:]))
     path = b * float(np.sum(S[1:-1] * (u[1:] - u[:-1])))
-    return Sides(left, float(np.sum(price) + np.sum(regularizer)) + path + _comparator(u, eta, b, printed))
+    return LemmaSides(left, float(np.sum(price) + np.sum(regularizer)) + path + _comparator(u, eta, b, printed))
 
 
 def composite_decomposition(
     gradients: Matrix, eta: Vector, u: Matrix, gap: float, mu: float, radius: float | None, *, printed: bool = False
-) -> Sides:
+) -> LemmaSides:
     r"""Lemma 15: the same for the losses $\langle g_t, x\rangle + \frac\mu2\lvert x\rvert^2$. Key `ftrl-decomposition`.
 
     Stability uses the composite step sizes, comparator and regulariser the base ones, and $-\frac\mu2\lvert
@@ -74,4 +74,4 @@ def composite_decomposition(
     moved = np.sum(x[1:] ** 2, axis=1)
     right = float(np.sum(joint[:-1] * square) / (2.0 * b) + np.sum(moved * (b / base[:-1] - 1.0 / base[1:])) / 2.0)
     right += path + _comparator(u, base, b, printed)
-    return Sides(float(np.sum(losses)), right if printed else right - 0.5 * mu * float(moved[-1]))
+    return LemmaSides(float(np.sum(losses)), right if printed else right - 0.5 * mu * float(moved[-1]))

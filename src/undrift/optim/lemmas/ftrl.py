@@ -9,7 +9,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.optim import core
 from undrift.optim.core import Tuning
-from undrift.optim.lemmas.sums import Sides
+from undrift.optim.lemmas.sums import LemmaSides
 
 
 def project(x: Vector, radius: float | None) -> Vector:
@@ -41,7 +41,9 @@ def clip_free_closed_form(gradients: Matrix, c: Tuning) -> tuple[Vector, Vector]
     return left, core.leader(m, core.rate(V, warmth, c), 0.0)
 
 
-def ftrl_identity(gradients: Matrix, eta: Vector, u: Vector, radius: float | None, *, printed: bool = False) -> Sides:
+def ftrl_identity(
+    gradients: Matrix, eta: Vector, u: Vector, radius: float | None, *, printed: bool = False
+) -> LemmaSides:
     r"""Lemma 19, an equality: regret of FTRL from one-step differences of $F_t$. Key `ftrl`.
 
     `eta` holds $\eta_0, ..., \eta_T$. The regulariser of the comparator is $\psi_{T+1}$; printed: $\psi_T$, false.
@@ -49,7 +51,7 @@ def ftrl_identity(gradients: Matrix, eta: Vector, u: Vector, radius: float | Non
     return _identity(gradients, eta, u, iterates(gradients, eta, radius), None, radius, printed)
 
 
-def optimistic_identity(gradients: Matrix, hints: Matrix, eta: Vector, u: Vector, radius: float | None) -> Sides:
+def optimistic_identity(gradients: Matrix, hints: Matrix, eta: Vector, u: Vector, radius: float | None) -> LemmaSides:
     """Lemma 22, an equality: the same with optimistic decisions; `hints` has T + 1 rows, the last idle. Key `ftrl`."""
     return _identity(gradients, eta, u, iterates(gradients, eta, radius), hints, radius, False)
 
@@ -62,7 +64,7 @@ def _identity(
     hints: Matrix | None,
     radius: float | None,
     printed: bool,
-) -> Sides:
+) -> LemmaSides:
     T = len(gradients)
     played = leaders if hints is None else iterates(gradients, eta, radius, hints)
     totals = np.vstack([np.zeros(gradients.shape[1]), np.cumsum(gradients, axis=0)])
@@ -74,10 +76,10 @@ def _identity(
     steps = sum(F(t, leaders[t]) - F(t + 1, leaders[t + 1]) + float(gradients[t] @ played[t]) for t in range(T))
     last = T - 1 if printed else T
     right = float(u @ u) / (2.0 * eta[last]) + steps + F(T, leaders[T]) - F(T, u)
-    return Sides(left, right)
+    return LemmaSides(left, right)
 
 
-def stability(gradients: Matrix, eta: Vector, radius: float | None, *, scale_free: bool) -> list[Sides]:
+def stability(gradients: Matrix, eta: Vector, radius: float | None, *, scale_free: bool) -> list[LemmaSides]:
     r"""Lemmas 20, 21 (`scale_free`) for each round: $F_t(x_t) - F_{t+1}(x_{t+1}) + f_t(x_t)$, its bound. Key `ftrl`."""
     x = iterates(gradients, eta, radius)
     total, sides = np.zeros(gradients.shape[1]), []
@@ -92,6 +94,6 @@ def stability(gradients: Matrix, eta: Vector, radius: float | None, *, scale_fre
             if radius is not None:
                 change = min(2.0 * radius, change)
             right = eta[t + 1] * square + min(right, change * math.sqrt(square))
-        sides.append(Sides(left, float(right + moved / (2.0 * eta[t]) - moved / (2.0 * eta[t + 1]))))
+        sides.append(LemmaSides(left, float(right + moved / (2.0 * eta[t]) - moved / (2.0 * eta[t + 1]))))
         total = after
     return sides

@@ -1,0 +1,185 @@
+"""KeyAdvance: takes one key's records in order, and gives its new state and a row of output for each record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from undrift.errors import InputError
+from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord
+from undrift.fleet.model_pool import ModelPool
+from undrift.fleet.outputs import (
+    ABSENT,
+    DUPLICATE,
+    EXPIRED,
+    GAP,
+    LABELLED,
+    LATE,
+    OK,
+    POISON,
+    PREDICTED,
+    STATUSES,
+    Key,
+    OutputRow,
+)
+from undrift.fleet.record_batch import RecordBatch
+from undrift.learners import Learner
+from undrift.metrics import round_losses
+
+NAN = math.nan
+
+
+class KeyAdvance:
+    """One key, advanced by the records of a batch."""
+
+    def __init__(self, pool: ModelPool, key: Key, state: KeyState, *, wait: int, hold: int, numbered: bool) -> None:
+        self.pool, self.key, self.state = pool, key, state
+        self.wait, self.hold, self.numbered = wait, hold, numbered
+        self.rows: list[OutputRow] = []
+        self._model: Learner | None = None
+        self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
+
+    def take(self, batch: RecordBatch, ordered: bool) -> None:
+        """Work through the key's records of a batch, sorted by order if they have one."""
+        for i in _rows_in_order(batch) if ordered else range(len(batch)):
+            order = int(batch.order[i])
+            why = batch.bad.get(i)
+            if self.key is None:  # it belongs to no key, so nothing is remembered
+                self._output(order, NAN, float(batch.y[i]), POISON, why or "")
+                continue
+            if not ordered:
+                order = 0 if self.state.tracker.next is None else self.state.tracker.next
+            if why is None or order != ABSENT:
+                self._arrive(order, _waiting_record(batch, i), why)
+            else:
+                self._learn()
+                self._output(ABSENT, NAN, float(batch.y[i]), POISON, why)
+        self._learn()
+
+    def finish(self) -> None:
+        """Release everything that waits, as if nothing before it could come any more."""
+        for order in sorted(self.state.waiting):
+            self._release(order)
+        self._learn()
+
+    def close(self) -> list[OutputRow]:
+        """Put the model back into the state and return the rows of output."""
+        if self._model is not None:
+            self.pool.write_back(self._model, self.state)
+        for row in self.rows:
+            status = STATUSES[row[4]]
+            self.state.counts[status] = self.state.counts.get(status, 0) + 1
+        return self.rows
+
+    def _output(self, order: int, prediction: float, target: float, status: int, reason: str = "") -> None:
+        self.rows.append((self.key, order, prediction, target, status, reason))
+
+    def _arrive(self, order: int, record: WaitingRecord, why: str | None) -> None:
+        tracker, waiting = self.state.tracker, self.state.waiting
+        if tracker.next is not None and order < tracker.next:
+            released = tracker.was_released(order)
+            reason = "or a copy of a record long gone" if released is None else ""
+            self._output(order, NAN, record.y, DUPLICATE if released else LATE, reason)
+            return
+        if order in waiting:
+            self._output(order, NAN, record.y, DUPLICATE)
+            return
+        if why is not None:
+            self._learn()  # so that the outputs stay in order
+            self._output(order, NAN, record.y, POISON, why)
+            record = WaitingRecord(UNUSABLE, ABSENT, NAN, record.z)
+        tracker.observe(order, self.wait)
+        waiting[order] = record
+        following = tracker.next
+        if len(waiting) > 1 and following is not None:
+            for past in sorted(one for one in waiting if one < following):
+                self._release(past)
+        while tracker.next in waiting:
+            self._release(tracker.next)
+
+    def _release(self, order: int) -> None:
+        record = self.state.waiting.pop(order)
+        last = self.state.tracker.ranges[-1][1] if self.state.tracker.ranges else order
+        missing = self.state.tracker.release(order, self.wait)
+        if missing and self.numbered:
+            self._learn()
+            self._output(last + 1, NAN, NAN, GAP, f"{missing} missing")
+        if record.kind == ROW:
+            self._block.append((order, record))
+            return
+        self._learn()
+        if record.kind == ASK:
+            self._ask(order, record)
+        elif record.kind == LABEL:
+            self._label(order, record)
+
+    def _acquire(self) -> Learner:
+        if self._model is None:
+            self._model = self.pool.acquire(self.state)
+        return self._model
+
+    def _ask(self, order: int, record: WaitingRecord) -> None:
+        unlabelled = self.state.unlabelled
+        try:
+            yhat = float(self._acquire().predict(record.z))
+        except InputError as error:
+            self._output(order, NAN, NAN, POISON, str(error))
+            return
+        self._output(order, yhat, NAN, PREDICTED)
+        unlabelled[order] = record.z
+        while len(unlabelled) > self.hold:
+            oldest = next(iter(unlabelled))
+            del unlabelled[oldest]
+            self._output(oldest, NAN, NAN, EXPIRED, f"its label did not come within {self.hold} further predictions")
+
+    def _label(self, order: int, record: WaitingRecord) -> None:
+        z = self.state.unlabelled.pop(record.label_of, None)
+        if z is None:
+            self._output(order, NAN, record.y, POISON, f"no record {record.label_of} waits for a label")
+            return
+        self._block.append((order, WaitingRecord(ROW, ABSENT, record.y, z)))
+        self._learn(LABELLED, f"label of {record.label_of}")
+
+    def _learn(self, status: int = OK, reason: str = "") -> None:
+        """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
+        block, self._block = self._block, []
+        if not block:
+            return
+        Z, y = np.stack([record.z for _, record in block]), np.array([record.y for _, record in block])
+        model = self._acquire()
+        try:
+            yhat = model.play(Z, y).yhat
+        except InputError as error:
+            if len(block) == 1:
+                self._output(block[0][0], NAN, float(y[0]), POISON, str(error))
+                return
+            for one in block:
+                self._block = [one]
+                self._learn(status, reason)
+            return
+        for loss in round_losses(yhat, y, binary=model.binary).tolist():
+            self.state.loss += loss
+        for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
+            self._output(order, prediction, record.y, status, reason)
+
+
+def _rows_in_order(batch: RecordBatch) -> Iterator[int]:
+    """Yield row numbers by order, then by content, so that a shuffle within the batch does not matter."""
+    by = np.argsort(batch.order, kind="stable")
+    same = np.diff(batch.order[by]) == 0
+    if not same.any():
+        yield from by.tolist()
+        return
+
+    def content(i: int) -> tuple[int, bool, int, bytes, bytes]:
+        return int(batch.order[i]), i in batch.bad, int(batch.label_of[i]), batch.y[i].tobytes(), batch.Z[i].tobytes()
+
+    yield from sorted(by.tolist(), key=content)
+
+
+def _waiting_record(batch: RecordBatch, i: int) -> WaitingRecord:
+    of, y = int(batch.label_of[i]), float(batch.y[i])
+    kind = LABEL if of != ABSENT else ASK if y != y else ROW
+    return WaitingRecord(kind, of, y, batch.Z[i])

@@ -1,0 +1,43 @@
+"""KeyState: everything a fleet keeps about one key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from undrift._typing import Vector
+from undrift.fleet.order_tracker import OrderTracker
+from undrift.learners.base import Arrays
+
+ROW, ASK, LABEL, UNUSABLE = range(4)
+"""Kinds of records: features and label, features only, label only, unusable (only its order counts)."""
+
+
+class WaitingRecord(NamedTuple):
+    """A record that waits until the records before it have come or were given up."""
+
+    kind: int
+    """ROW, ASK, LABEL or UNUSABLE."""
+    label_of: int
+    """The order of the record that a label belongs to."""
+    y: float
+    z: Vector
+
+
+@dataclass
+class KeyState:
+    """Everything that is kept about one key."""
+
+    tracker: OrderTracker = field(default_factory=OrderTracker)
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many records ended with each status."""
+    loss: float = 0.0
+    """Sum of the losses of learned rounds."""
+    waiting: dict[int, WaitingRecord] = field(default_factory=dict)
+    """Records that wait for those before them, by order."""
+    unlabelled: dict[int, Vector] = field(default_factory=dict)
+    """Rows that wait for their label, by order, oldest first."""
+    header: dict[str, Any] = field(default_factory=dict)
+    """The model's header beyond its parameters."""
+    arrays: Arrays = field(default_factory=dict)
+    """The model's arrays; none before its first round."""

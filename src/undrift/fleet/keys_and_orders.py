@@ -1,0 +1,193 @@
+"""Parse the keys and orders of records exactly: no integer and no time passes through a float."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift.errors import InputError
+from undrift.fleet.outputs import ABSENT, Key
+
+MAX_ORDER = 2**62
+"""Largest absolute order: the difference of two still fits 64 bits."""
+MAX_EXACT_FLOAT = 2**53
+"""Floats beyond it no longer tell neighbouring integers apart."""
+MAX_KEY = 2**128
+"""Integer keys are smaller than this in size."""
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+"""Units of times, in nanoseconds."""
+EPOCH = dt.datetime(1970, 1, 1)
+_TEXTS = (dt.date, dt.time, dt.timedelta, np.datetime64, Decimal, uuid.UUID)  # a datetime is a date
+
+
+class UnusableRecord(Exception):
+    """Why a record cannot be used."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for a missing one: None, NaN, and what data frames put in their place."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, (float, np.floating)):
+        return math.isnan(value)
+    return isinstance(value, np.datetime64) and bool(np.isnat(value))
+
+
+def short_repr(value: object) -> str:
+    """Return a value as a sentence shows it."""
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def parse_key(name: str, value: object) -> Key:
+    """Return a key: texts and integers as they are, all else that names something as its text.
+
+    >>> parse_key("k", 1800000000000000001), parse_key("k", "007"), parse_key("k", True), parse_key("k", 2.0)
+    (1800000000000000001, '007', 'True', 2)
+    """
+    if is_missing(value):
+        raise UnusableRecord(f"key '{name}' is missing")
+    if isinstance(value, str):
+        return _check_encodable(name, str(value))
+    if isinstance(value, (bool, np.bool_)):
+        return str(bool(value))  # as text, because a dictionary takes True for 1
+    if isinstance(value, (float, np.floating)) and float(value).is_integer() and abs(float(value)) <= MAX_EXACT_FLOAT:
+        return int(value)  # data frames turn integers into floats where some are missing
+    if isinstance(value, (int, np.integer)) and abs(int(value)) < MAX_KEY:
+        return int(value)
+    if isinstance(value, _TEXTS):
+        return str(value)
+    raise UnusableRecord(f"key '{name}' must be text or an integer, got {short_repr(value)}")
+
+
+def _check_encodable(name: str, text: str) -> str:
+    """Return the text, or refuse one that cannot be written to a file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UnusableRecord(f"key '{name}' must be text that can be encoded, got {text!a:.40}") from None
+    return text
+
+
+def parse_order(name: str, value: object, unit: str = "us") -> int:
+    """Return an order: an integer, or a time as a count of `unit` since 1970.
+
+    >>> parse_order("n", 3.0), parse_order("at", dt.datetime(1970, 1, 1, 0, 0, 1))
+    (3, 1000000)
+    """
+    if is_missing(value):
+        raise UnusableRecord(f"'{name}' is missing")
+    if isinstance(value, (dt.datetime, np.datetime64)):
+        return _check_range(name, value, _count_time(name, value, unit))
+    if isinstance(value, (float, np.floating)):
+        if abs(float(value)) > MAX_EXACT_FLOAT:
+            raise UnusableRecord(f"'{name}' is {value:g}, a float beyond 2^53, which does not tell integers apart")
+        if float(value).is_integer():
+            value = int(value)
+    if isinstance(value, Decimal) and value.is_finite() and abs(value) <= MAX_ORDER and value == int(value):
+        value = int(value)
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
+        raise UnusableRecord(f"'{name}' must be an integer, got {short_repr(value)}")
+    return _check_range(name, value, int(value))
+
+
+def _check_range(name: str, value: object, order: int) -> int:
+    if abs(order) > MAX_ORDER:
+        raise UnusableRecord(f"'{name}' must be at most 2^62 in size, got {short_repr(value)}")
+    return order
+
+
+def _count_time(name: str, value: dt.datetime | np.datetime64, unit: str) -> int:
+    """Return a time as a count of `unit`; refuse one that is finer."""
+    if isinstance(value, dt.datetime):
+        plain = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+        exact = (plain - EPOCH) // dt.timedelta(microseconds=1) * 1000 + getattr(value, "nanosecond", 0)
+    else:
+        kind, step = np.datetime_data(value.dtype)
+        coarse = kind not in NANOSECONDS  # for example days
+        exact = int(value.astype("datetime64[s]" if coarse else value.dtype).astype(np.int64))
+        exact *= NANOSECONDS["s"] if coarse else step * NANOSECONDS[kind]
+    order, finer = divmod(exact, NANOSECONDS[unit])
+    if finer:
+        raise UnusableRecord(f"'{name}' is finer than {unit}, got {short_repr(value)}; pass time_unit=\"ns\"")
+    return order
+
+
+def parse_order_column(column: Any, unit: str, *, needed: bool, bad: dict[int, str]) -> NDArray[np.int64]:
+    """Return a column of a data frame as orders; add what is wrong with single cells to `bad`.
+
+    A column that cannot be orders (texts, floats between the integers, times finer than the unit) is refused.
+    """
+    import narwhals as nw
+
+    name = column.name
+    if isinstance(column.dtype, (nw.Datetime, nw.Date)):
+        return _frame_times(column, unit, needed, bad)
+    if not column.dtype.is_numeric():
+        raise InputError(f"Fleet: column '{name}' must be integers or times, got {column.dtype}; convert it first")
+    out = np.full(len(column), ABSENT, np.int64)
+    if column.dtype.is_integer() and not column.null_count():
+        whole = column.to_numpy()
+        fine = (whole >= -MAX_ORDER) & (whole <= MAX_ORDER)
+        out[fine] = whole[fine]
+        if fine.all():
+            return out
+    values = column.to_list()
+    broken = []
+    for i, value in enumerate(values):
+        nothing = is_missing(value)
+        if nothing and not needed:
+            continue
+        try:
+            out[i] = parse_order(name, value, unit)
+        except UnusableRecord as why:
+            bad.setdefault(i, str(why))
+            if not nothing:
+                broken.append(i)
+    if 2 * len(broken) > sum(not is_missing(value) for value in values):
+        raise InputError(f"Fleet: column '{name}' must be integers or times: {bad[broken[0]]}; convert it first")
+    return out
+
+
+def _frame_times(column: Any, unit: str, needed: bool, bad: dict[int, str]) -> NDArray[np.int64]:
+    """Return times as counts of `unit` since 1970."""
+    import narwhals as nw
+
+    name, out = column.name, np.full(len(column), ABSENT, np.int64)
+    missing = column.is_null().to_numpy()
+    known = column.filter(~column.is_null())  # some libraries give floats for columns with missing times
+    own = getattr(known.dtype, "time_unit", "us")
+    own = own if own == "ns" else "us"
+    count = np.asarray((known if own == "ns" else known.cast(nw.Datetime("us"))).dt.timestamp(own).to_numpy(), np.int64)
+    if own == "ns" and unit == "us":
+        if (count % 1000).any():
+            raise InputError(f"Fleet: column '{name}' has times finer than microseconds; pass time_unit=\"ns\"")
+        count = count // 1000
+    elif own != unit:
+        if (np.abs(count) > MAX_ORDER // 1000).any():
+            raise InputError(f"Fleet: column '{name}' has times before 1823 or after 2116; pass time_unit=\"us\"")
+        count = count * 1000
+    out[~missing] = count
+    for i in np.flatnonzero(~missing & (np.abs(out) > MAX_ORDER)).tolist():
+        out[i] = ABSENT
+        bad.setdefault(i, f"'{name}' must be at most 2^62 {unit} from 1970")
+    if needed:
+        for i in np.flatnonzero(missing).tolist():
+            bad.setdefault(i, f"'{name}' is missing")
+    return out
+
+
+def key_column_values(column: Any) -> list[Any]:
+    """Return a column of a data frame as values for `parse_key`."""
+    import narwhals as nw
+
+    if isinstance(column.dtype, nw.Datetime):  # Python's own times would lose nanoseconds
+        missing = column.is_null().to_list()
+        return [None if gone else text for gone, text in zip(missing, column.cast(nw.String).to_list(), strict=True)]
+    return list(column.to_list())

@@ -1,0 +1,91 @@
+"""ModelPool: one model object that serves the keys of a fleet, one after another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from undrift import _check
+from undrift.errors import InputError, ModelFileError
+from undrift.fleet.key_state import KeyState
+from undrift.fleet.state_codec import StateCodec
+from undrift.learners import Learner
+
+
+class ModelPool:
+    """Makes models from states and states from models.
+
+    undrift's own learners are parameters and arrays, so that one object serves every key: `acquire` overwrites its
+    arrays. Learners of other packages may keep more than that, and get an object for every key.
+    """
+
+    def __init__(self, prototype: Learner, features: Sequence[str]) -> None:
+        self.prototype, self.dim = prototype, len(features)
+        self.spec = prototype.snapshot()[0]
+        text = json.dumps([self.spec, list(features)], sort_keys=True)
+        self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        initial = initial_model(prototype, self.dim)
+        header, arrays = initial.snapshot()
+        self.codec = StateCodec(self.fingerprint, arrays, self.dim)
+        self._initial_header = {name: value for name, value in header.items() if name != "rounds"}
+        self._shared: Learner | None = initial if type(prototype).__module__.startswith("undrift.") else None
+
+    def model(self, state: KeyState) -> Learner:
+        """Return the model of a state as an object of its own."""
+        if not state.arrays:
+            return self.prototype.clone()
+        arrays = {name: np.array(array) for name, array in state.arrays.items()}
+        try:
+            return type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise _misfit_error(error) from None
+
+    def acquire(self, state: KeyState) -> Learner:
+        """Return a model with this state, valid until the next call."""
+        header = {**self.spec, **state.header}
+        rounds = header.pop("rounds")
+        if self._shared is None or (state.arrays and header != self._initial_header):
+            return self.model(state)
+        try:
+            # Rounds come first, because an ensemble hands them to its members when arrays are loaded.
+            self._shared.rounds = _check.integer("Fleet", "rounds", rounds, 0)
+            self._shared._load_arrays(state.arrays or self.codec.initial)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            raise _misfit_error(error) from None
+        return self._shared
+
+    def write_back(self, model: Learner, state: KeyState) -> None:
+        """Put what the model is now into the state."""
+        if model is self._shared and not model.rounds and not state.arrays:
+            return  # it learned nothing, and a key without rounds has no arrays
+        header, state.arrays = model.snapshot()
+        state.header = {name: value for name, value in header.items() if self.spec.get(name, ...) != value}
+
+
+def _misfit_error(error: Exception) -> ModelFileError:
+    """Return the error for a state whose numbers no model of this kind can have."""
+    return ModelFileError(f"Fleet: the state of a key does not fit its model ({error}); it was edited")
+
+
+def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
+    """Return a fresh model: a clone of the learner given, or what the function makes."""
+    model = make_model if isinstance(make_model, Learner) else make_model() if callable(make_model) else None
+    if not isinstance(model, Learner):
+        raise InputError(
+            f"Fleet: make_model must be a learner or a function that returns one, got {make_model!r:.60}; "
+            "derive your own from undrift.Learner"
+        )
+    if model.rounds:
+        raise InputError("Fleet: make_model must give a fresh model, got one that has learned; pass clone() of it")
+    return model.clone()
+
+
+def initial_model(prototype: Learner, dim: int) -> Learner:
+    """Return a clone whose arrays are set up for `dim` features, before its first round."""
+    model = prototype.clone()
+    model._begin(dim)
+    model.dim = dim
+    return model

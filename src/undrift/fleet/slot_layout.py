@@ -1,0 +1,100 @@
+"""SlotLayout: where the arrays of a key's model lie in its slot, a row of a slot store."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
+from undrift.fleet.model_pool import initial_model
+from undrift.kernels import layout
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
+from undrift.learners.base import Arrays
+from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.classifiers import Classifiers
+from undrift.online.many import Many
+from undrift.online.regressors import Regressors
+from undrift.store import Header
+
+Integers = NDArray[np.int64]
+
+
+def fits_in_slots(model: Learner) -> bool:
+    """Whether models of this kind can live in slots: those with compiled rounds, and online estimators."""
+    if type(model) in (OnlineRegressor, OnlineClassifier):
+        return not model.parameters["indicators"]
+    return has_compiled_rounds(model)
+
+
+def has_compiled_rounds(model: Learner) -> bool:
+    """Whether rounds of many models are one compiled call: one learner or an ensemble of stacked members, all ours."""
+    if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
+        return False
+    return getattr(initial_model(model, max(1, model.least_dim)), "_kernel", None) is not None
+
+
+def slot_layout(initial: Learner) -> SlotLayout | Many:
+    """Return how models of this kind lie in slots."""
+    if isinstance(initial, OnlineRegressor):
+        return Regressors(initial)
+    return Classifiers(initial) if isinstance(initial, OnlineClassifier) else SlotLayout(initial)
+
+
+class SlotLayout:
+    """Where a slot keeps the arrays of a model, in the order of the kernel.
+
+    The members' state, `information`, may have fewer lanes (learners side by side in a vector register) in a slot than
+    in a model: learners that only pad a group to the width of the register take no room in a slot.
+    """
+
+    def __init__(self, initial: Learner) -> None:
+        self.round = initial._kernel  # type: ignore[attr-defined]  # only models that have it come here
+        self.size = self.round.slot()
+        arrays = initial._arrays()
+        by_last_name = {name.rsplit(".", 1)[-1]: name for name in arrays}
+        members = len(initial._stability) if isinstance(initial, Ensemble) else 1
+        self.information = by_last_name["information"]
+        self._initial = np.array(arrays[self.information])  # one learner: a column; several: a stack
+        stack = self._initial.shape
+        if len(stack) == 3:
+            stack = self.round.slot_shape()
+        shapes: dict[str, tuple[int, ...]] = {"information": stack, "rate": (9,), "last": (1,)}
+        shapes |= dict.fromkeys(("stability", "log_weights", "losses", "charged"), (members,))
+        self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
+        at = 0
+        for end, shape in shapes.items():
+            size = int(np.prod(shape))
+            if end in by_last_name:
+                self.parts[by_last_name[end]] = slice(at, at + size), shape
+            at += size
+        self.blank = np.zeros(self.size)
+        self.write(self.blank, arrays)
+
+    def header(self, rounds: int, dim: int) -> Header:
+        """Return what the header of a saved model has beyond its parameters."""
+        return {"rounds": rounds, "dim": dim}
+
+    def play_keys(
+        self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
+    ) -> int:
+        """Close rounds of the models in slots; rows are sorted by slot, then order. Return whether one was refused."""
+        return int(self.round.play_keys(states, rounds, slots, Z, y, yhat, threads))
+
+    def read(self, slot: Vector) -> Arrays:
+        """Return the arrays of the model in a slot."""
+        out = {name: slot[where].reshape(shape) for name, (where, shape) in self.parts.items()}
+        if self._initial.ndim == 3:
+            packed, out[self.information] = out[self.information], np.array(self._initial)
+            for group, some in enumerate(packed):
+                layout.neighbours(out[self.information], group, packed.shape[2])[...] = some
+        return out
+
+    def write(self, slot: Vector, arrays: Arrays) -> None:
+        """Put a model's arrays into a slot."""
+        for name, (where, shape) in self.parts.items():
+            if len(shape) == 3:
+                groups = [layout.neighbours(arrays[name], group, shape[2]) for group in range(shape[0])]
+                slot[where] = np.stack(groups).ravel()
+            else:
+                slot[where] = arrays[name].ravel()

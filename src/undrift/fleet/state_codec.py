@@ -1,0 +1,204 @@
+"""StateCodec: the state of one key as versioned, data-only bytes.
+
+| bytes | what |
+|---|---|
+| 4 | "UDFK" |
+| 2 | version of this layout |
+| 1 | kernel level the numbers were made with |
+| 1 | 0 |
+| 8 | fingerprint of the model's parameters and the features |
+| 4 | length of the JSON text |
+| ... | JSON: the order tracker ("ledger"), counts, what the model's header has beyond its parameters |
+| ... | float64: records that wait for others ("parked"), rows that wait for labels ("held"), the model's arrays |
+| 8 | digest of everything before |
+
+A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half,
+since version 2. Long vectors and matrices are written up to their last number that is not 0, since version 3: the rows
+an online estimator keeps through its warm-up are most of a young key's state, and nearly all of them still to come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import kernels
+from undrift._typing import Vector
+from undrift.errors import ModelFileError
+from undrift.fleet.key_state import KeyState, WaitingRecord
+from undrift.fleet.order_tracker import OrderTracker
+from undrift.fleet.state_check import (
+    MAX_SIZE,
+    array_sizes,
+    check_model,
+    check_records,
+    check_shortened,
+    check_tracker,
+    require,
+)
+from undrift.learners.base import Arrays
+from undrift.learners.files import warn_if_level_differs
+
+VERSION = 3
+"""A reader refuses a larger one and keeps reading every smaller one."""
+MAGIC = b"UDFK"
+LEVELS = ("portable", "v2", "v3", "v4", "neon")
+"""Kernel levels by the number a state has for them: append, never reorder."""
+HEAD = struct.Struct("<4sHBB8sI")
+DIGEST_SIZE = 8
+LONG = 128
+"""Arrays of at least this many numbers are written without the zeros at their end."""
+
+
+class StateCodec:
+    """How the states of one fleet are written.
+
+    Array shapes are written only where they are not those of the model's arrays before its first round, `initial`.
+    """
+
+    def __init__(self, fingerprint: bytes, initial: Arrays, dim: int) -> None:
+        self.fingerprint, self.dim = fingerprint, dim
+        self.initial = {name: initial[name] for name in sorted(initial)}
+        self.shapes = {name: array.shape for name, array in self.initial.items()}
+        self.sizes = {name: array.size for name, array in self.initial.items()}
+        stacks = {name: one for name, one in initial.items() if one.ndim == 3 and one.shape[2] > 1}
+        self.padding = {name: _last_half(one).tobytes() for name, one in stacks.items()}
+        self.max_size = max(MAX_SIZE, 4 * sum(self.sizes.values()))
+        self._to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
+    def pack(self, state: KeyState) -> bytes:
+        """Return the state as bytes."""
+        arrays = state.arrays
+        initial_shapes = {name: array.shape for name, array in arrays.items()} == self.shapes
+        names = self.shapes if initial_shapes else sorted(arrays)
+        halved, short, data = [], {}, []
+        for name in names:
+            array = arrays[name]
+            if initial_shapes and name in self.padding and _last_half(array).tobytes() == self.padding[name]:
+                halved.append(name)
+                data += [array[:-1].tobytes(), _first_half(array).tobytes()]
+            elif array.ndim < 3 and array.size >= LONG:
+                flat = np.ascontiguousarray(array).reshape(-1)
+                used = np.flatnonzero(flat.view(np.int64))  # bits: -0.0 is a number to keep
+                short[name] = int(used[-1]) + 1 if len(used) else 0
+                data.append(flat[: short[name]].tobytes())
+            else:
+                data.append(array.tobytes())
+        waiting, unlabelled = sorted(state.waiting.items()), state.unlabelled
+        head: dict[str, Any] = {
+            "ledger": state.tracker.to_integers(),
+            "counts": state.counts,
+            "model": state.header,
+            "arrays": bool(arrays)
+            if initial_shapes or not arrays
+            else {name: list(arrays[name].shape) for name in names},
+            "parked": [[order, one.kind, one.label_of] for order, one in waiting],
+            "held": list(unlabelled),
+        }
+        if halved:
+            head["halved"] = halved
+        if short:
+            head["short"] = short
+        text = self._to_json(head).encode()
+        fixed = HEAD.pack(MAGIC, VERSION, LEVELS.index(kernels.level()), 0, self.fingerprint, len(text))
+        parts = [fixed, text, struct.pack("<d", state.loss)]
+        for _, one in waiting:
+            parts += [struct.pack("<d", one.y), one.z.tobytes()]
+        parts += [z.tobytes() for z in unlabelled.values()]
+        body = b"".join(parts + data)
+        return body + hashlib.blake2b(body, digest_size=DIGEST_SIZE).digest()
+
+    def unpack(self, data: bytes) -> KeyState:
+        """Return the state that `pack` wrote, or say what is wrong with the bytes."""
+        data = bytes(data)
+        size = _check_fixed_head(data, self.fingerprint)
+        try:
+            head = json.loads(data[HEAD.size : HEAD.size + size])
+            numbers = np.frombuffer(bytearray(memoryview(data)[HEAD.size + size : -DIGEST_SIZE]), np.float64)
+            return self._read(head, numbers)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
+            raise ModelFileError("Fleet: the state of a key holds what no fleet writes; it was edited") from None
+
+    def _read(self, head: dict[str, Any], numbers: Vector) -> KeyState:
+        """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
+        check_tracker(head["ledger"])
+        check_records(head)
+        initial_shapes = head["arrays"] is True
+        shapes = self.shapes if initial_shapes else head["arrays"] or {}
+        check_shortened(
+            head, self.sizes if initial_shapes else array_sizes(shapes, self.max_size + len(numbers)), self.padding
+        )
+        halved, short = head.get("halved", []), head.get("short", {})
+        check_model(head["model"], self.dim, bool(shapes))
+        state = KeyState(
+            OrderTracker.from_integers(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"]
+        )
+        require(0.0 <= state.loss < math.inf)
+        rest = _NumberReader(numbers, 1)
+        for order, kind, label_of in head["parked"]:
+            state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.dim))
+        for order in head["held"]:
+            state.unlabelled[order] = rest.take(self.dim)
+        for name in sorted(shapes):
+            shape = shapes[name]
+            if name in short:
+                array = np.zeros(shape)
+                array.reshape(-1)[: short[name]] = rest.take(short[name])
+            elif name in halved:
+                array = np.array(self.initial[name])
+                for part in (array[:-1], _first_half(array)):
+                    part[...] = rest.take(part.size).reshape(part.shape)
+            else:
+                array = rest.take(math.prod(shape)).reshape(shape)
+            state.arrays[name] = array
+        require(rest.at == len(numbers))
+        return state
+
+
+class _NumberReader:
+    """Numbers of a state, read one after the other."""
+
+    def __init__(self, numbers: Vector, at: int) -> None:
+        self.numbers, self.at = numbers, at
+
+    def take(self, count: int) -> Vector:
+        """Return the next `count` numbers; refuse if there are fewer."""
+        require(self.at + count <= len(self.numbers))
+        self.at += count
+        return self.numbers[self.at - count : self.at]
+
+
+def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the first half of the lanes of the last group, as a view."""
+    return stack[-1, :, : stack.shape[2] // 2]
+
+
+def _last_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the second half of the lanes of the last group, as a view."""
+    return stack[-1, :, stack.shape[2] // 2 :]
+
+
+def _check_fixed_head(data: bytes, fingerprint: bytes) -> int:
+    """Return the length of the JSON text of a state, or say what is wrong with the bytes."""
+    if len(data) < HEAD.size + DIGEST_SIZE or data[:4] != MAGIC:
+        raise ModelFileError("Fleet: not the state of a key, or cut off")
+    _, version, level, _, made_by, size = HEAD.unpack_from(data)
+    if version > VERSION:
+        raise ModelFileError(
+            f"Fleet: the state of a key has version {version}, this undrift reads up to {VERSION}; upgrade undrift"
+        )
+    if hashlib.blake2b(data[:-DIGEST_SIZE], digest_size=DIGEST_SIZE).digest() != data[-DIGEST_SIZE:]:
+        raise ModelFileError("Fleet: the state of a key does not match its digest; it was damaged or edited")
+    if made_by != fingerprint:
+        raise ModelFileError(
+            "Fleet: the state of a key was made by a model with other parameters or features; "
+            "use the fleet that made it, or begin with new states"
+        )
+    warn_if_level_differs("states were made", LEVELS[level] if level < len(LEVELS) else level)
+    return int(size)

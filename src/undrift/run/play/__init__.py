@@ -1,1 +1,0 @@
-"""Playing: every row predicted before its label is learned, committed to a folder that can be resumed."""

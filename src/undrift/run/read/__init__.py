@@ -1,1 +1,0 @@
-"""Reading: files of rows, in batches, with the line every row stands on."""
