@@ -17,7 +17,7 @@ import undrift as ud
 from undrift.fleet import FleetRun, Outputs
 from undrift.report import render, render_fleet
 from undrift.run import KeyedRun, RunData
-from undrift.run.tally import tally
+from undrift.run.fleet.key_reports import tally
 
 LIMIT = 10_000_000
 """A report must stay below this many bytes, whatever the run."""

@@ -12,8 +12,9 @@ import undrift as ud
 from undrift import kernels, store
 from undrift.cli.app import run as undrift
 from undrift.errors import UndriftWarning
-from undrift.run import Interrupted, Settings, csvfile, play_file, runner
-from undrift.run.directory import read_run
+from undrift.run import Interrupted, Settings, play_file, read_run
+from undrift.run.play import runner
+from undrift.run.read import csv_file as csvfile
 
 ASK = "from undrift import kernels; print(kernels.level(), end='')"
 

@@ -38,6 +38,7 @@ def test_the_wheel_holds_the_module_and_types_but_no_sources(built):
     assert any(name.startswith("undrift/kernels/_native") and name.endswith((".so", ".pyd")) for name in names)
     assert "undrift/py.typed" in names
     assert "undrift/data/nyc_departures.csv.gz" in names
+    assert {"undrift/report/templates/run.html", "undrift/report/templates/draw.js"} <= set(names)
     assert not any(name.endswith((".cpp", ".hpp")) for name in names)
 
 

@@ -1,6 +1,9 @@
-"""Array aliases: what a function takes and returns, said once."""
+"""Aliases of types: what a function takes and returns, said once."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,3 +19,6 @@ Rounds = NDArray[np.int64]
 
 Scalar = float | int | str | bool | None
 """What a parameter may be, so that it can live in a JSON header."""
+
+JsonObject = Mapping[str, Any]
+"""A JSON object: texts, numbers, lists, and objects again."""

@@ -11,9 +11,10 @@ import pytest
 import zstandard
 
 import undrift as ud
+from undrift import self_check
 from undrift.cli.app import COMMANDS
 from undrift.cli.app import run as undrift
-from undrift.run import read_run, selfcheck
+from undrift.run import read_run
 from undrift.streams import synthetic
 
 
@@ -168,7 +169,7 @@ def test_doctor_checks_the_install(call, monkeypatch):
     def broken():
         raise ArithmeticError("two and two are five")
 
-    monkeypatch.setitem(selfcheck.CHECKS, "arithmetic", broken)
+    monkeypatch.setitem(self_check.CHECKS, "arithmetic", broken)
     code, out, _ = call("doctor")
     assert code == 1
     assert "BROKEN arithmetic: ArithmeticError: two and two are five" in out

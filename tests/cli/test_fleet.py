@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.run.records import RowReader
+from undrift.run.fleet.records import RowReader
 
 
 def pumps(rounds=60, binary=False):

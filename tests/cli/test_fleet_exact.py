@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from undrift.errors import InputError
-from undrift.run.orders import wait_of
+from undrift.run.fleet.orders import wait_of
 
 LARGE = [1_800_000_000_000_000_001 + k for k in range(4)]
 """Neighbours that are one number to a float."""

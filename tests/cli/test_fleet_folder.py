@@ -18,7 +18,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.run import keyed
+from undrift.run.fleet import play as keyed
 
 OPTIONS = ("-k", "pump", "-t", "heat", "--order", "n", "--no-report", "--quiet", "-o", "out")
 COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "fleet"]

@@ -72,22 +72,22 @@ def test_a_run_that_waits_for_its_input_stops_at_once(stream):
 
 
 def test_a_finished_run_whose_report_was_interrupted_says_so(stream, monkeypatch, capsys):
+    from undrift import run
     from undrift.cli.app import run as undrift
-    from undrift.run.directory import RunDirectory
 
     monkeypatch.chdir(stream)
-    real = RunDirectory.write_report
+    real = run.write_report
 
-    def interrupted(self, render):
+    def interrupted(folder, render):
         before = signal.getsignal(signal.SIGTERM)
         assert before is not signal.SIG_DFL  # the command listens
         signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(RunDirectory, "write_report", interrupted)
+    monkeypatch.setattr(run, "write_report", interrupted)
     given = ["run", "s.csv", "-t", "y", "--model", "fast", "-q", "--limit", "2000", "-o", "run"]
     assert undrift(given) == 128 + signal.SIGTERM
     sentence = "undrift: interrupted; the run in run is finished; what is missing of it comes with --resume\n"
     assert capsys.readouterr().err == sentence
-    monkeypatch.setattr(RunDirectory, "write_report", real)
+    monkeypatch.setattr(run, "write_report", real)
     assert undrift([*given, "--resume"]) == 0
     assert (stream / "run" / "report.html").exists()

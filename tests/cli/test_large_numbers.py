@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.run import player
+from undrift.run.play import run_model as player
 
 
 def write(name, x, y):

@@ -7,7 +7,7 @@ import numpy as np
 import undrift as ud
 from undrift.fleet import STATUSES, FleetRun, Outputs
 from undrift.run import KeyedRun
-from undrift.run.tally import tally
+from undrift.run.fleet.key_reports import tally
 
 PROVENANCE = {"undrift": "0", "kernels": "v3", "source": {"path": "/data/pumps.csv", "size": 1, "sha256": "ab"}}
 

@@ -10,7 +10,9 @@ from test_render import EVIL, Elements
 
 from undrift.cli.app import run
 from undrift.report import render
-from undrift.run import Interrupted, Settings, certified, csvfile, play_file, read_run, runner
+from undrift.run import Interrupted, Settings, certified, play_file, read_run
+from undrift.run.play import runner
+from undrift.run.read import csv_file as csvfile
 
 
 def test_a_file_becomes_a_report(tmp_path, capsys):

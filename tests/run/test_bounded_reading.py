@@ -14,10 +14,13 @@ import pytest
 import zstandard
 
 from undrift.errors import DataError, InputError
-from undrift.run import Settings, compare_file, comparing, csvfile, ndjson, parquet, parquet_pages
-from undrift.run.opened import OpenedFile
-from undrift.run.source import Source
-from undrift.run.zstd import ZstdReader
+from undrift.run import Settings, compare_file
+from undrift.run.finish import compare as comparing
+from undrift.run.read import csv_file as csvfile
+from undrift.run.read import ndjson, parquet, parquet_pages
+from undrift.run.read.source import Source
+from undrift.run.read.verified_file import OpenedFile
+from undrift.run.read.zstd import ZstdReader
 
 MOST = 300
 """MiB that a process may take while it reads."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.run.cells import Unreadable, numbers
+from undrift.run.read.cells import Unreadable, numbers
 
 NONE = frozenset()
 

@@ -9,8 +9,11 @@ import pytest
 from row_files import table, write_csv, write_ndjson
 
 from undrift.errors import ConditionError, DataError
-from undrift.run import Settings, certified, csvfile, ndjson, opened, parquet, play_file, read_run, replayed
-from undrift.run.source import Source
+from undrift.run import Settings, certified, play_file, read_run, replayed
+from undrift.run.read import csv_file as csvfile
+from undrift.run.read import ndjson, parquet
+from undrift.run.read import verified_file as opened
+from undrift.run.read.source import Source
 
 SETTINGS = Settings(target="y", drop=("hot", "city"), model="fast")
 

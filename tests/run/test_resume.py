@@ -14,7 +14,9 @@ from row_files import table, write_csv
 
 from undrift import store
 from undrift.errors import InputError, ModelFileError
-from undrift.run import Interrupted, Settings, csvfile, play_file, runner
+from undrift.run import Interrupted, Settings, play_file
+from undrift.run.play import runner
+from undrift.run.read import csv_file as csvfile
 
 SETTINGS = Settings(target="y", drop=("hot",), model="fast", lag=(1, 3), calendar=True)
 

@@ -11,7 +11,8 @@ import undrift as ud
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
-from undrift.run import Settings, certificate, certified, play_file, read_run
+from undrift.run import Settings, certified, play_file, read_run
+from undrift.run.finish import certificates as certificate
 
 
 @pytest.mark.parametrize(("target", "other", "loss"), [("y", "hot", squared), ("hot", "y", logistic)])

@@ -14,8 +14,9 @@ from row_files import table, write_csv
 from undrift import folder as folder_module
 from undrift import store
 from undrift.errors import DataError, InputError, ModelFileError, UndriftError
-from undrift.run import Interrupted, Settings, certified, csvfile, play_file, predictions, read_run, runner
-from undrift.run.directory import RunDirectory
+from undrift.run import Interrupted, Settings, certified, play_file, predictions, read_run, write_report
+from undrift.run.play import runner
+from undrift.run.read import csv_file as csvfile
 
 SETTINGS = Settings(target="y", drop=("hot",), model="fast")
 FINISHED = ["model.undrift", "predictions.parquet", "run.json", "trace.undrift"]
@@ -160,8 +161,10 @@ def test_a_forced_run_that_dies_at_any_rename_leaves_a_whole_run(tmp_path, rows,
 
 KILLED = """
 import os, sys
-from undrift.run import Settings, csvfile, play_file, runner
-from undrift.run.directory import RunDirectory
+from undrift.run import Settings, play_file
+from undrift.run.read import csv_file as csvfile
+from undrift.run.play import runner
+from undrift.run.play.run_folder import RunDirectory
 csvfile.BATCH, runner.COMMIT = 64, 1
 sweep, left = RunDirectory.sweep, [int(sys.argv[3])]
 def die(self, state):  # after the state was committed, before anything is swept
@@ -226,7 +229,7 @@ def test_planted_links_are_not_written_through(tmp_path, rows):
     assert target.read_text() == "theirs"
     (folder / "report.html").symlink_to(target)
     with pytest.raises(InputError, match=r"report\.html: this is not a file that undrift wrote"):
-        RunDirectory(folder).write_report(lambda data, path: path.write_text("page"))
+        write_report(folder, lambda data, path: path.write_text("page"))
     assert target.read_text() == "theirs"
 
 
@@ -320,7 +323,7 @@ def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
 
 def test_a_state_far_too_large_is_not_read(tmp_path, monkeypatch):
     (tmp_path / "run.json").write_bytes(b" " * 100)
-    monkeypatch.setattr("undrift.run.state.LARGEST", 99)
+    monkeypatch.setattr("undrift.run.play.state.LARGEST", 99)
     with pytest.raises(ModelFileError, match="far larger than any run's"):
         read_run(tmp_path)
 
@@ -390,7 +393,7 @@ def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tm
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(UndriftError, match=r"/run: the disk is full; make room, then continue with --resume"):
-        RunDirectory(folder).write_report(render)
+        write_report(folder, render)
     assert sorted(contents(folder)) == FINISHED
     assert sorted(file.name for file in (folder / ".undrift").iterdir()) == ["files.jsonl", "lock"]
 

@@ -8,7 +8,7 @@ import pytest
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
 from undrift.losses import logistic, squared
-from undrift.run.tally import LONG, KeyReport, tally
+from undrift.run.fleet.key_reports import LONG, KeyReport, tally
 
 
 def outputs(streams, extra=()):

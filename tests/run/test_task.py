@@ -7,10 +7,10 @@ import pytest
 
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError
-from undrift.run.plan import make_plan
+from undrift.run.prepare.columns import make_plan
+from undrift.run.prepare.task import find_task
+from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.run.source import Source
-from undrift.run.task import find_task
 
 ROWS = 300
 
@@ -127,6 +127,7 @@ def test_the_positive_class_can_be_named(tmp_path, capsys, positive, first):
 
 
 def test_one_inference_is_used_by_both():
-    from undrift.run import keyed_plan, plan
+    from undrift.run.fleet import columns as keyed_plan
+    from undrift.run.prepare import columns as plan
 
     assert plan.find_task is keyed_plan.find_task is find_task

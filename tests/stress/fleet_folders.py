@@ -25,7 +25,7 @@ import polars as pl
 ROWS, KEYS, BATCH = 12_000, 150, 1500
 SMALL = f"""
 import sys
-from undrift.run import keyed
+from undrift.run.fleet import play as keyed
 keyed.BATCH = keyed.FEWEST = {BATCH}  # many small commits, so that most kills fall between some
 from undrift.cli import main
 main()

@@ -11,7 +11,7 @@ from undrift.cli.output import as_json, number, plain, table
 from undrift.cli.run_options import Json
 
 if TYPE_CHECKING:
-    from undrift.run.state import State
+    from undrift.run.play.state import State
 
 FAILED, REFUSED = 4, 5
 

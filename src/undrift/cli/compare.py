@@ -40,7 +40,7 @@ def compare(
     """
     from undrift.cli.progress import Bar
     from undrift.run import Settings, compare_file
-    from undrift.run.comparing import versions
+    from undrift.run.finish.compare import versions
 
     given = {
         "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,

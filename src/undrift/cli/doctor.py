@@ -25,7 +25,7 @@ def doctor(json: Json = False) -> int:
     Exit code 1: a check failed; the install is broken.
     """
     from undrift import kernels
-    from undrift.run.selfcheck import CHECKS
+    from undrift.self_check import CHECKS
 
     needed = {name: _version(name) for name in ("numpy", "narwhals", "safetensors")}
     extras = {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()}

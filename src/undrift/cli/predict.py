@@ -17,7 +17,7 @@ from undrift.stopping import Interrupted, Stop
 
 if TYPE_CHECKING:
     from undrift.run import Predictions
-    from undrift.run.tables import TableFile
+    from undrift.run.write.tables import TableFile
 
 
 def predict(
@@ -40,7 +40,7 @@ def predict(
     if kind not in (None, ".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written as .csv or .parquet, got {kind or 'no ending'}")
     from undrift.run import predictions
-    from undrift.run.tables import TableFile
+    from undrift.run.write.tables import TableFile
 
     table = None if out is None else TableFile(out)
 
@@ -80,7 +80,7 @@ def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> No
 
 
 def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
-    from undrift.run.tables import as_lists
+    from undrift.run.write.tables import as_lists
 
     with JsonColumns() as columns:
         for frame in result.frames():
@@ -94,7 +94,7 @@ def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
 
 
 def _print_csv(result: Predictions, quiet: bool) -> None:
-    from undrift.run.tables import csv_pieces
+    from undrift.run.write.tables import csv_pieces
 
     for piece in csv_pieces(result.frames()):
         sys.stdout.write(piece)

@@ -16,7 +16,7 @@ from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.cli.progress import Bar
-    from undrift.run.state import State
+    from undrift.run.play.state import State
 
 
 def run(
@@ -150,7 +150,7 @@ def _certified(folder: Path, state: State, bar: Bar) -> State:
 
 def _reported(folder: Path, bar: Bar) -> Path:
     from undrift.report import render
-    from undrift.run.directory import RunDirectory
+    from undrift.run import write_report
 
     bar.say("writing the report")
-    return RunDirectory(folder).write_report(render)
+    return write_report(folder, render)

@@ -36,17 +36,17 @@ def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
 
 def _quality(run: RunData) -> str:
     """Return how far off it was, by the measure that leads in the report too."""
-    from undrift.metrics import coverage
-    from undrift.report.scores import best_baseline, compared, headline, scores
-    from undrift.report.words import number
+    from undrift.metrics import LEADING, coverage
+    from undrift.report.formatting import number
+    from undrift.report.scores import best_baseline, compare_errors, score_predictors
 
     if not run.rounds:
         return ""
-    table, key = scores(run), headline(run.task)
-    own, best = table[0].measures, best_baseline(run, table)
+    table, key = score_predictors(run), LEADING[run.task]
+    own, best = table[0].measures, best_baseline(table)
     text = f"{'Typical error (RMSE)' if run.classes is None else 'Log-loss'} {number(own[key])}"
     if best is not None and best.measures[key] > 0.0:
-        text += f", {compared(own[key], best.measures[key])} the best naive guess"
+        text += f", {compare_errors(own[key], best.measures[key])} the best naive guess"
         text += f" ('{best.name}': {number(best.measures[key])})"
     if run.lower is None or run.upper is None:
         return f"{text}; {own['accuracy']:.1%} of the more likely classes were right."
@@ -57,11 +57,11 @@ def _quality(run: RunData) -> str:
 
 def _memory(run: RunData) -> str:
     """Return how much of the past mattered: the half-life of the weights averaged over the run, as in the report."""
-    from undrift.report.memory import typical
+    from undrift.report.half_life import mean_half_life
 
     if not len(run.spectrum) or len(run.half_lives) < 2:
         return ""
-    half = typical(run.half_lives, run.spectrum)
+    half = mean_half_life(run.half_lives, run.spectrum)
     if math.isinf(half):
         return "Memory it found best: all of the past; nothing here is forgotten."
     return f"Memory it found best: an observation counts half after about {_round(half)} rows."

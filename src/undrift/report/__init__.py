@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from undrift.report.fleet import render_fleet as render_fleet
-from undrift.report.html import render as render
+from undrift.report.fleet_page import render_fleet as render_fleet
+from undrift.report.run_page import render as render

@@ -1,4 +1,4 @@
-"""Blocks of rounds: what keeps a curve of ten million rounds to a thousand points without hiding a spike."""
+"""Blocks of consecutive rounds, which reduce a curve of ten million rounds to a thousand points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 
 
 class Blocks(NamedTuple):
@@ -15,7 +15,7 @@ class Blocks(NamedTuple):
 
     Examples
     --------
-    >>> blocks = cut(10, most=4)
+    >>> blocks = cut_blocks(10, most=4)
     >>> blocks.size, blocks.last.tolist()
     (3, [3, 6, 9, 10])
     >>> blocks.mean(np.arange(10.0)).tolist()
@@ -50,11 +50,15 @@ class Blocks(NamedTuple):
         """Return the mean of each block."""
         return self.sum(values) / self.counts
 
-    def lowest(self, values: Vector) -> Vector:
+    def column_means(self, values: Matrix) -> Matrix:
+        """Return the mean of each block for every column."""
+        return np.column_stack([self.mean(column) for column in values.T])
+
+    def minimum(self, values: Vector) -> Vector:
         """Return the smallest value of each block."""
         return np.asarray(np.minimum.reduceat(values, self.starts))
 
-    def highest(self, values: Vector) -> Vector:
+    def maximum(self, values: Vector) -> Vector:
         """Return the largest value of each block."""
         return np.asarray(np.maximum.reduceat(values, self.starts))
 
@@ -62,16 +66,21 @@ class Blocks(NamedTuple):
         """Return how many blocks come closest to this many rounds, at least one."""
         return max(1, round(rounds / self.size))
 
-    def rolling(self, values: Vector, window: int) -> Vector:
-        """Return the mean over the last `window` blocks at the end of each; fewer at the start.
+    def window_rounds(self, window: int) -> int:
+        """Return how many rounds a window of so many blocks covers at most."""
+        return min(window * self.size, self.rounds)
 
-        Sums, not differences of running sums: an early spike leaves no rounding behind.
+    def rolling_mean(self, sums: Vector, window: int) -> Vector:
+        """Return the mean over the last `window` blocks at the end of each, from the blocks' sums; fewer at the start.
+
+        Every window is summed afresh. A difference of running sums would carry the rounding error of an early spike
+        through the rest of the curve.
         """
-        sums, counts = self.sum(values), self.counts.astype(np.float64)
         ones = np.ones(min(window, len(sums)))
+        counts = self.counts.astype(np.float64)
         return np.convolve(sums, ones)[: len(sums)] / np.convolve(counts, ones)[: len(sums)]
 
 
-def cut(rounds: int, most: int) -> Blocks:
+def cut_blocks(rounds: int, most: int) -> Blocks:
     """Cut rounds into at most `most` blocks."""
     return Blocks(rounds, max(1, -(-rounds // most)))

@@ -1,19 +1,27 @@
-"""How well: the run beside the naive guesses, in measures people know."""
+"""The scores of a run and of its baselines, and one compared with another in words."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from undrift._typing import Vector
-from undrift.losses import logistic, sigmoid, squared
-from undrift.report.words import percent
+from undrift import metrics
+from undrift.report.formatting import percent
 from undrift.run import RunData
 
 OWN = "undrift"
+"""What the run's own predictions are called beside the baselines."""
+SCORE_TITLES = {
+    "rmse": "typical error (RMSE)",
+    "mae": "mean error (MAE)",
+    "r2": "variance explained (R²)",
+    "log_loss": "log-loss",
+    "accuracy": "right (accuracy)",
+    "brier": "Brier score",
+}
+"""What pages call the scores of `undrift.metrics`."""
 SAME = 0.01
 """Errors that differ by less than this share of themselves count as the same."""
 
@@ -30,57 +38,31 @@ class Score:
     """Regression: rmse, mae, r2. Classification: log_loss, accuracy, brier."""
 
 
-def losses(task: str, yhat: Vector, y: Vector) -> Vector:
-    """Return the loss of each round; labels of classification are 0 and 1."""
-    return logistic.value(yhat, 2.0 * y - 1.0) if task == "classification" else squared.value(yhat, y)
+def score_predictors(data: RunData) -> list[Score]:
+    """Return the run's score, then the baselines'."""
+    binary = data.task == "classification"
+    return [
+        Score(
+            name,
+            float(np.sum(metrics.round_losses(yhat, data.y, binary=binary))),
+            metrics.scores(yhat, data.y, binary=binary),
+        )
+        for name, yhat in {OWN: data.yhat, **data.baselines}.items()
+    ]
 
 
-def headline(task: str) -> str:
-    """Return the measure that leads everywhere: what the model minimises; smaller is better in both tasks."""
-    return "log_loss" if task == "classification" else "rmse"
+def best_baseline(scores: list[Score]) -> Score | None:
+    """Return the baseline with the smallest loss."""
+    return min(scores[1:], key=lambda one: one.total, default=None)
 
 
-def compared(mine: float, theirs: float) -> str:
+def compare_errors(mine: float, theirs: float) -> str:
     """Return how one error compares to another, in words that differ only where the errors do.
 
-    >>> compared(0.75, 1.0), compared(1.004, 1.0), compared(2.0, 1.0)
+    >>> compare_errors(0.75, 1.0), compare_errors(1.004, 1.0), compare_errors(2.0, 1.0)
     ('25% less than', 'about the same as', '100% more than')
     """
     gain = 1.0 - mine / theirs
     if gain >= SAME:
         return f"{percent(gain, 2)} less than"
     return "about the same as" if gain > -SAME else f"{percent(-gain, 2)} more than"
-
-
-def score(task: str, name: str, yhat: Vector, y: Vector) -> Score:
-    """Score one predictor."""
-    total = float(np.sum(losses(task, yhat, y)))
-    if task == "classification":
-        p = sigmoid(yhat)
-        right = float(np.mean((yhat > 0.0) == (y > 0.5)))
-        return Score(
-            name,
-            total,
-            {"log_loss": total / len(y), "accuracy": right, "brier": float(np.mean((p - y) ** 2))},
-        )
-    spread = float(np.sum((y - np.mean(y)) ** 2))
-    return Score(
-        name,
-        total,
-        {
-            "rmse": math.sqrt(2.0 * total / len(y)),
-            "mae": float(np.mean(np.abs(yhat - y))),
-            "r2": 1.0 - 2.0 * total / spread if spread > 0.0 else math.nan,
-        },
-    )
-
-
-def scores(data: RunData) -> list[Score]:
-    """Return the run's score, then the baselines'."""
-    said = {OWN: data.yhat, **data.baselines}
-    return [score(data.task, name, yhat, data.y) for name, yhat in said.items()]
-
-
-def best_baseline(data: RunData, table: list[Score]) -> Score | None:
-    """Return the naive guess with the smallest loss."""
-    return min(table[1:], key=lambda one: one.total, default=None)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from undrift.run.certificate import certified as certified
-from undrift.run.certificate import replayed as replayed
-from undrift.run.comparing import Compared as Compared
-from undrift.run.comparing import compare_file as compare_file
-from undrift.run.data import RunData as RunData
-from undrift.run.directory import read_run as read_run
-from undrift.run.formulas import unescape_formula as unescape_formula
-from undrift.run.keyed import KeyedRun as KeyedRun
-from undrift.run.keyed import play_keyed as play_keyed
-from undrift.run.predicting import Predictions as Predictions
-from undrift.run.predicting import predictions as predictions
-from undrift.run.runner import Progress as Progress
-from undrift.run.runner import play_file as play_file
+from undrift.run.finish.certificates import certified as certified
+from undrift.run.finish.certificates import replayed as replayed
+from undrift.run.finish.compare import Compared as Compared
+from undrift.run.finish.compare import compare_file as compare_file
+from undrift.run.finish.predict import Predictions as Predictions
+from undrift.run.finish.predict import predictions as predictions
+from undrift.run.finish.run_data import RunData as RunData
+from undrift.run.finish.run_data import read_run as read_run
+from undrift.run.finish.run_data import write_report as write_report
+from undrift.run.fleet.key_reports import KeyReport as KeyReport
+from undrift.run.fleet.play import KeyedRun as KeyedRun
+from undrift.run.fleet.play import play_keyed as play_keyed
+from undrift.run.play.runner import Progress as Progress
+from undrift.run.play.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings
-from undrift.run.tally import KeyReport as KeyReport
+from undrift.run.write.formulas import unescape_formula as unescape_formula
 from undrift.stopping import Interrupted as Interrupted

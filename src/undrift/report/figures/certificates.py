@@ -1,0 +1,72 @@
+"""Measured regret and its bound, term by term."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from undrift.report.certificate_text import TERMS, select_given
+from undrift.report.figures.figure import Figure, Numbers, PlotSpec, View, colour, escape
+from undrift.report.formatting import percent
+from undrift.report.run_context import RunContext
+
+SECTION = "proven"
+TERM_COLOURS = dict(zip(TERMS, ("second", "own", "first", "fourth", "third"), strict=True))
+
+
+def measure(run: RunContext) -> dict[str, Numbers | None]:
+    """Return nothing: the page embeds the certificates of the run as they are."""
+    return {}
+
+
+def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure | None:
+    """Draw the terms as stacked bars, with marks at the measured regret and at the bound."""
+    given = [one for one in select_given(run.certificates) if math.isfinite(one.relative(1.0))]
+    if not given:
+        return None
+    names = [escape(one.name) for one in given]
+
+    def marks(label: str, values: list[float], marker: PlotSpec, **more: Any) -> PlotSpec:
+        hover = f"%{{x:.2%}} of the rival's loss<extra>{label}</extra>"
+        return {**more, "name": label, "y": names, "x": values, "marker": marker, "hovertemplate": hover}
+
+    traces = [
+        marks(
+            label,
+            [one.relative(one.terms[term]) for one in given],
+            {"color": colour(TERM_COLOURS[term])},
+            type="bar",
+            orientation="h",
+        )
+        for term, label in TERMS.items()
+        if any(one.terms[term] for one in given)
+    ]
+    regrets = [one.relative(one.regret) for one in given]
+    bounds = [one.relative(one.bound) for one in given]
+    upright = {"symbol": "line-ns", "size": 26, "color": colour("ink"), "line": {"color": colour("ink"), "width": 3}}
+    diamond = {"symbol": "diamond", "size": 11, "color": colour("line"), "line": {"color": colour("ink"), "width": 1}}
+    traces.append(marks("proven limit", bounds, upright, type="scatter", mode="markers"))
+    traces.append(marks("measured regret", regrets, diamond, type="scatter", mode="markers"))
+    values = "; ".join(
+        f"{one.name}: measured {percent(regret)}, proven at most {percent(bound)}"
+        for one, regret, bound in zip(given, regrets, bounds, strict=True)
+    )
+    layout: PlotSpec = {
+        "barmode": "relative",
+        "xaxis": {"tickformat": ".0%", "title": {"text": "of the rival's loss"}, "zeroline": True},
+        "yaxis": {"autorange": "reversed", "type": "category"},
+        "bargap": 0.45,
+        "hovermode": "closest",
+    }
+    return Figure(
+        "certificate",
+        "What is proven about this run",
+        "For each rival (chosen in hindsight), the diamond is how much more undrift lost; bars to the right raise the "
+        "limit, bars to the left lower it, and together they make the upright line. The diamond never passes the line.",
+        f"Stacked bars of the bound's terms for each rival: {values}.",
+        "Measured: dynamic regret, our loss minus the rival's, as a share of the rival's loss. Held against: the bound "
+        "of the discounted-to-dynamic reduction for this very run. Key `d2d`.",
+        [View("", traces, layout, linked=False)],
+        height=170 + 70 * len(given),
+    )

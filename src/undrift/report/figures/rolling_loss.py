@@ -1,0 +1,48 @@
+"""The error over the last rows, beside the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from undrift.report.figures.figure import Figure, Numbers, View, curves, round_numbers, y_title
+from undrift.report.formatting import number, plural
+from undrift.report.run_context import RunContext
+from undrift.report.scores import SCORE_TITLES
+
+SECTION = "well"
+
+
+def measure(run: RunContext) -> dict[str, Numbers | None]:
+    """Return the rolling error of the run and of every baseline."""
+    blocks, rounds = run.blocks, run.data.rounds
+    window = blocks.window(max(20, rounds // 50))
+    means = [blocks.rolling_mean(sums, window) for sums in run.block_losses.values()]
+    return {
+        "loss": {
+            "axis": run.timeline.axis(blocks.last),
+            "window": blocks.window_rounds(window),
+            "names": list(run.block_losses),
+            "rolling": [round_numbers(mean if run.binary else np.sqrt(2.0 * mean)) for mean in means],
+        }
+    }
+
+
+def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+    """Draw one line for each predictor."""
+    loss = numbers["loss"]
+    title = SCORE_TITLES["log_loss" if run.binary else "rmse"]
+    window = plural(loss["window"], "row")
+    ends = ", ".join(f"{name}: {number(x[-1])}" for name, x in zip(loss["names"], loss["rolling"], strict=True))
+    return Figure(
+        "rolling",
+        "How well, through time",
+        f"Error over the last {window}: lower is better. Where the coloured line is below the others, learning beats "
+        "guessing.",
+        f"Line chart of the rolling {title}; at the end {ends}.",
+        f"Measured: {title} of predictions made before the label, over the last {window}. "
+        "Held against: the naive guesses.",
+        [View("", curves("loss", "rolling", loss["names"]), {"yaxis": {"rangemode": "tozero", **y_title(title)}})],
+    )

@@ -1,0 +1,94 @@
+"""`render_fleet`: the report of a fleet, many keys on one page."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from undrift.errors import InputError
+from undrift.report import fleet_text, key_lists
+from undrift.report.figures.registry import FLEET_FIGURES, make_figures
+from undrift.report.formatting import plural
+from undrift.report.html_file import CALLER, write_page
+from undrift.report.run_text import flatten
+from undrift.run import KeyedRun, KeyReport
+
+PROBLEMS = 50
+"""Kinds of problems shown."""
+SECTIONS = {
+    "short": "In short",
+    "well": "How well",
+    "drift": "Which keys drift",
+    "keys": "Keys",
+    "problems": "Data problems",
+    "about": "About",
+}
+"""The sections of the page by their ids, in order."""
+
+
+def render_fleet(fleet: KeyedRun, out: str | os.PathLike[str]) -> Path:
+    """Write the report of a fleet and return its path.
+
+    Parameters
+    ----------
+    fleet
+        What `undrift.run.play_keyed` returns.
+    out
+        The file to write; it appears whole or not at all.
+
+    Notes
+    -----
+    However many keys there are, the page lists a few hundred: the worst, the fastest changing, those with most
+    problems; the others are in its figures. keys.csv has them all.
+    """
+    if not fleet.rounds:
+        raise InputError(f"{CALLER}: no row of the fleet was learned, so there is nothing to show; see predictions.csv")
+    measured, figures = make_figures(FLEET_FIGURES, fleet)
+    rankings = key_lists.rank_keys(fleet)
+    listed = key_lists.select_listed(fleet, rankings)
+    target = fleet.run.fleet.fields.target
+    worst, shortest_memory, changed, most_problems = (keys[: key_lists.SHORT_LIST] for keys in rankings)
+    content = {
+        "target": target,
+        "subtitle": fleet_text.subtitle(fleet),
+        "sections": list(SECTIONS.items()),
+        "takeaways": fleet_text.takeaways(fleet, rankings),
+        "cards": fleet_text.cards(fleet, rankings),
+        "notes": fleet_text.notes(fleet),
+        "scores": fleet_text.score_rows(fleet),
+        "error": key_lists.error_title(fleet.task),
+        "figures": figures,
+        "worst": _texts(worst, fleet.task),
+        "shortest_memory": _texts(shortest_memory, fleet.task),
+        "changed": _texts(changed, fleet.task),
+        "titles": [title for title, _ in key_lists.columns(fleet.task)],
+        "key_columns": key_lists.columns(fleet.task),
+        "key_rows": key_lists.table_rows(listed, fleet.task),
+        "key_count": plural(len(listed), "key"),
+        "all_keys": len(listed) == len(fleet.keys),
+        "problems": fleet_text.problem_rows(fleet, PROBLEMS),
+        "more_problems": max(0, len(fleet.problems) - PROBLEMS),
+        "most_problems": key_lists.problem_rows(most_problems),
+        "about": flatten(fleet.provenance),
+        "glossary": fleet_text.GLOSSARY,
+    }
+    numbers = {
+        **measured,
+        "format": 1,
+        "task": fleet.task,
+        "target": target,
+        "features": fleet.features,
+        "keys": len(fleet.keys),
+        "rounds": fleet.rounds,
+        "bytes_per_key": fleet.bytes_per_key,
+        "provenance": fleet.provenance,
+        "problems": [asdict(problem) for problem in fleet.problems[:PROBLEMS]],
+        "listed": [key_lists.key_numbers(key) for key in listed],
+    }
+    return write_page(out, "fleet.html", content, numbers, figures, scripts=("table.js",))
+
+
+def _texts(keys: list[KeyReport], task: str) -> list[list[str]]:
+    """Return the rows of a short list, which cannot be sorted."""
+    return [[cell.text for cell in row] for row in key_lists.table_rows(keys, task)]

@@ -1,0 +1,58 @@
+"""What all figures of a run share: its data, its timeline, its certificates, and its losses in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from undrift import metrics
+from undrift._typing import Vector
+from undrift.report.blocks import Blocks, cut_blocks
+from undrift.report.certificate_text import CertificateSummary, summarize_certificates
+from undrift.report.scores import OWN
+from undrift.report.timeline import Timeline, make_timeline
+from undrift.run import RunData
+
+POINTS = 1000
+"""Points of a curve through the whole run, at most."""
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """A run as its figures see it."""
+
+    data: RunData
+    """The run."""
+    timeline: Timeline
+    """Its horizontal axis."""
+    certificates: list[CertificateSummary]
+    """What is proven about it."""
+
+    @property
+    def binary(self) -> bool:
+        """Whether labels are two classes."""
+        return self.data.task == "classification"
+
+    @property
+    def loss_name(self) -> str:
+        """The loss that is added up, in the units of certificates."""
+        return "log-loss" if self.binary else "squared error / 2"
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """The blocks of rounds that curves of losses are made of."""
+        return cut_blocks(self.data.rounds, POINTS)
+
+    @cached_property
+    def block_losses(self) -> dict[str, Vector]:
+        """The sum of losses in each block, for the run and each baseline."""
+        data = self.data
+        return {
+            name: self.blocks.sum(metrics.round_losses(yhat, data.y, binary=self.binary))
+            for name, yhat in {OWN: data.yhat, **data.baselines}.items()
+        }
+
+
+def make_context(data: RunData) -> RunContext:
+    """Return what the figures of a run share."""
+    return RunContext(data, make_timeline(data), summarize_certificates(data))

@@ -1,0 +1,94 @@
+"""`render`: the report of a run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from undrift.errors import InputError
+from undrift.report import certificate_text, run_text
+from undrift.report.figures import coefficients
+from undrift.report.figures.registry import RUN_FIGURES, make_figures
+from undrift.report.formatting import capitalize, plural
+from undrift.report.html_file import CALLER, write_page
+from undrift.report.run_context import make_context
+from undrift.report.scores import score_predictors
+from undrift.run import RunData
+
+SECTIONS = {
+    "short": "In short",
+    "well": "How well",
+    "memory": "Memory",
+    "proven": "Proven",
+    "moves": "Coefficients",
+    "trust": "Trust",
+    "problems": "Data problems",
+    "about": "About",
+}
+"""The sections of the page by their ids, in order; those that hold nothing but figures may be missing."""
+OPTIONAL = ("memory", "moves", "trust")
+"""Sections that are left out when none of their figures is drawn."""
+
+
+def render(data: RunData, out: str | os.PathLike[str]) -> Path:
+    """Write the report of a run and return its path.
+
+    Parameters
+    ----------
+    data
+        What `undrift.run.read_run` returns.
+    out
+        The file to write; it appears whole or not at all.
+
+    Notes
+    -----
+    The same run gives the same bytes. Whatever the length of the run, no curve has more than 1000 points.
+    """
+    if not data.rounds:
+        raise InputError(
+            f"{CALLER}: the run has no finished rows, so there is nothing to show; run it on labelled rows"
+        )
+    run = make_context(data)
+    scores = score_predictors(data)
+    measured, figures = make_figures(RUN_FIGURES, run)
+    warning = run.timeline.warning
+    content: dict[str, Any] = {
+        "target": data.target,
+        "subtitle": run_text.subtitle(run),
+        "source": run_text.source_name(data),
+        "rounds": plural(data.rounds, "row"),
+        "has_time": run.timeline.time is not None,
+        "sections": [(key, name) for key, name in SECTIONS.items() if key not in OPTIONAL or figures[key]],
+        "takeaways": run_text.takeaways(run, scores, measured),
+        "cards": run_text.cards(run, scores, measured),
+        "notes": [*data.notes, *([f"{capitalize(warning)}."] if warning else [])],
+        "score_columns": run_text.score_columns(scores),
+        "scores": run_text.score_rows(scores),
+        "figures": figures,
+        "changes": run_text.memory_changes(run, measured["spectrum"]),
+        "loss": run.loss_name,
+        "certificates": certificate_text.section_text(run.certificates, data.rounds),
+        "coefficients": coefficients.table_rows(measured["coefficients"]),
+        "coefficient_count": measured["coefficients"]["features"] if measured["coefficients"] else 0,
+        "problems": run_text.problem_rows(data),
+        "about": [*run_text.flatten(data.provenance), *run_text.flatten(data.settings, "setting: ")],
+        "glossary": run_text.GLOSSARY,
+    }
+    numbers = {
+        "format": 1,
+        "task": data.task,
+        "target": data.target,
+        "features": list(data.features),
+        "classes": list(data.classes) if data.classes else None,
+        "rounds": data.rounds,
+        "provenance": data.provenance,
+        "settings": data.settings,
+        "scores": [asdict(score) for score in scores],
+        "certificates": list(data.certificates),
+        "problems": list(data.problems),
+        "notes": list(data.notes),
+        **measured,
+    }
+    return write_page(out, "run.html", content, numbers, figures)

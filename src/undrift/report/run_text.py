@@ -1,0 +1,217 @@
+"""What the page of a run says: sentences, cards and tables, ready for the template."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from undrift.metrics import LEADING
+from undrift.report.certificate_text import choose_leading, claim, more_or_less
+from undrift.report.figures.figure import Numbers
+from undrift.report.formatting import (
+    NONE,
+    capitalize,
+    half_life_text,
+    join_items,
+    number,
+    percent,
+    plural,
+    shorten,
+)
+from undrift.report.half_life import mean_half_life
+from undrift.report.run_context import RunContext
+from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
+from undrift.report.timeline import iso_times
+from undrift.run import RunData
+
+SHARES = ("r2", "accuracy")
+"""Scores shown as percentages."""
+TASKS = {"regression": "a number", "classification": "one of two classes"}
+"""What a task predicts, in words."""
+GLOSSARY = {
+    "Row, round": "One line of your data. undrift predicts its label first, then learns from it.",
+    "Baselines": "Naive guesses that need no learning, such as repeating the last value. Anything useful must beat "
+    "them.",
+    "Half-life": "After so many rows, a row counts half as much as a new one. Short: the data changes fast.",
+    "Regret": "undrift's total loss minus that of a rival who was chosen afterwards, knowing every label.",
+    "Certificate": "A proof, computed for this very run, that the regret could not exceed a number.",
+    "RMSE": "Root of the mean squared error, in the units of the target; large errors count more.",
+    "Log-loss": "Mean of -ln(probability given to what came true): 0 is perfect, 0.693 is a coin toss.",
+    "Brier score": "Mean squared distance between the predicted chance and what came: 0 is perfect, 0.25 a coin toss.",
+}
+"""Words of the page, explained at its end."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """One number with its name."""
+
+    label: str
+    """What it is."""
+    value: str
+    """The number."""
+    note: str
+    """What to hold it against."""
+
+
+def subtitle(run: RunContext) -> str:
+    """Return what was run on what."""
+    data = run.data
+    text = (
+        f"{plural(data.rounds, 'row')} of {source_name(data)}, {plural(len(data.features), 'feature')}, predicting "
+        f"{TASKS[data.task]}"
+    )
+    if data.classes:
+        text += f" ({shorten(data.classes[0])} or {shorten(data.classes[1])})"
+    if run.timeline.time is not None:
+        first, last = iso_times(run.timeline.time[[0, -1]])
+        text += f", {first[:10]} to {last[:10]}"
+    return text + "."
+
+
+def source_name(data: RunData) -> str:
+    """Return the source's name without its folder."""
+    source = data.provenance.get("source")
+    path = source.get("path") if isinstance(source, Mapping) else source
+    return PurePath(str(path)).name if path else "the source"
+
+
+def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[str]:
+    """Return the sentences a reader should remember."""
+    sentences = [_error_sentence(run.data, scores)]
+    leading = choose_leading(run.certificates)
+    if leading is not None:
+        regret = leading.relative(leading.regret)
+        measured = f", in total loss; measured, it lost {more_or_less(regret)}" if math.isfinite(regret) else ""
+        sentences.append(f"{capitalize(claim(leading))}{measured}.")
+    if numbers["spectrum"]:
+        sentences.append(_memory_sentence(run, len(numbers["spectrum"]["changes"])))
+    intervals, calibration = numbers["intervals"], numbers["calibration"]
+    if intervals:
+        sentences.append(
+            f"Its {percent(intervals['level'])} intervals, given beforehand, held {percent(intervals['measured'])} of "
+            "the true values."
+        )
+    if calibration:
+        sentences.append(f"Its probabilities were off by {percent(calibration['gap'], 2)} on average.")
+    return sentences
+
+
+def _error_sentence(data: RunData, scores: list[Score]) -> str:
+    """Return the run's error beside that of the best baseline."""
+    score = LEADING[data.task]
+    mine, best = scores[0].measures[score], best_baseline(scores)
+    name = "log-loss" if data.classes else f"typical error in “{shorten(data.target)}”"
+    text = f"undrift's {name} was {number(mine)}"
+    if best is None:
+        return text + "."
+    theirs = best.measures[score]
+    if theirs == 0.0 or not math.isfinite(mine / theirs):
+        return f"{text}; the naive guess “{best.name}” had {number(theirs)}."
+    compared = compare_errors(mine, theirs)
+    if compared.startswith("about"):
+        return f"{text}, {compared} the best naive guess, “{best.name}”: nothing better was found in this data."
+    return f"{text}: {compared} the best naive guess, “{best.name}” ({number(theirs)})."
+
+
+def _memory_sentence(run: RunContext, changes: int) -> str:
+    half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
+    if math.isinf(half_life):
+        text = "This data hardly forgets: old rows help as much as new ones"
+    else:
+        text = f"The memory it found best: a row counts half after {half_life_text(half_life, run.timeline.spacing)}"
+    times = "once" if changes == 1 else f"{changes} times"
+    return f"{text}; that changed {times} on the way." if changes else f"{text}."
+
+
+def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
+    """Return the numbers to see first."""
+    own, best = scores[0].measures, best_baseline(scores)
+
+    def score_card(score: str) -> Card:
+        text = percent if score in SHARES else number
+        return Card(SCORE_TITLES[score], text(own[score]), f"{best.name}: {text(best.measures[score])}" if best else "")
+
+    shown = ["log_loss", "accuracy"] if run.binary else ["rmse", "r2"]
+    found = [score_card(score) for score in shown if score != "r2" or math.isfinite(own["r2"])]
+    leading = choose_leading(run.certificates)
+    share = math.inf if leading is None else leading.relative(leading.bound)
+    if leading is not None and math.isfinite(share):
+        label, beside = ("certified within", "of") if share >= 0.0 else ("certified better by", "than")
+        found.append(Card(label, percent(abs(share)), f"{beside} {leading.comparator}"))
+    if numbers["spectrum"]:
+        half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
+        text, _, about = half_life_text(half_life, run.timeline.spacing).partition(" (")
+        found.append(Card("memory (half-life)", text, about.rstrip(")") or "until a row counts half"))
+    intervals = numbers["intervals"]
+    if intervals:
+        promised = f"{percent(intervals['level'])} promised"
+        found.append(Card("inside the interval", percent(intervals["measured"]), promised))
+    return found
+
+
+def memory_changes(run: RunContext, spectrum: Numbers | None) -> list[str]:
+    """Return where the memory changed, in words."""
+    spacing = run.timeline.spacing
+    return [
+        f"Around {run.timeline.round_text(c['round'])} the memory "
+        f"{'shortened' if c['after'] < c['before'] else 'lengthened'} from {half_life_text(c['before'], spacing)} to "
+        f"{half_life_text(c['after'], spacing)}."
+        for c in (spectrum["changes"] if spectrum else [])
+    ]
+
+
+def score_columns(scores: list[Score]) -> list[str]:
+    """Return the titles of the table of scores."""
+    return ["Predictor", *(SCORE_TITLES[score] for score in scores[0].measures), "total loss"]
+
+
+def score_rows(scores: list[Score]) -> list[list[str]]:
+    """Return the table of scores as text."""
+    return [
+        [
+            one.name,
+            *(percent(x) if score in SHARES else number(x, 4) for score, x in one.measures.items()),
+            number(one.total, 4),
+        ]
+        for one in scores
+    ]
+
+
+def problem_rows(data: RunData) -> list[dict[str, str]]:
+    """Return the table of problems as text."""
+    return [
+        {
+            "kind": str(problem.get("kind", "")),
+            "column": str(problem.get("column") or NONE),
+            "count": f"{problem['count']:,}" if problem.get("count") is not None else NONE,
+            "lines": _line_numbers(problem),
+            "note": str(problem.get("note") or ""),
+        }
+        for problem in data.problems
+    ]
+
+
+def _line_numbers(problem: Mapping[str, Any]) -> str:
+    """Return the first lines of a problem; dots say that there are more than are stored."""
+    lines = [f"{n:,}" for n in problem.get("lines") or ()]
+    if not lines:
+        return NONE
+    more = (problem.get("count") or 0) > len(lines) and len(lines) <= 6
+    return join_items(lines) + (" …" if more else "")
+
+
+def flatten(nested: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Return settings inside settings as pairs of a name and a text."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in nested.items():
+        if isinstance(value, Mapping):
+            pairs += flatten(value, f"{prefix}{key}: ")
+        elif isinstance(value, (list, tuple)):
+            pairs.append((f"{prefix}{key}", join_items([str(item) for item in value], 20)))
+        else:
+            pairs.append((f"{prefix}{key}", NONE if value is None else str(value)))
+    return pairs

@@ -1,0 +1,198 @@
+"""Predictions for a file of rows, with a model that a run left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from undrift import store
+from undrift._typing import Vector
+from undrift.errors import DataError, InputError
+from undrift.folder import named_file
+from undrift.losses import sigmoid
+from undrift.online import OnlineRegressor, Table
+from undrift.online.base import OnlineLearner
+from undrift.run.extras import polars
+from undrift.run.play.run_model import loaded
+from undrift.run.play.state import State, read_state, settings_of, understood
+from undrift.run.prepare.columns import Plan, require_short
+from undrift.run.prepare.encoder import Encoder
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import Source
+from undrift.run.settings import did_you_mean
+from undrift.stopping import Stop
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+
+class Predictions:
+    """What a model says about the rows of a file, batch by batch: no more of them is ever held.
+
+    Parameters
+    ----------
+    encoder
+        Makes features of the rows.
+    batches
+        The rows.
+    learner
+        The model.
+    level
+        Of the intervals.
+    classes
+        The two labels, the negative one first; none for numbers.
+    stop
+        A wish to stop, which is granted at once while a batch is read and predicted.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        batches: Iterator[RowBatch],
+        learner: OnlineLearner,
+        level: float,
+        classes: Sequence[str],
+        stop: Stop,
+    ) -> None:
+        self.target = encoder.settings.target
+        self.rows = 0
+        self._encoder, self._batches, self._learner = encoder, batches, learner
+        self._level, self._classes, self._stop = level, classes, stop
+        self._low, self._sum, self._high = math.inf, 0.0, -math.inf
+        self._unknown, self._first_unknown = 0, 0  # rows whose lags are not known, and where the first one stands
+
+    def frames(self) -> Iterator[DataFrame]:
+        """Yield line, time, prediction, lower, upper (with lags, of the first row only), or label and probability.
+
+        The rows of a file come once.
+        """
+        while True:
+            with self._stop.waiting():
+                batch = next(self._batches, None)
+                frame = None if batch is None else self._predict(batch)
+            if frame is None:
+                return
+            yield frame
+
+    def spread(self) -> tuple[float, float, float]:
+        """Return the smallest, the mean and the largest prediction (or probability) so far."""
+        return self._low, self._sum / self.rows, self._high
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the rows so far must know."""
+        return tuple(self._notes())
+
+    def _predict(self, batch: RowBatch) -> DataFrame:
+        """Return the predictions of one batch, and count them."""
+        pl = polars("undrift predict")
+        rows = self._encoder.encode(batch)
+        table = Table(self._encoder.features, rows.Z)
+        frame: DataFrame
+        columns: dict[str, Any] = {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
+        if isinstance(self._learner, OnlineRegressor):
+            low, high = self._learner.predict_interval(table, self._level)
+            shown = self._learner.predict(table)
+            frame = pl.DataFrame(columns | {"prediction": shown, "lower": low, "upper": high})
+            if self._encoder.settings.lag:
+                first = pl.int_range(pl.len()) == -self.rows
+                frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
+        else:
+            odds = self._learner.predict(table)
+            shown = sigmoid(odds)
+            labels = pl.Series([self._classes[int(one > 0.0)] for one in odds], dtype=pl.String)
+            frame = pl.DataFrame(columns | {"label": labels, "probability": shown})
+        unknown = rows.line[np.isnan(rows.Z[:, self._encoder.lags]).any(axis=1)]
+        if len(unknown) and not self._unknown:
+            self._first_unknown = int(unknown[0])
+        self._unknown += len(unknown)
+        self.rows += len(shown)
+        self._low, self._high = min(self._low, float(shown.min())), max(self._high, float(shown.max()))
+        self._sum += float(shown.sum())
+        return frame
+
+    def _notes(self) -> Iterator[str]:
+        """Yield what is less sure than it looks, above all after the first row: the model learns nothing on the way."""
+        source, plan = self._encoder.source, self._encoder.plan
+        for one in self._encoder.problems.entries():
+            if one["kind"] in ("infinite", "too large"):
+                where = f"{source.place} {one['lines'][0]} is the first of {one['count']:,}"
+                yield f"'{one['column']}' is {one['kind']} ({where}): {one['note']}"
+        name, lags = source.settings.target, ", ".join(map(str, source.settings.lag))
+        if self._unknown:
+            yield (
+                f"{self._unknown:,} of {self.rows:,} rows, from {source.place} {self._first_unknown} on, need '{name}' "
+                f"of earlier rows (lag {lags}), which is not known yet; the last one known stands in for it"
+            )
+        if plan.task == "regression" and self.rows > 1 and lags:
+            yield "only the first row has an interval, as intervals of a run with lags hold one row ahead"
+        elif plan.task == "regression" and self.rows > 1:
+            yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
+
+
+def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, stop: Stop | None = None) -> Predictions:
+    """Return what the model of a run says about every row of a file, batch by batch; nothing is learned."""
+    folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    state = read_state(folder)
+    if state["model"] is None:
+        raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
+    learner = loaded(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
+    settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill")
+    source = Source(file, settings)
+    batches = source.batches()
+    first = next(batches, None)
+    if first is None:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
+    with understood(folder):
+        plan = _plan(state, source, first)
+        encoder = _Blind(source, plan)
+        if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
+            raise ValueError("'classes' is missing")
+        encoder.follow(state, store.read(named_file(folder, state["trace"]))[1]["encoder.late"])
+    rows = chain([first], batches)
+    return Predictions(encoder, rows, learner, level, state["classes"] or (), Stop() if stop is None else stop)
+
+
+def _plan(state: State, source: Source, first: RowBatch) -> Plan:
+    """Return the plan of the run, for a file that must have its columns."""
+    words = state["plan"]
+    wanted = [
+        *words["numbers"],
+        *words["texts"],
+        *([words["time"]] if words["time"] and source.settings.calendar else []),
+    ]
+    for name in wanted:
+        if name not in first.columns:
+            raise InputError(
+                f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
+            )
+    time = words["time"] if words["time"] in first.columns else None
+    texts = tuple((name, tuple(values)) for name, values in words["texts"].items())
+    classes = None if words["classes"] is None else tuple(words["classes"])
+    return Plan(words["task"], classes, time, words["clock"], words["hours"], tuple(words["numbers"]), texts, ())
+
+
+class _Blind(Encoder):
+    """An encoder for rows that may have no label; those that have one serve the lags of later rows and nothing else."""
+
+    def follow(self, state: State, late: Vector) -> None:
+        """Know the texts the run met, and its last labels."""
+        words = {"rows": 0, "digests": [""] * len(self.digests), "problems": [], "latest": "NaT"}
+        arrays = {"late": late, "low": self.low, "high": self.high}
+        self.resume({**state["carry"]["encoder"], **words}, arrays)
+
+    def _admit(self, batch: RowBatch, row: int, name: str, text: str) -> None:
+        """Give a text that the run never met no feature of its own: the model would ignore it."""
+        require_short(self.source, int(batch.lines[row]), name, text)
+
+    def _labels(self, batch: RowBatch) -> Vector:
+        if not self.settings.lag or self.settings.target not in batch.columns:
+            return np.full(len(batch.lines), math.nan)
+        return super()._labels(batch)

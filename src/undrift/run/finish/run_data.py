@@ -1,0 +1,145 @@
+"""RunData: everything a run left behind, as plain arrays and words; what the report and `certify` read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from undrift import store
+from undrift._typing import JsonObject, Matrix, Vector
+from undrift.baselines import BASELINES
+from undrift.folder import named_file
+from undrift.run.play.run_folder import REPORT, RunDirectory
+from undrift.run.play.state import State, understood
+from undrift.run.read.rows import Lines, Times
+
+
+@dataclass(frozen=True, eq=False)
+class RunData:
+    """A finished (or interrupted) run over T rounds, with K snapshots of what the model believed.
+
+    A round is a labelled row; rows whose label is missing are predicted and stored, but are not here.
+    """
+
+    settings: JsonObject
+    """What was asked for, as in a settings file."""
+    provenance: JsonObject
+    """Versions, kernel level, source (path, size, sha256), started, finished, seconds, command."""
+    task: str
+    """"regression" or "classification"."""
+    target: str
+    """Name of the column that was predicted."""
+    features: Sequence[str]
+    """What the model saw: columns, and features made of columns ("city=Oslo", "hour sin", "load 24 rows ago")."""
+    classes: Sequence[str] | None
+    """The two labels as they stand in the source, the negative one first; None for regression."""
+    line: Lines
+    """Where each round's row stands in the source (T,)."""
+    time: Times | None
+    """When each round was (T,), NaT where that is missing; None without a time column."""
+    y: Vector
+    """Labels (T,), 0 and 1 for classification."""
+    yhat: Vector
+    """Predictions made before the label was seen (T,); log-odds of label 1 for classification."""
+    lower: Vector | None
+    """Lower end of the 90% interval, made before the label was seen (T,); None for classification."""
+    upper: Vector | None
+    """Its upper end."""
+    baselines: Mapping[str, Vector]
+    """Naive predictions on the scale of `yhat` (T,), by name."""
+    spectrum_round: Vector
+    """Rounds after which snapshots were taken (K,)."""
+    half_lives: Vector
+    """Memory lengths in rounds (N,), ascending; infinity never forgets."""
+    spectrum: Matrix
+    """Weight of each memory length (K, N); rows sum to 1."""
+    candidates: Sequence[str]
+    """Names of what the last mixer chooses from (C)."""
+    candidate_weights: Matrix
+    """Their weights (K, C); rows sum to 1."""
+    coef_round: Vector
+    """Rounds after which coefficients were read (K,)."""
+    coef_names: Sequence[str]
+    """Features, and "(intercept)" last."""
+    coef: Matrix
+    """Coefficients of the linear family's leading memory, per unit of the feature (K, d); NaN before it existed."""
+    certificates: Sequence[JsonObject] = ()
+    """One for each comparator: name, leaf, regret, start, stability, variation, potential_drift, excess, bound, slack,
+    ratio, comparator_loss, own_loss, rounds, refit_every (or None), refused (a sentence, or None)."""
+    problems: Sequence[JsonObject] = ()
+    """What was wrong with the data: kind, column (or None), count, lines (the first few), note."""
+    notes: Sequence[str] = field(default_factory=tuple)
+    """What the reader must know: assumptions that failed, things left out."""
+
+    @property
+    def rounds(self) -> int:
+        """Finished rounds, T."""
+        return len(self.y)
+
+
+def read_run(path: str | os.PathLike[str]) -> RunData:
+    """Return what a run left behind, finished or not."""
+    directory = RunDirectory(path)
+    state = directory.state()
+    with understood(directory.path):
+        return _read(directory, state)
+
+
+def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path], object]) -> Path:
+    """Write the report of the run that is in a folder, whole or not at all, and return where it is."""
+    directory = RunDirectory(path)
+    with directory.locked():
+        data = read_run(directory.path)
+        with directory.folder.new(REPORT) as temporary:
+            render(data, temporary)
+    return directory.path / REPORT
+
+
+def _notes(state: State) -> list[str]:
+    notes = list(state["notes"])
+    if state["status"] != "finished":
+        notes.append(f"The run was interrupted after {state['rows']:,} rows; what follows is about those.")
+    elif not state["certificates"] and not any(note.startswith("Not certified") for note in notes):
+        notes.append("Not certified yet: undrift certify does that.")
+    return notes
+
+
+def _read(directory: RunDirectory, state: State) -> RunData:
+    table = directory.table(state)
+    table = table.filter(table["y"].is_not_null())
+    _, arrays = store.read(named_file(directory.path, state["trace"]))
+    columns: dict[str, np.ndarray[Any, Any]] = {
+        name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
+    }
+    names = BASELINES[state["task"]]
+    return RunData(
+        settings=state["settings"],
+        provenance=state["provenance"],
+        task=state["task"],
+        target=state["settings"]["target"],
+        features=state["features"],
+        classes=state["classes"],
+        line=table["line"].to_numpy().astype(np.int64),
+        time=table["time"].to_numpy().astype("datetime64[us]") if "time" in table.columns else None,
+        y=columns["y"],
+        yhat=columns["yhat"],
+        lower=columns.get("lower"),
+        upper=columns.get("upper"),
+        baselines={name: columns[name] for name in names},
+        spectrum_round=arrays["round"],
+        half_lives=arrays["half_lives"],
+        spectrum=arrays["spectrum"],
+        candidates=state["candidates"],
+        candidate_weights=arrays["weights"],
+        coef_round=arrays["round"],
+        coef_names=[*state["coefficients"], "(intercept)"],
+        coef=arrays["coef"],
+        certificates=state["certificates"],
+        problems=state["problems"],
+        notes=_notes(state),
+    )

@@ -1,0 +1,155 @@
+"""Rows of a file as records of a fleet: column by column where every cell is what it should be, else one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.fleet import Fleet
+from undrift.fleet.keys_and_orders import MAX_ORDER
+from undrift.fleet.outputs import ABSENT
+from undrift.fleet.record_batch import RecordBatch as Rows
+from undrift.fleet.record_batch import mark_unusable
+from undrift.run.fleet.orders import Orders, TimeReader, integers
+from undrift.run.read.cells import Unreadable, is_missing, number, numbers, texts
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
+
+
+@dataclass(eq=False)
+class RowReader:
+    """How the rows of a file become records."""
+
+    fleet: Fleet
+    time: TimeReader | None
+    """How times are written, if rows are ordered by time."""
+    classes: list[str] | None
+    """The two labels, the negative one first ("": not seen yet); None: the target is a number."""
+    na: frozenset[str]
+    """Texts that mean missing."""
+
+    def batches(self, source: Source) -> Iterator[Rows]:
+        """Yield rows as a fleet takes them; what is no number is reported as such."""
+        fields, names = self.fleet.fields, dict[str, str]()
+        for batch in source.batches():
+            for name in fields.names:
+                if name not in batch.columns:  # it first appears further down
+                    batch.columns[name] = [None] * len(batch.lines)
+            keys = _keys(batch.columns[fields.key], names, self.na)
+            if fields.order is None:
+                orders: Orders | None = None
+            elif self.time is None:
+                orders = integers(batch.columns[fields.order], self.na)
+            else:
+                orders = self.time.read(source, fields.order, batch, self.na)
+            yield self._clean(batch, keys, orders) or self._judged(batch, keys, orders)
+
+    def _clean(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows | None:
+        """Return rows column by column; None if a cell is not what its column is."""
+        fields, n = self.fleet.fields, len(keys)
+        order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
+        try:
+            Z = np.stack([numbers(batch.columns[name], self.na) for name in fields.features], axis=1)
+            y, unknown = self._targets(batch)
+            if orders is not None:
+                if not all(type(one) is int and -MAX_ORDER <= one <= MAX_ORDER for one in orders):
+                    return None
+                order[...] = orders  # type: ignore[assignment]  # integers, as just seen
+        except Unreadable:
+            return None
+        if None in keys or unknown or not _encodable(keys):
+            return None
+        rows = Rows(list(keys), order, Z, y, absent)
+        mark_unusable(fields, self.fleet.accepted_input, rows)
+        return rows
+
+    def _targets(self, batch: RowBatch) -> tuple[Vector, dict[int, str]]:
+        """Return the labels as numbers, and what is wrong with those that are none of the two classes."""
+        cells = batch.columns[self.fleet.fields.target]
+        if self.classes is None:
+            return np.array(numbers(cells, self.na)), {}
+        unknown: dict[int, str] = {}
+        y = np.full(len(batch.lines), math.nan)
+        for i, label in enumerate(texts(cells, self.na)):
+            if label is None:
+                continue
+            if not self.classes[0] and label != self.classes[1]:
+                self.classes[0] = label
+            if label in self.classes:
+                y[i] = self.classes.index(label)
+            else:
+                named = " nor ".join(repr(one) for one in self.classes)
+                unknown[i] = f"target '{self.fleet.fields.target}' is {label!r:.40}, neither {named}"
+        return y, unknown
+
+    def _judged(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows:
+        """Return rows judged one by one."""
+        fields = self.fleet.fields
+        columns: dict[str, list[Any]] = {}
+        unknown: dict[int, str] = {}
+        for name in fields.names:
+            cells = batch.columns[name]
+            if name == fields.key:
+                columns[name] = list(keys)
+            elif name == fields.order and orders is not None:
+                columns[name] = orders
+            elif name == fields.target and self.classes is not None:
+                y, unknown = self._targets(batch)
+                columns[name] = y.tolist()
+            elif isinstance(cells, np.ndarray):
+                columns[name] = (
+                    cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
+                )
+            else:
+                columns[name] = [_value(cell, self.na) for cell in cells]
+        rows = self.fleet.batch([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+        for i, why in unknown.items():
+            rows.bad.setdefault(i, why)
+            rows.Z[i] = 0.0
+        return rows
+
+
+def _keys(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str | None]:
+    """Return keys as texts, each text only once in memory."""
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+        values: Any = [None if np.isnat(cell) else np.datetime_as_string(cell, unit="auto") for cell in cells]
+    else:
+        values = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    out: list[str | None] = []
+    for cell in values:
+        name = names.get(cell) if isinstance(cell, str) else None  # to a dictionary, True is 1
+        if name is None:
+            name = _name(cell, na)
+            if name is not None:
+                name = names.setdefault(name, name)
+                if isinstance(cell, str):
+                    names[cell] = name
+        out.append(name)
+    return out
+
+
+def _name(cell: object, na: frozenset[str]) -> str | None:
+    if is_missing(cell, na):
+        return None
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _encodable(keys: list[str | None]) -> bool:
+    """Whether all keys can be written to a file; half a character cannot."""
+    text = "".join(key for key in keys if key is not None)
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _value(cell: object, na: frozenset[str]) -> object:
+    if is_missing(cell, na):
+        return None
+    found = number(cell)
+    return cell if found is None else found

@@ -1,0 +1,135 @@
+"""The run directory: what counts is what `run.json` names, and it is renamed into place last.
+
+```
+run.json               settings, provenance, how far the run is, and the names of the files that count
+predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run is finished
+model-*.undrift        the model after the last commit, for `undrift.load`; model.undrift when finished
+trace-*.undrift        snapshots (spectrum, weights, coefficients) and what the runner carries from row to row
+report.html            when a report was asked for
+.undrift/              the lock, the list of files we wrote, and what is being written
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undrift import store
+from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.folder import Folder, named_file
+from undrift.online.base import OnlineLearner
+from undrift.run.extras import LITERAL, polars
+from undrift.run.play.state import FORMAT, STATE, State, read_state
+from undrift.run.write.tables import join_parquet
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+REPORT = "report.html"
+FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
+"""Names of a finished run."""
+NAMES = r"run\.json|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
+"""Every name that runs ever write."""
+
+
+class RunDirectory:
+    """A folder that holds one run; a kill at any moment leaves the last commit whole."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.folder = Folder(path, "run", again="continue with --resume", names=NAMES)
+
+    @property
+    def exists(self) -> bool:
+        """Whether a run was ever committed here."""
+        return os.path.lexists(self.path / STATE)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other writers out; what fails leaves the last commit and nothing else."""
+        with self.folder.locked():
+            try:
+                yield
+            except BaseException:
+                with contextlib.suppress(UndriftError):
+                    self.sweep(self.state() if self.exists else None)
+                raise
+
+    def state(self) -> State:
+        """Return what the last commit wrote."""
+        return read_state(self.path)
+
+    def take_over(self, state: State) -> None:
+        """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
+        named = [*state["parts"], state["model"], state["trace"]]
+        self.folder.adopt(STATE, *(name for name in named if name and not self.folder.knows(name)))
+        if not self.folder.knows(REPORT) and _is_report(self.path / REPORT):
+            self.folder.adopt(REPORT)
+
+    def refuse_others(self) -> None:
+        """Refuse a folder that holds files which no run wrote, where no run is."""
+        others = (file.name for file in self.path.iterdir() if not file.name.startswith("."))
+        foreign = next((name for name in others if not self.folder.is_ours(name)), None)
+        if foreign is not None:
+            raise InputError(f"{self.path}: the folder holds other files ({foreign}); choose another with --out")
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        """Commit: from now on, the files this state names are the run."""
+        text = json.dumps({"format": FORMAT, **state}, indent=1, allow_nan=False)
+        self.folder.put(STATE, text.encode())
+
+    def write_table(self, name: str, frame: DataFrame) -> None:
+        """Write one part of the predictions, whole or not at all."""
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd")
+        self.folder.put(name, buffer.getvalue(), durable=name in FINAL)
+
+    def write_arrays(self, name: str, header: store.Header, arrays: store.Arrays) -> None:
+        """Write arrays and a header, whole or not at all."""
+        with self.folder.new(name, durable=name in FINAL) as temporary:
+            store.write(temporary, header, arrays)
+
+    def write_model(self, name: str, model: OnlineLearner) -> None:
+        """Write a model, whole or not at all."""
+        with self.folder.new(name, durable=name in FINAL) as temporary:
+            model.save(temporary)
+
+    def join(self, parts: list[str], name: str) -> None:
+        """Join parts of the predictions into one file without holding them all."""
+        with self.folder.new(name) as temporary:
+            join_parquet([self.path / part for part in parts], temporary)
+
+    def sweep(self, state: State | None) -> None:
+        """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
+        if state is None:
+            self.folder.sweep(())
+            return
+        counting = [*state["parts"], *filter(None, (state["model"], state["trace"]))]
+        for name in counting:
+            named_file(self.path, name)  # a state that names what is not there is no reason to delete what is
+        finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
+        self.folder.sweep({*counting, STATE, *finished})
+
+    def table(self, state: Mapping[str, Any]) -> DataFrame:
+        """Return the predictions of all rows."""
+        pl = polars("predictions")
+        parts = [named_file(self.path, part).absolute() for part in state["parts"]]
+        try:
+            frame: DataFrame = pl.read_parquet(parts, **LITERAL)
+        except pl.exceptions.PolarsError as error:
+            raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
+        return frame
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a file is a page that undrift made."""
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="undrift ' in file.read(4096)

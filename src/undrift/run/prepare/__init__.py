@@ -1,0 +1,1 @@
+"""Preparing: what each column is, and rows as numbers for a model."""

@@ -1,0 +1,43 @@
+"""The rows of a source at once, as the model sees them."""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.errors import DataError
+from undrift.online import Table
+from undrift.run.prepare.columns import PREFIX, make_plan
+from undrift.run.prepare.encoder import Encoder
+from undrift.run.read.source import Source
+
+
+def rows_again(source: Source, rounds: int) -> tuple[Table, Vector, str]:
+    """Return the rows of a source up to so many labelled ones, their labels, and the task.
+
+    A text that came later was 0 before; labels are NaN where missing.
+    """
+    batches = source.batches()
+    head = list(islice(batches, PREFIX + 1))
+    plan = make_plan(source, head[:PREFIX], whole=len(head) <= PREFIX)
+    encoder = Encoder(source, plan)
+    Z, y, left = [], [], rounds
+    for batch in chain(head, batches):
+        rows = encoder.encode(batch)
+        reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
+        count = int(reached[0]) + 1 if len(reached) else len(rows.y)
+        Z.append(rows.Z[:count])
+        y.append(rows.y[:count])
+        left -= int(np.count_nonzero(~np.isnan(y[-1])))
+        if left <= 0:
+            break
+    if left == rounds:
+        raise DataError(f"{source.name}: no row is left to learn from; see --missing")
+    wide = np.zeros((sum(len(part) for part in Z), len(encoder.features)))
+    at = 0
+    for part in Z:
+        wide[at : at + len(part), : part.shape[1]] = part
+        at += len(part)
+    return Table(encoder.features, wide), np.concatenate(y), plan.task

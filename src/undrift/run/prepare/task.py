@@ -1,0 +1,156 @@
+"""The task of a target column, one inference for every command: a number, or one of two classes.
+
+| the first rows hold | taken as |
+|---|---|
+| texts, or true and false | classes |
+| two different whole numbers: 0 and 1, -1 and 1, 1 and 2, or any two in 20 rows or more | classes |
+| three to ten different whole numbers, each 20 times on average or more | refused: pass --task regression |
+| nothing but 0, 1, -1 or 2 in 100 rows or more of a longer file | refused: pass --task |
+| any other numbers | numbers |
+
+`--task` always has the last word. Of two classes the positive one is `--positive`, or else the larger number, the later
+text, and never a text such as "no" or "false".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift.errors import DataError, InputError
+from undrift.run.read.cells import is_missing, number, shown
+from undrift.run.read.rows import Cells, Lines
+from undrift.run.read.source import Source
+
+MOSTLY = 0.9
+"""A column is what this part of its first cells is; the others are then errors, with their lines."""
+NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
+LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
+"""Pairs of numbers that are two classes however few rows there are."""
+FEW, REPEATED, CONSTANT = 10, 20, 100
+"""Different whole numbers that may be classes, at most; rows for each of them, at least; rows of one value alone."""
+
+
+class TargetColumn(NamedTuple):
+    """The first cells of the column to predict."""
+
+    source: Source
+    cells: Cells
+    lines: Lines
+    """Where they stand."""
+    whole: bool
+    """Whether there are no others."""
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self.source.settings.target
+
+    @property
+    def where(self) -> str:
+        """Which rows these are."""
+        return f"all {len(self.lines)} rows" if self.whole else f"the first {len(self.lines)} rows"
+
+    def known(self) -> list[tuple[int, object]]:
+        """Return lines and cells, those that say something."""
+        na = frozenset(self.source.settings.na)
+        cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
+        return [(line, one) for line, one in zip(self.lines.tolist(), cells, strict=True) if not is_missing(one, na)]
+
+
+def find_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
+    """Return the task and the classes, the negative one first; or say why the target cannot be predicted."""
+    source, settings, name = target.source, target.source.settings, target.name
+    if isinstance(target.cells, np.ndarray) and target.cells.dtype.kind == "M":
+        raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
+    known = target.known()
+    if not known:
+        raise DataError(f"{source.name}: the target '{name}' is missing in {target.where}; there is nothing to learn")
+    cells = [cell for _, cell in known]
+    numeric = are_numbers(cells)
+    task = settings.task
+    if task == "auto":
+        if settings.positive is not None or not numeric:
+            task = "classification"
+        else:
+            task = _of_numbers(target, [value for cell in cells if (value := number(cell)) is not None])
+    if task == "regression":
+        found = {value for cell in cells if (value := number(cell)) is not None and math.isfinite(value)}
+        if len(found) == 1 and target.whole:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {found.pop():g} in every row; there is nothing to learn"
+            )
+        return task, None
+    labels = list(dict.fromkeys(map(shown, cells)))
+    if len(labels) > 2:
+        line = next(line for line, cell in known if shown(cell) == labels[2])
+        count = f"{len(labels)} different values" if numeric else f"{len(labels)} classes"
+        hint = "pass --task regression" if numeric else "join classes, or make one column of 0 and 1 for each class"
+        raise DataError(
+            f"{source.at(line)}: the target '{name}' has {count} ({', '.join(labels[:3])}"
+            f"{', ...' if len(labels) > 3 else ''}) where two are allowed; {hint}"
+        )
+    return task, _ordered(target, labels)
+
+
+def are_numbers(cells: list[object]) -> bool:
+    """Whether cells are numbers, a few bad ones aside; true and false are not."""
+    flags = all(
+        isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
+        for cell in cells
+    )
+    return not flags and sum(number(cell) is not None for cell in cells) >= MOSTLY * len(cells)
+
+
+def _of_numbers(target: TargetColumn, values: list[float]) -> str:
+    """Return the task of a target that is numbers; refuse what may be one or the other."""
+    different = {value for value in values if math.isfinite(value)}
+    if different in LABELS:
+        return "classification"
+    if len(different) > FEW or not all(value.is_integer() for value in different):
+        return "regression"
+    if len(different) == 2 and len(values) >= REPEATED:
+        return "classification"
+    name, all_of_them = f"{target.source.name}: the target '{target.name}'", ", ".join(map(shown, sorted(different)))
+    if len(different) > 2 and len(values) >= REPEATED * len(different):
+        raise DataError(
+            f"{name} holds {len(different)} different whole numbers ({all_of_them}): if they count or grade something "
+            "pass --task regression; more than two classes cannot be predicted yet, make one column of 0 and 1 for each"
+        )
+    alone = any(different < pair for pair in LABELS)
+    if alone and len(different) == 1 and len(values) >= CONSTANT and not target.whole:
+        raise DataError(
+            f"{name} is {all_of_them} in {target.where}: pass --task regression if it is a number, "
+            "--task classification and --positive LABEL if it is one of two classes"
+        )
+    return "regression"
+
+
+def _ordered(target: TargetColumn, labels: list[str]) -> tuple[str, ...]:
+    """Return the classes, the negative one first."""
+    settings, source, name = target.source.settings, target.source, target.name
+    if len(labels) == 1:
+        if target.whole:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {labels[0]!r} in every row; there is nothing to learn"
+            )
+        if settings.positive is None:
+            raise DataError(
+                f"{source.name}: the target '{name}' is {labels[0]!r} in {target.where}; "
+                "say which label counts as 1 with --positive"
+            )
+        positive = shown(settings.positive)
+        return (labels[0] if labels[0] != positive else "", positive)  # "": not seen yet
+    if settings.positive is not None:
+        positive = shown(settings.positive)
+        if positive not in labels:
+            raise InputError(f"--positive '{positive}': the target's labels are {labels[0]!r} and {labels[1]!r}")
+        return tuple(sorted(labels, key=lambda label: label == positive))
+    return tuple(sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label))))
+
+
+def _sort_key(label: str) -> tuple[float, str]:
+    value = number(label)
+    return (math.inf if value is None else value, label)

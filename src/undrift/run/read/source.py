@@ -1,0 +1,163 @@
+"""Sources: files of rows, read in batches of a fixed size, with the line every row stands on."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from undrift.errors import DataError, InputError
+from undrift.run.extras import extra
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.verified_file import OpenedFile, OpenedReader
+from undrift.run.read.zstd import ZstdReader
+from undrift.run.settings import Settings
+
+BATCH = 4096
+"""Rows read at a time; part of what makes a resumed run the same, so fixed."""
+LONGEST = 1 << 22
+"""Bytes of the longest line, and characters of the longest row: 4 MiB. More is a file of another kind, or a bomb."""
+TEXT = 1 << 22
+"""Characters of a batch, about: rows of more than a thousand come in smaller batches, so that memory stays bounded."""
+WIDEST = 10_000
+"""Columns at most."""
+
+ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
+ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson"}
+PACKED = (".gz", ".zst")
+
+
+class Source:
+    """A file, or the standard input ("-").
+
+    With `size`, only the first so many bytes of a file that grew since. Columns named `exact` keep integers and times
+    as they are: they never become floats.
+    """
+
+    def __init__(self, path: str, settings: Settings, *, size: int | None = None, exact: Iterable[str] = ()) -> None:
+        self.exact = frozenset(exact)
+        self.stdin = path == "-"
+        self.path, self.settings = Path(path), settings
+        self.name = "stdin" if self.stdin else path
+        if not self.stdin and not self.path.is_file():
+            kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
+            raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
+        self.format = self._format()
+        self.file = None if self.stdin else OpenedFile(self.path, self.name, size)
+        self._reader: OpenedReader | None = None
+        if self.size == 0:
+            raise DataError(f"{self.name} is empty; it needs a header line and rows")
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the file when it was opened; None for the standard input."""
+        return None if self.file is None else self.file.size
+
+    @property
+    def place(self) -> str:
+        """What a row's number is called."""
+        return "row" if self.format == "parquet" else "line"
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return f"{self.name}, {self.place} {line}"
+
+    def digest(self) -> str | None:
+        """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""
+        return None if self.file is None else self.file.digest()
+
+    def fraction(self) -> float | None:
+        """Return the part of the file that was read; None if nobody knows."""
+        return None if self._reader is None or not self.size else self._reader.tell() / self.size
+
+    def batches(self) -> Iterator[RowBatch]:
+        """Return the rows in order, up to the limit; nothing after it is read."""
+        if self.format == "parquet":
+            from undrift.run.read.parquet import parquet_batches
+
+            return parquet_batches(self)
+        if self.format == "ndjson":
+            from undrift.run.read.ndjson import ndjson_batches
+
+            return ndjson_batches(self)
+        from undrift.run.read.csv_file import csv_batches
+
+        return csv_batches(self)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of a text file, decoded; number them from 1."""
+        encoding, number = self.settings.encoding, 0
+        try:
+            "".encode(encoding)
+        except (LookupError, ValueError):
+            raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
+        try:
+            opened = self._open()
+            while raw := opened.readline(LONGEST + 1):
+                number += 1
+                if raw[-1:] != b"\n":
+                    self._require_whole(number, raw)
+                text = raw.decode(encoding)
+                yield text[1:] if number == 1 and text[:1] == "\ufeff" else text
+        except UnicodeDecodeError as error:
+            bad = error.object[error.start]
+            if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise DataError(f"{self.name} is UTF-16; save it as UTF-8") from None
+            raise DataError(
+                f"{self.at(number + (number == 0))}: byte 0x{bad:02x} is not {encoding}; "
+                "save the file as UTF-8, or pass --encoding latin-1"
+            ) from None
+        except UnicodeError:  # of encodings for names of hosts and the like
+            raise DataError(f"{self.at(number)}: not {encoding}; save the file as UTF-8") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise DataError(f"{self.name}: cut off or damaged after line {number}; compress it again") from None
+        except OSError as error:
+            raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
+
+    def _require_whole(self, number: int, line: bytes) -> None:
+        """Refuse a line that is too long, or that someone is about to complete."""
+        if len(line) > LONGEST:
+            raise DataError(
+                f"{self.at(number)}: longer than {LONGEST >> 20} MiB, the most a line may hold; "
+                "is this a file of rows, with line ends?"
+            )
+        if self.file is not None and not self._packed() and self.file.grew():
+            raise DataError(f"{self.at(number)}: someone is writing this line; start again with a copy of the file")
+
+    def _open(self) -> IO[bytes]:
+        if self.file is None:
+            if sys.stdin is None:
+                raise InputError("the standard input is closed; name a file")
+            return sys.stdin.buffer
+        self._reader = OpenedReader(self.file)
+        packed = self._packed()
+        if packed == ".gz":
+            return io.BufferedReader(gzip.GzipFile(fileobj=self._reader), 1 << 18)
+        if packed == ".zst":
+            return io.BufferedReader(ZstdReader(extra("zstandard", self.name), self._reader, self.name), 1 << 18)
+        return io.BufferedReader(self._reader, 1 << 18)
+
+    def _packed(self) -> str:
+        return "" if self.stdin else next((end for end in PACKED if self.path.name.lower().endswith(end)), "")
+
+    def _format(self) -> str:
+        if self.settings.format != "auto":
+            if self.stdin and self.settings.format == "parquet":
+                raise InputError("Parquet is read from its end, where the standard input cannot begin; name a file")
+            return self.settings.format
+        if self.stdin:
+            return "csv"
+        name = self.path.name.lower().removesuffix(".gz").removesuffix(".zst")
+        found = ENDINGS.get(Path(name).suffix)
+        if found is None:
+            raise InputError(
+                f"{self.name}: what is in it? The ending is none of {', '.join(ENDINGS)}; "
+                "pass --format csv, parquet or ndjson"
+            )
+        if found == "parquet" and self._packed():
+            raise InputError(f"{self.name}: Parquet is compressed inside; unpack the file first")
+        return found

@@ -1,0 +1,1 @@
+"""Writing: tables as CSV or Parquet files, whole or not at all."""

@@ -1,0 +1,121 @@
+"""Tables as files: CSV or Parquet by the ending, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undrift import store
+from undrift.folder import writing
+from undrift.run.extras import LITERAL, polars
+from undrift.run.write.formulas import escape_formula
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+ENDINGS = (".csv", ".csv.gz", ".parquet")
+PART = 64
+"""Frames that Parquet is written from at a time."""
+
+
+def write_table(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write columns to a file."""
+    frame, name = polars(str(path)).DataFrame(columns), path.name.lower()
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer) if name.endswith(".parquet") else buffer.write(as_csv(frame).encode())
+    payload = buffer.getvalue()
+    with writing(path.parent):
+        store.replace(path, gzip.compress(payload, mtime=0) if name.endswith(".gz") else payload)
+
+
+class TableFile:
+    """A CSV or Parquet file whose rows come frame by frame: it appears when it is whole, and memory stays flat.
+
+    Parameters
+    ----------
+    path
+        Where it appears; what is there until then stays. Its parts are kept in a hidden folder beside it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.written = path, False
+        self._parts = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+
+    def write(self, frames: Iterable[DataFrame]) -> None:
+        """Write the file; whatever goes wrong leaves nothing behind."""
+        with writing(self.path.parent):
+            store.require_place(self.path)
+            self._parts.mkdir()
+            try:
+                make = self._parquet if self.path.name.lower().endswith(".parquet") else self._csv
+                whole = make(iter(frames))
+                store.flush(whole)
+                os.replace(whole, self.path)
+                self.written = True
+            finally:
+                self.discard()
+            store.flush_folder(self.path.parent)
+
+    def discard(self) -> None:
+        """Remove the parts; also for another thread that is about to end the process."""
+        shutil.rmtree(self._parts, ignore_errors=True)
+
+    def _csv(self, frames: Iterator[DataFrame]) -> Path:
+        whole = self._parts / "whole"
+        with whole.open("xb") as file:
+            file.writelines(text.encode() for text in csv_pieces(frames))
+        return whole
+
+    def _parquet(self, frames: Iterator[DataFrame]) -> Path:
+        pl, parts = polars(str(self.path)), list[Path]()
+        while some := list(islice(frames, PART)):
+            buffer = io.BytesIO()
+            pl.concat(some, rechunk=True).write_parquet(buffer)
+            parts.append(self._parts / f"{len(parts):06d}.parquet")
+            parts[-1].write_bytes(buffer.getvalue())
+        if len(parts) == 1:
+            return parts[0]
+        whole = self._parts / "whole"
+        join_parquet(parts, whole)
+        return whole
+
+
+def join_parquet(parts: Sequence[Path], path: Path) -> None:
+    """Join Parquet files into one without holding their rows."""
+    pl = polars(str(path))
+    try:
+        rows = pl.scan_parquet([part.absolute() for part in parts], **LITERAL)
+        rows.sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
+    except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
+        number = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
+
+
+def as_lists(frame: DataFrame) -> dict[str, list[Any]]:
+    """Return the columns as lists; times as texts."""
+    pl = polars("a table")
+    texts = frame.with_columns(pl.col(pl.Datetime).dt.to_string("iso:strict"))
+    return {name: texts[name].to_list() for name in texts.columns}
+
+
+def csv_pieces(frames: Iterable[DataFrame]) -> Iterator[str]:
+    """Yield the CSV of a table that comes frame by frame: the header once, then the rows."""
+    for number, frame in enumerate(frames):
+        yield as_csv(frame, header=number == 0)
+
+
+def as_csv(frame: DataFrame, *, header: bool = True) -> str:
+    """Return a table as CSV that a spreadsheet opens without running anything."""
+    pl = polars("a table")
+    texts = frame.select(pl.col(pl.String))
+    safe = [pl.Series(one.name, [escape_formula(text) for text in one], dtype=pl.String) for one in texts]
+    return frame.with_columns(safe).write_csv(include_header=header)

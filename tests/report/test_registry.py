@@ -1,0 +1,39 @@
+"""Every module of figures is in the registry, and adding one takes a file and a line, nothing else."""
+
+import json
+import pkgutil
+from types import ModuleType
+
+from report_runs import played, stream
+from test_render import Elements
+
+from undrift.report import figures, render, run_page
+from undrift.report.figures.figure import Figure, View, curve, ref
+from undrift.report.figures.registry import FLEET_FIGURES, RUN_FIGURES
+
+
+def test_every_module_of_figures_is_registered_once():
+    registered = [module.__name__.rpartition(".")[2] for module in (*RUN_FIGURES, *FLEET_FIGURES)]
+    assert len(set(registered)) == len(registered)
+    assert {module.name for module in pkgutil.iter_modules(figures.__path__)} - {"figure", "registry"} == set(
+        registered
+    )
+
+
+def test_a_module_with_numbers_and_a_drawing_becomes_a_figure_of_the_page(tmp_path, monkeypatch):
+    def measure(run):
+        return {"labels": {"axis": run.timeline.axis(run.blocks.last), "y": run.blocks.mean(run.data.y).tolist()}}
+
+    def draw(run, numbers):
+        assert len(numbers["labels"]["y"]) == run.data.rounds
+        return Figure("labels", "The labels", "How.", "Alt.", "Measured.", [View("", [line], {})])
+
+    line = curve("labels", ref("labels", "y"), "labels", "own")
+    module = ModuleType("labels")
+    module.SECTION, module.measure, module.draw = "trust", measure, draw
+    monkeypatch.setattr(run_page, "RUN_FIGURES", (*RUN_FIGURES, module))
+    data = played("regression", *stream("regression", 40), certify=False)
+    page = Elements(render(data, tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert json.loads(page.blocks["figures"])[-1]["key"] == "labels"
+    assert json.loads(page.blocks["numbers"])["labels"]["y"] == data.y.tolist()
+    assert "The labels" in page.text
