@@ -16,8 +16,8 @@ import numpy as np
 import undrift as ud
 from undrift.fleet import FleetRun, Outputs
 from undrift.report import render, render_fleet
-from undrift.run import KeyedRun, RunData
-from undrift.run.fleet.key_reports import tally
+from undrift.run import FleetResult, RunData
+from undrift.run.fleet.key_reports import summarize_keys
 
 LIMIT = 10_000_000
 """A report must stay below this many bytes, whatever the run."""
@@ -57,18 +57,18 @@ def arrays(rounds: int, features: int = 50, snapshots: int = 2000) -> RunData:
     )
 
 
-def fleet(keys: int, rounds: int = 10) -> KeyedRun:
+def fleet(keys: int, rounds: int = 10) -> FleetResult:
     rng = np.random.default_rng(0)
     n = keys * rounds
     y = rng.normal(size=n)
     names = [f"device {k}" for k in range(keys)] * rounds
     said = Outputs(names, np.repeat(np.arange(rounds), keys), 0.5 * y + rng.normal(size=n), y, np.zeros(n, np.uint8))
-    found = tally(said, "regression")
+    found = summarize_keys(said, "regression")
     for one in found.keys[:5000]:
         one.half_life = float(rng.lognormal(4.0, 1.5))
     made = ud.Fleet(ud.DiscountedVAW(), key="device", features=["load"], target="heat")
     where = {"source": {"path": "synthetic"}}
-    return KeyedRun(FleetRun(made, {}, lambda: said), where, "regression", [], *found, 7000.0)
+    return FleetResult(FleetRun(made, {}, lambda: said), where, "regression", [], *found, 7000.0)
 
 
 def fleets() -> int:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from undrift.errors import InputError
-from undrift.run.fleet.orders import wait_of
+from undrift.run.fleet.orders import parse_wait
 
 LARGE = [1_800_000_000_000_000_001 + k for k in range(4)]
 """Neighbours that are one number to a float."""
@@ -184,7 +184,7 @@ def test_no_row_is_lost_to_waiting_for_orders(call):
     ],
 )  # fmt: skip
 def test_a_wait_is_orders_or_a_duration_never_shorter_than_asked(text, unit, orders):
-    assert wait_of(text, unit) == orders
+    assert parse_wait(text, unit) == orders
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_a_wait_is_orders_or_a_duration_never_shorter_than_asked(text, unit, ord
 )  # fmt: skip
 def test_other_waits_are_refused(text, unit, allowed):
     with pytest.raises(InputError, match=f"--wait must be {allowed}"):
-        wait_of(text, unit)
+        parse_wait(text, unit)

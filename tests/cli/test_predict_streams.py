@@ -20,7 +20,7 @@ import pytest
 import zstandard
 
 from undrift import load
-from undrift.run import predictions
+from undrift.run import predict_file
 from undrift.run.write.tables import TableFile, as_csv
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
@@ -65,7 +65,7 @@ def run(request, call):
 
 
 def test_what_comes_in_parts_is_what_the_whole_would_be(run):
-    found = predictions("run", "future.csv")
+    found = predict_file("run", "future.csv")
     frames = list(found.frames())
     assert [len(frame) for frame in frames] == [4096, 4096, 808]
     whole = pl.concat(frames, rechunk=True)
@@ -96,7 +96,7 @@ def test_parts_of_parquet_are_joined_in_order(call, monkeypatch):
     Path("future.csv").write_text("x\n" + "".join(f"{k % 7}\n" for k in range(30_000)))
     assert call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run")[0] == 0
     assert call("predict", "run", "future.csv", "-q", "-o", "said.parquet") == (0, "", "")
-    assert pl.read_parquet("said.parquet").equals(pl.concat(predictions("run", "future.csv").frames()))
+    assert pl.read_parquet("said.parquet").equals(pl.concat(predict_file("run", "future.csv").frames()))
 
 
 def test_texts_the_run_never_met_take_no_room(call):
@@ -107,7 +107,7 @@ def test_texts_the_run_never_met_take_no_room(call):
     )
     cells = ["a", "b", "", *(f"new {k}" for k in range(12_000))]
     Path("future.csv").write_text("x,c\n" + "".join(f"1,{cell}\n" for cell in cells))
-    found = predictions("run", "future.csv")
+    found = predict_file("run", "future.csv")
     said = pl.concat(found.frames())["prediction"].to_list()
     assert found._encoder.features == ["x", "c=a", "c=b"]
     model = load("run/model.undrift")

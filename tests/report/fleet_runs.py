@@ -6,13 +6,13 @@ import numpy as np
 
 import undrift as ud
 from undrift.fleet import STATUSES, FleetRun, Outputs
-from undrift.run import KeyedRun
-from undrift.run.fleet.key_reports import tally
+from undrift.run import FleetResult
+from undrift.run.fleet.key_reports import summarize_keys
 
 PROVENANCE = {"undrift": "0", "kernels": "v3", "source": {"path": "/data/pumps.csv", "size": 1, "sha256": "ab"}}
 
 
-def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="heat", spoiled=True) -> KeyedRun:
+def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="heat", spoiled=True) -> FleetResult:
     """Keys that drift faster and faster; the last one turns bad, a few records cannot be used."""
     rng = np.random.default_rng(seed)
     n = keys * rounds
@@ -30,9 +30,9 @@ def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="
             reasons[i] = f"feature {names(int(code[i]) % 5)!s} is inf" if i % 2 else "ZeroDivisionError: no"
             y[i] = yhat[i] = math.nan
     said = Outputs([names(k) for k in code.tolist()], at.astype(np.int64), yhat, y, status, reasons)
-    found = tally(said, task)
+    found = summarize_keys(said, task)
     for one in found.keys[:1000]:
         one.half_life = float(rng.lognormal(4.0, 1.5)) if rng.random() > 0.1 else math.inf
     fleet = ud.Fleet(ud.DiscountedVAW(), key="pump", order="n", features=["load", "speed"], target=target)
     run = FleetRun(fleet, {}, lambda: said)
-    return KeyedRun(run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0)
+    return FleetResult(run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0)

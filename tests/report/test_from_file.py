@@ -10,7 +10,7 @@ from test_render import EVIL, Elements
 
 from undrift.cli.app import run
 from undrift.report import render
-from undrift.run import Interrupted, Settings, certified, play_file, read_run
+from undrift.run import Interrupted, Settings, certify_run, play_file, read_run
 from undrift.run.play import runner
 from undrift.run.read import csv_file as csvfile
 
@@ -54,7 +54,7 @@ def test_a_run_that_was_interrupted_gives_the_same_report(tmp_path, monkeypatch)
         play_file(str(path), resumed, settings, stop=lambda: next(asked, True))
     play_file(str(path), resumed, settings, resume=True)
     for folder in (whole, resumed):
-        certified(folder)
+        certify_run(folder)
         data = read_run(folder)
         times = {"started": "", "finished": "", "seconds": 0.0, "command": ""}
         data = dataclasses.replace(data, provenance={**data.provenance, **times})

@@ -19,7 +19,7 @@ from undrift.run.finish import compare as comparing
 from undrift.run.read import csv_file as csvfile
 from undrift.run.read import ndjson, parquet, parquet_pages
 from undrift.run.read.source import Source
-from undrift.run.read.verified_file import OpenedFile
+from undrift.run.read.verified_file import VerifiedFile
 from undrift.run.read.zstd import ZstdReader
 
 MOST = 300
@@ -269,7 +269,7 @@ def test_pages_of_other_writers_are_understood(tmp_path, version):
             arrow.table(cells), path, compression=packing, data_page_version=version, data_page_size=5000,
             row_group_size=4000, use_dictionary=["s"], write_page_checksum=True, column_encoding=None,
         )  # fmt: skip
-        file = OpenedFile(path, str(path))
+        file = VerifiedFile(path, str(path))
         pages = list(parquet_pages._pages(file, (), 100))
         facts = written.ParquetFile(path).metadata
         for column, name in enumerate(cells):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.run.read.cells import Unreadable, numbers
+from undrift.run.read.cells import UnreadableCell, parse_numbers
 
 NONE = frozenset()
 
@@ -14,11 +14,11 @@ NONE = frozenset()
 @pytest.mark.parametrize("others", [(), ("",), (2.0,), (2.0, "")])
 def test_what_is_a_number_to_python_only_is_none(cell, others):
     for cells in ((*others, "1", cell), (cell, "1", *others)):
-        with pytest.raises(Unreadable) as found:
-            numbers(cells, NONE)
+        with pytest.raises(UnreadableCell) as found:
+            parse_numbers(cells, NONE)
         assert cells[found.value.row] == cell
 
 
 def test_zeros_are_not_missing_where_texts_are():
-    values = numbers((0, "", "0", 1.5, " 2 ", "inf"), NONE)
+    values = parse_numbers((0, "", "0", 1.5, " 2 ", "inf"), NONE)
     assert np.array_equal(values, [0.0, math.nan, 0.0, 1.5, 2.0, math.inf], equal_nan=True)

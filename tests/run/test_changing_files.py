@@ -9,7 +9,7 @@ import pytest
 from row_files import table, write_csv, write_ndjson
 
 from undrift.errors import ConditionError, DataError
-from undrift.run import Settings, certified, play_file, read_run, replayed
+from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.read import csv_file as csvfile
 from undrift.run.read import ndjson, parquet
 from undrift.run.read import verified_file as opened
@@ -57,9 +57,9 @@ def test_what_is_appended_meanwhile_is_not_seen(tmp_path, name):
     assert run.rounds == 3000
     assert run.provenance["source"]["sha256"] == hashlib.sha256(before).hexdigest()
     assert run.provenance["source"]["size"] == len(before)
-    assert certified(tmp_path / "run")["certificates"][0]["rounds"] == 3000
+    assert certify_run(tmp_path / "run")["certificates"][0]["rounds"] == 3000
     with pytest.raises(ConditionError, match="has changed since the run"):
-        replayed(tmp_path / "run")
+        replay_run(tmp_path / "run")
 
 
 def overwrite(path):

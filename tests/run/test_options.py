@@ -10,7 +10,7 @@ from row_files import table, write_csv
 import undrift as ud
 from undrift.baselines import Baselines
 from undrift.online import Table
-from undrift.run import Settings, certified, play_file, read_run
+from undrift.run import Settings, certify_run, play_file, read_run
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "model": "fast"}
 
@@ -177,7 +177,7 @@ def test_a_limit_stops_the_run_and_its_certificate(tmp_path):
     columns["a"][250] = "warm"
     run = played(tmp_path, columns, limit=200)
     assert run.rounds == 200
-    certified(tmp_path / "run")
+    certify_run(tmp_path / "run")
     assert read_run(tmp_path / "run").certificates[0]["rounds"] == 200
 
 

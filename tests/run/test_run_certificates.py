@@ -11,7 +11,7 @@ import undrift as ud
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
-from undrift.run import Settings, certified, play_file, read_run
+from undrift.run import Settings, certify_run, play_file, read_run
 from undrift.run.finish import certificates as certificate
 
 
@@ -21,7 +21,7 @@ def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, l
     columns[target][5] = None
     settings = Settings(target=target, drop=(other, "city"))
     play_file(str(write_csv(tmp_path / "t.csv", columns)), tmp_path / "run", settings)
-    certified(tmp_path / "run")
+    certify_run(tmp_path / "run")
     run = read_run(tmp_path / "run")
     assert [one["name"] for one in run.certificates] == ["best fixed", "13 pieces", "smooth"]
     assert run.certificates[1]["refit_every"] == 54
@@ -53,7 +53,7 @@ def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(certificate, "LEAST", 100)
     path = write_csv(tmp_path / "t.csv", table(300))
     play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
-    certified(tmp_path / "run")
+    certify_run(tmp_path / "run")
     run = read_run(tmp_path / "run")
     assert [one["refused"] is None for one in run.certificates] == [True, True, False]
     assert "the smooth comparator of 250 rounds and 6 columns would take about" in run.certificates[2]["refused"]
@@ -67,14 +67,14 @@ def test_what_cannot_be_certified_says_why(tmp_path):
     text = path.read_bytes()
     path.write_bytes(text.replace(b"Oslo", b"Bari"))
     with pytest.raises(ConditionError, match=r"t\.csv has changed since the run"):
-        certified(tmp_path / "run")
+        certify_run(tmp_path / "run")
     path.unlink()
     with pytest.raises(ConditionError, match=r"cannot be read again: .*t\.csv does not exist"):
-        certified(tmp_path / "run")
+        certify_run(tmp_path / "run")
     path.write_bytes(text)
     table_path = tmp_path / "run" / "predictions.parquet"
     frame = pl.read_parquet(table_path)
     frame.with_columns(y=pl.col("y") + 1.0).write_parquet(table_path)
     with pytest.raises(ConditionError, match="the labels in its predictions are not those of"):
-        certified(tmp_path / "run")
+        certify_run(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "run.json").read_text())["certificates"] == []

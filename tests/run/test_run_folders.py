@@ -14,7 +14,7 @@ from row_files import table, write_csv
 from undrift import folder as folder_module
 from undrift import store
 from undrift.errors import DataError, InputError, ModelFileError, UndriftError
-from undrift.run import Interrupted, Settings, certified, play_file, predictions, read_run, write_report
+from undrift.run import Interrupted, Settings, certify_run, play_file, predict_file, read_run, write_report
 from undrift.run.play import runner
 from undrift.run.read import csv_file as csvfile
 
@@ -243,7 +243,7 @@ def test_names_in_a_state_stay_inside_its_folder(tmp_path, rows):
     for name in ("../other/model.undrift", str(tmp_path / "other" / "model.undrift"), "link.undrift", "..", ""):
         (folder / "run.json").write_text(json.dumps(state | {"model": name}))
         with pytest.raises(ModelFileError, match=r"not the name of a file in this folder|is not followed"):
-            predictions(folder, rows)
+            predict_file(folder, rows)
     for words in ({"parts": ["../other/predictions.parquet"]}, {"trace": "../other/trace.undrift"}):
         (folder / "run.json").write_text(json.dumps(state | words))
         with pytest.raises(ModelFileError, match="not the name of a file in this folder"):
@@ -278,9 +278,9 @@ def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
         (folder / "run.json").write_text(json.dumps(state | words))
         for use in (
             lambda folder: play_file(rows, folder, SETTINGS, resume=True, stop=lambda: True),
-            lambda folder: list(predictions(folder, rows).frames()),
+            lambda folder: list(predict_file(folder, rows).frames()),
             read_run,
-            certified,
+            certify_run,
         ):
             try:
                 use(folder)
@@ -312,7 +312,7 @@ def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):
     folder = tmp_path / "run"
     play_file(rows, folder, SETTINGS)
     (folder / "run.json").write_text(text)
-    for use in (read_run, lambda one: predictions(one, rows), certified):
+    for use in (read_run, lambda one: predict_file(one, rows), certify_run):
         with pytest.raises(ModelFileError, match=sentence):
             use(folder)
     with pytest.raises(ModelFileError, match=sentence):
@@ -399,7 +399,7 @@ def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tm
 
 
 def test_wide_rows_are_cut_alike_however_often_a_run_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner._Run, "_batch_size", lambda self: 10)
+    monkeypatch.setattr(runner._RunLoop, "_batch_size", lambda self: 10)
     rows = str(write_csv(tmp_path / "rows.csv", table(200)))
     play_file(rows, tmp_path / "whole", SETTINGS)
     interrupt(rows, tmp_path / "run", batches=3)

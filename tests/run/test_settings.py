@@ -9,7 +9,7 @@ import pytest
 from row_files import table, write_csv
 
 from undrift.errors import InputError, UndriftError
-from undrift.run import Settings, certified, play_file, read_run, replayed
+from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.settings import read_toml
 
 FIELDS = [field.name for field in dataclasses.fields(Settings)]
@@ -88,5 +88,5 @@ def test_a_memory_that_never_fades_is_kept_as_such(tmp_path):
     assert Settings.of(state["settings"]) == settings
     assert read_run(tmp_path / "run").half_lives.tolist() == [math.inf]
     play_file(path, tmp_path / "run", settings, resume=True)
-    assert replayed(tmp_path / "run")
-    assert certified(tmp_path / "run")["certificates"][0]["holds"]
+    assert replay_run(tmp_path / "run")
+    assert certify_run(tmp_path / "run")["certificates"][0]["holds"]

@@ -7,8 +7,8 @@ import pytest
 
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError
-from undrift.run.prepare.columns import make_plan
-from undrift.run.prepare.task import find_task
+from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
@@ -26,7 +26,7 @@ def write(path, values, rows=ROWS):
 
 def planned(path, **more):
     source = Source(path, Settings(target="y", drop=("k",), **more))
-    plan = make_plan(source, list(source.batches()), whole=True)
+    plan = infer_columns(source, list(source.batches()), whole=True)
     return plan.task, plan.classes
 
 
@@ -91,7 +91,7 @@ def test_few_rows_of_a_handful_of_whole_numbers_are_numbers(tmp_path, capsys):
 def test_one_label_in_all_first_rows_is_refused_with_what_to_pass(tmp_path, value):
     source = Source(write(tmp_path / "t.csv", [value] * ROWS), Settings(target="y", drop=("k",)))
     with pytest.raises(DataError, match=f"is {value} in the first 300 rows: pass --task regression if it is a number"):
-        make_plan(source, list(source.batches()), whole=False)
+        infer_columns(source, list(source.batches()), whole=False)
 
 
 def test_a_class_that_first_comes_far_down_is_learned(tmp_path, capsys):
@@ -127,7 +127,7 @@ def test_the_positive_class_can_be_named(tmp_path, capsys, positive, first):
 
 
 def test_one_inference_is_used_by_both():
-    from undrift.run.fleet import columns as keyed_plan
-    from undrift.run.prepare import columns as plan
+    from undrift.run.fleet import columns as fleet_columns
+    from undrift.run.prepare import columns as run_columns
 
-    assert plan.find_task is keyed_plan.find_task is find_task
+    assert run_columns.infer_task is fleet_columns.infer_task is infer_task

@@ -11,7 +11,7 @@ from undrift.cli.output import as_json, number, plain, table
 from undrift.cli.run_options import Json
 
 if TYPE_CHECKING:
-    from undrift.run.play.state import State
+    from undrift.run.play.state import RunState
 
 FAILED, REFUSED = 4, 5
 
@@ -32,10 +32,10 @@ def certify(
     Exit code 4: a certificate does not hold, is not good enough for --within, or the run is not what its rows give. 5:
     refused, because its rows are gone or an assumption fails.
     """
-    from undrift.run import certified, replayed
+    from undrift.run import certify_run, replay_run
 
-    same = replayed(run) if replay else None
-    state = certified(run)
+    same = replay_run(run) if replay else None
+    state = certify_run(run)
     found = state["certificates"]
     counted = [one for one in found if one["refused"] is None]
     failed = [one["name"] for one in counted if not one["holds"] or not _near(one, within)]
@@ -54,7 +54,7 @@ def _near(one: dict[str, Any], within: float | None) -> bool:
 
 
 def _show(
-    state: State, counted: list[dict[str, Any]], within: float | None, same: bool | None, failed: list[str]
+    state: RunState, counted: list[dict[str, Any]], within: float | None, same: bool | None, failed: list[str]
 ) -> None:
     if same is not None:
         print("replayed: the same bits" if same else "replayed: OTHER PREDICTIONS than those in the folder")

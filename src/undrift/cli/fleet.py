@@ -13,7 +13,7 @@ from undrift.cli.output import as_json, number, plain, table
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
-    from undrift.run import KeyedRun
+    from undrift.run import FleetResult
 
 SHOWN = 5
 """Keys in each list."""
@@ -62,7 +62,7 @@ def fleet(
     """
     from undrift.cli.signals import stop_signals
     from undrift.report import render_fleet
-    from undrift.run import Settings, play_keyed
+    from undrift.run import Settings, play_fleet
     from undrift.stopping import Interrupted
 
     if key is None:
@@ -87,7 +87,7 @@ def fleet(
 
     with stop_signals(last_words) as stop:
         try:
-            found = play_keyed(
+            found = play_fleet(
                 path, folder, Settings.of(words), key=key, order=order, wait=wait, force=force, workers=workers,
                 progress=told, report=render_fleet if report else None, stop=stop,
             )  # fmt: skip
@@ -104,7 +104,7 @@ def fleet(
     return 0
 
 
-def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
+def facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]:
     """Return what was found as plain values."""
     return {
         "folder": str(folder),
@@ -122,7 +122,7 @@ def facts(found: KeyedRun, folder: Path, page: Path | None) -> dict[str, Any]:
     }
 
 
-def show(found: KeyedRun, folder: Path, page: Path | None) -> None:
+def show(found: FleetResult, folder: Path, page: Path | None) -> None:
     """Print what was found."""
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
     if found.classes is not None:
@@ -145,7 +145,7 @@ def _row(one: Any) -> tuple[str, ...]:
     return plain(one.key), f"{one.rounds:,}", number(one.mean_loss), saved, number(one.half_life)
 
 
-def _drifting(found: KeyedRun) -> list[Any]:
+def _drifting(found: FleetResult) -> list[Any]:
     """Return the keys whose models forget fastest."""
     known = [one for one in found.keys if one.half_life is not None]
     return sorted(known, key=lambda one: (one.half_life, one.key))[:SHOWN]

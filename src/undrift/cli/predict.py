@@ -39,7 +39,7 @@ def predict(
     kind = None if out is None else out.suffix.lower()
     if kind not in (None, ".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written as .csv or .parquet, got {kind or 'no ending'}")
-    from undrift.run import predictions
+    from undrift.run import predict_file
     from undrift.run.write.tables import TableFile
 
     table = None if out is None else TableFile(out)
@@ -53,7 +53,7 @@ def predict(
     with stop_signals(last_words) as stop:
         try:
             with stop.waiting():
-                result = predictions(model, file, level, stop)
+                result = predict_file(model, file, level, stop)
             if table is not None:
                 _write(result, table, quiet, json)
             elif json:

@@ -16,7 +16,7 @@ from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.cli.progress import Bar
-    from undrift.run.play.state import State
+    from undrift.run.play.state import RunState
 
 
 def run(
@@ -136,13 +136,13 @@ def _folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _certified(folder: Path, state: State, bar: Bar) -> State:
+def _certified(folder: Path, state: RunState, bar: Bar) -> RunState:
     from undrift.errors import ConditionError
-    from undrift.run import certified
+    from undrift.run import certify_run
 
     bar.say("certifying")
     try:
-        return certified(folder)
+        return certify_run(folder)
     except ConditionError as error:
         bar.say(f"not certified: {error}")
         return state

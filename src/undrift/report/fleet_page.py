@@ -12,7 +12,7 @@ from undrift.report.figures.registry import FLEET_FIGURES, make_figures
 from undrift.report.formatting import plural
 from undrift.report.html_file import CALLER, write_page
 from undrift.report.run_text import flatten
-from undrift.run import KeyedRun, KeyReport
+from undrift.run import FleetResult, KeyReport
 
 PROBLEMS = 50
 """Kinds of problems shown."""
@@ -27,13 +27,13 @@ SECTIONS = {
 """The sections of the page by their ids, in order."""
 
 
-def render_fleet(fleet: KeyedRun, out: str | os.PathLike[str]) -> Path:
+def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
     """Write the report of a fleet and return its path.
 
     Parameters
     ----------
     fleet
-        What `undrift.run.play_keyed` returns.
+        What `undrift.run.play_fleet` returns.
     out
         The file to write; it appears whole or not at all.
 

@@ -22,8 +22,8 @@ from undrift.report.key_lists import KeyRankings, error_of, known_half_lives, lo
 from undrift.report.run_text import GLOSSARY as RUN_GLOSSARY
 from undrift.report.run_text import TASKS, Card
 from undrift.report.scores import OWN
-from undrift.run import KeyedRun, KeyReport
-from undrift.run.fleet.key_reports import LONG
+from undrift.run import FleetResult, KeyReport
+from undrift.run.fleet.key_reports import MIN_SCORED
 
 GLOSSARY = {
     "Key": "What tells the streams of a file apart: a device, a shop, a user. Every key has a model of its own.",
@@ -51,7 +51,7 @@ NAMED = 3
 """Keys named in a sentence."""
 
 
-def subtitle(fleet: KeyedRun) -> str:
+def subtitle(fleet: FleetResult) -> str:
     """Return what was learned from what."""
     source = PurePath(str(fleet.provenance["source"]["path"])).name
     return (
@@ -60,7 +60,7 @@ def subtitle(fleet: KeyedRun) -> str:
     )
 
 
-def takeaways(fleet: KeyedRun, rankings: KeyRankings) -> list[str]:
+def takeaways(fleet: FleetResult, rankings: KeyRankings) -> list[str]:
     """Return the sentences a reader should remember."""
     sentences = (
         _quality_sentence(fleet, rankings),
@@ -71,7 +71,7 @@ def takeaways(fleet: KeyedRun, rankings: KeyRankings) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
-def _quality_sentence(fleet: KeyedRun, rankings: KeyRankings) -> str:
+def _quality_sentence(fleet: FleetResult, rankings: KeyRankings) -> str:
     saved = loss_saved_by_key(fleet)
     if not len(saved):
         return "No key has enough rows to be scored yet."
@@ -86,7 +86,7 @@ def _quality_sentence(fleet: KeyedRun, rankings: KeyRankings) -> str:
     return f"{text}; {gain}{f'; furthest behind: {_names(behind)}' if behind else ''}."
 
 
-def _memory_sentence(fleet: KeyedRun, rankings: KeyRankings) -> str:
+def _memory_sentence(fleet: FleetResult, rankings: KeyRankings) -> str:
     known = known_half_lives(fleet)
     if not len(known):
         return ""
@@ -110,7 +110,7 @@ def _change_sentence(rankings: KeyRankings) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _problem_sentence(fleet: KeyedRun, rankings: KeyRankings) -> str:
+def _problem_sentence(fleet: FleetResult, rankings: KeyRankings) -> str:
     total = sum(problem.count for problem in fleet.problems)
     if not total:
         return "No record had a problem."
@@ -128,7 +128,7 @@ def _names(keys: list[KeyReport]) -> str:
     return join_items([shorten(key.key) for key in keys[:NAMED]], NAMED, total=len(keys))
 
 
-def cards(fleet: KeyedRun, rankings: KeyRankings) -> list[Card]:
+def cards(fleet: FleetResult, rankings: KeyRankings) -> list[Card]:
     """Return the numbers to see first."""
     found = [Card("keys", f"{len(fleet.keys):,}", plural(fleet.rounds, "row"))]
     saved, known = loss_saved_by_key(fleet), known_half_lives(fleet)
@@ -146,7 +146,7 @@ def cards(fleet: KeyedRun, rankings: KeyRankings) -> list[Card]:
     return found
 
 
-def notes(fleet: KeyedRun) -> list[str]:
+def notes(fleet: FleetResult) -> list[str]:
     """Return what a reader should know before trusting the page."""
     found = []
     if fleet.left_out:
@@ -154,13 +154,15 @@ def notes(fleet: KeyedRun) -> list[str]:
     known = len(known_half_lives(fleet))
     if 0 < known < len(fleet.keys):
         found.append(f"Memories were looked up for the {known:,} keys with most rows, not for all {len(fleet.keys):,}.")
-    young = sum(key.scored < LONG for key in fleet.keys)
+    young = sum(key.scored < MIN_SCORED for key in fleet.keys)
     if young:
-        found.append(f"{plural(young, 'key')} had fewer than {LONG} rows to be scored on; their numbers say little.")
+        found.append(
+            f"{plural(young, 'key')} had fewer than {MIN_SCORED} rows to be scored on; their numbers say little."
+        )
     return found
 
 
-def score_rows(fleet: KeyedRun) -> list[list[str]]:
+def score_rows(fleet: FleetResult) -> list[list[str]]:
     """Return a row for undrift and each baseline: on how many keys it was best, and its error over keys."""
     scored = [key for key in fleet.keys if key.scored and key.naives]
     if not scored:
@@ -178,7 +180,7 @@ def score_rows(fleet: KeyedRun) -> list[list[str]]:
     ]
 
 
-def problem_rows(fleet: KeyedRun, most: int) -> list[dict[str, str]]:
+def problem_rows(fleet: FleetResult, most: int) -> list[dict[str, str]]:
     """Return the table of problems as text."""
     return [
         {

@@ -10,7 +10,7 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.report.formatting import NONE, half_life_number, number, percent, shorten
 from undrift.report.scores import SCORE_TITLES
-from undrift.run import KeyedRun, KeyReport
+from undrift.run import FleetResult, KeyReport
 
 SHORT_LIST = 8
 """Keys in a short list."""
@@ -44,7 +44,7 @@ class KeyRankings(NamedTuple):
     """Those with problems, most of them first."""
 
 
-def rank_keys(fleet: KeyedRun) -> KeyRankings:
+def rank_keys(fleet: FleetResult) -> KeyRankings:
     """Sort the keys of a fleet, which come with the worst first."""
     finite = [key for key in fleet.keys if key.half_life is not None and math.isfinite(key.half_life)]
     changed = [key for key in fleet.keys if abs(key.change) >= CLEAR]
@@ -57,17 +57,17 @@ def rank_keys(fleet: KeyedRun) -> KeyRankings:
     )
 
 
-def loss_saved_by_key(fleet: KeyedRun) -> Vector:
+def loss_saved_by_key(fleet: FleetResult) -> Vector:
     """Return the part of the best baseline's loss that each scored key saved, the worst first."""
     return np.array([key.skill for key in fleet.keys if not math.isnan(key.skill)])
 
 
-def known_half_lives(fleet: KeyedRun) -> Vector:
+def known_half_lives(fleet: FleetResult) -> Vector:
     """Return the half-lives of the keys whose memory was looked up."""
     return np.array([key.half_life for key in fleet.keys if key.half_life is not None], np.float64)
 
 
-def select_listed(fleet: KeyedRun, rankings: KeyRankings) -> list[KeyReport]:
+def select_listed(fleet: FleetResult, rankings: KeyRankings) -> list[KeyReport]:
     """Return the keys of the long table, the worst first: all, or the heads of all rankings."""
     if len(fleet.keys) <= 4 * PER_RANKING:
         return fleet.keys

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from undrift.run.finish.certificates import certified as certified
-from undrift.run.finish.certificates import replayed as replayed
-from undrift.run.finish.compare import Compared as Compared
+from undrift.run.finish.certificates import certify_run as certify_run
+from undrift.run.finish.certificates import replay_run as replay_run
+from undrift.run.finish.compare import LearnerResult as LearnerResult
 from undrift.run.finish.compare import compare_file as compare_file
 from undrift.run.finish.predict import Predictions as Predictions
-from undrift.run.finish.predict import predictions as predictions
+from undrift.run.finish.predict import predict_file as predict_file
 from undrift.run.finish.run_data import RunData as RunData
 from undrift.run.finish.run_data import read_run as read_run
 from undrift.run.finish.run_data import write_report as write_report
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
-from undrift.run.fleet.play import KeyedRun as KeyedRun
-from undrift.run.fleet.play import play_keyed as play_keyed
+from undrift.run.fleet.play import FleetResult as FleetResult
+from undrift.run.fleet.play import play_fleet as play_fleet
 from undrift.run.play.runner import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings

@@ -11,12 +11,12 @@ import numpy as np
 from undrift.report.figures.figure import Figure, Numbers, key_histogram, round_numbers
 from undrift.report.formatting import half_life_text, number, plural
 from undrift.report.key_lists import known_half_lives
-from undrift.run import KeyedRun
+from undrift.run import FleetResult
 
 SECTION = "drift"
 
 
-def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     """Return the number of keys by half-life, two bars for a doubling; those that never forget are counted apart."""
     known = known_half_lives(fleet)
     if not len(known):
@@ -42,7 +42,7 @@ def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: KeyedRun, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
     """Draw a histogram over keys."""
     memory = numbers["memory"]
     edges = [*memory["from"], memory["to"][-1]]

@@ -9,12 +9,12 @@ from undrift.baselines import BASELINES
 from undrift.report.figures.figure import COLOURS, Figure, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
 from undrift.report.formatting import number, plural
 from undrift.report.scores import OWN
-from undrift.run import KeyedRun
+from undrift.run import FleetResult
 
 SECTION = "well"
 
 
-def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     """Return mean losses by rows seen, relative to the best baseline of each key."""
     ages = fleet.ages
     if len(ages) < 2:
@@ -30,7 +30,7 @@ def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: KeyedRun, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
     """Draw a line for each predictor over rows seen."""
     ages = numbers["ages"]
     lines: list[PlotSpec] = [

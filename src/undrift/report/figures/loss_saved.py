@@ -10,7 +10,7 @@ import numpy as np
 from undrift.report.figures.figure import Figure, Numbers, dashed_line, key_histogram, round_numbers
 from undrift.report.formatting import percent, plural
 from undrift.report.key_lists import loss_saved_by_key
-from undrift.run import KeyedRun
+from undrift.run import FleetResult
 
 SECTION = "well"
 STEP = 0.05
@@ -19,7 +19,7 @@ LOWEST = -1.0
 """Keys that saved less than this count in the lowest bar."""
 
 
-def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     """Return the number of keys by saved loss."""
     saved = loss_saved_by_key(fleet)
     if not len(saved):
@@ -42,7 +42,7 @@ def measure(fleet: KeyedRun) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: KeyedRun, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
     """Draw a histogram over keys."""
     saved = numbers["saved"]
     clipped = f" {plural(saved['clipped'], 'key')} below -100% count in the lowest bar." if saved["clipped"] else ""

@@ -22,7 +22,7 @@ from undrift.report.figures import (
 )
 from undrift.report.figures.figure import Figure, FigureModule, Numbers
 from undrift.report.run_context import RunContext
-from undrift.run import KeyedRun
+from undrift.run import FleetResult
 
 RUN_FIGURES: tuple[FigureModule[RunContext], ...] = (
     predictions,
@@ -35,7 +35,7 @@ RUN_FIGURES: tuple[FigureModule[RunContext], ...] = (
     calibration,
     interval_coverage,
 )
-FLEET_FIGURES: tuple[FigureModule[KeyedRun], ...] = (
+FLEET_FIGURES: tuple[FigureModule[FleetResult], ...] = (
     loss_saved,
     loss_by_rows_seen,
     key_half_lives,

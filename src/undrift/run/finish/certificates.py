@@ -18,11 +18,11 @@ from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.regret import Certificate, Leaf, certify, comparators
-from undrift.run.play.run_folder import RunDirectory
-from undrift.run.play.run_model import fresh_model
+from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.run_model import make_model
 from undrift.run.play.runner import play_file
-from undrift.run.play.state import State, settings_of
-from undrift.run.prepare.load_rows import rows_again
+from undrift.run.play.state import RunState, settings_of
+from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.trace import Trace
 
@@ -46,7 +46,7 @@ LOGISTIC = 3
 Words = dict[str, Any]
 
 
-class _Leaves:
+class _LinearLeaves:
     """The linear memories inside a model as leaves that were played once, for several comparators.
 
     Answers hinted by the last label, curvatures that cover fewer comparators, and memories of two classes that pay most
@@ -99,7 +99,7 @@ def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> 
     design = linear.design(rows, y)
     own, rounds = float(np.sum(loss.value(yhat, design.labels))), len(yhat)
     limit = {"margin": design.margin} if math.isfinite(design.margin) else {}
-    composite = _Leaves(linear, rows, y)
+    composite = _LinearLeaves(linear, rows, y)
     out = []
     for name, (every, find) in _opponents(rounds, loss, limit).items():
         words: Words = {"name": name, "rounds": rounds, "refit_every": every, "own_loss": own, "refused": None}
@@ -157,7 +157,7 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matri
     return np.asarray(held[np.minimum(np.arange(len(u)) // step, len(held) - 1)])
 
 
-def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], list[str]]:
+def _certificates_of_rows(directory: RunFolder, state: RunState) -> tuple[list[Words], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
     settings = settings_of(directory.path, state)
     source = _source(directory, state)
@@ -166,18 +166,18 @@ def certify_run(directory: RunDirectory, state: State) -> tuple[list[Words], lis
     width = 1 + len(state["features"])
     most = max(LEAST, min(LONGEST, int(WORK / width**2)))
     rounds = min(most, int(np.count_nonzero(known)))
-    rows, y, _ = rows_again(source, rounds)
+    rows, y, _ = load_rows(source, rounds)
     yhat = table["yhat"].to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
         raise ConditionError(f"{directory.path}: the labels in its predictions are not those of {source.name}")
-    model = fresh_model(settings, state["task"])
+    model = make_model(settings, state["task"])
     notes = []
     if rounds < np.count_nonzero(known):
         notes.append(f"The certificates cover the first {rounds:,} rounds of {np.count_nonzero(known):,}.")
     return certificates(model, rows, y, yhat), notes
 
 
-def _source(directory: RunDirectory, state: State, *, whole: bool = False) -> Source:
+def _source(directory: RunFolder, state: RunState, *, whole: bool = False) -> Source:
     """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
     where = state["provenance"]["source"]
     if where["sha256"] is None or where["absolute"] is None:
@@ -193,9 +193,9 @@ def _source(directory: RunDirectory, state: State, *, whole: bool = False) -> So
     return source
 
 
-def certified(out: str | Path) -> State:
+def certify_run(out: str | Path) -> RunState:
     """Certify a finished run, and keep the certificates in its folder."""
-    directory = RunDirectory(out)
+    directory = RunFolder(out)
     directory.state()  # refuse what is no run before anything is made there
     with directory.locked():
         state = directory.state()
@@ -204,7 +204,7 @@ def certified(out: str | Path) -> State:
         if state["status"] != "finished":
             raise InputError(f"{directory.path}: the run is not finished; continue it with --resume")
         try:
-            found, notes = certify_run(directory, state)
+            found, notes = _certificates_of_rows(directory, state)
         except ConditionError as error:
             directory.write_state(state | {"notes": [*state["plan"]["notes"], f"Not certified: {error}."]})
             raise
@@ -213,13 +213,13 @@ def certified(out: str | Path) -> State:
     return state
 
 
-def replayed(out: str | Path) -> bool:
+def replay_run(out: str | Path) -> bool:
     """Play a finished run again; return whether it predicts the same bits."""
-    directory = RunDirectory(out)
+    directory = RunFolder(out)
     state = directory.state()
     with tempfile.TemporaryDirectory() as folder:
         again = play_file(_source(directory, state, whole=True).name, folder, settings_of(directory.path, state))
-        mine, theirs = directory.table(state), RunDirectory(folder).table(again)
+        mine, theirs = directory.table(state), RunFolder(folder).table(again)
     return mine.columns == theirs.columns and all(
         mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes() for name in mine.columns
     )

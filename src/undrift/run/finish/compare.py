@@ -19,7 +19,7 @@ from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import Memory
 from undrift.run.play.scores import score_predictions
-from undrift.run.prepare.load_rows import rows_again
+from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
@@ -32,7 +32,7 @@ CLIP = 1e-6
 
 
 @dataclass(frozen=True)
-class Compared:
+class LearnerResult:
     """How one learner did."""
 
     name: str
@@ -51,13 +51,13 @@ def compare_file(
     *,
     peers: bool = True,
     said: Callable[[str], None] | None = None,
-) -> tuple[str, int, list[Compared]]:
+) -> tuple[str, int, list[LearnerResult]]:
     """Return the task, the rows, and every learner's result, best first.
 
     All see the same rows: holes filled with the last value seen, scaled by their own means where they have any.
     """
     rows = settings.limit or ROWS
-    table, y, task = rows_again(Source(path, replace(settings, limit=rows)), rows)
+    table, y, task = load_rows(Source(path, replace(settings, limit=rows)), rows)
     Z = table.values
     filled = np.nan_to_num(Memory(Z.shape[1]).fill(Z))
     known = ~np.isnan(y)
@@ -68,13 +68,13 @@ def compare_file(
         begin = time.perf_counter()
         yhat = play(Z if kind == "undrift" else filled, y)
         took = time.perf_counter() - begin
-        out.append(Compared(name, kind, score_predictions(task, yhat[known], y[known]), took / len(y) * 1e6))
+        out.append(LearnerResult(name, kind, score_predictions(task, yhat[known], y[known]), took / len(y) * 1e6))
     naive = Baselines(binary=task == "classification", delay=0)
     begin = time.perf_counter()
     guesses = naive.play(y)
     took = (time.perf_counter() - begin) / len(y) * 1e6
     for name, guess in zip(BASELINES[task], guesses.T, strict=True):
-        out.append(Compared(name, "naive", score_predictions(task, guess[known], y[known]), took))
+        out.append(LearnerResult(name, "naive", score_predictions(task, guess[known], y[known]), took))
     first = next(iter(out[0].scores))
     return task, len(y), sorted(out, key=lambda one: one.scores[first])
 

@@ -21,8 +21,8 @@ from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
 from undrift.run.play.run_model import loaded
-from undrift.run.play.state import State, read_state, settings_of, understood
-from undrift.run.prepare.columns import Plan, require_short
+from undrift.run.play.state import RunState, read_state, settings_of, understood
+from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
@@ -137,7 +137,7 @@ class Predictions:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
-def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, stop: Stop | None = None) -> Predictions:
+def predict_file(model: str | os.PathLike[str], file: str, level: float = 0.9, stop: Stop | None = None) -> Predictions:
     """Return what the model of a run says about every row of a file, batch by batch; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
     state = read_state(folder)
@@ -152,7 +152,7 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, st
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
     with understood(folder):
         plan = _plan(state, source, first)
-        encoder = _Blind(source, plan)
+        encoder = PredictionEncoder(source, plan)
         if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
             raise ValueError("'classes' is missing")
         encoder.follow(state, store.read(named_file(folder, state["trace"]))[1]["encoder.late"])
@@ -160,7 +160,7 @@ def predictions(model: str | os.PathLike[str], file: str, level: float = 0.9, st
     return Predictions(encoder, rows, learner, level, state["classes"] or (), Stop() if stop is None else stop)
 
 
-def _plan(state: State, source: Source, first: RowBatch) -> Plan:
+def _plan(state: RunState, source: Source, first: RowBatch) -> ColumnRoles:
     """Return the plan of the run, for a file that must have its columns."""
     words = state["plan"]
     wanted = [
@@ -176,13 +176,13 @@ def _plan(state: State, source: Source, first: RowBatch) -> Plan:
     time = words["time"] if words["time"] in first.columns else None
     texts = tuple((name, tuple(values)) for name, values in words["texts"].items())
     classes = None if words["classes"] is None else tuple(words["classes"])
-    return Plan(words["task"], classes, time, words["clock"], words["hours"], tuple(words["numbers"]), texts, ())
+    return ColumnRoles(words["task"], classes, time, words["clock"], words["hours"], tuple(words["numbers"]), texts, ())
 
 
-class _Blind(Encoder):
+class PredictionEncoder(Encoder):
     """An encoder for rows that may have no label; those that have one serve the lags of later rows and nothing else."""
 
-    def follow(self, state: State, late: Vector) -> None:
+    def follow(self, state: RunState, late: Vector) -> None:
         """Know the texts the run met, and its last labels."""
         words = {"rows": 0, "digests": [""] * len(self.digests), "problems": [], "latest": "NaT"}
         arrays = {"late": late, "low": self.low, "high": self.high}

@@ -14,8 +14,8 @@ from undrift import store
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import BASELINES
 from undrift.folder import named_file
-from undrift.run.play.run_folder import REPORT, RunDirectory
-from undrift.run.play.state import State, understood
+from undrift.run.play.run_folder import REPORT, RunFolder
+from undrift.run.play.state import RunState, understood
 from undrift.run.read.rows import Lines, Times
 
 
@@ -84,7 +84,7 @@ class RunData:
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """Return what a run left behind, finished or not."""
-    directory = RunDirectory(path)
+    directory = RunFolder(path)
     state = directory.state()
     with understood(directory.path):
         return _read(directory, state)
@@ -92,7 +92,7 @@ def read_run(path: str | os.PathLike[str]) -> RunData:
 
 def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path], object]) -> Path:
     """Write the report of the run that is in a folder, whole or not at all, and return where it is."""
-    directory = RunDirectory(path)
+    directory = RunFolder(path)
     with directory.locked():
         data = read_run(directory.path)
         with directory.folder.new(REPORT) as temporary:
@@ -100,7 +100,7 @@ def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path],
     return directory.path / REPORT
 
 
-def _notes(state: State) -> list[str]:
+def _notes(state: RunState) -> list[str]:
     notes = list(state["notes"])
     if state["status"] != "finished":
         notes.append(f"The run was interrupted after {state['rows']:,} rows; what follows is about those.")
@@ -109,7 +109,7 @@ def _notes(state: State) -> list[str]:
     return notes
 
 
-def _read(directory: RunDirectory, state: State) -> RunData:
+def _read(directory: RunFolder, state: RunState) -> RunData:
     table = directory.table(state)
     table = table.filter(table["y"].is_not_null())
     _, arrays = store.read(named_file(directory.path, state["trace"]))

@@ -17,11 +17,11 @@ from undrift.baselines import grouped_baselines
 from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 from undrift.metrics import round_losses
 
-TOLD = 10_000
+MOST_PROBLEMS = 10_000
 """Different problems told apart, at most."""
 EXAMPLES = 5
 """Keys named for each problem."""
-LONG = 20
+MIN_SCORED = 20
 """Scored rounds from which a key's numbers say something, and its last quarter is held against the two before."""
 
 
@@ -79,7 +79,7 @@ class KeyReport:
 
 
 @dataclass
-class Problem:
+class RecordProblem:
     """One thing that was wrong with records."""
 
     status: str
@@ -99,7 +99,7 @@ class Problem:
         return f"{self.status}: {self.reason}" if self.reason else self.status
 
 
-class Age(NamedTuple):
+class AgeLosses(NamedTuple):
     """Rounds of all keys that had seen about as many rows."""
 
     first: int
@@ -112,18 +112,18 @@ class Age(NamedTuple):
     """Mean loss where 1 is the mean of the naive guess that did best on the key: ours, then the naive guesses'."""
 
 
-class Tally(NamedTuple):
+class FleetSummary(NamedTuple):
     """Everything that was added up."""
 
     keys: list[KeyReport]
     """The worst first: least skill, then keys without a score."""
-    problems: list[Problem]
+    problems: list[RecordProblem]
     """The most frequent first."""
-    ages: list[Age]
+    ages: list[AgeLosses]
     """The youngest first."""
 
 
-def tally(outputs: Outputs, task: str) -> Tally:
+def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
     """Add up what a fleet said about its records."""
     index: dict[Any, int] = {}
     codes = np.fromiter((index.setdefault(key, len(index)) for key in outputs.keys), np.int64, len(outputs))
@@ -134,21 +134,21 @@ def tally(outputs: Outputs, task: str) -> Tally:
         reports[code].counts[STATUSES[status]] = n
     ages = _scored(reports, codes, outputs, task)
     named = [report for key, report in zip(index, reports, strict=True) if key is not None]
-    return Tally(sorted(named, key=lambda one: (_rank(one), one.key)), _problems(outputs), ages)
+    return FleetSummary(sorted(named, key=lambda one: (_rank(one), one.key)), _problems(outputs), ages)
 
 
 def _rank(report: KeyReport) -> float:
     return math.inf if math.isnan(report.skill) else report.skill
 
 
-def _problems(outputs: Outputs) -> list[Problem]:
-    found: dict[tuple[int, str], Problem] = {}
+def _problems(outputs: Outputs) -> list[RecordProblem]:
+    found: dict[tuple[int, str], RecordProblem] = {}
     keys: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
     for i in np.flatnonzero(~np.isin(outputs.status, (OK, LABELLED, PREDICTED))).tolist():
         status = int(outputs.status[i])
         reason = outputs.reasons.get(i, "") if STATUSES[status] in ("poison", "error") else ""
-        what = (status, reason if (status, reason) in found or len(found) < TOLD else "other reasons")
-        one = found.setdefault(what, Problem(STATUSES[status], what[1]))
+        what = (status, reason if (status, reason) in found or len(found) < MOST_PROBLEMS else "other reasons")
+        one = found.setdefault(what, RecordProblem(STATUSES[status], what[1]))
         key = outputs.keys[i]
         one.count += 1
         if key is not None and key not in keys[what]:
@@ -159,7 +159,7 @@ def _problems(outputs: Outputs) -> list[Problem]:
     return sorted(found.values(), key=lambda one: (-one.count, one.text))
 
 
-def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[Age]:
+def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
     """Put rounds, losses and the change of late into the reports; return losses by age."""
     rows = np.flatnonzero(~(np.isnan(outputs.prediction) | np.isnan(outputs.target)))
     rows = rows[np.argsort(codes[rows], kind="stable")]
@@ -178,7 +178,7 @@ def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs
         report = reports[int(code[at])]
         report.rounds, report.loss = int(sizes[k]), float(sums[0, k])
         report.naives = tuple(sums[1:, k].tolist())
-        if report.scored >= LONG:
+        if report.scored >= MIN_SCORED:
             _lately(report, losses[0, at + 1 : at + report.rounds])
     return _ages(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
 
@@ -196,7 +196,7 @@ def _lately(report: KeyReport, loss: Vector) -> None:
     report.change = (float(np.sum(ranks)) - expected) / spread
 
 
-def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[Age]:
+def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[AgeLosses]:
     """Return mean losses by rows seen before, in doubling steps; keys that a naive guess never misses are left out."""
     found = []
     first, oldest = 1, int(age.max())
@@ -206,6 +206,6 @@ def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) ->
         if len(rows):
             means = (losses[:, rows] / usual[rows]).mean(axis=1)
             keys = int(np.count_nonzero(age[rows] == first))
-            found.append(Age(first, min(last, oldest), keys, tuple(means.tolist())))
+            found.append(AgeLosses(first, min(last, oldest), keys, tuple(means.tolist())))
         first = last + 1
     return found

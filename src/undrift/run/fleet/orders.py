@@ -12,7 +12,7 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.fleet.keys_and_orders import EPOCH, MAX_EXACT_FLOAT, MAX_ORDER, NANOSECONDS
-from undrift.run.read.cells import clock, is_missing
+from undrift.run.read.cells import is_missing, time_parser
 from undrift.run.read.rows import Cells, RowBatch
 from undrift.run.read.source import Source
 
@@ -22,10 +22,10 @@ _LONGER = {"m": 60 * 10**9, "h": 3600 * 10**9, "d": 24 * 3600 * 10**9}
 _FRACTION = re.compile(r"^(.*[0-9])[.,]([0-9]+)(.*)$")
 
 
-def integer(cell: object) -> object:
+def parse_integer(cell: object) -> object:
     """Return the integer that a cell spells; the cell itself if it spells none.
 
-    >>> integer("1800000000000000001"), integer(" 12.0 "), integer("1.5"), integer("1_0")
+    >>> parse_integer("1800000000000000001"), parse_integer(" 12.0 "), parse_integer("1.5"), parse_integer("1_0")
     (1800000000000000001, 12, 1.5, '1_0')
     """
     if not isinstance(cell, str):
@@ -46,19 +46,19 @@ def integer(cell: object) -> object:
     return int(exact) if exact == exact.to_integral_value() else float(text)
 
 
-def integers(cells: Cells, na: frozenset[str]) -> Orders:
+def parse_integers(cells: Cells, na: frozenset[str]) -> Orders:
     """Return a column of integers."""
     values = cells.tolist() if isinstance(cells, np.ndarray) else cells
-    return [cell if type(cell) is int else None if is_missing(cell, na) else integer(cell) for cell in values]
+    return [cell if type(cell) is int else None if is_missing(cell, na) else parse_integer(cell) for cell in values]
 
 
-def require_integers(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> None:
+def require_integer_column(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> None:
     """Refuse a column that is no integers, a few bad cells aside, which will be reported one by one."""
     broken, known = [], 0
     for batch in batches:
-        for line, value in zip(batch.lines.tolist(), integers(batch.columns[name], na), strict=True):
+        for line, value in zip(batch.lines.tolist(), parse_integers(batch.columns[name], na), strict=True):
             known += value is not None
-            if value is not None and not _is_order(value):
+            if value is not None and not _is_valid_order(value):
                 broken.append((line, value))
     if 2 * len(broken) > known:
         line, value = broken[0]
@@ -69,13 +69,13 @@ def require_integers(source: Source, name: str, batches: Sequence[RowBatch], na:
         )
 
 
-def _is_order(value: object) -> bool:
+def _is_valid_order(value: object) -> bool:
     if isinstance(value, float):
         return value.is_integer() and abs(value) <= MAX_EXACT_FLOAT
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_ORDER
 
 
-class TimeReader(NamedTuple):
+class TimeColumn(NamedTuple):
     """How the times of a column are written, and what they are counted in."""
 
     kind: str
@@ -107,10 +107,10 @@ class TimeReader(NamedTuple):
 
     def _count(self, cell: object) -> int:
         if self.kind == "epoch":
-            return self._number(integer(cell))
+            return self._number(parse_integer(cell))
         if not isinstance(cell, str):
             raise ValueError
-        count, finer = divmod(instant(cell.strip(), self.kind), NANOSECONDS[self.unit])
+        count, finer = divmod(parse_instant(cell.strip(), self.kind), NANOSECONDS[self.unit])
         if finer:
             raise _TooFine
         return count
@@ -130,10 +130,10 @@ class _TooFine(Exception):
     """A time between two counts of the unit."""
 
 
-def instant(text: str, kind: str) -> int:
+def parse_instant(text: str, kind: str) -> int:
     """Return a time in nanoseconds since 1970, UTC where it names a zone.
 
-    >>> instant("1970-01-01T00:00:01.123456789Z", "iso")
+    >>> parse_instant("1970-01-01T00:00:01.123456789Z", "iso")
     1123456789
     """
     finer, found = 0, _FRACTION.match(text) if kind == "iso" else None
@@ -143,17 +143,17 @@ def instant(text: str, kind: str) -> int:
             raise ValueError("finer than a nanosecond")
         finer = int(digits.ljust(9, "0")[6:])
         text = f"{found[1]}.{digits[:6].ljust(6, '0')}{found[3]}"
-    return (clock(kind)(text) - EPOCH) // dt.timedelta(microseconds=1) * 1000 + finer
+    return (time_parser(kind)(text) - EPOCH) // dt.timedelta(microseconds=1) * 1000 + finer
 
 
-def find_time_reader(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> TimeReader:
+def infer_time_reader(source: Source, name: str, batches: Sequence[RowBatch], na: frozenset[str]) -> TimeColumn:
     """Return how the times of a column are written, from the first rows."""
     first = batches[0].columns[name]
     if isinstance(first, np.ndarray) and first.dtype.kind == "M":
-        return TimeReader("iso", np.datetime_data(first.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
-    known = [(line, cell) for batch in batches for line, cell in _known(batch, name, na)]
+        return TimeColumn("iso", np.datetime_data(first.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
+    known = [(line, cell) for batch in batches for line, cell in _known_cells(batch, name, na)]
     kind = source.settings.time_format or "iso"
-    values = [integer(cell) for _, cell in known]
+    values = [parse_integer(cell) for _, cell in known]
     numeric = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if source.settings.time_format is None and numeric and 2 * len(numeric) > len(values):
         size = max(abs(value) for value in numeric)
@@ -164,23 +164,23 @@ def find_time_reader(source: Source, name: str, batches: Sequence[RowBatch], na:
                     f"{source.at(line)}: --time '{name}' counts {unit} since 1970 in floats such as {value!r}, which "
                     "do not tell near times apart; write integers in a finer unit, or ISO 8601"
                 )
-        return TimeReader("epoch", unit)
-    exact = TimeReader(kind, "ns")
+        return TimeColumn("epoch", unit)
+    exact = TimeColumn(kind, "ns")
     counts = [count for batch in batches for count in exact.read(source, name, batch, na)]
     fine = any(isinstance(count, int) and count % 1000 for count in counts)
-    return exact if fine else TimeReader(kind, "us")
+    return exact if fine else TimeColumn(kind, "us")
 
 
-def _known(batch: RowBatch, name: str, na: frozenset[str]) -> list[tuple[int, object]]:
+def _known_cells(batch: RowBatch, name: str, na: frozenset[str]) -> list[tuple[int, object]]:
     cells = batch.columns[name]
     values = cells.tolist() if isinstance(cells, np.ndarray) else cells
     return [(line, cell) for line, cell in zip(batch.lines.tolist(), values, strict=True) if not is_missing(cell, na)]
 
 
-def wait_of(text: str, unit: str | None) -> int:
+def parse_wait(text: str, unit: str | None) -> int:
     """Return how long a record waits, in orders: a count, or a duration where orders are times in `unit`.
 
-    >>> wait_of("64", None), wait_of("2h", "us"), wait_of("0", "ns")
+    >>> parse_wait("64", None), parse_wait("2h", "us"), parse_wait("0", "ns")
     (64, 7200000000, 0)
     """
     found = re.fullmatch(r"([0-9]{1,18})(ns|us|ms|s|m|h|d)?", text.strip())

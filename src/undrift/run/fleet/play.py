@@ -22,9 +22,9 @@ from undrift.fleet import FleetRun, Output
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.folder import Folder
 from undrift.online.base import OnlineLearner
-from undrift.run.fleet.columns import KeyedPlan, plan_keyed
-from undrift.run.fleet.key_reports import LONG, Age, KeyReport, Problem, tally
-from undrift.run.fleet.records import RowReader
+from undrift.run.fleet.columns import FleetColumns, infer_fleet_columns
+from undrift.run.fleet.key_reports import MIN_SCORED, AgeLosses, KeyReport, RecordProblem, summarize_keys
+from undrift.run.fleet.records import RecordReader
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 from undrift.run.write.formulas import escape_formula
@@ -44,7 +44,7 @@ USED = ("target", "time", "features", "drop", "task", "positive", "model", "na",
 """Settings that keyed runs have."""
 
 
-class KeyedRun(NamedTuple):
+class FleetResult(NamedTuple):
     """What a keyed run found."""
 
     run: FleetRun
@@ -57,9 +57,9 @@ class KeyedRun(NamedTuple):
     """Columns that are no numbers."""
     keys: list[KeyReport]
     """A report for every key, the worst first."""
-    problems: list[Problem]
+    problems: list[RecordProblem]
     """What was wrong with records, the most frequent first."""
-    ages: list[Age]
+    ages: list[AgeLosses]
     """Losses by how many rows a key had seen."""
     bytes_per_key: float
     """Mean size of a saved state."""
@@ -75,7 +75,7 @@ class KeyedRun(NamedTuple):
     def worst(self) -> list[KeyReport]:
         """Keys with a score over 20 rounds or more, if any has, the worst first: in few rounds it is chance."""
         scored = [one for one in self.keys if not math.isnan(one.skill)]
-        return [one for one in scored if one.scored >= LONG] or scored
+        return [one for one in scored if one.scored >= MIN_SCORED] or scored
 
     @property
     def rounds(self) -> int:
@@ -83,7 +83,7 @@ class KeyedRun(NamedTuple):
         return sum(one.rounds for one in self.keys)
 
 
-def play_keyed(
+def play_fleet(
     path: str,
     folder: str | Path,
     settings: Settings,
@@ -94,9 +94,9 @@ def play_keyed(
     force: bool = False,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
-    report: Callable[[KeyedRun, Path], object] | None = None,
+    report: Callable[[FleetResult, Path], object] | None = None,
     stop: Stop | None = None,
-) -> KeyedRun:
+) -> FleetResult:
     """Predict and learn every row of a file with the model of its key; the same call again continues.
 
     Parameters
@@ -134,7 +134,7 @@ def play_keyed(
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        plan = plan_keyed(source, key, order, wait)
+        plan = infer_fleet_columns(source, key, order, wait)
         place = Folder(folder, "fleet")
         with place.locked():
             place.refuse_foreign(WRITTEN)
@@ -162,7 +162,7 @@ def _played(
     source: Source,
     digest: str,
     place: Folder,
-    plan: KeyedPlan,
+    plan: FleetColumns,
     force: bool,
     workers: int,
     progress: Callable[[int], None] | None,
@@ -170,7 +170,7 @@ def _played(
     """Play the rows that are not learned yet; refuse a folder of another file or with other settings."""
     settings = source.settings
     classes = None if plan.classes is None else list(plan.classes)
-    rows = RowReader(plan.fleet, plan.clock, classes, frozenset(settings.na))
+    rows = RecordReader(plan.fleet, plan.clock, classes, frozenset(settings.na))
     asked = settings.as_dict()
     about = {name: asked.get(name) for name in DECIDING} | {
         "file": digest,
@@ -201,12 +201,12 @@ def _played(
         ) from None
 
 
-def _summed(run: FleetRun, place: Folder, provenance: JsonObject, plan: KeyedPlan) -> KeyedRun:
+def _summed(run: FleetRun, place: Folder, provenance: JsonObject, plan: FleetColumns) -> FleetResult:
     """Write the outputs and what they amount to by key."""
     outputs = run.outputs
     rows = (["" if x is None else x for x in row] for row in outputs)
     place.put(PREDICTIONS, _csv(chain([Output._fields], rows)))
-    found = tally(outputs, plan.task)
+    found = summarize_keys(outputs, plan.task)
     looked_at = {one.key: one for one in heapq.nlargest(READ, found.keys, key=KeyReport.draw)}
     for key, model in run.iter_models(list(looked_at)):
         one = looked_at[key]
@@ -220,7 +220,7 @@ def _summed(run: FleetRun, place: Folder, provenance: JsonObject, plan: KeyedPla
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
     columns = plan.task, plan.left_out
-    return KeyedRun(run, provenance, *columns, found.keys, found.problems, found.ages, size, plan.classes)
+    return FleetResult(run, provenance, *columns, found.keys, found.problems, found.ages, size, plan.classes)
 
 
 def _row(one: KeyReport) -> list[Any]:

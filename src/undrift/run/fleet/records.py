@@ -15,18 +15,18 @@ from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
 from undrift.fleet.record_batch import RecordBatch as Rows
 from undrift.fleet.record_batch import mark_unusable
-from undrift.run.fleet.orders import Orders, TimeReader, integers
-from undrift.run.read.cells import Unreadable, is_missing, number, numbers, texts
+from undrift.run.fleet.orders import Orders, TimeColumn, parse_integers
+from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
 from undrift.run.read.rows import Cells, RowBatch
 from undrift.run.read.source import Source
 
 
 @dataclass(eq=False)
-class RowReader:
+class RecordReader:
     """How the rows of a file become records."""
 
     fleet: Fleet
-    time: TimeReader | None
+    time: TimeColumn | None
     """How times are written, if rows are ordered by time."""
     classes: list[str] | None
     """The two labels, the negative one first ("": not seen yet); None: the target is a number."""
@@ -44,7 +44,7 @@ class RowReader:
             if fields.order is None:
                 orders: Orders | None = None
             elif self.time is None:
-                orders = integers(batch.columns[fields.order], self.na)
+                orders = parse_integers(batch.columns[fields.order], self.na)
             else:
                 orders = self.time.read(source, fields.order, batch, self.na)
             yield self._clean(batch, keys, orders) or self._judged(batch, keys, orders)
@@ -54,13 +54,13 @@ class RowReader:
         fields, n = self.fleet.fields, len(keys)
         order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
         try:
-            Z = np.stack([numbers(batch.columns[name], self.na) for name in fields.features], axis=1)
+            Z = np.stack([parse_numbers(batch.columns[name], self.na) for name in fields.features], axis=1)
             y, unknown = self._targets(batch)
             if orders is not None:
                 if not all(type(one) is int and -MAX_ORDER <= one <= MAX_ORDER for one in orders):
                     return None
                 order[...] = orders  # type: ignore[assignment]  # integers, as just seen
-        except Unreadable:
+        except UnreadableCell:
             return None
         if None in keys or unknown or not _encodable(keys):
             return None
@@ -72,10 +72,10 @@ class RowReader:
         """Return the labels as numbers, and what is wrong with those that are none of the two classes."""
         cells = batch.columns[self.fleet.fields.target]
         if self.classes is None:
-            return np.array(numbers(cells, self.na)), {}
+            return np.array(parse_numbers(cells, self.na)), {}
         unknown: dict[int, str] = {}
         y = np.full(len(batch.lines), math.nan)
-        for i, label in enumerate(texts(cells, self.na)):
+        for i, label in enumerate(parse_texts(cells, self.na)):
             if label is None:
                 continue
             if not self.classes[0] and label != self.classes[1]:
@@ -151,5 +151,5 @@ def _encodable(keys: list[str | None]) -> bool:
 def _value(cell: object, na: frozenset[str]) -> object:
     if is_missing(cell, na):
         return None
-    found = number(cell)
+    found = parse_number(cell)
     return cell if found is None else found

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import undrift
 from undrift.errors import InputError, ModelFileError
-from undrift.run.play.run_folder import RunDirectory
-from undrift.run.play.state import STATE, State
+from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.state import STATE, RunState
 from undrift.run.read.source import Source
 
 
-def find_state(directory: RunDirectory, source: Source, *, resume: bool, force: bool) -> State | None:
+def find_state(directory: RunFolder, source: Source, *, resume: bool, force: bool) -> RunState | None:
     """Return the state to continue from; None to start. Refuse what is not ours or not the same."""
     if not directory.exists:
         directory.refuse_others()
@@ -41,7 +41,7 @@ def find_state(directory: RunDirectory, source: Source, *, resume: bool, force: 
     return state
 
 
-def _refuse_difference(directory: RunDirectory, state: State, source: Source) -> None:
+def _refuse_difference(directory: RunFolder, state: RunState, source: Source) -> None:
     """Refuse to continue where the result would not be the one of a run that was never interrupted."""
     then = state["provenance"]["source"]
     if then["sha256"] != source.digest():

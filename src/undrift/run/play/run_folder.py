@@ -25,7 +25,7 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, named_file
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import LITERAL, polars
-from undrift.run.play.state import FORMAT, STATE, State, read_state
+from undrift.run.play.state import FORMAT, STATE, RunState, read_state
 from undrift.run.write.tables import join_parquet
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ NAMES = r"run\.json|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\
 """Every name that runs ever write."""
 
 
-class RunDirectory:
+class RunFolder:
     """A folder that holds one run; a kill at any moment leaves the last commit whole."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -61,11 +61,11 @@ class RunDirectory:
                     self.sweep(self.state() if self.exists else None)
                 raise
 
-    def state(self) -> State:
+    def state(self) -> RunState:
         """Return what the last commit wrote."""
         return read_state(self.path)
 
-    def take_over(self, state: State) -> None:
+    def take_over(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
         named = [*state["parts"], state["model"], state["trace"]]
         self.folder.adopt(STATE, *(name for name in named if name and not self.folder.knows(name)))
@@ -105,7 +105,7 @@ class RunDirectory:
         with self.folder.new(name) as temporary:
             join_parquet([self.path / part for part in parts], temporary)
 
-    def sweep(self, state: State | None) -> None:
+    def sweep(self, state: RunState | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
         if state is None:
             self.folder.sweep(())

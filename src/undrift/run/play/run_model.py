@@ -19,7 +19,7 @@ LEVEL = 0.9
 """Of the intervals."""
 
 
-class Said(NamedTuple):
+class BlockPredictions(NamedTuple):
     """What was said about some rows."""
 
     yhat: Vector
@@ -29,7 +29,7 @@ class Said(NamedTuple):
     upper: Vector | None
 
 
-def fresh_model(settings: Settings, task: str) -> OnlineLearner:
+def make_model(settings: Settings, task: str) -> OnlineLearner:
     """Return the model the settings ask for."""
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
     model: OnlineLearner = cls(
@@ -41,7 +41,7 @@ def fresh_model(settings: Settings, task: str) -> OnlineLearner:
     return model
 
 
-class Player:
+class RunModel:
     """A model, the rows that still wait for their label, and snapshots of what it believed."""
 
     def __init__(self, model: OnlineLearner, delay: int, width: int) -> None:
@@ -49,7 +49,7 @@ class Player:
         self.snapshots = Snapshots(width)
         self.waiting = np.zeros((0, width + 1))  # features and label, oldest first
 
-    def play(self, names: list[str], Z: Matrix, y: Vector) -> Said:
+    def play(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Predict rows, and learn those whose label becomes known on the way."""
         if self.delay:
             return self._late(names, Z, y)
@@ -66,13 +66,13 @@ class Player:
             a = b
         return _joined(said)
 
-    def _block(self, rows: Table, y: Vector) -> Said:
+    def _block(self, rows: Table, y: Vector) -> BlockPredictions:
         if isinstance(self.model, OnlineRegressor):
             trace = self.model.play(rows, y, interval=LEVEL)
-            return Said(trace.yhat, trace.lower, trace.upper)
-        return Said(self.model.play(rows, y).yhat, None, None)
+            return BlockPredictions(trace.yhat, trace.lower, trace.upper)
+        return BlockPredictions(self.model.play(rows, y).yhat, None, None)
 
-    def _late(self, names: list[str], Z: Matrix, y: Vector) -> Said:
+    def _late(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Row by row: a label is learned `delay` rows after its row was predicted."""
         added = Z.shape[1] + 1 - self.waiting.shape[1]
         if added:  # texts that came up since: 0 in the rows that wait
@@ -85,9 +85,9 @@ class Player:
             row = Table(names, Z[t : t + 1])
             if isinstance(self.model, OnlineRegressor):
                 yhat, half = self.model.predict(row), self.model.half_width(LEVEL)
-                said.append(Said(yhat, yhat - half, yhat + half))
+                said.append(BlockPredictions(yhat, yhat - half, yhat + half))
             else:
-                said.append(Said(self.model.predict(row), None, None))
+                said.append(BlockPredictions(self.model.predict(row), None, None))
             if ahead + t + 1 - learned > self.delay:
                 self._learn(names, queue[learned])
                 learned += 1
@@ -117,11 +117,11 @@ class Player:
         self.snapshots.resume(arrays)
 
 
-def _joined(said: list[Said]) -> Said:
+def _joined(said: list[BlockPredictions]) -> BlockPredictions:
     yhat, lower, upper = zip(*said, strict=True) if said else ((), (), ())
     if not said or lower[0] is None:
-        return Said(np.concatenate([np.empty(0), *yhat]), None, None)
-    return Said(np.concatenate(yhat), np.concatenate(lower), np.concatenate(upper))
+        return BlockPredictions(np.concatenate([np.empty(0), *yhat]), None, None)
+    return BlockPredictions(np.concatenate(yhat), np.concatenate(lower), np.concatenate(upper))
 
 
 def loaded(path: str) -> OnlineLearner:

@@ -22,12 +22,12 @@ from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.run.extras import polars
 from undrift.run.play.resume import find_state
-from undrift.run.play.run_folder import FINAL, RunDirectory
-from undrift.run.play.run_model import Player, Said, fresh_model, loaded
+from undrift.run.play.run_folder import FINAL, RunFolder
+from undrift.run.play.run_model import BlockPredictions, RunModel, loaded, make_model
 from undrift.run.play.scores import ScoreTable
-from undrift.run.play.state import State, understood
-from undrift.run.prepare.columns import PREFIX, Plan, make_plan
-from undrift.run.prepare.encoder import Encoder, Rows
+from undrift.run.play.state import RunState, understood
+from undrift.run.prepare.columns import PREFIX, ColumnRoles, infer_columns
+from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -59,7 +59,7 @@ def play_file(
     progress: Callable[[Progress], None] | None = None,
     said: Callable[[str], None] | None = None,
     stop: Stop | Callable[[], bool] | None = None,
-) -> State:
+) -> RunState:
     """Predict every row of a file before its label, learn from it, and leave all that in the folder `out`.
 
     Parameters
@@ -90,7 +90,7 @@ def play_file(
         What `run.json` holds.
     """
     source = Source(path, settings)
-    directory = RunDirectory(out)
+    directory = RunFolder(out)
     wish = stop if isinstance(stop, Stop) else Stop(stop)
     told = said or (lambda text: None)
     with directory.locked():
@@ -102,7 +102,7 @@ def play_file(
                     told(f"{directory.path}: this run is finished, {state['rows']:,} rows; nothing to do")
                     return state
                 directory.folder.refuse_foreign(FINAL)  # now, not when all the work is done
-                work = _Run(source, directory, command, told)
+                work = _RunLoop(source, directory, command, told)
                 work.start(state)
         except Interrupted:
             raise Interrupted(f"{directory.path} is as it was before") from None
@@ -120,10 +120,10 @@ def _cut(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
             yield RowBatch(batch.lines[a : a + size], columns)
 
 
-class _Run:
+class _RunLoop:
     """One run while it runs."""
 
-    def __init__(self, source: Source, directory: RunDirectory, command: str, said: Callable[[str], None]) -> None:
+    def __init__(self, source: Source, directory: RunFolder, command: str, said: Callable[[str], None]) -> None:
         self.source, self.settings, self.directory, self.said = source, source.settings, directory, said
         self.began = time.monotonic()
         self.replacing = directory.exists  # until the first commit
@@ -131,7 +131,7 @@ class _Run:
         self.stream = source.batches()
         head = list(islice(self.stream, PREFIX))
         following = next(self.stream, None)
-        self.plan: Plan = make_plan(source, head, whole=following is None)
+        self.plan: ColumnRoles = infer_columns(source, head, whole=following is None)
         self.encoder = Encoder(source, self.plan)
         whole = chain(head, [] if following is None else [following], self.stream)
         self.batches: Iterator[RowBatch] = _cut(whole, self._batch_size())
@@ -139,8 +139,8 @@ class _Run:
         self.names = BASELINES[self.plan.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
         self.scores = ScoreTable(self.plan.task, ["model", *self.names])
-        self.player = Player(
-            fresh_model(self.settings, self.plan.task), self.settings.delay, len(self.encoder.features)
+        self.player = RunModel(
+            make_model(self.settings, self.plan.task), self.settings.delay, len(self.encoder.features)
         )
         self.parts: list[str] = []
         self.done = 0  # batches committed or waiting to be
@@ -156,7 +156,7 @@ class _Run:
         microseconds = 50 + width**2 // 32
         return max(8, 250_000 // (microseconds * (4 if self.settings.delay else 1)))
 
-    def start(self, state: State | None) -> None:
+    def start(self, state: RunState | None) -> None:
         """Begin, or go on from a commit."""
         self.said(self.plan.sentence(self.settings.target, self.encoder.features))
         for note in self.plan.notes:
@@ -188,7 +188,7 @@ class _Run:
                 raise ModelFileError(f"{self.directory.path}: its file has fewer rows than it learned; start it again")
         self.said(f"{self.directory.path}: continuing after {self.encoder.rows:,} rows")
 
-    def _resume(self, state: State) -> None:
+    def _resume(self, state: RunState) -> None:
         """Go on from a commit."""
         words, path = state["carry"], self.directory.path
         self.replacing = False
@@ -208,7 +208,7 @@ class _Run:
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             self.scores.resume(words["scores"])
 
-    def through(self, progress: Callable[[Progress], None], stop: Stop) -> State:
+    def through(self, progress: Callable[[Progress], None], stop: Stop) -> RunState:
         """Play what is left, then close the run."""
         while (batch := self._next(stop)) is not None:
             rows = self.encoder.encode(batch)
@@ -237,13 +237,13 @@ class _Run:
         rows, again = self.encoder.rows, "start again" if self.source.stdin else "continue with --resume"
         raise Interrupted(f"{self.directory.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
 
-    def _play(self, rows: Rows) -> None:
+    def _play(self, rows: EncodedRows) -> None:
         said = self.player.play(self.encoder.features, rows.Z, rows.y)
         guesses = self.baselines.play(rows.y)
         self.scores.add(rows.y, np.column_stack([said.yhat, guesses]))
         self.pending.append(self._columns(rows, said, guesses))
 
-    def _columns(self, rows: Rows, said: Said, guesses: Vector) -> dict[str, Any]:
+    def _columns(self, rows: EncodedRows, said: BlockPredictions, guesses: Vector) -> dict[str, Any]:
         out: dict[str, Any] = {"line": rows.line}
         if rows.time is not None:
             out["time"] = rows.time
@@ -266,7 +266,7 @@ class _Run:
         self.parts.append(name)
         self.pending = []
 
-    def _commit(self, status: str = "running") -> State:
+    def _commit(self, status: str = "running") -> RunState:
         """Write what happened since the last commit; only the last rename makes it count."""
         self._write_part()
         model, trace = "model.undrift", "trace.undrift"
@@ -282,7 +282,7 @@ class _Run:
             self.directory.write_arrays(trace, {"kind": "run trace"}, every | self.player.arrays())
         wide = self.settings.missing == "indicate"
         features = list(self.encoder.features)
-        state: State = {
+        state: RunState = {
             "status": status,
             "rows": self.encoder.rows,
             "rounds": self.player.model.rounds,
@@ -309,7 +309,7 @@ class _Run:
         self.replacing = False
         return state
 
-    def _close(self) -> State:
+    def _close(self) -> RunState:
         """Join the parts and say that the run is finished."""
         if self.player.model.dim is not None:
             self.player.finish(self.encoder.features)

@@ -18,7 +18,7 @@ STATE = "run.json"
 FORMAT = 1
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
-State = dict[str, Any]
+RunState = dict[str, Any]
 """What `run.json` holds."""
 
 _TEXTS = ("parts", "features", "coefficients", "candidates", "notes")
@@ -33,7 +33,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _SOURCE = {"path": (str,), "sha256": (str, type(None)), "absolute": (str, type(None)), "size": (int, type(None))}
 
 
-def read_state(folder: Path) -> State:
+def read_state(folder: Path) -> RunState:
     """Return what the last commit wrote, or say what is wrong with it."""
     path = folder / STATE
     if not os.path.lexists(path):
@@ -69,13 +69,13 @@ def understood(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def settings_of(folder: Path, state: State) -> Settings:
+def settings_of(folder: Path, state: RunState) -> Settings:
     """Return the settings of a run."""
     with understood(folder):
         return Settings.of(state["settings"], str(folder / STATE))
 
 
-def _check(state: State) -> None:
+def _check(state: RunState) -> None:
     """Raise TypeError or ValueError for a state that no run writes."""
     for name, kind in _KINDS.items():
         if not isinstance(state[name], kind):

@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.prepare.task import MOSTLY, TargetColumn, are_numbers, find_task
-from undrift.run.read.cells import LIMIT, Unreadable, clock, is_missing, number, numbers, texts, times
+from undrift.run.prepare.task import MOSTLY, TargetColumn, are_numbers, infer_task
+from undrift.run.read.cells import (
+    LIMIT,
+    UnreadableCell,
+    is_missing,
+    parse_number,
+    parse_numbers,
+    parse_texts,
+    parse_times,
+    time_parser,
+)
 from undrift.run.read.rows import Cells, Lines, RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
@@ -23,7 +32,7 @@ CLOCKS = ("time", "timestamp", "date", "datetime", "ds", "index", "id", "row")
 
 
 @dataclass(frozen=True)
-class Plan:
+class ColumnRoles:
     """What each column is."""
 
     task: str
@@ -57,22 +66,24 @@ class Plan:
         return out
 
 
-class _Prefix:
+class FirstRows:
     """The first rows, column by column."""
 
     def __init__(self, source: Source, batches: list[RowBatch], whole: bool) -> None:
         self.source, self.whole = source, whole
         self.settings, self.na = source.settings, frozenset(source.settings.na)
         names = list(dict.fromkeys(name for batch in batches for name in batch.columns))
-        self.columns: dict[str, Cells] = {name: joined(name, batches) for name in names}
+        self.columns: dict[str, Cells] = {name: join_column(name, batches) for name in names}
         self.lines: Lines = np.concatenate([batch.lines for batch in batches])
 
     @property
     def rows(self) -> int:
+        """How many there are."""
         return len(self.lines)
 
     @property
     def where(self) -> str:
+        """Which rows these are."""
         return f"all {self.rows} rows" if self.whole else f"the first {self.rows} rows"
 
     def known(self, name: str) -> list[object]:
@@ -81,17 +92,18 @@ class _Prefix:
         return [cell for cell in _objects(cells) if not is_missing(cell, self.na)]
 
     def require(self, names: Iterable[str], option: str) -> None:
+        """Refuse names that no column has."""
         for name in names:
             if name not in self.columns:
                 what = f"{option} '{name}': {self.source.name} has no such column"
                 raise InputError(what + did_you_mean(name, self.columns))
 
 
-def make_plan(source: Source, batches: list[RowBatch], *, whole: bool) -> Plan:
+def infer_columns(source: Source, batches: list[RowBatch], *, whole: bool) -> ColumnRoles:
     """Return what the columns are, from the first batches; `whole`: there are no others."""
     if not batches:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
-    first, settings = _Prefix(source, batches, whole), source.settings
+    first, settings = FirstRows(source, batches, whole), source.settings
     first.require([settings.target], "--target")
     if settings.time is not None:
         first.require([settings.time], "--time")
@@ -131,10 +143,10 @@ def make_plan(source: Source, batches: list[RowBatch], *, whole: bool) -> Plan:
         raise DataError(
             f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
         )
-    return Plan(task, classes, time, how, hours, tuple(number_columns), tuple(text_columns), tuple(notes))
+    return ColumnRoles(task, classes, time, how, hours, tuple(number_columns), tuple(text_columns), tuple(notes))
 
 
-def joined(name: str, batches: Sequence[RowBatch]) -> Cells:
+def join_column(name: str, batches: Sequence[RowBatch]) -> Cells:
     """Return the cells of a column in all batches."""
     parts = [batch.columns.get(name, [None] * len(batch.lines)) for batch in batches]
     if all(isinstance(part, np.ndarray) for part in parts):
@@ -150,7 +162,7 @@ def _objects(cells: Cells) -> list[object]:
     return list(cells)
 
 
-def _kind(first: _Prefix, name: str) -> str:
+def _kind(first: FirstRows, name: str) -> str:
     """Return "number", "time" or "text"; a column that says nothing yet counts as numbers."""
     cells = first.columns[name]
     if isinstance(cells, np.ndarray):
@@ -159,7 +171,7 @@ def _kind(first: _Prefix, name: str) -> str:
     if not known:
         return "number"
     enough = MOSTLY * len(known)
-    if sum(number(cell) is not None for cell in known) >= enough:
+    if sum(parse_number(cell) is not None for cell in known) >= enough:
         return "number"
     form = first.settings.time_format or "iso"
     if sum(_is_time(cell, form) or _is_time(cell, "iso") for cell in known) >= enough:
@@ -171,13 +183,13 @@ def _is_time(cell: object, form: str) -> bool:
     if not isinstance(cell, str) or len(cell.strip()) < 6:
         return False
     try:
-        clock(form)(cell.strip())
+        time_parser(form)(cell.strip())
     except (ValueError, OverflowError):
         return False
     return True
 
 
-def _time(first: _Prefix, kinds: dict[str, str], notes: list[str]) -> tuple[str | None, str]:
+def _time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tuple[str | None, str]:
     """Return the time column and how it is written."""
     settings = first.settings
     form = settings.time_format or "iso"
@@ -202,10 +214,10 @@ def _time(first: _Prefix, kinds: dict[str, str], notes: list[str]) -> tuple[str 
     return None, form
 
 
-def _times(first: _Prefix, name: str, how: str) -> np.ndarray[Any, Any]:
+def _times(first: FirstRows, name: str, how: str) -> np.ndarray[Any, Any]:
     try:
-        return times(first.columns[name], how, first.na)
-    except Unreadable as bad:
+        return parse_times(first.columns[name], how, first.na)
+    except UnreadableCell as bad:
         line = int(first.lines[bad.row])
         raise DataError(
             f"{first.source.at(line)}: '{name}' should be a time, got {bad.cell!r:.60}; "
@@ -213,10 +225,10 @@ def _times(first: _Prefix, name: str, how: str) -> np.ndarray[Any, Any]:
         ) from None
 
 
-def _numbers(first: _Prefix, name: str) -> np.ndarray[Any, Any]:
+def _numbers(first: FirstRows, name: str) -> np.ndarray[Any, Any]:
     try:
-        return numbers(first.columns[name], first.na)
-    except Unreadable as bad:
+        return parse_numbers(first.columns[name], first.na)
+    except UnreadableCell as bad:
         raise not_a_number(first.source, int(first.lines[bad.row]), name, bad.cell) from None
 
 
@@ -233,7 +245,7 @@ def not_a_number(source: Source, line: int, name: str, cell: object) -> DataErro
     )
 
 
-def _require_usable(first: _Prefix) -> None:
+def _require_usable(first: FirstRows) -> None:
     """Refuse a target of which no value is within what learners take."""
     name = first.settings.target
     column = _numbers(first, name)
@@ -255,8 +267,8 @@ def require_short(source: Source, line: int, name: str, text: str) -> None:
         )
 
 
-def _categories(first: _Prefix, name: str) -> tuple[str, ...]:
-    cells = texts(first.columns[name], first.na)
+def _categories(first: FirstRows, name: str) -> tuple[str, ...]:
+    cells = parse_texts(first.columns[name], first.na)
     found = tuple(dict.fromkeys(text for text in cells if text is not None))
     longest = max(found, key=len, default="")
     require_short(first.source, int(first.lines[cells.index(longest)]) if longest else 0, name, longest)
@@ -268,10 +280,10 @@ def _categories(first: _Prefix, name: str) -> tuple[str, ...]:
     return found
 
 
-def _target(first: _Prefix) -> tuple[str, tuple[str, ...] | None]:
+def _target(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     """Return the task and the classes, or say why the target cannot be predicted."""
     name = first.settings.target
-    task, classes = find_task(TargetColumn(first.source, first.columns[name], first.lines, first.whole))
+    task, classes = infer_task(TargetColumn(first.source, first.columns[name], first.lines, first.whole))
     if task == "regression" and not are_numbers(first.known(name)):
         _numbers(first, name)  # which names the first cell that is none
     return task, classes

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
-from undrift.run.prepare.columns import Plan, not_a_number, require_short
-from undrift.run.prepare.problems import Problems
-from undrift.run.read.cells import LIMIT, Unreadable, numbers, texts, times
+from undrift.run.prepare.columns import ColumnRoles, not_a_number, require_short
+from undrift.run.prepare.problems import DataProblems
+from undrift.run.read.cells import LIMIT, UnreadableCell, parse_numbers, parse_texts, parse_times
 from undrift.run.read.rows import Lines, RowBatch, Times
 from undrift.run.read.source import Source
 
@@ -22,7 +22,7 @@ DAY, WEEK, YEAR = 24.0, 7.0, 365.2425
 UNIT = {"hour": DAY, "weekday": WEEK, "year": YEAR}
 
 
-class Rows(NamedTuple):
+class EncodedRows(NamedTuple):
     """Some rows, in order."""
 
     line: Lines
@@ -38,10 +38,10 @@ class Rows(NamedTuple):
 class Encoder:
     """Turns batches into rows; remembers texts, late labels and what was wrong."""
 
-    def __init__(self, source: Source, plan: Plan) -> None:
+    def __init__(self, source: Source, plan: ColumnRoles) -> None:
         self.source, self.plan, self.settings = source, plan, source.settings
         self.na = frozenset(self.settings.na)
-        self.problems = Problems()
+        self.problems = DataProblems()
         self.classes = list(plan.classes) if plan.classes is not None else None
         self.texts = {name: list(values) for name, values in plan.texts}
         self.features = list(plan.numbers)
@@ -57,7 +57,7 @@ class Encoder:
         self.digests = [""] * fixed
         self.rows, self.latest = 0, "NaT"
 
-    def encode(self, batch: RowBatch) -> Rows:
+    def encode(self, batch: RowBatch) -> EncodedRows:
         """Return the rows of a batch."""
         line = batch.lines
         y = self._labels(batch)
@@ -78,7 +78,7 @@ class Encoder:
         self._lags(y, Z)
         self._watch(Z[:, : self._fixed])
         self.rows += len(line)
-        return Rows(line, instants, Z, y)
+        return EncodedRows(line, instants, Z, y)
 
     @property
     def lags(self) -> range:
@@ -93,8 +93,8 @@ class Encoder:
 
     def _numbers(self, batch: RowBatch, name: str) -> Vector:
         try:
-            column = numbers(self._column(batch, name), self.na)
-        except Unreadable as bad:
+            column = parse_numbers(self._column(batch, name), self.na)
+        except UnreadableCell as bad:
             raise not_a_number(self.source, int(batch.lines[bad.row]), name, bad.cell) from None
         return self._finite(batch, name, column)
 
@@ -127,12 +127,12 @@ class Encoder:
         cells = self._column(batch, name)
         if self.classes is None:
             try:
-                y = numbers(cells, self.na)
-            except Unreadable as bad:
+                y = parse_numbers(cells, self.na)
+            except UnreadableCell as bad:
                 raise not_a_number(self.source, int(batch.lines[bad.row]), name, bad.cell) from None
             y = self._in_range(batch, name, y, np.abs(y) > LIMIT)
         else:
-            y = self._classes(batch, texts(cells, self.na))
+            y = self._classes(batch, parse_texts(cells, self.na))
         holes = np.isnan(y)
         if holes.any():
             if self.settings.missing == "refuse":
@@ -162,8 +162,8 @@ class Encoder:
         if name is None:
             return None
         try:
-            instants = times(self._column(batch, name), self.plan.clock, self.na)
-        except Unreadable as bad:
+            instants = parse_times(self._column(batch, name), self.plan.clock, self.na)
+        except UnreadableCell as bad:
             raise DataError(
                 f"{self._at(batch, bad.row)}: '{name}' should be a time, got {bad.cell!r:.60}; correct it, "
                 f"or leave the column out with --drop '{name}'"
@@ -176,7 +176,7 @@ class Encoder:
 
     def _hot(self, batch: RowBatch) -> Matrix:
         """Return one column for each text seen so far; a missing text is missing in all of them."""
-        columns = {name: texts(self._column(batch, name), self.na) for name in self.texts}
+        columns = {name: parse_texts(self._column(batch, name), self.na) for name in self.texts}
         for name, cells in columns.items():
             for row, text in enumerate(cells):
                 if text is not None and (name, text) not in self._places:
@@ -280,7 +280,7 @@ class Encoder:
 
     def findings(self) -> list[Mapping[str, Any]]:
         """Return every problem found so far, those of whole columns included."""
-        found = Problems(self.problems.entries())
+        found = DataProblems(self.problems.entries())
         first: dict[str, str] = {}
         for name, low, high, digest in zip(self.features, self.low, self.high, self.digests, strict=False):
             if low > high:
@@ -306,5 +306,5 @@ class Encoder:
         self.texts = {name: list(values) for name, values in words["texts"].items()}
         self.features = list(words["features"])
         self._places = {(name, text): place for name, text, place in words["places"]}
-        self.problems = Problems(words["problems"])
+        self.problems = DataProblems(words["problems"])
         self.late, self.low, self.high = (arrays[name].copy() for name in ("late", "low", "high"))

@@ -9,19 +9,19 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.errors import DataError
 from undrift.online import Table
-from undrift.run.prepare.columns import PREFIX, make_plan
+from undrift.run.prepare.columns import PREFIX, infer_columns
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.source import Source
 
 
-def rows_again(source: Source, rounds: int) -> tuple[Table, Vector, str]:
+def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
     """Return the rows of a source up to so many labelled ones, their labels, and the task.
 
     A text that came later was 0 before; labels are NaN where missing.
     """
     batches = source.batches()
     head = list(islice(batches, PREFIX + 1))
-    plan = make_plan(source, head[:PREFIX], whole=len(head) <= PREFIX)
+    plan = infer_columns(source, head[:PREFIX], whole=len(head) <= PREFIX)
     encoder = Encoder(source, plan)
     Z, y, left = [], [], rounds
     for batch in chain(head, batches):

@@ -20,7 +20,7 @@ NOTES = {
 }
 
 
-class Problems:
+class DataProblems:
     """What was wrong, so far."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.read.cells import is_missing, number, shown
+from undrift.run.read.cells import is_missing, label_text, parse_number
 from undrift.run.read.rows import Cells, Lines
 from undrift.run.read.source import Source
 
@@ -60,7 +60,7 @@ class TargetColumn(NamedTuple):
         return [(line, one) for line, one in zip(self.lines.tolist(), cells, strict=True) if not is_missing(one, na)]
 
 
-def find_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
+def infer_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
     """Return the task and the classes, the negative one first; or say why the target cannot be predicted."""
     source, settings, name = target.source, target.source.settings, target.name
     if isinstance(target.cells, np.ndarray) and target.cells.dtype.kind == "M":
@@ -75,17 +75,17 @@ def find_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
         if settings.positive is not None or not numeric:
             task = "classification"
         else:
-            task = _of_numbers(target, [value for cell in cells if (value := number(cell)) is not None])
+            task = _of_numbers(target, [value for cell in cells if (value := parse_number(cell)) is not None])
     if task == "regression":
-        found = {value for cell in cells if (value := number(cell)) is not None and math.isfinite(value)}
+        found = {value for cell in cells if (value := parse_number(cell)) is not None and math.isfinite(value)}
         if len(found) == 1 and target.whole:
             raise DataError(
                 f"{source.name}: the target '{name}' is {found.pop():g} in every row; there is nothing to learn"
             )
         return task, None
-    labels = list(dict.fromkeys(map(shown, cells)))
+    labels = list(dict.fromkeys(map(label_text, cells)))
     if len(labels) > 2:
-        line = next(line for line, cell in known if shown(cell) == labels[2])
+        line = next(line for line, cell in known if label_text(cell) == labels[2])
         count = f"{len(labels)} different values" if numeric else f"{len(labels)} classes"
         hint = "pass --task regression" if numeric else "join classes, or make one column of 0 and 1 for each class"
         raise DataError(
@@ -101,7 +101,7 @@ def are_numbers(cells: list[object]) -> bool:
         isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
         for cell in cells
     )
-    return not flags and sum(number(cell) is not None for cell in cells) >= MOSTLY * len(cells)
+    return not flags and sum(parse_number(cell) is not None for cell in cells) >= MOSTLY * len(cells)
 
 
 def _of_numbers(target: TargetColumn, values: list[float]) -> str:
@@ -113,7 +113,10 @@ def _of_numbers(target: TargetColumn, values: list[float]) -> str:
         return "regression"
     if len(different) == 2 and len(values) >= REPEATED:
         return "classification"
-    name, all_of_them = f"{target.source.name}: the target '{target.name}'", ", ".join(map(shown, sorted(different)))
+    name, all_of_them = (
+        f"{target.source.name}: the target '{target.name}'",
+        ", ".join(map(label_text, sorted(different))),
+    )
     if len(different) > 2 and len(values) >= REPEATED * len(different):
         raise DataError(
             f"{name} holds {len(different)} different whole numbers ({all_of_them}): if they count or grade something "
@@ -141,10 +144,10 @@ def _ordered(target: TargetColumn, labels: list[str]) -> tuple[str, ...]:
                 f"{source.name}: the target '{name}' is {labels[0]!r} in {target.where}; "
                 "say which label counts as 1 with --positive"
             )
-        positive = shown(settings.positive)
+        positive = label_text(settings.positive)
         return (labels[0] if labels[0] != positive else "", positive)  # "": not seen yet
     if settings.positive is not None:
-        positive = shown(settings.positive)
+        positive = label_text(settings.positive)
         if positive not in labels:
             raise InputError(f"--positive '{positive}': the target's labels are {labels[0]!r} and {labels[1]!r}")
         return tuple(sorted(labels, key=lambda label: label == positive))
@@ -152,5 +155,5 @@ def _ordered(target: TargetColumn, labels: list[str]) -> tuple[str, ...]:
 
 
 def _sort_key(label: str) -> tuple[float, str]:
-    value = number(label)
+    value = parse_number(label)
     return (math.inf if value is None else value, label)

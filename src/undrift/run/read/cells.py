@@ -19,7 +19,7 @@ FLAGS = {"true": 1.0, "false": 0.0}
 EPOCH = dt.datetime(1970, 1, 1)
 
 
-class Unreadable(Exception):
+class UnreadableCell(Exception):
     """A cell that is not what its column is."""
 
     def __init__(self, row: int, cell: object) -> None:
@@ -34,7 +34,7 @@ def is_missing(cell: object, na: frozenset[str]) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
 
-def number(cell: object) -> float | None:
+def parse_number(cell: object) -> float | None:
     """Return a cell as a number; None if it is none."""
     if isinstance(cell, str):
         text = cell.strip()
@@ -51,13 +51,13 @@ def number(cell: object) -> float | None:
         return math.inf if isinstance(cell, int) else None
 
 
-def numbers(cells: Cells, na: frozenset[str]) -> Vector:
-    """Return a column as numbers, NaN where missing; raise `Unreadable` at the first cell that is none."""
+def parse_numbers(cells: Cells, na: frozenset[str]) -> Vector:
+    """Return a column as numbers, NaN where missing; raise `UnreadableCell` at the first cell that is none."""
     if isinstance(cells, np.ndarray):
         if cells.dtype.kind == "M":
-            raise Unreadable(0, str(cells[0]))
+            raise UnreadableCell(0, str(cells[0]))
         return cells.astype(np.float64, copy=False)
-    plain = _quickly(cells, na)
+    plain = _parse_plain_numbers(cells, na)
     if plain is not None:
         return plain
     out = np.empty(len(cells))
@@ -65,14 +65,14 @@ def numbers(cells: Cells, na: frozenset[str]) -> Vector:
         if is_missing(cell, na):
             out[row] = math.nan
         else:
-            value = number(cell)
+            value = parse_number(cell)
             if value is None:
-                raise Unreadable(row, cell)
+                raise UnreadableCell(row, cell)
             out[row] = value
     return out
 
 
-def _quickly(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
+def _parse_plain_numbers(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
     """Return a column whose cells are plain numbers or empty; None if some are not."""
     if na:
         return None
@@ -90,17 +90,17 @@ def _quickly(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
     return np.array(values)
 
 
-def texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
+def parse_texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
     """Return a column as texts, None where missing."""
     if isinstance(cells, np.ndarray):
-        return [None if is_missing(float(cell), na) else shown(float(cell)) for cell in cells]
-    return [None if is_missing(cell, na) else shown(cell) for cell in cells]
+        return [None if is_missing(float(cell), na) else label_text(float(cell)) for cell in cells]
+    return [None if is_missing(cell, na) else label_text(cell) for cell in cells]
 
 
-def shown(cell: object) -> str:
+def label_text(cell: object) -> str:
     """Return a cell as a text; a number the shortest way, so that 1, 1.0 and "1" are one label.
 
-    >>> shown(1.0), shown("1.00"), shown(True), shown(" yes ")
+    >>> label_text(1.0), label_text("1.00"), label_text(True), label_text(" yes ")
     ('1', '1', 'true', 'yes')
     """
     if isinstance(cell, bool):
@@ -115,20 +115,20 @@ def shown(cell: object) -> str:
     return f"{cell:g}" if isinstance(cell, (int, float)) and abs(cell) < 1e6 else str(cell)
 
 
-def clock(kind: str) -> Callable[[str], dt.datetime]:
+def time_parser(kind: str) -> Callable[[str], dt.datetime]:
     """Return what reads a text of this kind as a time: "iso", or the letters of strptime."""
     if kind == "iso":
-        return _iso
-    return lambda text: _plain(dt.datetime.strptime(text, kind))
+        return _parse_iso
+    return lambda text: _without_zone(dt.datetime.strptime(text, kind))
 
 
-def times(cells: Cells, kind: str, na: frozenset[str]) -> Times:
+def parse_times(cells: Cells, kind: str, na: frozenset[str]) -> Times:
     """Return a column as times, NaT where missing; "epoch" counts seconds (or ms, us, ns) since 1970."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
         return cells.astype("datetime64[us]")
     if kind == "epoch":
-        return epoch(numbers(cells, na))
-    read = clock(kind)
+        return times_since_1970(parse_numbers(cells, na))
+    read = time_parser(kind)
     out = np.empty(len(cells), dtype="datetime64[us]")
     for row, cell in enumerate(cells):
         if is_missing(cell, na):
@@ -137,11 +137,11 @@ def times(cells: Cells, kind: str, na: frozenset[str]) -> Times:
         try:
             out[row] = read(cell.strip())
         except (ValueError, AttributeError, OverflowError):
-            raise Unreadable(row, cell) from None
+            raise UnreadableCell(row, cell) from None
     return out
 
 
-def epoch(seconds: Vector) -> Times:
+def times_since_1970(seconds: Vector) -> Times:
     """Return instants from numbers since 1970, in the unit their size suggests."""
     size = float(np.nanmax(np.abs(seconds), initial=0.0))
     unit = 1e6 if size < 1e11 else 1e3 if size < 1e14 else 1.0 if size < 1e17 else 1e-3
@@ -151,10 +151,10 @@ def epoch(seconds: Vector) -> Times:
     return out
 
 
-def _iso(text: str) -> dt.datetime:
-    return _plain(dt.datetime.fromisoformat(text))
+def _parse_iso(text: str) -> dt.datetime:
+    return _without_zone(dt.datetime.fromisoformat(text))
 
 
-def _plain(when: dt.datetime) -> dt.datetime:
+def _without_zone(when: dt.datetime) -> dt.datetime:
     """Return an instant in UTC without a zone."""
     return when if when.tzinfo is None else when.astimezone(dt.UTC).replace(tzinfo=None)

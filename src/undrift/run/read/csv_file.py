@@ -22,7 +22,7 @@ def csv_batches(source: Source) -> Iterator[RowBatch]:
     if first is None or (not first.strip() and not any(line.strip() for line in lines)):
         raise DataError(f"{source.name} is empty; it needs a header line and rows")
     delimiter = source.settings.delimiter or max(DELIMITERS, key=_bare(first).count)
-    counted = _Counted(source, chain([first], lines))
+    counted = _BoundedLines(source, chain([first], lines))
     reader = csv.reader(counted.lines(), delimiter=delimiter)
     try:
         header = _header(source, next(reader))
@@ -37,7 +37,7 @@ def csv_batches(source: Source) -> Iterator[RowBatch]:
         ) from None
 
 
-class _Counted:
+class _BoundedLines:
     """Lines on their way into rows; quotes may join any number of lines, so the length of a row is bounded here."""
 
     def __init__(self, source: Source, lines: Iterator[str]) -> None:
@@ -82,7 +82,7 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _Counted) -> Iterator[RowBatch]:
+def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _BoundedLines) -> Iterator[RowBatch]:
     width, last = len(header), reader.line_num  # type: ignore[attr-defined]  # csv readers have it
     taken = 0
     rows: list[list[str]] = []

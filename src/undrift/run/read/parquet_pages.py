@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from undrift.errors import DataError
-from undrift.run.read.verified_file import OpenedFile
+from undrift.run.read.verified_file import VerifiedFile
 
 PAGE = 1 << 26
 """Bytes a page may unpack to: 64 MiB. Writers make pages of about one."""
@@ -20,11 +20,11 @@ DEEPEST = 16
 Fields = dict[int, Any]
 
 
-class Damaged(Exception):
+class DamagedHeader(Exception):
     """Bytes that are no headers of Parquet."""
 
 
-def row_bytes(file: OpenedFile, leave_out: Collection[str], widest: int) -> float:
+def row_bytes(file: VerifiedFile, leave_out: Collection[str], widest: int) -> float:
     """Return the most that a row unpacks to, by means over pages; refuse large pages and too many columns."""
     largest: dict[str, float] = {}
     try:
@@ -38,18 +38,18 @@ def row_bytes(file: OpenedFile, leave_out: Collection[str], widest: int) -> floa
             rows = page.get(5) or page.get(8)  # of data; a dictionary's entries are shared by the rows
             if rows:
                 largest[name] = max(largest.get(name, 0.0), unpacked / max(1, rows[1]))
-    except (Damaged, LookupError, TypeError, AttributeError, UnicodeDecodeError):  # whatever nonsense may lead to
+    except (DamagedHeader, LookupError, TypeError, AttributeError, UnicodeDecodeError):  # whatever nonsense may lead to
         raise DataError(f"{file.name}: not a Parquet file, or damaged (its headers make no sense)") from None
     return sum(largest.values())
 
 
-def _pages(file: OpenedFile, leave_out: Collection[str], widest: int) -> Iterator[tuple[str, Fields]]:
+def _pages(file: VerifiedFile, leave_out: Collection[str], widest: int) -> Iterator[tuple[str, Fields]]:
     """Yield the column's name and the header of every page."""
     tail = file.read_at(max(0, file.size - 8), 8)
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != b"PAR1" or length > file.size - 12:
-        raise Damaged
-    footer = Compact(file.read_at(file.size - 8 - length, length)).structure()
+        raise DamagedHeader
+    footer = ThriftReader(file.read_at(file.size - 8 - length, length)).structure()
     columns = len(footer[2]) - 1  # the first element is the table
     if columns > widest:
         raise DataError(f"{file.name}: {columns:,} columns, where {widest:,} are allowed; leave some out")
@@ -62,27 +62,27 @@ def _pages(file: OpenedFile, leave_out: Collection[str], widest: int) -> Iterato
             at = min(facts[9], facts.get(11, facts[9]))
             end = at + facts[7]
             if not 0 <= at <= end <= file.size:
-                raise Damaged
+                raise DamagedHeader
             while at < end:
                 page, size = _header(file, at)
                 if page[3] < 0:
-                    raise Damaged
+                    raise DamagedHeader
                 yield name, page
                 at += size + page[3]
 
 
-def _header(file: OpenedFile, at: int) -> tuple[Fields, int]:
+def _header(file: VerifiedFile, at: int) -> tuple[Fields, int]:
     """Return the header of a page and its size."""
     for most in (HEADER >> 6, HEADER):
-        reader = Compact(file.read_at(at, most))
+        reader = ThriftReader(file.read_at(at, most))
         try:
             return reader.structure(), reader.at
-        except (Damaged, LookupError):  # it may go on after what was read
+        except (DamagedHeader, LookupError):  # it may go on after what was read
             continue
-    raise Damaged
+    raise DamagedHeader
 
 
-class Compact:
+class ThriftReader:
     """A reader of Thrift's compact protocol."""
 
     def __init__(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class Compact:
     def structure(self, depth: int = 0) -> Fields:
         """Return the fields of a structure by number."""
         if depth > DEEPEST:
-            raise Damaged
+            raise DamagedHeader
         out: Fields = {}
         number = 0
         while head := self._byte():
@@ -113,17 +113,17 @@ class Compact:
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
             if count > len(self.data) - self.at:  # every element takes a byte at least
-                raise Damaged
+                raise DamagedHeader
             return [self._value(head & 15, depth + 1) for _ in range(count)]
         if kind == 11:
             count = self._varint()
             kinds = self._byte() if count else 0
             if count > len(self.data) - self.at:
-                raise Damaged
+                raise DamagedHeader
             return [(self._value(kinds >> 4, depth + 1), self._value(kinds & 15, depth + 1)) for _ in range(count)]
         if kind == 12:
             return self.structure(depth + 1)
-        raise Damaged
+        raise DamagedHeader
 
     def _byte(self) -> int:
         self.at += 1
@@ -132,7 +132,7 @@ class Compact:
     def _bytes(self, count: int) -> bytes:
         found = self.data[self.at : self.at + count]
         if len(found) < count:
-            raise Damaged
+            raise DamagedHeader
         self.at += count
         return found
 
@@ -145,7 +145,7 @@ class Compact:
             if byte < 128:
                 return out
             if shift > 63:
-                raise Damaged
+                raise DamagedHeader
 
     def _signed(self) -> int:
         bits = self._varint()

@@ -13,7 +13,7 @@ from typing import IO
 from undrift.errors import DataError, InputError
 from undrift.run.extras import extra
 from undrift.run.read.rows import RowBatch
-from undrift.run.read.verified_file import OpenedFile, OpenedReader
+from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
 from undrift.run.read.zstd import ZstdReader
 from undrift.run.settings import Settings
 
@@ -47,8 +47,8 @@ class Source:
             kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
         self.format = self._format()
-        self.file = None if self.stdin else OpenedFile(self.path, self.name, size)
-        self._reader: OpenedReader | None = None
+        self.file = None if self.stdin else VerifiedFile(self.path, self.name, size)
+        self._reader: VerifiedReader | None = None
         if self.size == 0:
             raise DataError(f"{self.name} is empty; it needs a header line and rows")
 
@@ -133,7 +133,7 @@ class Source:
             if sys.stdin is None:
                 raise InputError("the standard input is closed; name a file")
             return sys.stdin.buffer
-        self._reader = OpenedReader(self.file)
+        self._reader = VerifiedReader(self.file)
         packed = self._packed()
         if packed == ".gz":
             return io.BufferedReader(gzip.GzipFile(fileobj=self._reader), 1 << 18)

@@ -19,7 +19,7 @@ PIECE = 1 << 20
 """Bytes that are digested, and compared again, at a time."""
 
 
-class OpenedFile:
+class VerifiedFile:
     """One descriptor, kept open; bytes from 0 up to the size at opening, or up to `size` if that is less."""
 
     def __init__(self, path: Path, name: str, size: int | None = None) -> None:
@@ -94,10 +94,10 @@ class OpenedFile:
         )
 
 
-class OpenedReader(io.RawIOBase):
+class VerifiedReader(io.RawIOBase):
     """Reads an opened file from its first byte; any number of readers may share one."""
 
-    def __init__(self, file: OpenedFile) -> None:
+    def __init__(self, file: VerifiedFile) -> None:
         self._file, self._at = file, 0
         self._piece, self._number = b"", -1
 

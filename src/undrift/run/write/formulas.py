@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from undrift.run.read.cells import number
+from undrift.run.read.cells import parse_number
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the wide forms of = + - @
 
@@ -19,7 +19,7 @@ def escape_formula(cell: object) -> object:
     >>> escape_formula("=1+1"), escape_formula("-5"), escape_formula(-5.0), escape_formula("oslo")
     ("'=1+1", '-5', -5.0, 'oslo')
     """
-    if isinstance(cell, str) and _FORMULA.match(cell) and number(cell) is None:
+    if isinstance(cell, str) and _FORMULA.match(cell) and parse_number(cell) is None:
         return f"'{cell}"
     return cell
 

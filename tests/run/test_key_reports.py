@@ -8,7 +8,7 @@ import pytest
 from undrift.baselines import Baselines
 from undrift.fleet import STATUSES, Outputs
 from undrift.losses import logistic, squared
-from undrift.run.fleet.key_reports import LONG, KeyReport, tally
+from undrift.run.fleet.key_reports import MIN_SCORED, KeyReport, summarize_keys
 
 
 def outputs(streams, extra=()):
@@ -42,7 +42,7 @@ def loss(task, yhat, y):
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_every_key_is_scored_as_if_alone(task):
     given = streams(task)
-    found = {one.key: one for one in tally(outputs(given), task).keys}
+    found = {one.key: one for one in summarize_keys(outputs(given), task).keys}
     assert set(found) == set(given)
     for key, (yhat, y) in given.items():
         guesses = Baselines(binary=task == "classification", delay=0).play(y).T
@@ -51,7 +51,7 @@ def test_every_key_is_scored_as_if_alone(task):
         assert one.rounds == len(y)
         assert one.loss == pytest.approx(np.sum(part), rel=1e-12)
         assert one.naives == pytest.approx([np.sum(losses) for losses in naive], rel=1e-12)
-        if one.scored >= LONG:
+        if one.scored >= MIN_SCORED:
             quarter = len(part) // 4
             assert one.lately == pytest.approx(np.mean(part[-quarter:]), rel=1e-12)
             assert one.before == pytest.approx(np.mean(part[quarter:-quarter]), rel=1e-12)
@@ -61,9 +61,9 @@ def test_every_key_is_scored_as_if_alone(task):
 
 def test_a_huge_key_does_not_blur_a_small_one():
     small = streams("regression", keys=1)["k0"]
-    alone = tally(outputs({"small": small}), "regression").keys[0]
+    alone = summarize_keys(outputs({"small": small}), "regression").keys[0]
     y = np.full(50, 1e75)
-    both = tally(outputs({"huge": (y, y), "small": small}), "regression")
+    both = summarize_keys(outputs({"huge": (y, y), "small": small}), "regression")
     assert next(one for one in both.keys if one.key == "small") == alone
 
 
@@ -71,7 +71,7 @@ def test_a_key_that_turned_worse_stands_out():
     rng = np.random.default_rng(1)
     given = {f"k{k}": (np.zeros(200), rng.normal(size=200)) for k in range(20)}
     given["bad"] = (np.zeros(200), np.concatenate([rng.normal(size=150), 5.0 * rng.normal(size=50)]))
-    found = tally(outputs(given), "regression").keys
+    found = summarize_keys(outputs(given), "regression").keys
     first, second = sorted(found, key=lambda one: -abs(one.change))[:2]
     assert first.key == "bad"
     assert first.change > 4.0 > abs(second.change)
@@ -86,7 +86,7 @@ def test_problems_are_counted_by_reason_and_key():
         ("k1", 1, nothing, nothing, late, "whatever"),
         (None, 1, nothing, nothing, poison, "key 'k' is missing"),
     ]
-    found = tally(outputs(streams("regression"), extra), "regression")
+    found = summarize_keys(outputs(streams("regression"), extra), "regression")
     assert [(one.text, one.count, one.keys, one.examples) for one in found.problems] == [
         ("poison: too hot", 4, 2, ["k0", "k1"]),
         ("late", 1, 1, ["k1"]),
@@ -99,7 +99,7 @@ def test_problems_are_counted_by_reason_and_key():
 
 def test_ages_are_means_over_rounds_that_saw_as_much():
     given = streams("regression", keys=4, seed=3)
-    found = tally(outputs(given), "regression")
+    found = summarize_keys(outputs(given), "regression")
     parts = {1: [], 2: [], 4: []}
     assert min(len(y) for _, y in given.values()) > 1
     for yhat, y in given.values():
@@ -113,14 +113,16 @@ def test_ages_are_means_over_rounds_that_saw_as_much():
 
 
 def test_nothing_learned_is_nothing_scored():
-    found = tally(Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no")]), "regression")
+    found = summarize_keys(
+        Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no")]), "regression"
+    )
     assert (found.keys[0].rounds, found.ages, math.isnan(found.keys[0].skill)) == (0, [], True)
-    assert tally(Outputs.empty(), "regression") == ([], [], [])
+    assert summarize_keys(Outputs.empty(), "regression") == ([], [], [])
 
 
 def test_keys_of_equal_length_are_drawn_without_regard_to_how_well_they_did():
     given = {f"k{k}": (np.full(3, float(k)), np.array([0.0, 1.0, 0.0])) for k in range(400)}
-    found = tally(outputs(given), "regression").keys  # the larger the prediction the worse: k399 first
+    found = summarize_keys(outputs(given), "regression").keys  # the larger the prediction the worse: k399 first
     drawn = sorted(found, key=KeyReport.draw, reverse=True)[:100]
     places = [found.index(one) for one in drawn]
     assert 150 < np.mean(places) < 250
