@@ -83,7 +83,7 @@ def trial(seed: int) -> list[str]:
         faults += [f"{kind} column {k}" for k, a in enumerate((one, two, more, most)) if not np.isfinite(a).all()]
         if not all(np.isfinite(layout.leader(state, i, dim)).all() for i in range(count)):
             faults.append(f"{kind} leader")
-        if not all((layout.column(state, i)[:dim] >= 0.0).all() for i in range(count)):
+        if not all((layout.parts(state, i, dim)["inverse_pivots"] >= 0.0).all() for i in range(count)):
             faults.append(f"{kind} pivots")
         if (two < 0.0).any():
             faults.append(f"{kind} leverage below 0")

@@ -39,14 +39,14 @@ def _frozen(dim: int, length: int) -> Case:
 
 def played(case: Case, beta: float, floor: float, faint: float) -> tuple[Floats, Floats]:
     """Return m and h of the twin with these constants."""
-    kept = reference.FLOOR, reference.FAINT
-    reference.FLOOR, reference.FAINT = floor, faint
+    kept = reference.PIVOT_FLOOR, reference.COLLINEAR
+    reference.PIVOT_FLOOR, reference.COLLINEAR = floor, faint
     try:
         state = layout.fresh(len(case.M), np.ones(1))
         m, h = np.empty((len(case.y), 1)), np.empty((len(case.y), 1))
         reference.vaw_play(state, np.array([beta]), 0, case.Z, case.y, m, h)
     finally:
-        reference.FLOOR, reference.FAINT = kept
+        reference.PIVOT_FLOOR, reference.COLLINEAR = kept
     return m[:, 0], h[:, 0]
 
 

@@ -153,13 +153,12 @@ def played(kind: str, Z: Floats, y: Floats, betas: Sequence[float], first: int) 
     else:
         status = kernels.aioli_play(state, beta, np.full(count, BEND), first, Z, y, one, two)
     assert status == 0
-    columns = [layout.column(state, i) for i in range(count)]
     broken = [
-        int(np.count_nonzero(~np.isfinite(one[:, i])) + np.count_nonzero(~np.isfinite(two[:, i])))
-        + int(np.count_nonzero(~np.isfinite(c)))
-        for i, c in enumerate(columns)
+        sum(int(np.count_nonzero(~np.isfinite(x))) for x in (one[:, i], two[:, i], layout.column(state, i)))
+        for i in range(count)
     ]
-    return Run(one, two, [int(c[3 * dim]) for c in columns], [int(c[3 * dim + 2]) for c in columns], broken)
+    parts = [layout.parts(state, i, dim) for i in range(count)]
+    return Run(one, two, [int(p["floored"][0]) for p in parts], [int(p["resets"][0]) for p in parts], broken)
 
 
 def _rounds(case: Case, gaps: list[Floats]) -> list[int]:

@@ -55,5 +55,5 @@ def test_a_learner_that_lost_its_numbers_starts_afresh_and_learns_again(learners
     assert np.isfinite(m).all()
     assert np.isfinite(h).all()
     assert (m[905:912] == 0.0).all()
-    assert [layout.column(state, i)[3 * 2 + 2] for i in range(learners)] == [1.0] * learners
+    assert [layout.parts(state, i, 2)["resets"][0] for i in range(learners)] == [1.0] * learners
     assert m[-50:] == pytest.approx(np.repeat(y[-50:, None], learners, axis=1), abs=1e-9)

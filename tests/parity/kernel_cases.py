@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.kernels import layout
+from undrift.kernels.definitions import INFORMATION
 
 Array = NDArray[np.float64]
 
@@ -61,12 +62,11 @@ def instance(kind: str, dim: int, learners: int, rounds: int, seed: int = 0, fir
 def stacked(case: Instance, lanes: int) -> Array:
     """Return the fresh state in the wished layout, whatever the number of learners."""
     dim, count = case.Z.shape[1], len(case.reg)
-    state = layout._aligned(-(-count // lanes), layout.length(dim), lanes)
-    state[:, :dim, :] = 1.0
+    state = layout.aligned_zeros(-(-count // lanes), layout.length(dim), lanes)
+    state[:, INFORMATION.slices(dim=dim)["inverse_pivots"], :] = 1.0
     for i in range(count):
-        one = layout.column(state, i)
-        one[:dim] = 1.0 / case.reg[i]
-        one[2 * dim : 3 * dim] = case.reg[i]
+        one = layout.parts(state, i, dim)
+        one["inverse_pivots"][:], one["energy"][:] = 1.0 / case.reg[i], case.reg[i]
     return state
 
 
@@ -78,8 +78,9 @@ def outputs(case: Instance) -> tuple[Array, Array]:
 
 def numbers(state: Array, i: int, dim: int) -> Array:
     """Learner i's numbers in one order for all layouts: pivots, theta, energy, counts, L row by row."""
-    head = layout.column(state, i)[: 3 * dim + 3]
-    return np.concatenate((head, layout.factor(state, i, dim)[np.tril_indices(dim, -1)]))
+    one = layout.parts(state, i, dim)
+    one["factor"] = layout.factor(state, i, dim)[np.tril_indices(dim, -1)]
+    return np.concatenate(list(one.values()))
 
 
 def play(which: ModuleType, loss: str, case: Instance, state: Array, **more: int) -> tuple[Array, Array]:

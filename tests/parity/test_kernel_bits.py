@@ -71,7 +71,7 @@ def test_a_lost_learner_predicts_zero_until_it_starts_afresh_and_leaves_no_trace
     for lanes in (1, 8):
         state = stacked(case, lanes)
         for i in (1, 4, 9):  # a leader no data could have made: its first prediction is out of range
-            layout.column(state, i)[dim : 2 * dim] = 1e152
+            layout.parts(state, i, dim)["theta"][:] = 1e152
         columns = []
         for t in range(0, rounds, cut):
             n = min(cut, rounds - t)
@@ -79,7 +79,7 @@ def test_a_lost_learner_predicts_zero_until_it_starts_afresh_and_leaves_no_trace
             columns.append(play(kernels, loss, part, state))
             assert np.isfinite(state).all()
             waiting = 19 + t + n <= 32  # the next floor round is 32
-            assert [layout.column(state, i)[3 * dim + 1] for i in range(11)] == [
+            assert [layout.parts(state, i, dim)["lost"][0] for i in range(11)] == [
                 float(waiting and i in (1, 4, 9)) for i in range(11)
             ]
         one, two = np.concatenate(columns, axis=1)
@@ -87,7 +87,7 @@ def test_a_lost_learner_predicts_zero_until_it_starts_afresh_and_leaves_no_trace
             assert (one[:13, i] == 0).all()
             assert (two[:13, i] == 0).all()
             assert (one[14:, i] != 0).all()
-            assert layout.column(state, i)[3 * dim + 2] == 1
+            assert layout.parts(state, i, dim)["resets"] == 1
         results.append((one, two, [numbers(state, i, dim) for i in range(11)]))
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)

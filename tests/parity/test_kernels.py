@@ -56,9 +56,9 @@ def test_aioli_agrees_with_its_twin(stream, dim, learners, lanes):
 def agree(case, ours, theirs, dim, rtol):
     """States agree: energies, counts of losses, and A = L D L' relative to its diagonal (L alone is ill-determined)."""
     for i in range(len(case.beta)):
-        one, two = layout.column(ours, i), layout.column(theirs, i)
-        np.testing.assert_allclose(one[2 * dim : 3 * dim], two[2 * dim : 3 * dim], rtol=rtol)
-        np.testing.assert_array_equal(one[3 * dim + 1 : 3 * dim + 3], two[3 * dim + 1 : 3 * dim + 3])
+        one, two = layout.parts(ours, i, dim), layout.parts(theirs, i, dim)
+        np.testing.assert_allclose(one["energy"], two["energy"], rtol=rtol)
+        assert (one["lost"], one["resets"]) == (two["lost"], two["resets"])
         A, B = information(ours, i, dim), information(theirs, i, dim)
         size = np.sqrt(np.outer(B.diagonal(), B.diagonal()))
         assert (np.abs(A - B) <= 100 * rtol * size).all()
@@ -67,7 +67,7 @@ def agree(case, ours, theirs, dim, rtol):
 def information(state, i, dim):
     """A = L D L' of one learner."""
     L = layout.factor(state, i, dim)
-    return (L / layout.column(state, i)[:dim]) @ L.T
+    return (L / layout.parts(state, i, dim)["inverse_pivots"]) @ L.T
 
 
 @pytest.mark.parametrize(("dim", "learners"), [(3, 1), (5, 24)])
@@ -100,12 +100,12 @@ def test_bad_input_is_refused_before_anything_changes(value, learners):
         Z, y = case.Z.copy(), case.y.copy()
         Z.flat[at] = value
         one, two = outputs(case)
-        assert kernels.vaw_play(state, case.beta, 0, Z, y, one, two) == 1 + at == reference.refusal(Z, y)
+        assert kernels.vaw_play(state, case.beta, 0, Z, y, one, two) == 1 + at == reference.invalid_input(Z, y)
         assert kernels.vaw_predict(state, case.beta, 0, Z, one, two) == 1 + at
         assert kernels.aioli_predict(state, case.beta, 0, Z, one) == 1 + at
         y[at // 5] = value
         assert kernels.vaw_play(state, case.beta, 0, case.Z, y, one, two) == -1 - at // 5
-        want = reference.refusal(case.Z, y, binary=True)
+        want = reference.invalid_input(case.Z, y, binary=True)
         assert kernels.aioli_play(state, case.beta, case.bend, 0, case.Z, y, one, two) == want
     np.testing.assert_array_equal(state, before)
 

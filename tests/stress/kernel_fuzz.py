@@ -40,11 +40,11 @@ def good_call(rng: np.random.Generator) -> None:
     bend, reg = 1.0 + 10.0 ** rng.uniform(-3, 3, learners), 10.0 ** rng.uniform(-8, 8, learners)
     results = []
     for lanes in (1, 8):
-        state = layout._aligned(-(-learners // lanes), layout.length(dim), lanes)
+        state = layout.aligned_zeros(-(-learners // lanes), layout.length(dim), lanes)
         state[:, :dim, :] = 1.0
         for i in range(learners):
-            layout.column(state, i)[:dim] = 1.0 / reg[i]
-            layout.column(state, i)[2 * dim : 3 * dim] = reg[i]
+            one = layout.parts(state, i, dim)
+            one["inverse_pivots"][:], one["energy"][:] = 1.0 / reg[i], reg[i]
         other = state.copy()
         a, b, c, e, f = (np.full((rounds, learners), np.nan) for _ in range(5))
         threads = int(rng.integers(1, 4))

@@ -11,9 +11,9 @@ from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
-from undrift.kernels.reference_round import HINTS
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
 from undrift.learners.base import Arrays
+from undrift.learners.vaw import HINTS
 
 BLOCK = 1024
 """Rounds advanced at a time, so that what the kernels hand on stays in cache."""
@@ -155,7 +155,7 @@ class VAWStack:
     def _member(self, one: DiscountedVAW, at: int, first: int) -> Learner:
         one._begin(self.dim)
         one.dim, one.rounds = self.dim, first
-        one._state[...] = layout.restacked(self._leaders.state, [at], self.dim)
+        one._state[...] = layout.single_state(self._leaders.state, at, self.dim)
         one._last[...] = self._last
         return one
 
@@ -204,7 +204,7 @@ class AIOLIStack:
     def _member(self, one: DiscountedAIOLI, at: int, first: int) -> Learner:
         one._begin(self.dim)
         one.dim, one.rounds = self.dim, first
-        one._state[...] = layout.restacked(self._state, [at], self.dim)
+        one._state[...] = layout.single_state(self._state, at, self.dim)
         return one
 
 

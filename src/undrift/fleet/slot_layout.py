@@ -9,6 +9,7 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.model_pool import initial_model
 from undrift.kernels import layout
+from undrift.kernels.definitions import ENSEMBLE_SLOT
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.learners.base import Arrays
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -59,15 +60,14 @@ class SlotLayout:
         stack = self._initial.shape
         if len(stack) == 3:
             stack = self.round.slot_shape()
-        shapes: dict[str, tuple[int, ...]] = {"information": stack, "rate": (9,), "last": (1,)}
-        shapes |= dict.fromkeys(("stability", "log_weights", "losses", "charged"), (members,))
+        at = ENSEMBLE_SLOT.slices(information_size=int(np.prod(stack)), members=members)
+        saved_as = {"mixer_state": "rate", "last_label": "last", "clipped_losses": "charged"}
         self.parts: dict[str, tuple[slice, tuple[int, ...]]] = {}
-        at = 0
-        for end, shape in shapes.items():
-            size = int(np.prod(shape))
+        for part, where in at.items():
+            end = saved_as.get(part, part)
             if end in by_last_name:
-                self.parts[by_last_name[end]] = slice(at, at + size), shape
-            at += size
+                shape = stack if part == "information" else (where.stop - where.start,)
+                self.parts[by_last_name[end]] = where, shape
         self.blank = np.zeros(self.size)
         self.write(self.blank, arrays)
 
@@ -87,14 +87,14 @@ class SlotLayout:
         if self._initial.ndim == 3:
             packed, out[self.information] = out[self.information], np.array(self._initial)
             for group, some in enumerate(packed):
-                layout.neighbours(out[self.information], group, packed.shape[2])[...] = some
+                layout.lane_group(out[self.information], group, packed.shape[2])[...] = some
         return out
 
     def write(self, slot: Vector, arrays: Arrays) -> None:
         """Put a model's arrays into a slot."""
         for name, (where, shape) in self.parts.items():
             if len(shape) == 3:
-                groups = [layout.neighbours(arrays[name], group, shape[2]) for group in range(shape[0])]
+                groups = [layout.lane_group(arrays[name], group, shape[2]) for group in range(shape[0])]
                 slot[where] = np.stack(groups).ravel()
             else:
                 slot[where] = arrays[name].ravel()

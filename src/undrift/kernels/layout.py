@@ -1,21 +1,10 @@
-r"""How a discounted information matrix lies in memory, for one learner or for a stack of them.
+r"""How discounted information matrices lie in memory, for one learner or for a stack of them.
 
-One learner's state is a column of float64 numbers, in this order:
-
-| part | length | meaning |
-|---|---|---|
-| inverse pivots | d | 1/D of $A = L D L^\top$ |
-| theta | d | $D^{-1}L^{-1}r$, so that the leader is $L^{-\top}\theta$ |
-| energy | d | diagonal of A by its own recursion, the yardstick of the pivot floor |
-| floored | 1 | pivots raised so far |
-| lost | 1 | 1 from the round in which the numbers left float64's range until the next floor round |
-| resets | 1 | how often that happened |
-| L | d(d-1)/2 | below the diagonal |
-
-A state has shape (groups, length, lanes): learner i is `state[i // lanes, :, i % lanes]`. A stack interleaves 8
-learners in lanes and stores L row by row; one or two learners use one lane and store L column by column, so that the
-compiled loops read memory in order either way. A slot of `Round.play_keys` interleaves only as many learners as the
-instruction set wants (4, or 8 with AVX-512), so that fewer lanes are spare.
+One learner's state is a column of float64 numbers, whose parts are those of `INFORMATION` in `definitions`. A state has
+shape (groups, length, lanes): learner i is `state[i // lanes, :, i % lanes]`. A stack interleaves 8 learners in lanes
+and stores L row by row; one or two learners use one lane and store L column by column, so that the compiled loops read
+memory in order either way. A slot of `play_keys` interleaves only as many learners as the instruction set wants (4, or
+8 with AVX-512), so that fewer lanes are padding.
 """
 
 from __future__ import annotations
@@ -24,38 +13,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
+from undrift.kernels.definitions import FLOOR_PERIOD, INFORMATION, LANES, SMALL_BETA
 
-LANES = 8
 State = NDArray[np.float64]
-"""Shape (groups, length, lanes); see the module's table."""
+"""Shape (groups, length, lanes); see the module."""
 
 
 def length(dim: int) -> int:
     """Numbers one learner of `dim` features needs."""
-    return 3 * dim + 3 + dim * (dim - 1) // 2
+    return INFORMATION.size(dim=dim)
 
 
 def fresh(dim: int, reg: Vector) -> State:
     """Return the state of len(reg) learners before their first round: A = reg I, leader 0."""
     lanes = 1 if len(reg) <= 2 else LANES
-    state = _aligned(-(-len(reg) // lanes), length(dim), lanes)
-    _begin(state, dim, reg)
+    state = aligned_zeros(-(-len(reg) // lanes), length(dim), lanes)
+    _set_ridge(state, dim, reg)
     return state
 
 
 def restart(state: State, dim: int, reg: Vector) -> None:
     """Make a state what `fresh` would return."""
     state[...] = 0.0
-    _begin(state, dim, reg)
+    _set_ridge(state, dim, reg)
 
 
-def _begin(state: State, dim: int, reg: Vector) -> None:
-    """Put numbers where a state of zeros needs some; spare lanes hold harmless ones."""
+def _set_ridge(state: State, dim: int, reg: Vector) -> None:
+    """Set A = reg I in a state of zeros; lanes without a learner hold A = I with energy 0, which harms nothing."""
     groups, _, lanes = state.shape
-    pivots, energy = np.ones(groups * lanes), np.zeros(groups * lanes)
-    pivots[: len(reg)], energy[: len(reg)] = 1.0 / np.asarray(reg), reg
-    state[:, :dim, :] = pivots.reshape(groups, 1, lanes)
-    state[:, 2 * dim : 3 * dim, :] = energy.reshape(groups, 1, lanes)
+    inverse_pivots, energy = np.ones(groups * lanes), np.zeros(groups * lanes)
+    inverse_pivots[: len(reg)], energy[: len(reg)] = 1.0 / np.asarray(reg), reg
+    at = INFORMATION.slices(dim=dim)
+    state[:, at["inverse_pivots"], :] = inverse_pivots.reshape(groups, 1, lanes)
+    state[:, at["energy"], :] = energy.reshape(groups, 1, lanes)
 
 
 def column(state: State, i: int) -> Vector:
@@ -64,20 +54,18 @@ def column(state: State, i: int) -> Vector:
     return state[i // lanes, :, i % lanes]
 
 
-def copied(state: State) -> State:
-    """Return a copy that is aligned like a fresh state."""
-    out = _aligned(*state.shape)
-    out[...] = state
-    return out
+def parts(state: State, i: int, dim: int) -> dict[str, Vector]:
+    """Return learner i's numbers by the names of `INFORMATION`, as views."""
+    return INFORMATION.split(column(state, i), dim=dim)
 
 
-def neighbours(state: State, group: int, lanes: int) -> State:
+def lane_group(state: State, group: int, lanes: int) -> State:
     """Return the `group`-th `lanes` learners of a state, a divisor of its own lanes, as a view (length, lanes)."""
     at = group * lanes
     return state[at // state.shape[2], :, at % state.shape[2] : at % state.shape[2] + lanes]
 
 
-def factor_places(dim: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def factor_indices(dim: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return (rows, columns) of L's stored elements, in storage order."""
     if lanes > 1:
         rows, columns = np.tril_indices(dim, -1)
@@ -89,67 +77,59 @@ def factor_places(dim: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.in
 def factor(state: State, i: int, dim: int) -> NDArray[np.float64]:
     """Return learner i's unit lower triangular L as a dense matrix (a copy)."""
     L = np.eye(dim)
-    L[factor_places(dim, state.shape[2])] = column(state, i)[3 * dim + 3 :]
+    L[factor_indices(dim, state.shape[2])] = parts(state, i, dim)["factor"]
     return L
 
 
 def leader(state: State, i: int, dim: int) -> Vector:
     r"""Return learner i's leader $x = L^{-\top}\theta$ by back substitution."""
-    one = column(state, i)
-    x = one[dim : 2 * dim].copy()
-    if one[3 * dim + 1]:
-        return np.zeros(dim)  # lost: it predicts 0 until it starts afresh
-    L = factor(state, i, dim)
+    one = parts(state, i, dim)
+    if one["lost"]:
+        return np.zeros(dim)  # it predicts 0 until it starts afresh
+    x, L = one["theta"].copy(), factor(state, i, dim)
     for j in range(dim - 1, 0, -1):
         x[:j] -= L[j, :j] * x[j]
     return x
 
 
-def restacked(state: State, members: list[int], dim: int) -> State:
-    """Return a new state of the learners `members`, in the layout their number asks for."""
-    out = fresh(dim, np.ones(len(members)))
-    rows, columns = factor_places(dim, out.shape[2])
-    for k, i in enumerate(members):
-        one = column(out, k)
-        one[: 3 * dim + 3] = column(state, i)[: 3 * dim + 3]
-        one[3 * dim + 3 :] = factor(state, i, dim)[rows, columns]
+def single_state(state: State, i: int, dim: int) -> State:
+    """Return learner i as a state of its own (a copy)."""
+    out = fresh(dim, np.ones(1))
+    _copy_learner(state, i, dim, out, 0, dim)
     return out
 
 
-def joined(states: list[State], dim: int) -> State:
-    """Return one state of all learners of several one-learner states."""
-    out = fresh(dim, np.ones(len(states)))
-    rows, columns = factor_places(dim, out.shape[2])
-    for k, state in enumerate(states):
-        one = column(out, k)
-        one[: 3 * dim + 3] = column(state, 0)[: 3 * dim + 3]
-        one[3 * dim + 3 :] = factor(state, 0, dim)[rows, columns]
-    return out
-
-
-def _aligned(groups: int, size: int, lanes: int) -> State:
-    """Zeros that start on a cache line."""
-    count = groups * size * lanes
-    raw = np.zeros(count + 8)
-    skip = (-raw.ctypes.data // 8) % 8
-    return raw[skip : skip + count].reshape(groups, size, lanes)
-
-
-def grown(state: State, dim: int, count: int, strength: Vector) -> State:
+def add_features(state: State, dim: int, count: int, strength: Vector) -> State:
     """Return the state with `count` more features at the end, which were 0 in every round so far.
 
     Learner i's new pivots are `strength[i]`, its ridge after all that forgetting; exact, because a feature that was 0
     has left no other trace.
     """
-    wide = dim + count
-    out = fresh(wide, strength)
-    rows, columns = factor_places(wide, out.shape[2])
+    out = fresh(dim + count, strength)
     for i in range(len(strength)):
-        old, new = column(state, i), column(out, i)
-        for part in range(3):
-            new[part * wide : part * wide + dim] = old[part * dim : (part + 1) * dim]
-        new[3 * wide : 3 * wide + 3] = old[3 * dim : 3 * dim + 3]
-        L = np.eye(wide)
-        L[:dim, :dim] = factor(state, i, dim)
-        new[3 * wide + 3 :] = L[rows, columns]
+        _copy_learner(state, i, dim, out, i, dim + count)
     return out
+
+
+def _copy_learner(source: State, i: int, dim: int, target: State, k: int, wide: int) -> None:
+    """Copy learner i with `dim` features over the first features of learner k, which has `wide`."""
+    old, new, L = parts(source, i, dim), parts(target, k, wide), np.eye(wide)
+    L[:dim, :dim] = factor(source, i, dim)
+    for name in ("inverse_pivots", "theta", "energy"):
+        new[name][:dim] = old[name]
+    for name in ("floored", "lost", "resets"):
+        new[name][:] = old[name]
+    new["factor"][:] = L[factor_indices(wide, target.shape[2])]
+
+
+def discount_between_floors(beta: float) -> float:
+    """Return the factor by which forgetting lowers a pivot from one floor round to the next."""
+    return beta if beta < SMALL_BETA else beta**FLOOR_PERIOD
+
+
+def aligned_zeros(groups: int, size: int, lanes: int) -> State:
+    """Return zeros that start on a cache line."""
+    count = groups * size * lanes
+    raw = np.zeros(count + 8)
+    skip = (-raw.ctypes.data // 8) % 8
+    return raw[skip : skip + count].reshape(groups, size, lanes)

@@ -21,30 +21,18 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.layout import State, column, factor, factor_places
-
-LIMIT = 1e75
-"""Largest |z_j| and |y|."""
-FLOOR = 1e-24
-"""Pivots are kept above this fraction of their feature's energy, ..."""
-TINY = 1e-150
-"""... and above this number."""
-PERIOD = 16
-"""Floors are applied when the number of closed rounds is a multiple of this, ..."""
-HASTY = 1.0 / 64.0
-"""... and in every round for discounts below this, whose pivots could underflow in between."""
-FAINT = 1e17
-"""A feature whose energy exceeds its pivot by this much is nearly explained by those before it: what is left of it in a
-row, p_j, may be rounding, which forgetting would take for news, and counts only above ..."""
-BLUR = 2.0**-50
-"""... this / (1 - beta), relative to a bound on the terms p_j is the sum of: L follows the rows in steps of 1 - beta,
-so it stays wrong by 1 / (1 - beta) roundings."""
-STEEP = 1.0 / 64.0
-"""Where less than this share of a column's past stays in it, s_{j-1} < STEEP s_j, the update takes its convex form. The
-other form loses the square root of the share in accuracy: three binary digits here, all of them at a leverage of 1e32.
-Ordinary rows stay above it, even with a memory of one round (all but 2 pivots in 1000)."""
-RANGE = 1e150
-"""A prediction beyond this, or a leverage beyond its square, means the numbers have left float64: start afresh."""
+from undrift.kernels.definitions import (
+    COLLINEAR,
+    CONVEX_SHARE,
+    FLOOR_PERIOD,
+    INPUT_LIMIT,
+    PIVOT_FLOOR,
+    PIVOT_MIN,
+    PREDICTION_LIMIT,
+    RESIDUE_ROUNDING,
+    SMALL_BETA,
+)
+from undrift.kernels.layout import State, discount_between_floors, factor, factor_indices, parts
 
 
 def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None:
@@ -68,11 +56,10 @@ def vaw_play(
 
     Fills, before each label counts, the leader's prediction m = z.x and the leverage h = z'(beta A)^-1 z, both
     (rounds, learners); discounted VAW with any hint predicts (m + h hint) / (1 + h). `first` is the number of rounds
-    closed before. Returns 0, or the place of the first bad input (see `refusal`), and then nothing has changed.
+    closed before. Returns 0, or the place of the first bad input (see `invalid_input`), and then nothing has changed.
     Compiled, `threads` threads share the learners; the bits do not depend on it.
     """
-    bad = refusal(Z, y)
-    if bad:
+    if bad := invalid_input(Z, y):
         return bad
     for t, i in np.ndindex(m.shape):
         one = _Learner(state, i, Z.shape[1])
@@ -85,8 +72,7 @@ def vaw_play(
 
 def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix, threads: int = 1) -> int:
     """Fill m and h for rows that might come next; the state is left as it was."""
-    bad = refusal(Z, np.zeros(0))
-    if bad:
+    if bad := invalid_input(Z, np.zeros(0)):
         return bad
     now = state.copy()
     for i in range(len(beta)):
@@ -101,7 +87,7 @@ def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h:
 def aioli_play(
     state: State,
     beta: Vector,
-    bend: Vector,
+    inverse_curvature: Vector,
     first: int,
     Z: Matrix,
     y: Vector,
@@ -109,21 +95,20 @@ def aioli_play(
     stability: Matrix,
     threads: int = 1,
 ) -> int:
-    """Close a block of logistic rounds (labels -1, +1) for every learner of a state; `bend` is 1 + B R of each.
+    """Close a block of logistic rounds (labels -1, +1) for every learner of a state.
 
-    Fills the log-odds `yhat` and stability = bend * leverage of sqrt(k) z after the update, with
-    k = sigma(a) sigma(-a) / bend, a = y yhat. Returns as `vaw_play`.
+    A learner's `inverse_curvature` is 1 + B R. Fills the log-odds `yhat` and stability = inverse_curvature * leverage
+    of sqrt(k) z after the update, with k = sigma(a) sigma(-a) / inverse_curvature, a = y yhat. Returns as `vaw_play`.
     """
-    bad = refusal(Z, y, binary=True)
-    if bad:
+    if bad := invalid_input(Z, y, binary=True):
         return bad
     for t, i in np.ndindex(yhat.shape):
         one = _Learner(state, i, Z.shape[1])
         one.forget(float(beta[i]), first + t)
         row = one.solve(Z[t])
         sign, m = float(y[t]), log_odds(row.m, row.h)
-        weight = sigmoid(m) * sigmoid(-m) / float(bend[i])
-        yhat[t, i], stability[t, i] = m, bend[i] * (weight * row.h) / (1.0 + weight * row.h)
+        weight = sigmoid(m) * sigmoid(-m) / float(inverse_curvature[i])
+        yhat[t, i], stability[t, i] = m, inverse_curvature[i] * (weight * row.h) / (1.0 + weight * row.h)
         one.update(row, weight=weight, target=m, slope=sign * sigmoid(-sign * m))
     return 0
 
@@ -138,12 +123,12 @@ def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matri
     return bad
 
 
-def refusal(Z: Matrix, y: Vector, binary: bool = False) -> int:
+def invalid_input(Z: Matrix, y: Vector, binary: bool = False) -> int:
     """Return 0 if every number may be used, 1 + flat index of the first bad z, or -(1 + index) of the first bad y."""
-    bad = ~(np.abs(Z) <= LIMIT)
+    bad = ~(np.abs(Z) <= INPUT_LIMIT)
     if bad.any():
         return 1 + int(np.argmax(bad))
-    bad = np.abs(y) != 1.0 if binary else ~(np.abs(y) <= LIMIT)
+    bad = np.abs(y) != 1.0 if binary else ~(np.abs(y) <= INPUT_LIMIT)
     return -1 - int(np.argmax(bad)) if bad.any() else 0
 
 
@@ -165,11 +150,6 @@ def log_odds(m0: float, kappa: float) -> float:
             break
         m += step
     return math.copysign(m, m0)
-
-
-def held(beta: float) -> float:
-    """Return what forgetting leaves of a pivot from one floor round to the next."""
-    return beta if beta < HASTY else beta**PERIOD
 
 
 def sigmoid(a: float) -> float:
@@ -194,11 +174,10 @@ class _Learner:
     """One learner's state, taken apart: views into the stored numbers and the steps of a round."""
 
     def __init__(self, state: State, i: int, dim: int) -> None:
-        one = column(state, i)
-        self.inverse, self.theta, self.energy = (one[k * dim : (k + 1) * dim] for k in range(3))
-        self.counts = one[3 * dim : 3 * dim + 3]  # floored, lost, resets
-        self.stored = one[3 * dim + 3 :]
-        self.places = factor_places(dim, state.shape[2])
+        one = parts(state, i, dim)
+        self.inverse, self.theta, self.energy = one["inverse_pivots"], one["theta"], one["energy"]
+        self.floored, self.lost, self.resets = one["floored"], one["lost"], one["resets"]
+        self.stored_factor, self.stored_at = one["factor"], factor_indices(dim, state.shape[2])
         self.L = factor(state, i, dim)
 
     def forget(self, beta: float, closed: int) -> None:
@@ -207,20 +186,20 @@ class _Learner:
         A pivot is raised no further than it fell by forgetting since the floor round before: a feature whose energy
         jumps keeps the pivot it has.
         """
-        self.blur = (BLUR / max(1.0 - beta, 1e-5)) ** 2
+        self.rounding = (RESIDUE_ROUNDING / max(1.0 - beta, 1e-5)) ** 2
         with np.errstate(over="ignore", invalid="ignore"):
             self.inverse *= 1.0 / beta
             self.energy *= beta
-        if closed % PERIOD and beta >= HASTY:
+        if closed % FLOOR_PERIOD and beta >= SMALL_BETA:
             return
-        self.energy[...] = np.maximum(self.energy, TINY)
-        ceiling = 1.0 / np.maximum(FLOOR * self.energy, TINY)
-        if self.counts[1]:
+        self.energy[...] = np.maximum(self.energy, PIVOT_MIN)
+        ceiling = 1.0 / np.maximum(PIVOT_FLOOR * self.energy, PIVOT_MIN)
+        if self.lost[0]:
             self.inverse[...], self.theta[...], self.L[...] = ceiling, 0.0, np.eye(len(self.theta))
-            self.counts[1] = 0.0
-            self.counts[2] += 1.0
-        ceiling = np.clip(self.inverse * held(beta), ceiling, 1.0 / TINY)
-        self.counts[0] += float(np.count_nonzero(self.inverse > ceiling))
+            self.lost[0] = 0.0
+            self.resets[0] += 1.0
+        ceiling = np.clip(self.inverse * discount_between_floors(beta), ceiling, 1.0 / PIVOT_MIN)
+        self.floored[0] += float(np.count_nonzero(self.inverse > ceiling))
         self.inverse[...] = np.minimum(self.inverse, ceiling)
 
     def solve(self, z: Vector) -> _Solved:
@@ -229,18 +208,18 @@ class _Learner:
         with np.errstate(over="ignore", invalid="ignore"):
             for j, energy in enumerate(self.energy):
                 # |p_j's terms| <= sqrt(h_{j-1} energy_j), by Cauchy and Schwarz in the metric of D
-                if self.inverse[j] * energy > FAINT and p[j] * p[j] <= self.blur * (h * energy):
+                if self.inverse[j] * energy > COLLINEAR and p[j] * p[j] <= self.rounding * (h * energy):
                     p[j] = 0.0
                 p[j + 1 :] -= p[j] * self.L[j + 1 :, j]
                 hs[j] = h = h + float(p[j] * self.inverse[j] * p[j])
             g, m = p * self.inverse, float(np.sum(p * self.theta))
-        if self.counts[1] or not (abs(m) <= RANGE and h <= RANGE**2):
+        if self.lost[0] or not (abs(m) <= PREDICTION_LIMIT and h <= PREDICTION_LIMIT**2):
             return _Solved(z, p, g, hs, 0.0, 0.0, lost=True)
         return _Solved(z, p, g, hs, m, h, lost=False)
 
     def update(self, row: _Solved, *, weight: float, target: float, slope: float) -> None:
         """Add weight (x.z - target)^2 / 2 - slope x.z to the past; `slope` is 0 for squared loss."""
-        self.counts[1] = float(row.lost)
+        self.lost[0] = float(row.lost)
         self.energy += weight * row.z * row.z
         if row.lost:
             return  # whatever is stored now is replaced at the next floor round
@@ -251,7 +230,7 @@ class _Learner:
         v, part = row.z.astype(np.float64), 0.0
         for j in range(len(v)):
             theta, column, rest = self.theta[j], self.L[j + 1 :, j], v[j + 1 :]
-            if before[j] < STEEP * s[j]:
+            if before[j] < CONVEX_SHARE * s[j]:
                 self.theta[j] = keep[j] * theta + gain[j] * (weight * (target - part) + slope)
                 learned = keep[j] * column + weight * gain[j] * rest
                 rest -= row.p[j] * column
@@ -261,4 +240,4 @@ class _Learner:
                 learned = column + weight * gain[j] * rest
             part += row.p[j] * theta
             column[...] = learned
-        self.stored[...] = self.L[self.places]
+        self.stored_factor[...] = self.L[self.stored_at]

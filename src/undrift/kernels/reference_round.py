@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference, reference_mix
 from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import ENSEMBLE_SLOT
 from undrift.kernels.layout import State
-
-HINTS = ("zero", "last", "ridge")
-"""Hints of members, by their number."""
 
 
 class Round:
@@ -47,7 +45,7 @@ class Round:
 
         The status is that of `refusal`: 0, or where the first number is that may not be used; then nothing changes.
         """
-        if bad := reference.refusal(Z, y, self.binary):
+        if bad := reference.invalid_input(Z, y, self.binary):
             return bad
         for t in range(len(y)):
             row, label = Z[t : t + 1], y[t : t + 1]
@@ -65,7 +63,7 @@ class Round:
 
     def predict_rows(self, first: int, Z: Matrix, yhat: Vector) -> int:
         """Fill `yhat` with the predictions for rows that might come next; nothing changes. The status as in `play`."""
-        if bad := reference.refusal(Z, np.empty(0)):
+        if bad := reference.invalid_input(Z, np.empty(0)):
             return bad
         one, two = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
         if self.binary:
@@ -86,7 +84,8 @@ class Round:
 
     def slot(self) -> int:
         """Numbers that one key's ensemble takes in the states of `play_keys`."""
-        return (self.state.size + 10 + 4 * len(self.at) + 7) // 8 * 8
+        size = ENSEMBLE_SLOT.size(information_size=self.state.size, members=len(self.at))
+        return -(-size // 8) * 8  # whole cache lines
 
     def slot_shape(self) -> tuple[int, int, int]:
         """Shape of the memories' state in a slot; the compiled one may have fewer lanes."""
@@ -105,10 +104,9 @@ class Round:
     ) -> int:
         """Close a round of the ensemble in row slots[i] of `states` with row i, one record after the other.
 
-        A slot holds the information, the mixer's state, the last label, then by member stability, log-weights, losses
-        and charges. `rounds` counts by slot. The status as in `play`.
+        A slot holds the parts of `ENSEMBLE_SLOT`. `rounds` counts by slot. The status as in `play`.
         """
-        if bad := reference.refusal(Z, y, self.binary):
+        if bad := reference.invalid_input(Z, y, self.binary):
             return bad
         for i, k in enumerate(slots):
             self._at(states[k]).play(int(rounds[k]), Z[i : i + 1], y[i : i + 1], yhat[i : i + 1], np.empty((0, 0)))
@@ -117,12 +115,14 @@ class Round:
 
     def _at(self, slot: Vector) -> Round:
         """The ensemble whose arrays are those of a slot."""
-        ends = np.cumsum([self.state.size, 9, 1, *[len(self.at)] * 4])
-        information, rate, last, stability, log_weights, losses, clipped_losses, _ = np.split(slot, ends)
+        part = ENSEMBLE_SLOT.split(slot, information_size=self.state.size, members=len(self.at))
         mixer = self.mixer and self.mixer._replace(
-            log_weights=log_weights, state=rate, losses=losses, clipped_losses=clipped_losses
+            log_weights=part["log_weights"],
+            state=part["mixer_state"],
+            losses=part["losses"],
+            clipped_losses=part["clipped_losses"],
         )
-        state = information.reshape(self.state.shape)
+        state, last, stability = part["information"].reshape(self.state.shape), part["last_label"], part["stability"]
         return Round(self.binary, state, self.beta, self.bend, self.at, self.hint, last, stability, mixer)
 
     def _members(self, one: Vector, two: Vector, y: float) -> tuple[Matrix, Vector]:

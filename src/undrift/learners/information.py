@@ -62,17 +62,16 @@ class InformationLearner(Learner):
     @_thread_lock.hold_shared
     def floored(self) -> int:
         """Pivots that were kept from vanishing so far: directions in which forgetting was suspended."""
-        return 0 if self.dim is None else int(self._counts[0])
+        return 0 if self.dim is None else int(layout.parts(self._state, 0, self.dim)["floored"][0])
 
     @property
     @_thread_lock.hold_shared
     def resets(self) -> int:
         """How often the numbers left float64's range and the learner started afresh; 0 on any sane data."""
-        return 0 if self.dim is None else int(self._counts[1] + self._counts[2])
-
-    @property
-    def _counts(self) -> Vector:
-        return layout.column(self._state, 0)[3 * (self.dim or 0) :][:3]
+        if self.dim is None:
+            return 0
+        one = layout.parts(self._state, 0, self.dim)
+        return int(one["lost"][0] + one["resets"][0])
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these rows and labels: raised pivots and restarts are replayed."""
@@ -126,6 +125,7 @@ class InformationLearner(Learner):
 
     def _load_arrays(self, arrays: Arrays) -> None:
         super()._load_arrays(arrays)
-        one, dim = self._state[0, :, 0], self.dim or 0
-        if not (one[:dim] > 0.0).all() or not (one[2 * dim : 3 * dim + 3] >= 0.0).all():
+        one = layout.parts(self._state, 0, self.dim or 0)
+        not_negative = ("energy", "floored", "lost", "resets")
+        if not (one["inverse_pivots"] > 0.0).all() or not all((one[name] >= 0.0).all() for name in not_negative):
             raise ModelFileError(f"{_check.name_of(self)}: the saved information matrix is not positive definite")

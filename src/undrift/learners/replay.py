@@ -14,7 +14,8 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
-from undrift.kernels import layout, reference
+from undrift.kernels import layout
+from undrift.kernels.definitions import FLOOR_PERIOD, INFORMATION, PIVOT_FLOOR, PIVOT_MIN, SMALL_BETA
 from undrift.losses import Loss
 from undrift.template import Observations, no_observations
 from undrift.trace import Trace
@@ -22,7 +23,7 @@ from undrift.trace import Trace
 if TYPE_CHECKING:
     from undrift.learners.information import InformationLearner
 
-CHUNK = 64 * reference.PERIOD
+CHUNK = 64 * FLOOR_PERIOD
 """Rounds played in one call while no pivot is raised."""
 
 
@@ -51,15 +52,15 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
         traces.append(fresh.play(rows, labels))
         if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:
             continue
-        single = fresh.resets > 0 or discount.beta < reference.HASTY
-        step = 1 if single else reference.PERIOD
+        single = fresh.resets > 0 or discount.beta < SMALL_BETA
+        step = 1 if single else FLOOR_PERIOD
         for k in range(0, len(rows), step):
-            if (begin + k) % reference.PERIOD == 0 or discount.beta < reference.HASTY:
+            if (begin + k) % FLOOR_PERIOD == 0 or discount.beta < SMALL_BETA:
                 caught, restarted = _raised_pivots(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k)
                 catches.append(caught)
                 restarts += [begin + k] if restarted else []
             before.play(rows[k : k + step], labels[k : k + step])
-            if single and _column(before, Z.shape[1])[3 * Z.shape[1] + 1]:
+            if single and INFORMATION.split(_column(before, Z.shape[1]), dim=Z.shape[1])["lost"]:
                 ignored.append(begin + k)
     floors = _join(catches, Z.shape[1])
     trace = Trace(
@@ -83,20 +84,18 @@ def _column(learner: InformationLearner, dim: int) -> Vector:
 
 def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
     """Return what the floor of round `at` adds to a stored column, and whether the learner starts afresh there."""
+    part = INFORMATION.split(one, dim=dim)
     with np.errstate(over="ignore"):
-        inverse = one[:dim] * (1.0 / discount.beta)
-    least = np.maximum(
-        reference.FLOOR * np.maximum(one[2 * dim : 3 * dim] * discount.beta, reference.TINY), reference.TINY
-    )
-    restart = bool(one[3 * dim + 1])
-    if restart:
+        inverse = part["inverse_pivots"] * (1.0 / discount.beta)
+    least = np.maximum(PIVOT_FLOOR * np.maximum(part["energy"] * discount.beta, PIVOT_MIN), PIVOT_MIN)
+    if part["lost"]:
         return Observations(np.full(dim, at), np.eye(dim), np.zeros(dim), least), True
-    ceiling = np.clip(inverse * reference.held(discount.beta), 1.0 / least, 1.0 / reference.TINY)
+    ceiling = np.clip(inverse * layout.discount_between_floors(discount.beta), 1.0 / least, 1.0 / PIVOT_MIN)
     low, least = np.flatnonzero(inverse > ceiling), 1.0 / ceiling
     L = np.eye(dim)
-    L[layout.factor_places(dim, 1)] = one[3 * dim + 3 :]
+    L[layout.factor_indices(dim, 1)] = part["factor"]
     weight = least[low] - 1.0 / inverse[low]
-    return Observations(np.full(len(low), at), L[:, low].T.copy(), one[dim : 2 * dim][low].copy(), weight), False
+    return Observations(np.full(len(low), at), L[:, low].T.copy(), part["theta"][low].copy(), weight), False
 
 
 def _join(parts: list[Observations], dim: int) -> Observations:

@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
-from undrift.kernels.reference_round import HINTS as HINTS
+from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.information import InformationLearner
 from undrift.template import ALIKE, Template, alike
 from undrift.trace import Trace
 
+HINTS = tuple(hint.name.lower() for hint in Hint)
+"""The hints by name, in the order of their numbers."""
 BLOCK = 4096
 """Rounds handed to the kernel at a time."""
 

@@ -125,7 +125,7 @@ class OnlineLearner(DesignedLearner):
         if self.dim is None:
             return 0
         memories = self._heart.memories()
-        return int(sum(layout.column(m.state, i)[3 * m.dim] for m in memories for i in range(len(m.beta))))
+        return int(sum(layout.parts(m.state, i, m.dim)["floored"][0] for m in memories for i in range(len(m.beta))))
 
     @property
     @_thread_lock.hold_shared

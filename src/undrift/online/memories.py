@@ -64,7 +64,7 @@ def fresh_leaders(beta: Vector, dim: int) -> DiscountedLeaders:
 
 def widened(state: layout.State, beta: Vector, dim: int, count: int, rounds: int) -> layout.State:
     """Return a state with `count` more features, silent for `rounds` rounds."""
-    return layout.grown(state, dim, count, np.maximum(beta**rounds, TINY))
+    return layout.add_features(state, dim, count, np.maximum(beta**rounds, TINY))
 
 
 def shifted(before: Vector, series: Vector) -> Vector:

@@ -15,7 +15,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from undrift.kernels import reference_round
+from undrift.kernels import layout, reference_round
 
 LEVELS = ["neon", "portable"]
 CHOOSE, PLAY, MIX, ROUND, ODDS, ADAM = range(6)
@@ -139,7 +139,7 @@ def functions(server: Server) -> dict[str, object]:
 
         def _dim(self):
             dim = 0
-            while 3 * dim + 3 + dim * (dim - 1) // 2 < self.state.shape[1]:
+            while layout.length(dim) < self.state.shape[1]:
                 dim += 1
             return dim
 

@@ -13,29 +13,29 @@ struct Single {
     size_t learner;
 
     Single(const Run &run, size_t i) {
-        const size_t d = run.dim;
-        double *base = run.state + i * length_of(d);
-        inverse = base;
-        theta = base + d;
-        energy = base + 2 * d;
-        floored = base + 3 * d;
-        lost = floored + 1;
-        resets = lost + 1;
-        L = resets + 1;
+        const InformationLayout at(run.dim);
+        double *base = run.state + i * at.size;
+        inverse = base + at.inverse_pivots;
+        theta = base + at.theta;
+        energy = base + at.energy;
+        floored = base + at.floored;
+        lost = base + at.lost;
+        resets = base + at.resets;
+        L = base + at.factor;
         beta = run.beta[i];
         rate = 1.0 / beta;
         blur = blurred(beta);
         hold = held(beta);
-        hasty = beta < HASTY;
+        hasty = beta < SMALL_BETA;
         learner = i;
     }
-    bool floors(int64_t closed) const { return hasty || closed % PERIOD == 0; }
+    bool floors(int64_t closed) const { return hasty || closed % FLOOR_PERIOD == 0; }
 };
 
 static double forget(const Single &u, size_t d, double *inverse, double *energy) {
     double raised = 0.0;
     for (size_t j = 0; j < d; ++j) {
-        const double e = larger(u.energy[j] * u.beta, TINY);
+        const double e = larger(u.energy[j] * u.beta, PIVOT_MIN);
         const double start = *u.lost != 0.0 ? ceiling_of(e, 0.0, u.hold) : u.inverse[j] * u.rate;
         const double ceiling = ceiling_of(e, start, u.hold);
         raised += start > ceiling ? 1.0 : 0.0;

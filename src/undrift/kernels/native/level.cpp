@@ -7,13 +7,13 @@ namespace {
 int64_t refusal(const double *Z, size_t nz, const double *y, size_t ny, bool binary) {
     size_t i = 0;
     M good = all(0.0) == all(0.0);
-    for (; i + W <= nz; i += W) good = good & (magnitude(load(Z + i)) <= all(LIMIT));
+    for (; i + W <= nz; i += W) good = good & (magnitude(load(Z + i)) <= all(INPUT_LIMIT));
     bool fine = !any(neither(good));
-    for (; i < nz; ++i) fine = fine && magnitude(Z[i]) <= LIMIT;
+    for (; i < nz; ++i) fine = fine && magnitude(Z[i]) <= INPUT_LIMIT;
     for (i = 0; !fine; ++i)
-        if (!(magnitude(Z[i]) <= LIMIT)) return 1 + (int64_t)i;
+        if (!(magnitude(Z[i]) <= INPUT_LIMIT)) return 1 + (int64_t)i;
     for (i = 0; i < ny; ++i)
-        if (!(binary ? magnitude(y[i]) == 1.0 : magnitude(y[i]) <= LIMIT)) return -1 - (int64_t)i;
+        if (!(binary ? magnitude(y[i]) == 1.0 : magnitude(y[i]) <= INPUT_LIMIT)) return -1 - (int64_t)i;
     return 0;
 }
 
@@ -21,25 +21,25 @@ constexpr int TOGETHER = 3;        // units whose scalar solves overlap,
 constexpr size_t NEAREST = 5632; // if their numbers, all together, fit into the nearest cache
 
 size_t work_space(size_t dim) {
-    const size_t tiles = 3 * PERIOD * dim * W + PERIOD * dim, features = TOGETHER * FEATURES * dim * W;
+    const size_t tiles = 3 * FLOOR_PERIOD * dim * W + FLOOR_PERIOD * dim, features = TOGETHER * FEATURES * dim * W;
     return (tiles > features ? tiles : features) + 16 * dim + 8; // one learner alone needs less than 16 numbers a feature
 }
 
-size_t scratch(const Run &run) { return work_space(run.dim) + TOGETHER * W * length_of(run.dim) + 8; }
+size_t scratch(const Run &run) { return work_space(run.dim) + TOGETHER * W * InformationLayout(run.dim).size + 8; }
 
 // Units of a stack: where unit i starts.
 template <size_t S> double *place(const Run &run, size_t unit) {
     constexpr size_t per_group = S / W;
-    return run.state + (unit / per_group) * length_of(run.dim) * S + (unit % per_group) * W;
+    return run.state + (unit / per_group) * InformationLayout(run.dim).size * S + (unit % per_group) * W;
 }
 
 // A long replay works on a compact copy of each unit: whole cache lines, and none shared between threads.
 template <size_t S> void copy_in(const Run &run, const double *from, double *to) {
-    for (size_t k = 0; k < length_of(run.dim); ++k) store(to + k * S, load(from + k * LANES));
+    for (size_t k = 0; k < InformationLayout(run.dim).size; ++k) store(to + k * S, load(from + k * LANES));
 }
 
 template <size_t S> void copy_out(const Run &run, const double *from, double *to) {
-    for (size_t k = 0; k < length_of(run.dim); ++k) store(to + k * LANES, load(from + k * S));
+    for (size_t k = 0; k < InformationLayout(run.dim).size; ++k) store(to + k * LANES, load(from + k * S));
 }
 
 constexpr size_t LONG = 64;              // rounds
@@ -50,8 +50,8 @@ template <size_t S> void vaw_units(const Run &run, size_t unit, double *base, do
     b.unit = Unit<S>(base, run, unit);
     b.d = run.dim;
     b.pb = (V *)scratch;
-    b.keep = b.pb + 2 * PERIOD * run.dim;
-    b.steep = (uint16_t *)(b.keep + PERIOD * run.dim);
+    b.keep = b.pb + 2 * FLOOR_PERIOD * run.dim;
+    b.steep = (uint16_t *)(b.keep + FLOOR_PERIOD * run.dim);
     vaw_unit(run, b);
 }
 
@@ -75,7 +75,7 @@ template <int C> void aioli_some(const Run &run, size_t unit, double *scratch) {
     if (run.rounds < LONG || W == LANES) return aioli_here<C, LANES>(run, unit, scratch);
     Unit<W> u[C];
     double *copy = scratch + work_space(run.dim);
-    const size_t step = W * length_of(run.dim);
+    const size_t step = W * InformationLayout(run.dim).size;
     for (int c = 0; c < C; ++c) {
         copy_in<W>(run, place<LANES>(run, unit + c), copy + c * step);
         u[c] = Unit<W>(copy + c * step, run, unit + c);
@@ -99,7 +99,7 @@ void aioli_play(const Run &run, size_t begin, size_t end, double *scratch) {
         for (; i < end; ++i) aioli_single(run, Single(run, i), scratch);
         return;
     }
-    if (TOGETHER * W * length_of(run.dim) <= NEAREST)
+    if (TOGETHER * W * InformationLayout(run.dim).size <= NEAREST)
         for (; i + TOGETHER <= end; i += TOGETHER) aioli_some<TOGETHER>(run, i, scratch);
     for (; i < end; ++i) aioli_some<1>(run, i, scratch);
 }

@@ -45,8 +45,7 @@ static Run run_of(const State &state, const Input &beta, int64_t first, const In
     run.first = first;
     run.rounds = Z.shape(0);
     run.Z = Z.data();
-    const size_t d = run.dim, length = 3 * d + 3 + (d ? d * (d - 1) / 2 : 0);
-    if ((run.lanes != 1 && run.lanes != LANES) || state.shape(1) != length ||
+    if ((run.lanes != 1 && run.lanes != LANES) || state.shape(1) != InformationLayout(run.dim).size ||
         state.shape(0) * run.lanes < run.learners || first < 0)
         throw nb::value_error("kernels: state, beta, first and Z do not fit together");
     return run;
@@ -140,7 +139,7 @@ static void mix_logistic(Vector log_weights, Input log_prior, double share, Inpu
 static void mix_squared(Vector log_weights, Input log_prior, double share, Vector state, int rule, double scale,
                         Inputs E, Input y, Vector yhat, Vector losses, Vector clipped_losses, Matrix weights) {
     Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
-    if (state.shape(0) != 9 || clipped_losses.shape(0) != mix.members || rule < 0 || rule > 3)
+    if (state.shape(0) != MixerState::SIZE || clipped_losses.shape(0) != mix.members || rule < 0 || (size_t)rule >= MixingRule::SIZE)
         throw nb::value_error("kernels: the mixer's state, rule and charges do not fit together");
     mix.state = state.data();
     mix.rule = rule;
@@ -173,7 +172,7 @@ static void mix_logistic_predict(Input log_weights, Inputs E, Vector yhat) {
 
 static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs E, Vector yhat) {
     Mix mix = peek_of(log_weights, E, yhat);
-    if (state.shape(0) != 9 || rule < 0 || rule > 3)
+    if (state.shape(0) != MixerState::SIZE || rule < 0 || (size_t)rule >= MixingRule::SIZE)
         throw nb::value_error("kernels: the mixer's state and rule do not fit together");
     mix.state = const_cast<double *>(state.data());
     mix.rule = rule;

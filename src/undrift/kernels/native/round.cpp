@@ -90,9 +90,9 @@ class Rounds {
         r.run.learners = b.shape(0);
         r.run.beta = b.data();
         r.run.bend = c.data();
-        while (length(r.run.dim) < s.shape(1)) ++r.run.dim;
+        while (InformationLayout(r.run.dim).size < s.shape(1)) ++r.run.dim;
         r.members = p.shape(0);
-        need((r.run.lanes == 1 || r.run.lanes == LANES) && s.shape(1) == length(r.run.dim) && r.run.learners &&
+        need((r.run.lanes == 1 || r.run.lanes == LANES) && s.shape(1) == InformationLayout(r.run.dim).size && r.run.learners &&
                  s.shape(0) * r.run.lanes >= r.run.learners && c.shape(0) == (binary ? r.run.learners : 0),
              "state, beta and bend");
         need(r.members && q.shape(0) == r.members && k.shape(0) == r.members && l.shape(0) == 1,
@@ -100,7 +100,7 @@ class Rounds {
         for (size_t i = 0; i < r.members; ++i) {
             at.push_back((int64_t)p.data()[i]);
             hint.push_back((int64_t)q.data()[i]);
-            need(at[i] >= -1 && at[i] < (int64_t)r.run.learners && hint[i] >= 0 && hint[i] <= 2, "at and hint");
+            need(at[i] >= -1 && at[i] < (int64_t)r.run.learners && hint[i] >= 0 && hint[i] < (int64_t)Hint::SIZE, "at and hint");
         }
         while (r.plain < r.members && at[r.plain] == (int64_t)r.plain && (binary || hint[r.plain] == hint[0])) ++r.plain;
         r.at = at.data();
@@ -121,8 +121,8 @@ class Rounds {
         const size_t n = r.members;
         Mix &mix = r.mix;
         mix.rule = nb::cast<int>(t[4]);
-        need(w.shape(0) == n && p.shape(0) == n && l.shape(0) == n && c.shape(0) == n && state.shape(0) == 9 &&
-                 mix.rule >= 0 && mix.rule <= 3,
+        need(w.shape(0) == n && p.shape(0) == n && l.shape(0) == n && c.shape(0) == n && state.shape(0) == MixerState::SIZE &&
+                 mix.rule >= 0 && (size_t)mix.rule < MixingRule::SIZE,
              "the mixer's arrays");
         kept.append(t);
         mix.log_weights = w.data();
@@ -136,8 +136,6 @@ class Rounds {
         mix.losses = l.data();
         mix.clipped_losses = c.data();
     }
-
-    static size_t length(size_t d) { return 3 * d + 3 + (d ? d * (d - 1) / 2 : 0); }
 
     bool learn(nb::handle model, nb::handle z, nb::handle y) const {
         Array<const double, 1> row;
@@ -178,7 +176,7 @@ class Rounds {
 
     nb::tuple slot_shape() const {
         const size_t lanes = r.run.lanes == 1 ? 1 : slim;
-        return nb::make_tuple((r.run.learners + lanes - 1) / lanes, length(r.run.dim), lanes);
+        return nb::make_tuple((r.run.learners + lanes - 1) / lanes, InformationLayout(r.run.dim).size, lanes);
     }
 
     int64_t play_keys(Matrix states, Integers rounds, Indices slots, Inputs Z, Input y, Vector yhat,

@@ -11,12 +11,11 @@ Run slotted(const Round &r) { // one round of the memories of a slot
 }
 
 size_t information_size(const Run &run) {
-    return (run.learners + run.lanes - 1) / run.lanes * run.lanes * length_of(run.dim);
+    return (run.learners + run.lanes - 1) / run.lanes * run.lanes * InformationLayout(run.dim).size;
 }
 
-// A slot: information, the mixer's state (9), last (1), then by member stability, log-weights, losses, clipped_losses; whole
-// cache lines.
-size_t slot_size(const Round &r) { return padded(information_size(slotted(r)) + 10 + 4 * r.members); }
+// A slot takes whole cache lines.
+size_t slot_size(const Round &r) { return padded(EnsembleSlotLayout(information_size(slotted(r)), r.members).size); }
 
 size_t paces_size(const Run &run) { return padded(units_of(run) * sizeof(Pace) / sizeof(double)); }
 
@@ -27,15 +26,15 @@ size_t keys_scratch(const Round &r) {
 }
 
 void seat(Round &r, double *slot, size_t information) {
-    r.run.state = slot;
-    double *next = slot + information;
-    r.last = next + 9;
-    r.stability = next + 10;
+    const EnsembleSlotLayout at(information, r.members);
+    r.run.state = slot + at.information;
+    r.last = slot + at.last_label;
+    r.stability = slot + at.stability;
     if (!r.mix.log_weights) return; // one learner, nothing to mix
-    r.mix.state = next;
-    r.mix.log_weights = r.stability + r.members;
-    r.mix.losses = r.mix.log_weights + r.members;
-    r.mix.clipped_losses = r.mix.losses + r.members;
+    r.mix.state = slot + at.mixer_state;
+    r.mix.log_weights = slot + at.log_weights;
+    r.mix.losses = slot + at.losses;
+    r.mix.clipped_losses = slot + at.clipped_losses;
 }
 
 INLINE void fetch(const void *line) {

@@ -1,25 +1,13 @@
 // What one instruction-set level offers to the dispatcher: plain structs and function pointers, nothing inline, so that
 // no code compiled for a newer processor can leak into an older one's path.
 #pragma once
-#include <stddef.h>
-#include <stdint.h>
+#include "definitions.h"
 
 namespace undrift {
 
-constexpr size_t LANES = 8;        // learners interleaved in one group of a stack
-constexpr double LIMIT = 1e75;     // largest |z_j| and |y|
-constexpr double FLOOR = 1e-24;    // pivots stay above this fraction of their feature's energy,
-constexpr double TINY = 1e-150;    // and above this number
-constexpr int64_t PERIOD = 16;     // floors are applied when the number of closed rounds is a multiple of this,
-constexpr double HASTY = 0.015625; // and in every round for discounts below this
-constexpr double FAINT = 1e17;      // energy / pivot of a feature that those before it nearly explain: what is left of
-constexpr double BLUR = 0x1p-50;    // it in a row counts only above this / (1 - beta) of what it is the difference of
-constexpr double STEEP = 0.015625; // where less than this share of a column's past stays in it, the update is convex
-constexpr double RANGE = 1e150;    // a prediction beyond this, or a leverage beyond its square, is lost
-
 // One call: a state of `learners` learners and a block of rounds. Outputs are (rounds, learners), row by row.
 struct Run {
-    double *state;      // (groups, 3 dim + 3 + dim (dim - 1) / 2, lanes)
+    double *state;      // (groups, InformationLayout(dim).size, lanes)
     size_t dim, lanes, learners;
     const double *beta; // (learners)
     const double *bend; // (learners), AIOLI only

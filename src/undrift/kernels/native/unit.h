@@ -9,29 +9,28 @@ namespace {
 using namespace undrift;
 
 INLINE size_t row_of(size_t r) { return r * (r - 1) / 2; } // place of L's row r among the stored elements (r >= 1)
-INLINE size_t length_of(size_t dim) { return 3 * dim + 3 + (dim ? row_of(dim) : 0); }
 
 template <class X> INLINE X blurred(X beta) {
-    const X width = like(beta, BLUR) / larger(1.0 - beta, like(beta, 1e-5));
+    const X width = like(beta, RESIDUE_ROUNDING) / larger(1.0 - beta, like(beta, 1e-5));
     return width * width;
 }
 
 // What forgetting leaves of a pivot from one floor round to the next.
 template <class X> INLINE X held(X beta) {
-    static_assert(PERIOD == 16, "four squares");
+    static_assert(FLOOR_PERIOD == 16, "four squares");
     const X two = beta * beta, four = two * two, eight = four * four;
-    return select(beta < like(beta, HASTY), beta, eight * eight);
+    return select(beta < like(beta, SMALL_BETA), beta, eight * eight);
 }
 
 // How large 1/D may be in a floor round. Only forgetting is undone: where a feature's energy jumps, its pivot stays.
 template <class X> INLINE X ceiling_of(X energy, X start, X hold) {
-    const X lowest = 1.0 / larger(FLOOR * energy, like(energy, TINY));
-    return smaller(larger(start * hold, lowest), like(start, 1.0 / TINY));
+    const X lowest = 1.0 / larger(PIVOT_FLOOR * energy, like(energy, PIVOT_MIN));
+    return smaller(larger(start * hold, lowest), like(start, 1.0 / PIVOT_MIN));
 }
 
 // What is left of a feature in a row, unless that is rounding: |p's terms| <= sqrt(h energy), h of the features before.
 // Healthy features never get beyond the first comparison.
-template <class X> INLINE auto is_faint(X now, X energy) { return now * energy > like(now, FAINT); }
+template <class X> INLINE auto is_faint(X now, X energy) { return now * energy > like(now, COLLINEAR); }
 
 template <class K, class X> INLINE X news(K faint, X p, X energy, X h, X blur) {
     return select(faint & (p * p <= blur * (h * energy)), like(p, 0.0), p);
@@ -44,7 +43,7 @@ template <class X> INLINE X news(X p, X now, X energy, X h, X blur) {
 
 // Whether the features up to j raise s = 1 + leverage so steeply that little is kept of column j's past: its share in the
 // updated column is keep = s_{j-1} / s_j.
-template <class X> INLINE auto is_steep(X before, X s) { return before < STEEP * s; }
+template <class X> INLINE auto is_steep(X before, X s) { return before < CONVEX_SHARE * s; }
 
 // Column j of a round, for one element l of L and what is left of its feature: v loses its part along p_j, then l learns.
 // keep is 1 where that is not steep. l + be v and keep l + be (v as it was) are the same number, but where keep is small
@@ -68,7 +67,7 @@ struct Pace { // of W neighbouring learners: the discount, its reciprocal, and w
         hasty = false;
         for (size_t i = 0; i < W; ++i) {
             b[i] = i < count ? run.beta[learner + i] : 1.0; // spare lanes hold harmless numbers
-            hasty |= b[i] < HASTY;
+            hasty |= b[i] < SMALL_BETA;
         }
         beta = load(b);
         rate = all(1.0) / beta;
@@ -82,28 +81,28 @@ template <size_t S> struct Unit : Pace {
 
     Unit() = default;
     Unit(double *base, const Run &run, size_t unit) : Pace(run.paces ? ((const Pace *)run.paces)[unit] : Pace(run, unit)) {
-        const size_t d = run.dim;
-        inverse = base;
-        theta = base + d * S;
-        energy = base + 2 * d * S;
-        floored = base + 3 * d * S;
-        lost = floored + S;
-        resets = lost + S;
-        L = resets + S;
+        const InformationLayout at(run.dim);
+        inverse = base + at.inverse_pivots * S;
+        theta = base + at.theta * S;
+        energy = base + at.energy * S;
+        floored = base + at.floored * S;
+        lost = base + at.lost * S;
+        resets = base + at.resets * S;
+        L = base + at.factor * S;
     }
 };
 
 // Rounds that may be taken before the next floor.
 INLINE size_t stretch(bool hasty, int64_t closed, size_t left) {
-    const size_t n = hasty ? 1 : (size_t)(PERIOD - closed % PERIOD);
+    const size_t n = hasty ? 1 : (size_t)(FLOOR_PERIOD - closed % FLOOR_PERIOD);
     return n < left ? n : left;
 }
 
-template <size_t S> INLINE bool floors(const Unit<S> &u, int64_t closed) { return u.hasty || closed % PERIOD == 0; }
+template <size_t S> INLINE bool floors(const Unit<S> &u, int64_t closed) { return u.hasty || closed % FLOOR_PERIOD == 0; }
 
 // The lanes that floor in this round.
 template <size_t S> INLINE M due(const Unit<S> &u, int64_t closed) {
-    return u.beta < all(closed % PERIOD == 0 ? 2.0 : HASTY);
+    return u.beta < all(closed % FLOOR_PERIOD == 0 ? 2.0 : SMALL_BETA);
 }
 
 // Forget, in a floor round: discount, keep pivots above the floor, start afresh where lost. (Elsewhere forgetting is a
@@ -114,7 +113,7 @@ static V forget(const Unit<S> &u, int64_t closed, size_t d, double *inverse, dou
     V raised = all(0.0);
     for (size_t j = 0; j < d; ++j) {
         const V mild = load(u.inverse + j * S) * u.rate, e = load(u.energy + j * S) * u.beta;
-        const V floor_e = larger(e, all(TINY));
+        const V floor_e = larger(e, all(PIVOT_MIN));
         const V start = select(lost, ceiling_of(floor_e, all(0.0), u.hold), mild);
         const V ceiling = ceiling_of(floor_e, start, u.hold);
         raised += select(start > ceiling, all(1.0), all(0.0));
@@ -145,7 +144,7 @@ template <size_t S> COLD void clear_lost(const Unit<S> &u, size_t d) {
 
 // Zero m and h where lost, in this round or since the last floor; returns the lanes lost so far.
 template <class K, class X> INLINE K judge(K lost, X &m, X &h) {
-    lost = lost | neither((magnitude(m) <= like(m, RANGE)) & (h <= like(h, RANGE * RANGE)));
+    lost = lost | neither((magnitude(m) <= like(m, PREDICTION_LIMIT)) & (h <= like(h, PREDICTION_LIMIT * PREDICTION_LIMIT)));
     m = select(lost, like(m, 0.0), m);
     h = select(lost, like(h, 0.0), h);
     return lost;

@@ -32,7 +32,7 @@ template <class X> struct Pivot { // feature j of a round, up to its leverage: p
 
     // Whether some lane is faint or steep: such a feature needs care. Most are neither.
     INLINE_MEMBER bool needs_care(const Carry<X> &c) const {
-        return any_less(like(p, FAINT), explained(), c.s, STEEP * s);
+        return any_less(like(p, COLLINEAR), explained(), c.s, CONVEX_SHARE * s);
     }
     INLINE_MEMBER X explained() const { return now * energy; }
 
@@ -40,7 +40,7 @@ template <class X> struct Pivot { // feature j of a round, up to its leverage: p
     INLINE_MEMBER bool take_care(X blur, const Carry<X> &c) {
         p = news(p, now, energy, c.h, blur);
         lever(c);
-        return any_less(c.s, STEEP * s);
+        return any_less(c.s, CONVEX_SHARE * s);
     }
 };
 
@@ -60,18 +60,18 @@ template <bool CARE, class X> INLINE Gain<X> learn(const Pivot<X> &f, X z, X y, 
 
 constexpr int BREADTH = 8; // rows of a panel, at most
 
-// One unit's block of at most PERIOD rounds.
+// One unit's block of at most FLOOR_PERIOD rounds.
 template <size_t S> struct Block {
     Unit<S> unit;
     size_t d, n; // features and rounds
     const double *Z, *y;
     V *pb; // (p, be) by feature and round: see the loops
-    Carry<V> carry[PERIOD];
-    V left[PERIOD][BREADTH]; // what is left of a panel's features
+    Carry<V> carry[FLOOR_PERIOD];
+    V left[FLOOR_PERIOD][BREADTH]; // what is left of a panel's features
     V rate0, beta0;          // forgetting in the block's first round: 1 where `forget` has done it
     unsigned steep_rounds;   // a bit for each round in which some feature is steep in some lane,
     uint16_t *steep;         // the same by feature, all 0 at first,
-    V *keep;                 // and `keep` of steep features, PERIOD numbers each
+    V *keep;                 // and `keep` of steep features, FLOOR_PERIOD numbers each
 
     void begin(size_t rounds, bool floored) {
         n = rounds;
@@ -87,7 +87,7 @@ template <size_t S> struct Block {
     INLINE_MEMBER void note_steep(size_t j, size_t t, V kept) {
         steep_rounds |= 1u << t;
         steep[j] |= (uint16_t)(1u << t);
-        keep[j * PERIOD + t] = kept;
+        keep[j * FLOOR_PERIOD + t] = kept;
     }
 };
 

@@ -41,7 +41,7 @@ template <size_t S> APART void vaw_rest_with_care(Block<S> &b, size_t t, size_t 
                 const V p = b.pb[2 * j], be = b.pb[2 * j + 1];
                 V l = load(at);
                 if (b.is_steep(j, t)) {
-                    learn_element(p, be, b.keep[j * PERIOD + t], l, v);
+                    learn_element(p, be, b.keep[j * FLOOR_PERIOD + t], l, v);
                 } else {
                     v = fnma(p, l, v);
                     l = fma(be, v, l);

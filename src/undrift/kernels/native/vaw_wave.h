@@ -67,7 +67,7 @@ APART void vaw_steep_tile(const Block<S> &b, double *const *row, size_t begin, s
             V l = load(row[i] + j * S);
             for (int t = 0; t < T; ++t) {
                 const V *gain = pb + (j * T + t) * 2;
-                const V keep = b.is_steep(j, t0 + t) ? b.keep[j * PERIOD + t0 + t] : all(1.0);
+                const V keep = b.is_steep(j, t0 + t) ? b.keep[j * FLOOR_PERIOD + t0 + t] : all(1.0);
                 learn_element(gain[0], gain[1], keep, l, left[t * BREADTH + i]);
             }
             store(row[i] + j * S, l);
@@ -94,7 +94,7 @@ template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t 
     const Unit<S> &u = b.unit;
     V inverse[R], theta[R], energy[R], L[R][R]; // L: [column][row]
     V explained = all(0.0), keep = all(1.0);    // the most and the least there were
-    Carry<V> carry[PERIOD];
+    Carry<V> carry[FLOOR_PERIOD];
     UNROLL for (int i = 0; i < R; ++i) {
         const size_t r = r0 + i;
         inverse[i] = load(u.inverse + r * S);
@@ -103,7 +103,7 @@ template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t 
         explained = larger(inverse[i] * energy[i], explained);
         UNROLL for (int k = 0; k < i; ++k) L[k][i] = load(b.row(r) + (r0 + k) * S);
     }
-    if (!CARE && any_less(all(FAINT), explained)) return false;
+    if (!CARE && any_less(all(COLLINEAR), explained)) return false;
     for (size_t t = 0; t < b.n; ++t) {
         const double *z = b.Z + t * b.d + r0;
         const Gains gains(b, t);
@@ -136,7 +136,7 @@ template <int R, bool CARE, size_t S> APART bool vaw_pivots(Block<S> &b, size_t 
         }
         carry[t] = c;
     }
-    if (!CARE && RARELY(any_less(all(FAINT), explained, keep, all(1.0001 * STEEP)))) return false; // keep is rounded
+    if (!CARE && RARELY(any_less(all(COLLINEAR), explained, keep, all(1.0001 * CONVEX_SHARE)))) return false; // keep is rounded
     UNROLL for (int i = 0; i < R; ++i) {
         store_pivot(u, r0 + i, Gain<V>{V{}, V{}, inverse[i], theta[i], energy[i]});
         UNROLL for (int k = 0; k < i; ++k) store(b.row(r0 + i) + (r0 + k) * S, L[k][i]);
