@@ -119,6 +119,9 @@ def test_a_zoom_in_one_figure_is_a_zoom_in_all(wide):
     assert 150 < low < 300 < high < 500
     assert page.ranges("spectrum", "cumulative", "coefficients-0", "coefficients-4") == [[low, high]] * 4
     assert page.ranges("calibration")[0][1] < 2  # its axis is something else
+    page.press("#theme")
+    assert page.ranges("rolling", "spectrum") == [[low, high]] * 2  # drawn again, still zoomed
+    page.press("#theme")
     page.value("() => Plotly.relayout('plot-cumulative', {'xaxis.autorange': true}).then(() => true)")
     page.page.wait_for_function("() => document.getElementById('plot-coefficients-4')._fullLayout.xaxis.range[1] > 600")
     page.settled()
@@ -219,6 +222,6 @@ def test_the_keys_of_a_fleet_sort_and_filter(browser, tmp_path):
     assert [name for name in page.value(names) if name.startswith("p")][:5] == ["p6", "p7", "p8", "p9", "p10"]
     page.page.fill("#keys input", "<SCRIPT>")
     assert set(page.value(names)) == {name for name in EVIL if "<script>" in name}
-    assert "of 40 keys" in page.page.inner_text("[data-told]")
+    assert "of 40 keys" in page.page.inner_text("[data-matches]")
     assert page.value("() => window.pwned === undefined && !document.querySelector('img, main script')")
     page.close()

@@ -2,18 +2,19 @@
 
 import json
 import pkgutil
+import sys
 from types import ModuleType
 
 from report_runs import played, stream
 from test_render import Elements
 
 from undrift.report import figures, render, run_page
-from undrift.report.figures.figure import Figure, View, curve, ref
+from undrift.report.figures.figure import Figure, View, curve
 from undrift.report.figures.registry import FLEET_FIGURES, RUN_FIGURES
 
 
 def test_every_module_of_figures_is_registered_once():
-    registered = [module.__name__.rpartition(".")[2] for module in (*RUN_FIGURES, *FLEET_FIGURES)]
+    registered = [*RUN_FIGURES, *FLEET_FIGURES]
     assert len(set(registered)) == len(registered)
     assert {module.name for module in pkgutil.iter_modules(figures.__path__)} - {"figure", "registry"} == set(
         registered
@@ -28,10 +29,11 @@ def test_a_module_with_numbers_and_a_drawing_becomes_a_figure_of_the_page(tmp_pa
         assert len(numbers["labels"]["y"]) == run.data.rounds
         return Figure("labels", "The labels", "How.", "Alt.", "Measured.", [View("", [line], {})])
 
-    line = curve("labels", ref("labels", "y"), "labels", "own")
-    module = ModuleType("labels")
+    line = curve("labels", "y", label="labels", shade="own")
+    module = ModuleType("undrift.report.figures.labels")
     module.SECTION, module.measure, module.draw = "trust", measure, draw
-    monkeypatch.setattr(run_page, "RUN_FIGURES", (*RUN_FIGURES, module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(run_page, "RUN_FIGURES", (*RUN_FIGURES, "labels"))
     data = played("regression", *stream("regression", 40), certify=False)
     page = Elements(render(data, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert json.loads(page.blocks["figures"])[-1]["key"] == "labels"

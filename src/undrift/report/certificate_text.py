@@ -71,24 +71,18 @@ def summarize_certificates(data: RunData) -> list[CertificateSummary]:
 
 
 def _summarize(stored: Any) -> CertificateSummary:
-    def value(key: str) -> float:
-        found = stored.get(key)
-        return math.nan if found is None else float(found)
-
-    every = stored.get("refit_every")
-    name = str(stored.get("name", ""))
+    names = ("regret", "bound", "comparator_loss", "own_loss", *TERMS)
+    numbers = {name: math.nan if stored.get(name) is None else float(stored[name]) for name in names}
+    every, name = stored.get("refit_every"), str(stored.get("name", ""))
     return CertificateSummary(
-        name,
-        _comparator_text(name, every),
-        str(stored.get("leaf") or ""),
-        stored.get("refused") or None,
-        value("regret"),
-        value("bound"),
-        {term: value(term) for term in TERMS},
-        value("comparator_loss"),
-        value("own_loss"),
-        int(stored.get("rounds") or 0),
-        None if every is None else float(every),
+        name=name,
+        comparator=_comparator_text(name, every),
+        leaf=str(stored.get("leaf") or ""),
+        refusal=stored.get("refused") or None,
+        terms={term: numbers.pop(term) for term in TERMS},
+        rounds=int(stored.get("rounds") or 0),
+        refit_every=None if every is None else float(every),
+        **numbers,
     )
 
 

@@ -64,7 +64,7 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "changed": _texts(changed, fleet.task),
         "titles": [title for title, _ in key_lists.columns(fleet.task)],
         "key_columns": key_lists.columns(fleet.task),
-        "key_rows": key_lists.table_rows(listed, fleet.task),
+        "key_rows": [key_lists.table_row(key, fleet.task) for key in listed],
         "key_count": plural(len(listed), "key"),
         "all_keys": len(listed) == len(fleet.keys),
         "problems": fleet_text.problem_rows(fleet, PROBLEMS),
@@ -91,4 +91,4 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
 
 def _texts(keys: list[KeyReport], task: str) -> list[list[str]]:
     """Return the rows of a short list, which cannot be sorted."""
-    return [[cell.text for cell in row] for row in key_lists.table_rows(keys, task)]
+    return [[cell.text for cell in key_lists.table_row(key, task)] for key in keys]

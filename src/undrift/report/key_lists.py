@@ -94,28 +94,21 @@ def columns(task: str) -> list[tuple[str, str]]:
     ]
 
 
-def table_rows(keys: list[KeyReport], task: str) -> list[list[Cell]]:
-    """Return a row of cells for each key, in the order of `columns`."""
-    return [_cells(key, task) for key in keys]
-
-
-def _cells(key: KeyReport, task: str) -> list[Cell]:
+def table_row(key: KeyReport, task: str) -> list[Cell]:
+    """Return the cells of a key, in the order of `columns`."""
     own, naive = error_of(key.mean_loss, task), error_of(key.naive / key.scored if key.scored else math.nan, task)
+    half_life = key.half_life
     ratio = error_of(key.lately, task) / error_of(key.before, task) if key.before > 0.0 else math.nan
     return [
         Cell(shorten(key.key, 60), key.key),
         _cell(percent(key.skill), key.skill),
-        Cell(NONE, None) if key.half_life is None else _half_life_cell(key.half_life),
+        Cell(NONE, None) if half_life is None else Cell(half_life_number(half_life), min(half_life, 1e300)),
         _cell(f"{ratio:,.2f}" if math.isfinite(ratio) else NONE, ratio),
         _cell(f"{key.problems:,}", key.problems),
         _cell(f"{key.rounds:,}", key.rounds),
         _cell(number(own), own),
         _cell(number(naive), naive),
     ]
-
-
-def _half_life_cell(half_life: float) -> Cell:
-    return Cell(half_life_number(half_life), min(half_life, 1e300))
 
 
 def _cell(text: str, value: float) -> Cell:
@@ -142,15 +135,5 @@ def problem_rows(keys: list[KeyReport]) -> list[list[str]]:
 
 def key_numbers(key: KeyReport) -> dict[str, Any]:
     """Return a key's numbers for the JSON inside the page."""
-    return {
-        "key": key.key,
-        "rounds": key.rounds,
-        "mean_loss": key.mean_loss,
-        "naive": list(key.naives),
-        "skill": key.skill,
-        "half_life": key.half_life,
-        "before": key.before,
-        "lately": key.lately,
-        "change": key.change,
-        "counts": key.counts,
-    }
+    names = ("key", "rounds", "mean_loss", "skill", "half_life", "before", "lately", "change", "counts")
+    return {name: getattr(key, name) for name in names} | {"naive": list(key.naives)}

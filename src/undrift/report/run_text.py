@@ -11,16 +11,7 @@ from typing import Any
 from undrift.metrics import LEADING
 from undrift.report.certificate_text import choose_leading, claim, more_or_less
 from undrift.report.figures.figure import Numbers
-from undrift.report.formatting import (
-    NONE,
-    capitalize,
-    half_life_text,
-    join_items,
-    number,
-    percent,
-    plural,
-    shorten,
-)
+from undrift.report.formatting import NONE, capitalize, half_life_text, join_items, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors

@@ -27,10 +27,7 @@ class Timeline:
 
     def axis(self, rounds: NDArray[np.int64]) -> Axis:
         """Return the points after these rounds, counted from 1."""
-        return {
-            "round": [int(t) for t in rounds],
-            "time": None if self.time is None else iso_times(self.time[rounds - 1]),
-        }
+        return {"round": rounds.tolist(), "time": None if self.time is None else iso_times(self.time[rounds - 1])}
 
     def round_text(self, rounds: int) -> str:
         """Return a round by its row number and its date."""

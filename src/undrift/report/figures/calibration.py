@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from undrift.losses import sigmoid
-from undrift.report.figures.figure import Figure, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
 from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
 
@@ -17,7 +14,7 @@ BINS = 20
 """Equal steps of probability."""
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return, for each step of probability, its mean, how often it came true, and two standard errors."""
     if not run.binary:
         return {"calibration": None}
@@ -39,7 +36,7 @@ def measure(run: RunContext) -> dict[str, Numbers | None]:
     }
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the reliability curve and, as a second view, how often each probability was given."""
     gap = percent(numbers["calibration"]["gap"])
     positive = (run.data.classes or ("0", "1"))[1]

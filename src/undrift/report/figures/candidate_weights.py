@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import COLOURS, Figure, Numbers, View, colour, curve, ref, round_numbers
+from undrift.report.figures.figure import COLOURS, Figure, Measured, Numbers, View, colour, curve, round_numbers
 from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
 
@@ -21,7 +18,7 @@ PLAIN_NAMES = {"level 2": "all combined (level 2)", "linear": "linear models", "
 """The candidates of our estimators in plain words."""
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return the weight of each candidate that ever mattered, and of the others together."""
     data = run.data
     if not data.candidate_weights.size:
@@ -44,14 +41,14 @@ def measure(run: RunContext) -> dict[str, Numbers | None]:
     }
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the weights as stacked areas."""
     part = numbers["candidates"]
     names = [PLAIN_NAMES.get(name, name.replace("curvature", "linear models, curvature")) for name in part["names"]]
     shades = [COLOURS[min(k, 5)] for k in range(len(names))]
     areas = [
         {
-            **curve("candidates", ref("candidates", "weights", k), name, shade, line={"width": 0.5}),
+            **curve("candidates", "weights", k, label=name, shade=shade, line={"width": 0.5}),
             "stackgroup": "all",
             "fillcolor": colour(shade),
         }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from undrift.report.certificate_text import TERMS, select_given
-from undrift.report.figures.figure import Figure, Numbers, PlotSpec, View, colour, escape
+from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape
 from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
 
@@ -15,12 +14,12 @@ SECTION = "proven"
 TERM_COLOURS = dict(zip(TERMS, ("second", "own", "first", "fourth", "third"), strict=True))
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return nothing: the page embeds the certificates of the run as they are."""
     return {}
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure | None:
+def draw(run: RunContext, numbers: Numbers) -> Figure | None:
     """Draw the terms as stacked bars, with marks at the measured regret and at the bound."""
     given = [one for one in select_given(run.certificates) if math.isfinite(one.relative(1.0))]
     if not given:

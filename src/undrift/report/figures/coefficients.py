@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from undrift._typing import Vector
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import Figure, Numbers, View, curve, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers
 from undrift.report.formatting import number
 from undrift.report.run_context import RunContext
 
@@ -22,7 +19,7 @@ ROWS = 500
 """Features in the table, at most."""
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return curves of the clearest features, and the first, lowest, highest and last value of all."""
     data = run.data
     if not data.coef.size:
@@ -80,14 +77,14 @@ def _clearest_first(known: list[Vector]) -> list[int]:
     return [*features[: PANELS - 1], len(known) - 1]
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw a small panel for each of the clearest features."""
     panels = numbers["coefficients"]["panels"]
     effect = "the log-odds change" if run.binary else "the prediction changes"
     views = [
         View(
             panel["name"],
-            [curve("coefficients", ref("coefficients", "panels", k, "values"), panel["name"], "own", showlegend=False)],
+            [curve("coefficients", "panels", k, "values", label=panel["name"], shade="own", showlegend=False)],
             {"yaxis": {"range": panel["range"]}} if panel["range"] else {},
         )
         for k, panel in enumerate(panels)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Numbers, View, curves, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
 from undrift.report.formatting import number
 from undrift.report.run_context import RunContext
 from undrift.report.scores import OWN
@@ -15,7 +12,7 @@ from undrift.report.scores import OWN
 SECTION = "well"
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return the cumulative loss of the run and of every baseline, and each minus the run's own."""
     totals = {name: np.cumsum(sums) for name, sums in run.block_losses.items()}
     return {
@@ -28,7 +25,7 @@ def measure(run: RunContext) -> dict[str, Numbers | None]:
     }
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the totals and, as a second view, the lead over each baseline."""
     loss = numbers["loss"]
     names = loss["names"]

@@ -7,7 +7,7 @@ as the reader chooses), `colour` a colour of the theme. A figure of a page is a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,9 @@ import numpy as np
 from undrift.report.formatting import shorten
 
 Numbers = dict[str, Any]
-"""The numbers behind a figure, ready for JSON."""
+"""Numbers by name, ready for JSON."""
+Measured = dict[str, Numbers | None]
+"""The numbers that a figure embeds, by name; None where there are none to draw."""
 PlotSpec = dict[str, Any]
 """A piece of a plotly figure."""
 COLOURS = ("own", "first", "second", "third", "fourth", "fifth")
@@ -67,14 +69,11 @@ class FigureModule(Protocol[Subject]):
     SECTION: str
     """Id of the page's section it stands in."""
 
-    def measure(self, subject: Subject, /) -> Mapping[str, Numbers | None]:
-        """Return the numbers to embed by name; None where there are none, and then nothing is drawn.
+    def measure(self, subject: Subject, /) -> Measured:
+        """Return the numbers to embed. Two figures may share a name: their numbers are joined."""
 
-        Two figures may share a name: their numbers are joined.
-        """
-
-    def draw(self, subject: Subject, numbers: Mapping[str, Any], /) -> Figure | None:
-        """Return the figure over the embedded numbers of all figures so far."""
+    def draw(self, subject: Subject, numbers: Numbers, /) -> Figure | None:
+        """Return the figure over the embedded numbers of all figures so far, if `measure` left none out."""
 
 
 def ref(*path: str | int) -> PlotSpec:
@@ -106,23 +105,24 @@ def round_numbers(values: Iterable[float], digits: int = 5) -> list[float | None
     return [float(f"{x:.{digits}g}") if np.isfinite(x) else None for x in values]
 
 
-def curve(name: str, y: PlotSpec, label: str, colour_name: str, **more: Any) -> PlotSpec:
-    """Return a line through the points of these numbers."""
-    line = {"color": colour(colour_name), "width": 2.0 if colour_name == "own" else 1.5, **more.pop("line", {})}
-    return {"type": "scatter", "mode": "lines", "x": x_axis(name), "y": y, "name": escape(label), "line": line, **more}
+def curve(name: str, *path: str | int, label: str, shade: str, line: PlotSpec | None = None, **more: Any) -> PlotSpec:
+    """Return a line through the numbers at a path below `name`, over the axis that stands there too."""
+    style = {"color": colour(shade), "width": 2.0 if shade == "own" else 1.5, **(line or {})}
+    points = {"x": x_axis(name), "y": ref(name, *path)}
+    return {"type": "scatter", "mode": "lines", **points, "name": escape(label), "line": style, **more}
 
 
 def curves(name: str, key: str, labels: Iterable[str]) -> list[PlotSpec]:
     """Return a line for each of several lists of numbers under one key, the run's own first."""
-    return [curve(name, ref(name, key, k), label, COLOURS[min(k, 5)]) for k, label in enumerate(labels)]
+    return [curve(name, key, k, label=label, shade=COLOURS[min(k, 5)]) for k, label in enumerate(labels)]
 
 
-def dashed_line(colour_name: str, *, x: float | None = None, y: float | None = None) -> PlotSpec:
-    """Return a dashed line across the whole figure, upright at x or level at y."""
+def straight_line(shade: str, *, x: Any = None, y: Any = None, dash: str = "dash") -> PlotSpec:
+    """Return a line across the whole figure, upright at x or level at y."""
     across, level, at = ("y", "x", x) if x is not None else ("x", "y", y)
     return {
         "type": "line", f"{level}0": at, f"{level}1": at, f"{across}ref": "paper", f"{across}0": 0, f"{across}1": 1,
-        "line": {"color": colour(colour_name), "dash": "dash", "width": 1.5},
+        "line": {"color": colour(shade), "dash": dash, "width": 1.5},
     }  # fmt: skip
 
 

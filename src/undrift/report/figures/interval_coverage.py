@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import Figure, Numbers, View, curve, dashed_line, ref, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers, straight_line, y_title
 from undrift.report.formatting import percent, plural
 from undrift.report.run_context import POINTS, RunContext
 from undrift.run.play.run_model import LEVEL
@@ -16,7 +13,7 @@ from undrift.run.play.run_model import LEVEL
 SECTION = "trust"
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return coverage and mean width over a window that moves through the run."""
     data = run.data
     if data.lower is None or data.upper is None:
@@ -45,12 +42,12 @@ def measure(run: RunContext) -> dict[str, Numbers | None]:
     }
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw coverage beside its level and, as a second view, the mean width."""
     part = numbers["intervals"]
     level, measured = percent(part["level"]), percent(part["measured"])
-    coverage = curve("intervals", ref("intervals", "coverage"), "inside the interval", "own", showlegend=False)
-    width = curve("intervals", ref("intervals", "width"), "mean width", "own", showlegend=False)
+    coverage = curve("intervals", "coverage", label="inside the interval", shade="own", showlegend=False)
+    width = curve("intervals", "width", label="mean width", shade="own", showlegend=False)
     share = {"tickformat": ".0%", "title": {"text": "inside"}}
     return Figure(
         "intervals",
@@ -61,7 +58,7 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
         f"Measured: share of labels inside, over the last {plural(part['window'], 'row')}; {measured} of "
         f"{plural(part['rounds'], 'row')} overall. Held against: {level}.",
         [
-            View("Coverage", [coverage], {"yaxis": share, "shapes": [dashed_line("mute", y=part["level"])]}),
+            View("Coverage", [coverage], {"yaxis": share, "shapes": [straight_line("mute", y=part["level"])]}),
             View("Width", [width], {"yaxis": {"rangemode": "tozero", **y_title(f"width ({run.data.target})")}}),
         ],
         height=300,

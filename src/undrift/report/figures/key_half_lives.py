@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Numbers, key_histogram, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram, round_numbers
 from undrift.report.formatting import half_life_text, number, plural
 from undrift.report.key_lists import known_half_lives
 from undrift.run import FleetResult
@@ -16,7 +14,7 @@ from undrift.run import FleetResult
 SECTION = "drift"
 
 
-def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> Measured:
     """Return the number of keys by half-life, two bars for a doubling; those that never forget are counted apart."""
     known = known_half_lives(fleet)
     if not len(known):
@@ -42,7 +40,7 @@ def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw a histogram over keys."""
     memory = numbers["memory"]
     edges = [*memory["from"], memory["to"][-1]]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
-from typing import Any
 
-from undrift.report.figures.figure import Figure, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
 from undrift.report.figures.loss_saved import LOWEST
 from undrift.report.formatting import number, plural, shorten
 from undrift.run import FleetResult, KeyReport
@@ -17,7 +15,7 @@ POINTS = 1000
 """Keys that are drawn, at most."""
 
 
-def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> Measured:
     """Return half-life and saved loss of each key; of those with most rounds where there are many."""
     known = [key for key in fleet.keys if key.half_life is not None and not math.isnan(key.skill)]
     known = heapq.nlargest(POINTS, known, key=KeyReport.draw)
@@ -35,7 +33,7 @@ def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw a scatter plot."""
     points = numbers["points"]
     n = len(points["key"])

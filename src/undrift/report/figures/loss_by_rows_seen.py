@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from undrift.baselines import BASELINES
-from undrift.report.figures.figure import COLOURS, Figure, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.figures.figure import (
+    COLOURS,
+    Figure,
+    Measured,
+    Numbers,
+    PlotSpec,
+    View,
+    colour,
+    escape,
+    ref,
+    round_numbers,
+)
 from undrift.report.formatting import number, plural
 from undrift.report.scores import OWN
 from undrift.run import FleetResult
@@ -14,7 +22,7 @@ from undrift.run import FleetResult
 SECTION = "well"
 
 
-def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> Measured:
     """Return mean losses by rows seen, relative to the best baseline of each key."""
     ages = fleet.ages
     if len(ages) < 2:
@@ -30,7 +38,7 @@ def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw a line for each predictor over rows seen."""
     ages = numbers["ages"]
     lines: list[PlotSpec] = [

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Numbers, dashed_line, key_histogram, round_numbers
+from undrift.report.figures.figure import Figure, Measured, Numbers, key_histogram, round_numbers, straight_line
 from undrift.report.formatting import percent, plural
 from undrift.report.key_lists import loss_saved_by_key
 from undrift.run import FleetResult
@@ -19,7 +16,7 @@ LOWEST = -1.0
 """Keys that saved less than this count in the lowest bar."""
 
 
-def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
+def measure(fleet: FleetResult) -> Measured:
     """Return the number of keys by saved loss."""
     saved = loss_saved_by_key(fleet)
     if not len(saved):
@@ -42,7 +39,7 @@ def measure(fleet: FleetResult) -> dict[str, Numbers | None]:
     }
 
 
-def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
+def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw a histogram over keys."""
     saved = numbers["saved"]
     clipped = f" {plural(saved['clipped'], 'key')} below -100% count in the lowest bar." if saved["clipped"] else ""
@@ -63,6 +60,6 @@ def draw(fleet: FleetResult, numbers: Mapping[str, Any]) -> Figure:
         f"{median}.",
         "Measured: 1 minus undrift's total loss over the best naive guess's, which is known only afterwards; a key's "
         f"first row is not scored. Held against: 0. Better for {better}; middle key {median}.{clipped}",
-        [key_histogram("saved", "middle", "low", "high", hover, xaxis, shapes=[dashed_line("line", x=0.0)])],
+        [key_histogram("saved", "middle", "low", "high", hover, xaxis, shapes=[straight_line("line", x=0.0)])],
         height=300,
     )

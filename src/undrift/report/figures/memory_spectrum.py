@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures.figure import Figure, Numbers, PlotSpec, View, colour, curve, ref, round_numbers, x_axis
+from undrift.report.figures.figure import (
+    Figure,
+    Measured,
+    Numbers,
+    PlotSpec,
+    View,
+    curve,
+    ref,
+    round_numbers,
+    straight_line,
+    x_axis,
+)
 from undrift.report.formatting import half_life_number, half_life_text
 from undrift.report.half_life import effective_half_life, find_changes
 from undrift.report.run_context import RunContext
@@ -22,7 +31,7 @@ SMOOTH = 7
 """Columns the line is averaged over."""
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return the weight of each memory length through time, their half-life, and where it changed."""
     data, timeline = run.data, run.timeline
     if not data.spectrum.size:
@@ -69,7 +78,7 @@ def _line_heights(half_life: Vector, top: float) -> Vector:
     return np.minimum(np.where(np.isfinite(half_life), np.log10(np.maximum(half_life, 1e-9)), top), top)
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw a heat map of weights under the line of the effective half-life."""
     spectrum, timeline = numbers["spectrum"], run.timeline
     half_lives = [math.inf if h is None else h for h in spectrum["half_lives"]]
@@ -90,15 +99,15 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
         "hovertemplate": "half-life %{text}: weight %{z:.1%}<extra></extra>",
         "name": "weight",
     }
-    height = ref("spectrum", "line")
+    # An outline in the colour of the page keeps the line apart from dark cells.
     outline = curve(
-        "spectrum", height, "", "surface", line={"width": 5.0}, hoverinfo="skip", showlegend=False
-    )  # keeps the line apart from dark cells
+        "spectrum", "line", label="", shade="surface", line={"width": 5}, hoverinfo="skip", showlegend=False
+    )
     line = curve(
         "spectrum",
-        height,
-        "effective half-life",
         "line",
+        label="effective half-life",
+        shade="line",
         customdata=ref("spectrum", "effective"),
         hovertemplate="effective half-life %{customdata:,.3r} rows<extra></extra>",
         line={"width": 2.5},
@@ -117,7 +126,10 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
             "showgrid": False,
         },
         "xaxis": {"showgrid": False},
-        "shapes": [_change_mark(k) for k in range(len(spectrum["changes"]))],
+        "shapes": [
+            straight_line("line", x={"$x": ["spectrum", "marks"], "at": k}, dash="dot")
+            for k in range(len(spectrum["changes"]))
+        ],
     }
     return Figure(
         "spectrum",
@@ -132,12 +144,3 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
         [View("", [heat, outline, line], layout)],
         height=400,
     )
-
-
-def _change_mark(k: int) -> PlotSpec:
-    """Return a dotted upright line at the k-th change."""
-    at = {"$x": ["spectrum", "marks"], "at": k}
-    return {
-        "type": "line", "x0": at, "x1": at, "yref": "paper", "y0": 0, "y1": 1,
-        "line": {"color": colour("line"), "dash": "dot", "width": 1.5},
-    }  # fmt: skip

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from undrift.losses import sigmoid
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import (
     Figure,
+    Measured,
     Numbers,
     PlotSpec,
     View,
@@ -31,7 +29,7 @@ RECENT = 300
 """Rounds of the close-up."""
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return the last rounds one by one, and the means of blocks of the whole run."""
     return {"recent": _measure_recent(run), "whole": _measure_whole(run)}
 
@@ -70,9 +68,10 @@ def _measure_whole(run: RunContext) -> Numbers:
     return numbers
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw labels and the predictions made before them."""
     recent, size = numbers["recent"], numbers["whole"]["size"]
+    rows = len(recent["y"])
     last, whole = _class_views(run) if run.binary else _number_views(run, recent)
     per_point = f"in the whole run, means of {plural(size, 'row')} a point."
     if run.binary:
@@ -81,10 +80,7 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
             f"The line is the chance given to “{positive}” before it was known; ticks above and below show what came. "
             "High under ticks at the top and low over ticks at the bottom is good."
         )
-        alt = (
-            f"Line chart of the predicted chance of {positive} in the last {len(recent['y'])} rows, with what came "
-            "true."
-        )
+        alt = f"Line chart of the predicted chance of {positive} in the last {rows} rows, with what came true."
         measured = f"Measured: every label and the probability given before it; {per_point}"
     else:
         band = "; the shaded band should hold nine in ten true values." if recent["lower"] is not None else "."
@@ -92,12 +88,10 @@ def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
             "Each prediction was made before the true value was seen. The closer the coloured line to the dark one, "
             f"the better{band}"
         )
-        alt = (
-            f"Line chart of the last {len(recent['y'])} rows: true values of {run.data.target} and the predictions "
-            "made before them."
-        )
+        values = f"true values of {run.data.target} and the predictions made before them"
+        alt = f"Line chart of the last {rows} rows: {values}."
         measured = f"Measured: every label and the prediction made before it{f'; {per_point}' if size > 1 else '.'}"
-    views = [last, whole] if run.data.rounds > len(recent["y"]) else [last]
+    views = [last, whole] if run.data.rounds > rows else [last]
     return Figure("predictions", "Predictions and what came true", how_to_read, alt, measured, views)
 
 
@@ -106,13 +100,13 @@ def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     band = [] if recent["lower"] is None else _band("recent", "lower", "upper", f"{percent(LEVEL)} interval", "band")
     last = [
         *band,
-        curve("recent", ref("recent", "y"), f"true {target}", "ink", line={"width": 1.5}),
-        curve("recent", ref("recent", "yhat"), "predicted", "own"),
+        curve("recent", "y", label=f"true {target}", shade="ink", line={"width": 1.5}),
+        curve("recent", "yhat", label="predicted", shade="own"),
     ]
     whole = [
         *_band("whole", "lowest", "highest", "lowest to highest", "mist"),
-        curve("whole", ref("whole", "y"), f"true {target}, mean", "ink"),
-        curve("whole", ref("whole", "yhat"), "predicted, mean", "own"),
+        curve("whole", "y", label=f"true {target}, mean", shade="ink"),
+        curve("whole", "yhat", label="predicted, mean", shade="own"),
     ]
     layout = {"yaxis": y_title(target)}
     return View("Last rows", last, layout, linked=False), View("Whole run", whole, layout)
@@ -120,23 +114,23 @@ def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
 
 def _band(name: str, low: str, high: str, label: str, shade: str) -> list[PlotSpec]:
     """Return the area between two curves."""
+    style: PlotSpec = {"shade": shade, "line": {"width": 0}, "hoverinfo": "skip"}
     return [
-        curve(name, ref(name, low), low, shade, line={"width": 0}, showlegend=False, hoverinfo="skip"),
-        curve(name, ref(name, high), label, shade, line={"width": 0}, fill="tonexty", fillcolor=colour(shade),
-              hoverinfo="skip"),
-    ]  # fmt: skip
+        curve(name, low, label=low, showlegend=False, **style),
+        curve(name, high, label=label, fill="tonexty", fillcolor=colour(shade), **style),
+    ]
 
 
 def _class_views(run: RunContext) -> tuple[View, View]:
     negative, positive = run.data.classes or ("0", "1")
     last = [
-        curve("recent", ref("recent", "p"), f"predicted chance of {positive}", "own"),
+        curve("recent", "p", label=f"predicted chance of {positive}", shade="own"),
         _ticks("positive", f"was {positive}", "first"),
         _ticks("negative", f"was {negative}", "ink"),
     ]
     whole = [
-        curve("whole", ref("whole", "y"), f"share that was {positive}", "ink"),
-        curve("whole", ref("whole", "yhat"), "mean prediction", "own"),
+        curve("whole", "y", label=f"share that was {positive}", shade="ink"),
+        curve("whole", "yhat", label="mean prediction", shade="own"),
     ]
     chance = {"tickformat": ".0%", "range": [-0.06, 1.06], **y_title(f"chance of {positive}")}
     return (
@@ -145,11 +139,11 @@ def _class_views(run: RunContext) -> tuple[View, View]:
     )
 
 
-def _ticks(name: str, label: str, colour_name: str) -> PlotSpec:
+def _ticks(name: str, label: str, shade: str) -> PlotSpec:
     """Return short upright marks at the rows of one class."""
-    shade = colour(colour_name)
+    line = {"color": colour(shade), "width": 1.5}
     return {
         "type": "scatter", "mode": "markers", "x": x_axis("recent"), "hoverinfo": "x+name",
         "y": ref("recent", name), "name": escape(label),
-        "marker": {"size": 6, "symbol": "line-ns", "color": shade, "line": {"color": shade, "width": 1.5}},
+        "marker": {"size": 6, "symbol": "line-ns", "color": colour(shade), "line": line},
     }  # fmt: skip

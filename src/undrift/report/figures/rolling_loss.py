@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Numbers, View, curves, round_numbers, y_title
+from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
 from undrift.report.formatting import number, plural
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES
@@ -15,7 +12,7 @@ from undrift.report.scores import SCORE_TITLES
 SECTION = "well"
 
 
-def measure(run: RunContext) -> dict[str, Numbers | None]:
+def measure(run: RunContext) -> Measured:
     """Return the rolling error of the run and of every baseline."""
     blocks, rounds = run.blocks, run.data.rounds
     window = blocks.window(max(20, rounds // 50))
@@ -30,7 +27,7 @@ def measure(run: RunContext) -> dict[str, Numbers | None]:
     }
 
 
-def draw(run: RunContext, numbers: Mapping[str, Any]) -> Figure:
+def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw one line for each predictor."""
     loss = numbers["loss"]
     title = SCORE_TITLES["log_loss" if run.binary else "rmse"]

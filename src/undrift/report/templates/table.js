@@ -1,16 +1,16 @@
 "use strict";
 (() => {
-  // Tables that sort by a heading and show the rows whose name holds a text; without this script they are plain tables.
-  const order = new Intl.Collator(undefined, { numeric: true });
+  // Make tables sortable by their headings and searchable by name; without this script they are plain tables.
+  const collator = new Intl.Collator(undefined, { numeric: true });
   for (const box of document.querySelectorAll("[data-sortable]")) {
     const body = box.querySelector("tbody");
     const rows = [...body.rows];
     const heads = [...box.querySelectorAll("thead th")];
-    const told = box.querySelector("[data-told]");
+    const status = box.querySelector("[data-matches]");
 
     const sort = (k, down) => {
       const value = (row) => k === 0 ? row.cells[0].textContent : row.cells[k].dataset.value;
-      const compare = k === 0 ? order.compare : (a, b) => Number(a) - Number(b);
+      const compare = k === 0 ? collator.compare : (a, b) => Number(a) - Number(b);
       rows.sort((one, other) => {
         const [a, b] = [value(one), value(other)];
         if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
@@ -32,13 +32,13 @@
 
     const field = box.querySelector("input");
     field.addEventListener("input", () => {
-      const wanted = field.value.trim().toLowerCase();
-      let left = 0;
+      const text = field.value.trim().toLowerCase();
+      let matches = 0;
       for (const row of rows) {
-        row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
-        left += !row.hidden;
+        row.hidden = !row.cells[0].textContent.toLowerCase().includes(text);
+        matches += !row.hidden;
       }
-      told.textContent = wanted ? `${left} of ${rows.length} keys` : "";
+      status.textContent = text ? `${matches} of ${rows.length} keys` : "";
     });
     field.parentElement.hidden = false;
   }
