@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift import _check
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 
 
@@ -78,6 +78,8 @@ def from_eta(eta: float) -> Discount:
     return Discount(eta / (1.0 + eta), 1.0 / (1.0 + eta))
 
 
+SPAN = 128
+"""Rows of a discounted sum that are taken together."""
 LONGEST = 2.0**40
 """Rounds covered when no horizon is given: a label every millisecond for 34 years."""
 
@@ -115,3 +117,23 @@ def logistic_grid(dim: int, bound: float, radius: float, horizon: float | None =
     count = max(1, math.ceil(math.log2(longest / smallest)) + 1)
     grid = [from_eta(smallest * 2.0**i) for i in range(count)]
     return grid + ([from_eta(math.inf)] if horizon is None else [])
+
+
+def discounted_sums(values: Matrix, discount: Discount, before: Vector | None = None) -> Matrix:
+    """Return sum_{s<=t} beta^(t-s) values_s for every row t (T, d); `before` is the sum up to the row before the first.
+
+    >>> discounted_sums(np.ones((3, 1)), Discount(0.5, 0.5))[:, 0].tolist()
+    [1.0, 1.5, 1.75]
+    """
+    held = np.zeros(values.shape[1]) if before is None else before
+    if not discount.beta:
+        return values
+    ages = np.arange(SPAN)[:, None] - np.arange(SPAN)[None, :]
+    fading = np.where(ages >= 0, discount.power(np.maximum(ages, 0).astype(np.float64)), 0.0)
+    out = np.empty_like(values)
+    for begin in range(0, len(values), SPAN):
+        part = values[begin : begin + SPAN]
+        age = discount.power(np.arange(1.0, len(part) + 1.0))
+        out[begin : begin + SPAN] = fading[: len(part), : len(part)] @ part + age[:, None] * held
+        held = out[begin + len(part) - 1]
+    return out

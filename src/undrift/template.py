@@ -12,7 +12,7 @@ $\beta^{-t}$.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -55,7 +55,7 @@ def no_observations(dim: int) -> Observations:
     return Observations(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), np.zeros(0), np.zeros(0))
 
 
-@dataclass(frozen=True, init=False, eq=False)
+@dataclass(frozen=True, eq=False)
 class Template:
     r"""The promise of a learner: its discount, its loss, and whom it may be compared with.
 
@@ -69,6 +69,11 @@ class Template:
         Largest $|u_t\cdot z_s|$, $s\le t$, it covers; infinite for squared loss, $BR$ for AIOLI.
     floors
         Pseudo-observations that entered the learner's state, hence $\Phi_t$: raised pivots. None: none.
+    surrogates
+        The quadratic losses that the learner keeps in place of the true ones, up to constants. None: the losses.
+    blur
+        Price of residuals that the learner took for rounding and dropped: a comparator u misses, in round t, at most
+        $\sum_jb_{tj}u_j^2$ of squared residual (T, d). None: nothing was dropped.
     restart_cost
         What rounds that the learner had to ignore and fresh starts cost, beyond its stability (T,). None: nothing.
     replayed
@@ -80,29 +85,20 @@ class Template:
     0.99
     """
 
-    discount: Discount
-    loss: Loss | None
-    limit: float
-    floors: Observations | None
-    restart_cost: Vector | None
-    replayed: Trace | None
+    beta: InitVar[float | Discount]
+    _: KW_ONLY
+    loss: Loss | None = None
+    limit: float = math.inf
+    floors: Observations | None = None
+    surrogates: Observations | None = None
+    blur: Matrix | None = None
+    restart_cost: Vector | None = None
+    replayed: Trace | None = None
+    discount: Discount = field(init=False)
 
-    def __init__(
-        self,
-        beta: float | Discount,
-        *,
-        loss: Loss | None = None,
-        limit: float = math.inf,
-        floors: Observations | None = None,
-        restart_cost: Vector | None = None,
-        replayed: Trace | None = None,
-    ) -> None:
+    def __post_init__(self, beta: float | Discount) -> None:
         object.__setattr__(self, "discount", as_discount("Template", beta))
-        object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "limit", _check.interval("Template", "limit", limit, "[0, inf]"))
-        object.__setattr__(self, "floors", floors)
-        object.__setattr__(self, "restart_cost", restart_cost)
-        object.__setattr__(self, "replayed", replayed)
+        _check.interval("Template", "limit", self.limit, "[0, inf]")
 
     def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
         """Whether the learner of this promise can have left this trace on these rows and labels."""

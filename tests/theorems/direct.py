@@ -16,16 +16,17 @@ def vaw(Z, y, beta=1.0, reg=1.0, hint="zero"):
     """Solve the normal equations of the discounted VAW objective in every round."""
     T, d = Z.shape
     yhat, stability, leaders = np.zeros(T), np.zeros(T), np.zeros((T, d))
-    A, r, last = reg * np.eye(d), np.zeros(d), 0.0
+    A, r, last, least, c = reg * np.eye(d), np.zeros(d), 0.0, 0.0, 0.0
     for t in range(T):
-        A, r = beta * A, beta * r
+        A, r, c = beta * A, beta * r, beta * c
         m = Z[t] @ np.linalg.solve(A, r)
         guess = {"zero": 0.0, "last": last, "ridge": m}[hint]
         full = A + np.outer(Z[t], Z[t])
         yhat[t] = Z[t] @ np.linalg.solve(full, r + guess * Z[t])
-        stability[t] = 0.5 * (y[t] - guess) ** 2 * (Z[t] @ np.linalg.solve(full, Z[t]))
-        A, r, last = full, r + y[t] * Z[t], y[t]
+        A, r, c, last = full, r + y[t] * Z[t], c + 0.5 * y[t] ** 2, y[t]
         leaders[t] = np.linalg.solve(A, r)
+        before, least = least, c - 0.5 * r @ leaders[t]  # the least value of the discounted objective
+        stability[t] = 0.5 * (yhat[t] - y[t]) ** 2 - (least - beta * before)
     return Run(yhat, stability, reg * beta ** np.arange(1.0, T + 1), leaders)
 
 
@@ -33,9 +34,9 @@ def aioli(Z, y, beta=1.0, reg=1.0, bend=2.0):
     """Minimise the discounted AIOLI objective by damped Newton on x itself, in every round."""
     T, d = Z.shape
     yhat, stability, leaders = np.zeros(T), np.zeros(T), np.zeros((T, d))
-    P, r = reg * np.eye(d), np.zeros(d)
+    P, r, least, c = reg * np.eye(d), np.zeros(d), 0.0, 0.0
     for t in range(T):
-        P, r, z = beta * P, beta * r, Z[t]
+        P, r, z, c = beta * P, beta * r, Z[t], beta * c
         x = np.linalg.solve(P, r)
         for _ in range(60):
             m = z @ x
@@ -55,10 +56,12 @@ def aioli(Z, y, beta=1.0, reg=1.0, bend=2.0):
         m = z @ x
         p, q = 1 / (1 + np.exp(-m)), 1 / (1 + np.exp(m))
         k = p * q / bend
+        g, lost = -y[t] * (q if y[t] > 0 else p), np.logaddexp(0, -y[t] * m)
         P = P + k * np.outer(z, z)
-        r = r + (y[t] * (q if y[t] > 0 else p) + k * m) * z
-        yhat[t], stability[t] = m, bend * k * (z @ np.linalg.solve(P, z))
+        r, c = r + (k * m - g) * z, c + lost - g * m + 0.5 * k * m * m  # lost + g (z.u - m) + k (z.u - m)^2 / 2
         leaders[t] = np.linalg.solve(P, r)
+        before, least = least, c - 0.5 * r @ leaders[t]
+        yhat[t], stability[t] = m, lost - (least - beta * before)
     return Run(yhat, stability, reg * beta ** np.arange(1.0, T + 1), leaders)
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from undrift.errors import ConditionError
+from undrift.learners import DiscountedAIOLI
 from undrift.losses import logistic
 from undrift.regret import bounds, dynamic_regret
-from undrift.regret.lemmas import aioli_rescaled, logistic_surrogate, optimistic_ftrl
+from undrift.regret.lemmas import aioli_rescaled, logistic_surrogate, optimistic_ftrl, paper_stability
 
 
 def test_the_surrogate_lies_below_the_loss():
@@ -83,3 +84,14 @@ def test_rows_and_comparators_outside_their_bounds_are_refused():
         ConditionError, match=r"every comparator must have norm <= bound = 0.1, the one of round 0 has 0.5"
     ):
         bounds.aioli([[1.0], [1.0]], [1, -1], [0.5], beta=0.9, bound=0.1, radius=1.0)
+
+
+def test_the_papers_price_of_a_round_is_never_below_the_exact_one():
+    rng = np.random.default_rng(73)
+    Z = rng.normal(size=(200, 3))
+    y = np.where(Z[:, 0] + rng.logistic(size=200) > 0.0, 1.0, -1.0)
+    for learner in (DiscountedAIOLI(beta=0.99, bound=5.0), DiscountedAIOLI(beta=0.3, reg=1e-6)):
+        printed, exact = paper_stability(learner, Z, y), learner.play(Z, y).stability
+        assert (printed >= 0.0).all()
+        assert (exact <= printed).all()
+        assert exact.sum() < 0.9 * printed.sum()

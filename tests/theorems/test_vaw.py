@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from undrift.errors import ConditionError
+from undrift.learners import DiscountedVAW
 from undrift.losses import squared
 from undrift.regret import bounds, dynamic_regret
-from undrift.regret.lemmas import vaw_rescaled
+from undrift.regret.lemmas import paper_stability, vaw_rescaled
 
 
 def regret(Z, y, u, beta, reg):
@@ -83,3 +84,21 @@ def test_printed_theorem_is_refuted_without_empty_rounds_too():
     assert measured == pytest.approx(14.83, abs=0.01)
     assert bounds.vaw(Z, y, u, beta=0.95, printed=True).total == pytest.approx(4.47, abs=0.01)
     assert measured <= bounds.vaw(Z, y, u, beta=0.95).total
+
+
+@pytest.mark.parametrize("hint", ["zero", "last", "ridge"])
+def test_the_papers_price_of_a_round_is_the_leverage_times_the_hints_error_and_never_below_the_exact_one(hint):
+    rng = np.random.default_rng(71)
+    Z, y = rng.normal(size=(80, 3)), 3.0 * rng.normal(size=80)
+    learner = DiscountedVAW(beta=0.95, hint=hint)
+    printed, exact = paper_stability(learner, Z, y), learner.play(Z, y)
+    A, hints = np.eye(3), {"zero": np.zeros(80), "last": np.append(0.0, y[:-1])}
+    for t in range(80):
+        A = 0.95 * A + np.outer(Z[t], Z[t])
+        if hint != "ridge":  # where the hint depends on the leader, the prediction itself is the hint
+            assert printed[t] == pytest.approx(0.5 * (y[t] - hints[hint][t]) ** 2 * Z[t] @ np.linalg.solve(A, Z[t]))
+    if hint == "ridge":
+        np.testing.assert_allclose(exact.stability, printed, rtol=1e-12)
+    else:
+        assert (exact.stability <= printed).all()
+        assert exact.stability.sum() < 0.9 * printed.sum()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
+from undrift.kernels import layout
 from undrift.learners.base import Columns
 from undrift.learners.information import InformationLearner
+from undrift.losses import logistic, sigmoid
+from undrift.template import Observations
 
 
 class DiscountedAIOLI(InformationLearner):
@@ -89,9 +94,44 @@ class DiscountedAIOLI(InformationLearner):
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
-        yhat, stability = np.empty((len(y), 1)), np.empty((len(y), 1))
-        status = kernels.aioli_play(
-            self._state, self._betas, self._inverse_curvature, self.rounds, Z, y, yhat, stability
-        )
+        yhat, printed = self._play_rows(self._state, self.rounds, Z, y)
+        price = self._exact_stability(yhat, printed, y)
+        return Columns(yhat, price, self._discount.potential(self.reg, self.rounds, len(y)))
+
+    def _play_rows(self, state: layout.State, first: int, Z: Matrix, y: Vector) -> tuple[Vector, Vector]:
+        """Close a block of rounds of a state; return the log-odds and the paper's price of each round."""
+        yhat, printed = np.empty((len(y), 1)), np.empty((len(y), 1))
+        status = kernels.aioli_play(state, self._betas, self._inverse_curvature, first, Z, y, yhat, printed)
         _check.raise_if_refused(self, status, Z.shape[1])
-        return Columns(yhat[:, 0], stability[:, 0], self._discount.potential(self.reg, self.rounds, len(y)))
+        return yhat[:, 0], printed[:, 0]
+
+    def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
+        """Return the paper's price of each round of a run from the first round on."""
+        return self._play_rows(layout.fresh(Z.shape[1], np.array([self.reg])), 0, Z, y)[1]
+
+    def _exact_stability(self, yhat: Vector, printed: Vector, y: Vector) -> Vector:
+        r"""Return $\frac\kappa2(\sigma(y\hat y)^2/(1+k\kappa)-\tanh^2(\hat y/2))$: a round's loss less the leader's.
+
+        The paper's $(1+BR)k\kappa/(1+k\kappa)$, which the kernel computes, is an upper bound on it. Where the leverage
+        is so large that $\kappa$ cannot be told from the paper's number, a smaller one is subtracted.
+        """
+        k = self.observation_weights(yhat)
+        taken = printed * self.curvature  # k kappa / (1 + k kappa)
+        usable = k > 1e-290
+        shrunk = np.divide(taken, k, out=np.zeros_like(k), where=usable)  # kappa / (1 + k kappa)
+        kappa = shrunk / (np.maximum(1.0 - taken, 0.0) + 8.0 * np.finfo(np.float64).eps)
+        exact = 0.5 * (shrunk * sigmoid(y * yhat) ** 2 - kappa * np.tanh(0.5 * yhat) ** 2)
+        return np.where(usable, np.minimum(exact, printed), printed)
+
+    def observation_weights(self, yhat: Vector) -> Vector:
+        """Return the curvature of each round's surrogate: sigma(yhat) sigma(-yhat) / (1 + BR)."""
+        return self.curvature * logistic.curvature(yhat, yhat)
+
+    def _terms_of_promise(self, Z: Matrix, y: Vector) -> dict[str, Any]:
+        terms = super()._terms_of_promise(Z, y)
+        if terms["blur"] is not None:
+            yhat = terms["replayed"].yhat
+            k = self.observation_weights(yhat)
+            pull = np.divide(y * sigmoid(-y * yhat), k, out=np.zeros_like(k), where=k > 0.0)
+            terms["surrogates"] = Observations(np.arange(len(y)), Z, yhat + pull, k)
+        return terms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,15 +76,27 @@ class InformationLearner(Learner):
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these rows and labels: raised pivots and restarts are replayed."""
+        return Template(self.discount, **self._terms_of_promise(Z, y))
+
+    def _terms_of_promise(self, Z: Matrix, y: Vector) -> dict[str, Any]:
+        """Return what the template of a run says besides its discount."""
         again = replay(self, Z, y)
-        return Template(
-            self.discount,
-            loss=self.loss,
-            limit=self.reach,
-            floors=again.floors,
-            restart_cost=again.restart_cost,
-            replayed=again.trace,
-        )
+        return {
+            "loss": self.loss,
+            "limit": self.reach,
+            "floors": again.floors,
+            "blur": again.blur,
+            "restart_cost": again.restart_cost,
+            "replayed": again.trace,
+        }
+
+    def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
+        """Return the paper's price of each round of a run from the first round on."""
+        raise NotImplementedError
+
+    def observation_weights(self, yhat: Vector) -> Vector:
+        """Return the weight with which each round's row entered the information matrix: 1 for squared loss."""
+        return np.ones(len(yhat))
 
     @property
     def reach(self) -> float:

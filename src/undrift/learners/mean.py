@@ -78,6 +78,10 @@ class DiscountedMean(Learner):
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, stability = np.empty_like(y), np.empty_like(y)
         kernels.mean_play(self._state, y, self.beta, yhat, stability)
+        # The kernel has the paper's price, y^2 / (2 A_t); the exact one is less by yhat^2 / (2 beta A_{t-1}).
+        t = np.arange(self.rounds, self.rounds + len(y), dtype=np.float64)
+        seen = -np.expm1(-self._discount.rate * t) / self._discount.gap if self._discount.gap else t
+        stability -= 0.5 * yhat * yhat / (self.beta * (self.reg * self._discount.power(t) + seen))
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 
     def _arrays(self) -> Arrays:

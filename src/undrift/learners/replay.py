@@ -1,9 +1,10 @@
 r"""Play a run again and catch what its trace does not show: raised pivots, and rounds the learner could not use.
 
 Raising pivot j by $\delta$ with $\theta_j$ kept is one observation $\frac\delta2(l_j\cdot u-\theta_j)^2$ that is 0 at
-the leader: the learner's promise stays exact when it is added to the potential. A learner whose numbers left float64's
-range ignores rounds until it starts afresh: an ignored round costs at most its own loss, a fresh start at most what 0
-would have lost so far.
+the leader: the learner's promise stays exact when it is added to the potential. What is left of a feature in a row may
+be called rounding and dropped (`RESIDUE_ROUNDING`): to the learner the row then is another one, by at most that. A
+learner whose numbers left float64's range ignores rounds until it starts afresh: an ignored round costs at most its own
+loss, a fresh start at most what 0 would have lost so far.
 """
 
 from __future__ import annotations
@@ -13,9 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, discounted_sums
 from undrift.kernels import layout
-from undrift.kernels.definitions import FLOOR_PERIOD, INFORMATION, PIVOT_FLOOR, PIVOT_MIN, SMALL_BETA
+from undrift.kernels.definitions import (
+    COLLINEAR,
+    FLOOR_PERIOD,
+    INFORMATION,
+    PIVOT_FLOOR,
+    PIVOT_MIN,
+    RESIDUE_ROUNDING,
+    SMALL_BETA,
+)
 from undrift.losses import Loss
 from undrift.template import Observations, no_observations
 from undrift.trace import Trace
@@ -34,6 +43,8 @@ class Replay(NamedTuple):
     """The learner's own columns, with the hint of its parameters."""
     floors: Observations
     """Every raised pivot."""
+    blur: Matrix | None
+    """Bound on what was dropped as rounding, squared, in each round and feature (T, d); None when nothing was."""
     restart_cost: Vector | None
     """What ignored rounds and fresh starts cost, one number a round; None when there were none."""
 
@@ -46,10 +57,13 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
     catches: list[Observations] = []
     ignored: list[int] = []
     restarts: list[int] = []
+    blurs: list[Matrix] = []
     for begin in range(0, len(y), CHUNK):
         rows, labels = Z[begin : begin + CHUNK], y[begin : begin + CHUNK]
         before = fresh.copy()
         traces.append(fresh.play(rows, labels))
+        weights = fresh.observation_weights(traces[-1].yhat)
+        blurs.append(_blur(_column(before, Z.shape[1]), rows, weights, discount, fresh.resets > before.resets))
         if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:
             continue
         single = fresh.resets > 0 or discount.beta < SMALL_BETA
@@ -70,9 +84,10 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
         type(learner).__name__,
         learner.parameters,
     )
+    blur = np.concatenate([np.empty((0, Z.shape[1])), *blurs]) if any(one.any() for one in blurs) else None
     if not ignored and not restarts:
-        return Replay(trace, floors, None)
-    return Replay(trace, floors, _restart_cost(trace.yhat, y, floors, ignored, restarts, discount, learner.loss))
+        return Replay(trace, floors, blur, None)
+    return Replay(trace, floors, blur, _restart_cost(trace.yhat, y, floors, ignored, restarts, discount, learner.loss))
 
 
 def _column(learner: InformationLearner, dim: int) -> Vector:
@@ -96,6 +111,26 @@ def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int) -> tuple[
     L[layout.factor_indices(dim, 1)] = part["factor"]
     weight = least[low] - 1.0 / inverse[low]
     return Observations(np.full(len(low), at), L[:, low].T.copy(), part["theta"][low].copy(), weight), False
+
+
+def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, restarted: bool) -> Matrix:
+    r"""Bound what a learner that begins a chunk with the column `one` can drop as rounding in each of its rounds.
+
+    A residual $p_j$ is dropped only where the energy of feature j exceeds its pivot by `COLLINEAR`, and only if
+    $p_j^2\le b\,h\,\text{energy}_j$; the observation it belongs to has weight at most $1/(1+h)$ by then. The product
+    of energy and inverse pivot does not change by forgetting, and rows only lower inverse pivots: those of the chunk's
+    beginning bound the later ones. The first feature has nothing to be explained by.
+    """
+    part = INFORMATION.split(one, dim=Z.shape[1])
+    with np.errstate(over="ignore"):
+        ages = np.arange(1.0, len(Z) + 1.0)
+        squares = discounted_sums(weights[:, None] * Z * Z, discount, part["energy"])
+        energy = np.maximum(discount.beta * np.concatenate((part["energy"][None, :], squares[:-1])), PIVOT_MIN)
+        inverse = part["inverse_pivots"] * np.exp(discount.rate * ages)[:, None]
+        faint = np.full(Z.shape, True) if restarted else ~(inverse * energy <= COLLINEAR)
+    faint[:, 0] = False
+    blur = (RESIDUE_ROUNDING / max(discount.gap, 1e-5)) ** 2
+    return np.asarray(np.where(faint, blur * energy, 0.0) * np.count_nonzero(faint, axis=1)[:, None])
 
 
 def _join(parts: list[Observations], dim: int) -> Observations:

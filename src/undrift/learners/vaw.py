@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -98,7 +100,7 @@ class DiscountedVAW(InformationLearner):
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these rows and labels, whatever hints were given."""
-        return _HintedTemplate(self, super().template(Z, y))
+        return _HintedTemplate(self.discount, learner=self, **self._terms_of_promise(Z, y))
 
     def _make_kernel(self) -> kernels.Round:
         hint = np.array([float(HINTS.index(self.hint))])
@@ -132,8 +134,9 @@ class DiscountedVAW(InformationLearner):
             _check.raise_if_refused(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             guess = self._guess(m.copy(), None if hint is None else hint[rounds], last)
+            price = _exact_stability(m, h, guess, label)
             self._answered(m, h, guess)
-            h *= 0.5 * (label - guess) ** 2 / (1.0 + h)
+            h[...] = price
             self._last[0] = label[-1]
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 
@@ -143,6 +146,12 @@ class DiscountedVAW(InformationLearner):
         state = layout.fresh(Z.shape[1], np.array([self.reg]))
         _check.raise_if_refused("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h), Z.shape[1])
         return m[:, 0], h[:, 0]
+
+    def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
+        """Return the paper's price of each round of a run from the first round on: without the hint's own error."""
+        m, h = self._leaders(Z, y)
+        guess = self._guess(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
+        return np.asarray(0.5 * h / (1.0 + h) * (y - guess) ** 2)
 
     def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
         """The hint of each round: the one given, or the learner's own."""
@@ -162,29 +171,29 @@ class DiscountedVAW(InformationLearner):
         return {**super()._arrays(), "last": self._last}
 
 
+@dataclass(frozen=True, eq=False)
 class _HintedTemplate(Template):
     """The promise of a VAW run, which hints of the caller's own may have changed."""
 
-    _learner: DiscountedVAW
-
-    def __init__(self, learner: DiscountedVAW, own: Template) -> None:
-        super().__init__(
-            own.discount,
-            loss=own.loss,
-            floors=own.floors,
-            restart_cost=own.restart_cost,
-            replayed=own.replayed,
-        )
-        object.__setattr__(self, "_learner", learner)
+    learner: DiscountedVAW
 
     def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
-        """Whether hints exist that give this trace: yhat = m + q (hint - m), stability = q (y - hint)^2 / 2."""
+        """Whether hints exist that give this trace: yhat = m + q (hint - m), and the stability that goes with it."""
         if super().fits(trace, Z, y) or trace.stability is None:
             return True
-        m, h = self._learner._leaders(Z, y)
+        m, h = self.learner._leaders(Z, y)
         q = h / (1.0 + h)
         moved = q > 0.0
         hint = m + np.divide(trace.yhat - m, q, out=np.zeros(len(y)), where=moved)
         wide = np.abs(hint) + np.abs(m) + np.abs(y)
-        same = np.abs(trace.stability - 0.5 * q * (y - hint) ** 2) <= ALIKE * q * wide * wide
+        same = np.abs(trace.stability - _exact_stability(m, h, hint, y)) <= ALIKE * q * wide * wide
         return bool(same.all()) and alike(trace.yhat[~moved], m[~moved], y)
+
+
+def _exact_stability(m: Vector, h: Vector, hint: Vector, y: Vector) -> Vector:
+    r"""Return $\frac12(q(y-\tilde y)^2-q(1-q)(m-\tilde y)^2)$ with $q=h/(1+h)$: a round's loss less the leader's.
+
+    The paper drops the second term.
+    """
+    part = 1.0 / (1.0 + h)
+    return np.asarray(0.5 * h * part * ((y - hint) ** 2 - part * (m - hint) ** 2))

@@ -18,7 +18,6 @@ from undrift.errors import ConditionError
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream, moves
 from undrift.regret.past_losses import jumps
-from undrift.regret.quadratic import quadratic_jumps, squared_losses
 from undrift.regret.variation import beta_star, discounted_variation
 
 
@@ -270,10 +269,6 @@ def _path(
     if exact or not len(at):
         ridge = reg * np.einsum("td,td->t", u[at + 1] - u[at], u[at + 1] + u[at]) * 0.5
         ridge *= beta.power((at + 1).astype(np.float64))
-        if loss is squared:
-            return beta.beta * math.fsum(
-                [*quadratic_jumps(squared_losses(Z, y), u, at, beta).tolist(), *ridge.tolist()]
-            )
         direct = jumps(Z, y, u, at, beta, loss)
         return beta.beta * math.fsum([*direct.values.tolist(), *ridge.tolist(), direct.error])
     g = beta if gamma is None else as_discount(who, gamma)

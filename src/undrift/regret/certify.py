@@ -51,7 +51,8 @@ def certify(
     Returns
     -------
     Certificate
-        `regret`, the terms `start`, `stability`, `variation`, `potential_drift`, their sum `bound`, `slack`, `ratio`.
+        `certified`, what the learner can have lost at most; `regret` and its `bound`, `slack`, `ratio`, `holds`; the
+        bound's terms `start`, `stability`, `variation`, `potential_drift`.
 
     Raises
     ------
@@ -72,7 +73,7 @@ def certify(
     >>> trace = DiscountedVAW(beta=0.5).play(Z, y)
     >>> c = certify(DiscountedVAW(beta=0.5), Z, y, trace, np.repeat([[1.0], [3.0]], 3, axis=0))
     >>> round(c.regret, 3), round(c.bound, 3), c.holds
-    (7.847, 10.148, True)
+    (7.847, 8.582, True)
     """
     if isinstance(learner, Composite):
         own = logistic if getattr(learner, "binary", False) else squared
@@ -95,7 +96,7 @@ def certify(
         stability = stability + template.restart_cost
     try:
         with np.errstate(over="raise", invalid="raise"):
-            return d2d_terms(rows, labels, path, yhat, stability, potential, template.discount, wanted, template.floors)
+            return d2d_terms(rows, labels, path, yhat, stability, potential, template, wanted)
     except (FloatingPointError, OverflowError):
         raise ConditionError(
             f"{WHO}: losses of this comparator leave float64's range; rescale rows and labels"

@@ -48,7 +48,7 @@ class ReferenceLearners:
     >>> someone = Trace(np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0]))
     >>> c = certify(ReferenceLearners([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)]), Z, y, someone, [2.0])
     >>> c.leaf, round(c.regret, 2), round(c.bound, 2)
-    ("DiscountedVAW(beta=1.0, reg=1.0, hint='zero')", -1.0, -0.35)
+    ("DiscountedVAW(beta=1.0, reg=1.0, hint='zero')", -1.0, -0.71)
     """
 
     def __init__(self, learners: Sequence[Learner]) -> None:
@@ -106,7 +106,7 @@ def certify_composite(
         if leaf.labels is not None and isinstance(theirs, np.ndarray):
             scored = math.fsum(loss.value(margins(leaf.Z, theirs), leaf.labels).tolist())
         through = _certificate_through(leaf, own, mine, scored, _uncovered(leaf, rows, labels, path, loss))
-        if best is None or through.comparator_loss + through.bound < best.comparator_loss + best.bound:
+        if best is None or through.certified < best.certified:
             best = through
     if best is None:
         raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {_summarise(refusals)}")
@@ -148,18 +148,20 @@ def _certificate_through(leaf: Leaf, own: Certificate, mine: Vector, scored: flo
     """
     s = leaf.unit
     incurred = math.fsum(mine.tolist())
-    theirs = s * scored + uncovered
     apart = s * math.fsum((own.comparator_loss, -scored))
     return replace(
         own,
+        certified=math.fsum((*mine.tolist(), s * own.certified, -s * own.incurred)),
+        incurred=incurred,
+        comparator_loss=s * scored + uncovered,
         regret=math.fsum((*mine.tolist(), -s * scored, -uncovered)),
         start=s * own.start,
         stability=s * own.stability,
         variation=s * own.variation,
         potential_drift=s * own.potential_drift,
+        scale=s * own.scale + abs(incurred),
         variation_error=s * own.variation_error,
-        incurred=incurred,
-        comparator_loss=theirs,
+        rounding=s * own.rounding,
         excess=math.fsum((*mine.tolist(), -s * own.incurred, -uncovered, apart, s * own.excess)),
         leaf=f"{leaf.name}/{own.leaf}" if own.leaf else leaf.name,
     )

@@ -1,10 +1,13 @@
-r"""The modular reduction: four terms, in present-day units, that dynamic regret cannot exceed.
+r"""The modular reduction, in present-day units: what a learner can have lost, whatever the comparator did.
 
-$$\sum_t f_t(x_t)-f_t(u_t)\le \underbrace{\Phi_1(u_1)}_{\text{start}}+\underbrace{\sum_t L_t}_{\text{stability}}
-+\underbrace{\beta\sum_{t<T}F_t(u_{t+1})-F_t(u_t)}_{\text{variation}}
-+\underbrace{\sum_{t<T}\Phi_{t+1}(u_{t+1})-\beta\Phi_t(u_{t+1})}_{\text{potential drift}}$$
+With $F_t=\Phi_t+\sum_{s\le t}\beta^{t-s}f_s$, a learner that keeps its promise has lost at most
 
-with $F_t=\Phi_t+\sum_{s\le t}\beta^{t-s}f_s$. Key `d2d`.
+$$\sum_tf_t(x_t)\le\sum_tL_t+(1-\beta)\sum_tF_t(u_t)+\beta F_T(u_T).$$
+
+Nothing is subtracted here, so nothing cancels: this form gives the bound, the slack and whether the certificate holds.
+The regret's bound is this less the comparator's loss, and equals the four terms of Theorem 1, which are shown beside
+it: $\Phi_1(u_1)$ (start), $\sum_tL_t$ (stability), $\beta\sum_{t<T}F_t(u_{t+1})-F_t(u_t)$ (variation) and
+$\sum_{t<T}\Phi_{t+1}(u_{t+1})-\beta\Phi_t(u_{t+1})$ (potential drift). Key `d2d`.
 """
 
 from __future__ import annotations
@@ -15,45 +18,54 @@ from dataclasses import dataclass
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, discounted_sums
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
-from undrift.regret.blocked_moves import moves_total
-from undrift.regret.quadratic import merge, quadratic_jumps, squared_losses
-from undrift.template import Observations, no_observations
+from undrift.regret.quadratic import merge, quadratic_values, squared_losses
+from undrift.regret.remembered import remembered_loss
+from undrift.template import Template, no_observations
 
 TOLERANCE = 1e-12
 """A slack this far below zero, as a share of `scale`, is rounding."""
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
+"""Roundings in a product u.z, as a share of its terms' sizes, for each feature."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Measured dynamic regret of a run beside the bound that covers it, term by term.
+    """Measured dynamic regret of a run beside the bound that covers it.
 
     Examples
     --------
-    >>> c = Certificate(regret=2.0, start=1.0, stability=1.5, variation=0.5, potential_drift=0.0,
-    ...                 incurred=10.0, comparator_loss=8.0)
+    >>> c = Certificate(certified=11.0, incurred=10.0, comparator_loss=8.0, regret=2.0, start=1.0, stability=1.5,
+    ...                 variation=0.5, potential_drift=0.0, scale=30.0)
     >>> c.bound, c.slack, c.ratio, c.holds
     (3.0, 1.0, 1.375, True)
     """
 
+    certified: float
+    """What the learner can have lost at most: everything else follows from it."""
+    incurred: float
+    """The learner's total loss."""
+    comparator_loss: float
+    """The comparator's total loss."""
     regret: float
     """The learner's loss minus the comparator's."""
     start: float
     """Distance of the first comparator from where the learner began."""
     stability: float
-    """Price of the rounds: how much each label moved the learner."""
+    """Price of the rounds: how much each label moved the learner. May be negative: where hints were good."""
     variation: float
     """Price of the comparator's moves, weighed on the losses the learner still remembered."""
     potential_drift: float
-    """Price of a changing regularisation; raised pivots are counted here."""
-    incurred: float
-    """The learner's total loss."""
-    comparator_loss: float
-    """The comparator's total loss."""
+    """Price of a changing regularisation; raised pivots and the rounding below are counted here."""
+    scale: float
+    """Sum of the sizes of the terms of `certified` and of the loss: what rounding is measured against."""
     variation_error: float = 0.0
     """The part of `variation` that stands for rounds outside a window; already included."""
+    rounding: float = 0.0
+    """The part of `potential_drift` that stands for residuals which the learner took for rounding, and for the rounding
+    of the comparator's predictions here."""
     excess: float = 0.0
     """Composites: the measured loss over the leaf's; 0 for a single learner."""
     floors: int = 0
@@ -63,27 +75,20 @@ class Certificate:
 
     @property
     def bound(self) -> float:
-        """The sum of the terms: the regret cannot be larger."""
-        return math.fsum((self.start, self.stability, self.variation, self.potential_drift, self.excess))
+        """The regret cannot be larger: start + stability + variation + potential drift + excess."""
+        return self.certified - self.comparator_loss
 
     @property
     def slack(self) -> float:
         """Bound minus regret."""
-        return math.fsum((self.start, self.stability, self.variation, self.potential_drift, self.excess, -self.regret))
+        return self.certified - self.incurred
 
     @property
     def ratio(self) -> float:
-        """(comparator loss + bound) / comparator loss: the loss is certified within this factor of the comparator's."""
-        certified = self.comparator_loss + self.bound
+        """Certified / comparator loss: the loss is certified within this factor of the comparator's."""
         if self.comparator_loss > 0.0:
-            return certified / self.comparator_loss
-        return math.inf if certified > 0.0 else 1.0
-
-    @property
-    def scale(self) -> float:
-        """Sum of the sizes of terms and losses: what rounding is measured against."""
-        terms = (self.start, self.stability, self.variation, self.potential_drift, self.excess)
-        return math.fsum((*(abs(term) for term in terms), abs(self.incurred), abs(self.comparator_loss)))
+            return self.certified / self.comparator_loss
+        return math.inf if self.certified > 0.0 else 1.0
 
     @property
     def holds(self) -> bool:
@@ -92,53 +97,83 @@ class Certificate:
 
 
 def d2d_terms(
-    Z: Matrix,
-    y: Vector,
-    u: Matrix,
-    yhat: Vector,
-    stability: Vector,
-    potential: Vector,
-    discount: Discount,
-    loss: Loss,
-    floors: Observations | None = None,
+    Z: Matrix, y: Vector, u: Matrix, yhat: Vector, stability: Vector, potential: Vector, template: Template, loss: Loss
 ) -> Certificate:
-    """Return the four terms for checked input: arrays of T rounds, the comparator one row a round.
+    """Return the certificate for checked input: arrays of T rounds, the comparator one row a round.
 
     Notes
     -----
     Key `d2d`. Squared loss: O(T d^2) by sufficient statistics. Logistic loss: T evaluations for each move while moves
     are few; many are taken in blocks of rounds, O(T^1.5) or less, with the bound on what that leaves open added to
-    `variation` and shown as `variation_error`.
+    `variation` and shown as `variation_error`. Other losses: T evaluations for each move.
     """
+    discount = template.discount
     incurred, theirs = loss.value(yhat, y), loss.value(margins(Z, u), y)
-    raised = no_observations(Z.shape[1]) if floors is None else floors
-    at = moves(u)
-    norm = np.einsum("td,td->t", u, u)
-    # Phi_t(u_{t+1}) - Phi_t(u_t), isotropic part; floors ride along with the losses.
-    ridge = 0.5 * potential[at] * np.einsum("td,td->t", u[at + 1] - u[at], u[at + 1] + u[at])
+    raised = no_observations(Z.shape[1]) if template.floors is None else template.floors
+    ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     error = 0.0
-    history: list[Vector] = []
-    if not discount.beta:
-        pass  # no memory: nothing the comparator leaves behind is remembered
-    elif isinstance(loss, Squared):
-        history = [quadratic_jumps(merge(squared_losses(Z, y), raised), u, at, discount)]
+    if isinstance(loss, Squared):
+        squares = quadratic_values(merge(squared_losses(Z, y), raised), u, discount)
+        remembered = _weigh(squares, discount)
     else:
-        total = moves_total(Z, y, u, at, discount, loss)
-        error = discount.beta * total.error
-        history = [np.array([total.value])]
-        if len(raised.round):
-            history.append(quadratic_jumps(raised, u, at, discount))
-    moving = math.fsum(np.concatenate([ridge, *history]).tolist())
+        squares = quadratic_values(raised, u, discount)
+        losses = remembered_loss(Z, y, u, discount, loss)
+        remembered, error = [losses.value, losses.error, *_weigh(squares, discount)], losses.error
+    terms = [*_weigh(ridge, discount), *remembered]
+    rounding = math.fsum(_weigh(_rounding(Z, y, u, squares + ridge, template, loss), discount))
+    certified = math.fsum([*stability.tolist(), *terms, rounding])
     lifted = raised.value(u)
-    drift = 0.5 * (potential[1:] - discount.beta * potential[:-1]) * norm[1:]
+    first, later = lifted[raised.round == 0], lifted[raised.round > 0]
+    # Phi_{t+1} - beta Phi_t, isotropic part, at the comparator of round t + 1
+    faded = 0.5 * (potential[1:] - discount.beta * potential[:-1]) * np.einsum("td,td->t", u[1:], u[1:])
+    start = math.fsum([*ridge[:1].tolist(), *first.tolist()])
+    drift = math.fsum([*faded.tolist(), *later.tolist(), rounding])
+    spent = math.fsum(stability.tolist())
+    compared = math.fsum(theirs.tolist())
+    moving = math.fsum([certified, -spent, -compared, -start, -drift]) if len(moves(u)) else error
     return Certificate(
-        regret=math.fsum([*incurred.tolist(), *(-theirs).tolist()]),
-        start=math.fsum([*(0.5 * potential[:1] * norm[:1]).tolist(), *lifted[raised.round == 0].tolist()]),
-        stability=math.fsum(stability.tolist()),
-        variation=discount.beta * moving + error,
-        potential_drift=math.fsum([*drift.tolist(), *lifted[raised.round > 0].tolist()]),
+        certified=certified,
         incurred=math.fsum(incurred.tolist()),
-        comparator_loss=math.fsum(theirs.tolist()),
+        comparator_loss=compared,
+        regret=math.fsum([*incurred.tolist(), *(-theirs).tolist()]),
+        start=start,
+        stability=spent,
+        variation=moving,
+        potential_drift=drift,
+        scale=math.fsum(np.abs([*stability.tolist(), *terms, rounding, *incurred.tolist()]).tolist()),
         variation_error=error,
+        rounding=rounding,
         floors=len(raised.round),
     )
+
+
+def _weigh(values: Vector, discount: Discount) -> list[float]:
+    """Return the terms of (1 - beta) sum_t values_t + beta values_T."""
+    return [*(discount.gap * values).tolist(), *(discount.beta * values[-1:]).tolist()]
+
+
+def _rounding(Z: Matrix, y: Vector, u: Matrix, squares: Vector, template: Template, loss: Loss) -> Vector:
+    r"""Bound what rounding can add to what past rounds lose at each round's comparator.
+
+    A row that is off by e changes the residual of a comparator by e.u. In the norm whose square is a sum of squares S,
+    all such changes together are at most sqrt(Q), where Q is the discounted sum of (e.u)^2 / 2: S grows by at most
+    2 sqrt(S Q) + Q. Residuals that the learner dropped as rounding are such changes (`template.blur`), and so is the
+    rounding of u.z itself, at most `ROUNDING` d sum_j |u_j z_j|; other losses change by their slope times that.
+    """
+    share, discount = Z.shape[1] * ROUNDING, template.discount
+    if isinstance(loss, Squared):
+        blur = Z.shape[1] * share**2 * Z * Z + (0.0 if template.blur is None else template.blur)
+        return _growth(squares, blur, u, discount)
+    steep = np.abs(loss.slope(margins(Z, u), y)).max(initial=1.0)
+    out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z), discount), np.abs(u))
+    if template.blur is None or template.surrogates is None:
+        return np.asarray(out)
+    return np.asarray(
+        out + _growth(squares + quadratic_values(template.surrogates, u, discount), template.blur, u, discount)
+    )
+
+
+def _growth(squares: Vector, blur: Matrix, u: Matrix, discount: Discount) -> Vector:
+    """Return 2 sqrt(S Q) + Q for every round."""
+    Q = 0.5 * np.einsum("td,td->t", discounted_sums(blur, discount), u * u)
+    return np.asarray(2.0 * np.sqrt(np.maximum(squares, 0.0) * Q) + Q)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Vector
 from undrift.discount import Discount, as_discount
+from undrift.learners.information import InformationLearner
 from undrift.losses import Loss, logistic, sigmoid, softplus, squared
 from undrift.regret._input import check_comparator, check_stream, moves
 from undrift.regret.past_losses import jumps
@@ -95,6 +96,23 @@ def _bisect(m0: float, kappa: float) -> float:
         m = 0.5 * (low + high)
         low, high = (m, high) if m + kappa * math.tanh(0.5 * m) < m0 else (low, m)
     return 0.5 * (low + high)
+
+
+def paper_stability(learner: InformationLearner, Z: ArrayLike, y: ArrayLike) -> Vector:
+    r"""Return the paper's price of each round of VAW or AIOLI, where `Trace.stability` has the exact one (key `vaw`).
+
+    VAW: $\frac12(y_t-\tilde y_t)^2z_t^\top A_t^{-1}z_t$; AIOLI: $(1+BR)k_tz_t^\top A_t^{-1}z_t$. Never smaller than the
+    exact price, so certificates with it hold too.
+
+    Examples
+    --------
+    >>> from undrift.learners import DiscountedVAW
+    >>> learner, Z, y = DiscountedVAW(beta=1.0), np.ones((3, 1)), [1.0, 1.0, 1.0]
+    >>> paper_stability(learner, Z, y).round(3).tolist(), learner.play(Z, y).stability.round(3).tolist()
+    ([0.25, 0.167, 0.125], [0.25, 0.139, 0.083])
+    """
+    rows, labels = check_stream("paper_stability", Z, y, learner.loss)
+    return learner.paper_stability(rows, labels)
 
 
 def abel_sum(a: ArrayLike, beta: float | Discount) -> Sides:

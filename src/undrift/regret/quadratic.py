@@ -1,8 +1,9 @@
-r"""Discounted quadratic losses by sufficient statistics: O(d^2) a round, whatever the number of moves.
+r"""Discounted quadratic losses of the past at present comparators, from sufficient statistics: O(d^2) a round.
 
 A weighted observation (row r, target v, weight w) stands for the loss $\frac w2(r\cdot u-v)^2$; squared loss has weight
-1, a pivot floor is an observation of small weight. Statistics are kept as the Hessian and the *gradient at the current
-comparator*, so that a good comparator cancels nothing.
+1, a pivot floor is an observation of small weight. The statistics of earlier rounds are a triangular factor,
+$\sum_s\beta^{t-s}\frac{w_s}2(r_s\cdot u-v_s)^2=\frac12|R(u,-1)|^2$, so that a value is a sum of squares: nothing is
+subtracted, whatever the comparator does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 
 import numpy as np
 
-from undrift._typing import Matrix, Rounds, Vector
+from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.template import Observations
 
@@ -37,32 +38,32 @@ def merge(a: Observations, b: Observations) -> Observations:
     )
 
 
-def quadratic_jumps(seen: Observations, u: Matrix, at: Rounds, discount: Discount) -> Vector:
-    """Return sum_{s<=t} beta^(t-s) (q_s(u_{t+1}) - q_s(u_t)) over observations q_s, for each move t in `at`."""
+def quadratic_values(seen: Observations, u: Matrix, discount: Discount) -> Vector:
+    """Return, for every round t, sum_{s<=t} beta^(t-s) q_s(u_t) over the observations q_s."""
     rounds, dim = u.shape
-    values = np.zeros(len(at))
-    if not len(at):
+    values = np.zeros(rounds)
+    if not discount.beta:  # no memory: only what was seen in the round itself
+        np.add.at(values, seen.round, seen.value(u))
         return values
-    hessian, gradient, anchor = np.zeros((dim, dim)), np.zeros(dim), u[0] if rounds else np.zeros(dim)
-    moved, observed = 0, 0
+    factor: Matrix = np.zeros((dim + 1, dim + 1))  # R of what came before the block, in units of its first round
+    observed = 0
     for begin in range(0, rounds, SPAN):
         end = min(begin + SPAN, rounds)
         until = observed + int(np.searchsorted(seen.round[observed:], end))
-        part = seen.between(observed, until)
-        stop = moved + int(np.searchsorted(at[moved:], end))
-        if stop > moved:
-            t = at[moved:stop]
-            step, middle = u[t + 1] - u[t], 0.5 * (u[t + 1] + u[t])
-            past = step @ gradient + np.einsum("md,md->m", step @ hessian, middle - anchor)
-            age = (t[:, None] - part.round[None, :]).astype(np.float64)
-            weight = np.where(age >= 0.0, discount.power(np.maximum(age, 0.0)) * part.weight, 0.0)
-            fresh = (step @ part.row.T) * (middle @ part.row.T - part.target) * weight
-            values[moved:stop] = discount.power((t + 1 - begin).astype(np.float64)) * past + fresh.sum(axis=1)
-        fade = math.exp(-discount.rate * (end - begin)) if discount.gap else 1.0
-        weight = discount.power((end - 1 - part.round).astype(np.float64)) * part.weight
-        hessian = fade * hessian + (part.row * weight[:, None]).T @ part.row
-        gradient = fade * gradient + part.row.T @ (weight * (part.row @ anchor - part.target))
-        following = u[min(end, rounds - 1)]
-        gradient, anchor = gradient + hessian @ (following - anchor), following
-        moved, observed = stop, until
+        part, path = seen.between(observed, until), u[begin:end]
+        still = bool((path == path[0]).all())
+        past = (path[:1] if still else path) @ factor[:, :-1].T - factor[:, -1]
+        ages = np.arange(begin, end)[:, None] - part.round[None, :]
+        fading = np.where(ages >= 0, discount.power(np.maximum(ages, 0).astype(np.float64)), 0.0)
+        miss = (path[:1] if still else path) @ part.row.T - part.target
+        missed = part.weight * miss * miss  # one row for all rounds of the block where the comparator stands still
+        fresh = fading @ missed[0] if still else np.sum(fading * missed, axis=1)
+        remembered = discount.power(np.arange(end - begin, dtype=np.float64)) * np.sum(past * past, axis=1)
+        values[begin:end] = 0.5 * (remembered + fresh)
+        # The statistics of the next block: everything so far, one block older.
+        age = discount.power(0.5 * (end - part.round))
+        rows = np.column_stack((part.row, part.target)) * (np.sqrt(part.weight) * age)[:, None]
+        older = math.exp(-0.5 * discount.rate * (end - begin)) * factor
+        factor = np.linalg.qr(np.concatenate((older, rows))).R
+        observed = until
     return values

@@ -8,9 +8,7 @@ import pytest
 from undrift.discount import Discount
 from undrift.learners import DiscountedAIOLI
 from undrift.losses import logistic
-from undrift.regret import blocked_moves, certify
-from undrift.regret._input import moves
-from undrift.regret.past_losses import jumps
+from undrift.regret import certify, remembered
 
 
 def paths(rng, T, d):
@@ -24,20 +22,37 @@ def paths(rng, T, d):
     yield still
 
 
+def by_definition(Z, y, u, beta):
+    """(1 - beta) sum_t sum_{s<=t} beta^(t-s) f_s(u_t) + beta sum_s beta^(T-s) f_s(u_T), pair by pair."""
+    losses = logistic.value(u @ Z.T, y)  # [t, s]
+    sums = [sum(beta ** (t - s) * losses[t, s] for s in range(t + 1)) for t in range(len(y))]
+    return math.fsum((1.0 - beta) * one for one in sums) + beta * sums[-1]
+
+
+def test_stretches_are_the_sum_over_pairs_of_rounds():
+    rng = np.random.default_rng(5)
+    for beta in (1e-9, 0.3, 0.97, 1.0):
+        for T in (1, 2, 40):
+            Z, y = rng.normal(size=(T, 2)), np.sign(rng.normal(size=T))
+            for u in (*paths(rng, T, 2), np.repeat(rng.normal(size=(5, 2)), 8, axis=0)[:T]):
+                got = remembered.remembered_loss(Z, y, u, Discount(beta, 1.0 - beta), logistic)
+                assert got.value == pytest.approx(by_definition(Z, y, u, beta), rel=1e-12)
+                assert 0.0 <= got.error <= 1e-14 * got.value
+
+
 @pytest.mark.parametrize("beta", [0.02, 0.5, 0.9, 0.99, 0.9999, 1.0])
-def test_blocks_bracket_the_sum_over_moves(beta, monkeypatch):
-    monkeypatch.setattr(blocked_moves, "CHEAP", 0)
+def test_blocks_bracket_the_sum_over_pairs_of_rounds(beta, monkeypatch):
+    monkeypatch.setattr(remembered, "CHEAP", 0)
     rng = np.random.default_rng(0)
     discount, stated = Discount(beta, 1.0 - beta), 0
     for affordable in (0, 1 << 28):
-        monkeypatch.setattr(blocked_moves, "AFFORDABLE", affordable)
+        monkeypatch.setattr(remembered, "AFFORDABLE", affordable)
         for T in (2, 3, 4, 7, 50, 301):
             d = int(rng.integers(1, 4))
             Z, y = rng.normal(size=(T, d)) * 10.0 ** rng.uniform(-2, 1), np.sign(rng.normal(size=T))
             for u in paths(rng, T, d):
-                at = moves(u)
-                exact = math.fsum(jumps(Z, y, u, at, discount, logistic, window=T).values.tolist())
-                got = blocked_moves.moves_total(Z, y, u, at, discount, logistic)
+                exact = by_definition(Z, y, u, beta)
+                got = remembered.remembered_loss(Z, y, u, discount, logistic)
                 room = 1e-12 * float(np.logaddexp(0.0, np.abs(Z @ u.T)).sum())
                 assert got.value - room <= exact <= got.value + got.error + room
                 stated += got.error > room
@@ -55,11 +70,11 @@ def test_certificates_of_long_runs_state_the_error_and_hold(monkeypatch):
         trace = learner.clone().play(Z, y)
         rough = certify(learner, Z, y, trace, u)
         with monkeypatch.context() as patch:
-            patch.setattr(blocked_moves, "CHEAP", 1 << 40)
+            patch.setattr(remembered, "CHEAP", 1 << 40)
             exact = certify(learner, Z, y, trace, u)
         assert exact.holds
         assert rough.holds
         assert exact.variation <= rough.variation + 1e-9
         assert rough.variation - exact.variation <= rough.variation_error + 1e-9
-        assert rough.variation_error <= blocked_moves.SHARE * rough.comparator_loss * 1.001
+        assert rough.variation_error <= remembered.SHARE * rough.comparator_loss * 1.001
         assert (rough.variation_error > 0.0) == (beta < 1.0)
