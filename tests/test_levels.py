@@ -13,8 +13,8 @@ from undrift import kernels, store
 from undrift.cli.app import run as undrift
 from undrift.errors import UndriftWarning
 from undrift.run import Interrupted, Settings, play_file, read_run
-from undrift.run.play import runner
-from undrift.run.read import csv_file as csvfile
+from undrift.run.play import run_loop
+from undrift.run.read import csv_file
 
 ASK = "from undrift import kernels; print(kernels.level(), end='')"
 
@@ -124,8 +124,8 @@ def test_a_level_this_machine_lacks_is_named_without_a_cure(tmp_path):
 
 def test_a_run_resumed_at_another_level_goes_on_with_one_sentence(tmp_path, monkeypatch, capsys):
     other, here = other_level(), kernels.level()
-    monkeypatch.setattr(csvfile, "BATCH", 64)
-    monkeypatch.setattr(runner, "COMMIT", 1)
+    monkeypatch.setattr(csv_file, "BATCH_ROWS", 64)
+    monkeypatch.setattr(run_loop, "BATCHES_PER_COMMIT", 1)
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(400, 3)).round(6)
     source = tmp_path / "t.csv"

@@ -18,7 +18,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.run.fleet import play as keyed
+from undrift.run.fleet import play as fleet_play
 
 OPTIONS = ("-k", "pump", "-t", "heat", "--order", "n", "--no-report", "--quiet", "-o", "out")
 COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "fleet"]
@@ -153,7 +153,7 @@ def test_links_are_not_followed(call, name):
 
 def test_a_second_process_is_turned_away(call):
     pumps().write_csv("pumps.csv")
-    with keyed.Folder("out", "fleet").locked():
+    with fleet_play.Folder("out", "fleet").locked():
         code, out, err = call("fleet", "pumps.csv", *OPTIONS)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "is writing this fleet; wait for it to end" in err
@@ -170,9 +170,9 @@ def test_even_without_a_lock_no_record_is_learned_twice(tmp_path, monkeypatch):
             fleet.run(rows, folder=tmp_path, batch=30)
 
     with monkeypatch.context() as patch:
-        patch.setattr(keyed.Folder, "locked", lambda self: contextlib.nullcontext())
-        patch.setattr(keyed.Folder, "claim", lambda *_: None)
-        patch.setattr(keyed.Folder, "adopt", lambda *_: None)
+        patch.setattr(fleet_play.Folder, "locked", lambda self: contextlib.nullcontext())
+        patch.setattr(fleet_play.Folder, "claim", lambda *_: None)
+        patch.setattr(fleet_play.Folder, "adopt", lambda *_: None)
         message = "another process wrote to this fleet meanwhile (90 records instead of 30); nothing was learned twice"
         with pytest.raises(InputError, match=re.escape(message)):
             fleet.run(rows, folder=tmp_path, batch=30, progress=interfere)

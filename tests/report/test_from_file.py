@@ -11,8 +11,8 @@ from test_render import EVIL, Elements
 from undrift.cli.app import run
 from undrift.report import render
 from undrift.run import Interrupted, Settings, certify_run, play_file, read_run
-from undrift.run.play import runner
-from undrift.run.read import csv_file as csvfile
+from undrift.run.play import run_loop
+from undrift.run.read import csv_file
 
 
 def test_a_file_becomes_a_report(tmp_path, capsys):
@@ -42,8 +42,8 @@ def test_a_file_becomes_a_report(tmp_path, capsys):
 
 
 def test_a_run_that_was_interrupted_gives_the_same_report(tmp_path, monkeypatch):
-    monkeypatch.setattr(csvfile, "BATCH", 64)
-    monkeypatch.setattr(runner, "COMMIT", 2)
+    monkeypatch.setattr(csv_file, "BATCH_ROWS", 64)
+    monkeypatch.setattr(run_loop, "BATCHES_PER_COMMIT", 2)
     path = tmp_path / "rows.csv"
     assert run(["synth", "abrupt", str(path), "-n", "600"]) == 0
     settings, pages = Settings(target="y", model="fast"), []

@@ -15,9 +15,8 @@ import zstandard
 
 from undrift.errors import DataError, InputError
 from undrift.run import Settings, compare_file
-from undrift.run.finish import compare as comparing
-from undrift.run.read import csv_file as csvfile
-from undrift.run.read import ndjson, parquet, parquet_pages
+from undrift.run.finish import compare
+from undrift.run.read import csv_file, ndjson, parquet, parquet_pages
 from undrift.run.read.source import Source
 from undrift.run.read.verified_file import VerifiedFile
 from undrift.run.read.zstd import ZstdReader
@@ -105,8 +104,8 @@ def test_lines_of_the_standard_input_are_bounded_too(tmp_path):
 
 def test_wide_and_long_rows_come_in_smaller_batches(tmp_path, monkeypatch):
     lines = [f"{k},{'z' * (k % 700)}" for k in range(300)]
-    for module, name in ((csvfile, "t.csv"), (ndjson, "t.ndjson")):
-        monkeypatch.setattr(module, "TEXT", 1000)
+    for module, name in ((csv_file, "t.csv"), (ndjson, "t.ndjson")):
+        monkeypatch.setattr(module, "BATCH_CHARACTERS", 1000)
         if name == "t.csv":
             (tmp_path / name).write_text("\n".join(["y,s", *lines]))
         else:
@@ -116,7 +115,7 @@ def test_wide_and_long_rows_come_in_smaller_batches(tmp_path, monkeypatch):
         assert [int(y) for batch in batches for y in batch.columns["y"]] == list(range(300))
         assert max(sum(map(len, batch.columns["s"])) for batch in batches) < 2000
         assert len(batches) > 30
-    monkeypatch.setattr(parquet, "TEXT", 1000)
+    monkeypatch.setattr(parquet, "BATCH_CHARACTERS", 1000)
     pl.DataFrame({"y": range(300), "s": [line.split(",")[1] for line in lines]}).write_parquet(tmp_path / "t.parquet")
     batches = list(Source(str(tmp_path / "t.parquet"), Settings(target="y")).batches())
     assert np.concatenate([batch.columns["y"] for batch in batches]).tolist() == list(range(300))
@@ -130,11 +129,11 @@ def test_too_many_columns_are_refused(tmp_path, monkeypatch):
     (tmp_path / "t.ndjson").write_text("".join(f'{{"{name}": 1}}\n' for name in names))
     pl.DataFrame({name: [1.0] for name in names}).write_parquet(tmp_path / "t.parquet")
     for module, ending, said in (
-        (csvfile, "csv", "line 1: 40 columns, where 17 are allowed"),
+        (csv_file, "csv", "line 1: 40 columns, where 17 are allowed"),
         (ndjson, "ndjson", "line 18: more than 17 different keys"),
         (parquet, "parquet", "40 columns, where 17 are allowed"),
     ):
-        monkeypatch.setattr(module, "WIDEST", 17)
+        monkeypatch.setattr(module, "MAX_COLUMNS", 17)
         with pytest.raises(DataError, match=said):
             list(Source(str(tmp_path / f"t.{ending}"), Settings(target="y")).batches())
 
@@ -310,7 +309,7 @@ def test_parquet_needs_a_file():
 
 
 def test_a_comparison_stops_at_its_limit_whatever_is_labelled(tmp_path, monkeypatch):
-    monkeypatch.setattr(comparing, "ROWS", 50)
+    monkeypatch.setattr(compare, "ROWS", 50)
     (tmp_path / "t.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n" * 10 + "1,\n" * 1000)
     assert compare_file(str(tmp_path / "t.csv"), Settings(target="y"), peers=False)[1] == 50
     assert compare_file(str(tmp_path / "t.csv"), Settings(target="y", limit=30), peers=False)[1] == 30

@@ -10,9 +10,7 @@ from row_files import table, write_csv, write_ndjson
 
 from undrift.errors import ConditionError, DataError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run
-from undrift.run.read import csv_file as csvfile
-from undrift.run.read import ndjson, parquet
-from undrift.run.read import verified_file as opened
+from undrift.run.read import csv_file, ndjson, parquet, verified_file
 from undrift.run.read.source import Source
 
 SETTINGS = Settings(target="y", drop=("hot", "city"), model="fast")
@@ -20,10 +18,10 @@ SETTINGS = Settings(target="y", drop=("hot", "city"), model="fast")
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(opened, "PIECE", 2048)
-    for module in (csvfile, ndjson):
-        monkeypatch.setattr(module, "BATCH", 64)
-    monkeypatch.setattr(parquet, "BATCH", 64)
+    monkeypatch.setattr(verified_file, "PIECE", 2048)
+    for module in (csv_file, ndjson):
+        monkeypatch.setattr(module, "BATCH_ROWS", 64)
+    monkeypatch.setattr(parquet, "BATCH_ROWS", 64)
     monkeypatch.setattr(parquet, "SLICE", 64)
 
 

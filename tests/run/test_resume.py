@@ -15,8 +15,8 @@ from row_files import table, write_csv
 from undrift import store
 from undrift.errors import InputError, ModelFileError
 from undrift.run import Interrupted, Settings, play_file
-from undrift.run.play import runner
-from undrift.run.read import csv_file as csvfile
+from undrift.run.play import run_loop
+from undrift.run.read import csv_file
 
 SETTINGS = Settings(target="y", drop=("hot",), model="fast", lag=(1, 3), calendar=True)
 
@@ -27,8 +27,8 @@ class Crash(BaseException):
 
 @pytest.fixture
 def small_batches(monkeypatch):
-    monkeypatch.setattr(csvfile, "BATCH", 64)
-    monkeypatch.setattr(runner, "COMMIT", 2)
+    monkeypatch.setattr(csv_file, "BATCH_ROWS", 64)
+    monkeypatch.setattr(run_loop, "BATCHES_PER_COMMIT", 2)
 
 
 def result(folder):
@@ -93,10 +93,10 @@ def test_stopping_at_a_batch_leaves_a_run_that_goes_on(tmp_path, small_batches):
         play_file(path, tmp_path / "run", SETTINGS, stop=lambda: next(asked, True))
     assert json.loads((tmp_path / "run" / "run.json").read_text())["rows"] == 128
     said = []
-    play_file(path, tmp_path / "run", SETTINGS, resume=True, said=said.append)
+    play_file(path, tmp_path / "run", SETTINGS, resume=True, log=said.append)
     assert said[1:] == [f"{tmp_path / 'run'}: continuing after 128 rows"]
     assert result(tmp_path / "run") == result(tmp_path / "whole")
-    play_file(path, tmp_path / "run", SETTINGS, resume=True, said=said.append)
+    play_file(path, tmp_path / "run", SETTINGS, resume=True, log=said.append)
     assert said[-1] == f"{tmp_path / 'run'}: this run is finished, 500 rows; nothing to do"
 
 

@@ -15,8 +15,8 @@ from undrift import folder as folder_module
 from undrift import store
 from undrift.errors import DataError, InputError, ModelFileError, UndriftError
 from undrift.run import Interrupted, Settings, certify_run, play_file, predict_file, read_run, write_report
-from undrift.run.play import runner
-from undrift.run.read import csv_file as csvfile
+from undrift.run.play import run_loop
+from undrift.run.read import csv_file
 
 SETTINGS = Settings(target="y", drop=("hot",), model="fast")
 FINISHED = ["model.undrift", "predictions.parquet", "run.json", "trace.undrift"]
@@ -24,8 +24,8 @@ FINISHED = ["model.undrift", "predictions.parquet", "run.json", "trace.undrift"]
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(csvfile, "BATCH", 64)
-    monkeypatch.setattr(runner, "COMMIT", 1)
+    monkeypatch.setattr(csv_file, "BATCH_ROWS", 64)
+    monkeypatch.setattr(run_loop, "BATCHES_PER_COMMIT", 1)
     monkeypatch.setattr(os, "fsync", lambda fd: None)  # these tests end no power supply
 
 
@@ -162,11 +162,11 @@ def test_a_forced_run_that_dies_at_any_rename_leaves_a_whole_run(tmp_path, rows,
 KILLED = """
 import os, sys
 from undrift.run import Settings, play_file
-from undrift.run.read import csv_file as csvfile
-from undrift.run.play import runner
-from undrift.run.play.run_folder import RunDirectory
-csvfile.BATCH, runner.COMMIT = 64, 1
-sweep, left = RunDirectory.sweep, [int(sys.argv[3])]
+from undrift.run.read import csv_file
+from undrift.run.play import run_loop
+from undrift.run.play.run_folder import RunFolder
+csv_file.BATCH_ROWS, run_loop.BATCHES_PER_COMMIT = 64, 1
+sweep, left = RunFolder.sweep, [int(sys.argv[3])]
 def die(self, state):  # after the state was committed, before anything is swept
     left[0] -= 1
     if not left[0]:
@@ -174,7 +174,7 @@ def die(self, state):  # after the state was committed, before anything is swept
             file.write(b"half a model")
         os._exit(9)
     sweep(self, state)
-RunDirectory.sweep = die
+RunFolder.sweep = die
 play_file(sys.argv[1], sys.argv[2], Settings(target="y", drop=("hot",), model="fast"))
 """
 
@@ -399,7 +399,7 @@ def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tm
 
 
 def test_wide_rows_are_cut_alike_however_often_a_run_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner._RunLoop, "_batch_size", lambda self: 10)
+    monkeypatch.setattr(run_loop.RunLoop, "_batch_size", lambda self: 10)
     rows = str(write_csv(tmp_path / "rows.csv", table(200)))
     play_file(rows, tmp_path / "whole", SETTINGS)
     interrupt(rows, tmp_path / "run", batches=3)

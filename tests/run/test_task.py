@@ -8,6 +8,7 @@ import pytest
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError
 from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -26,8 +27,8 @@ def write(path, values, rows=ROWS):
 
 def planned(path, **more):
     source = Source(path, Settings(target="y", drop=("k",), **more))
-    plan = infer_columns(source, list(source.batches()), whole=True)
-    return plan.task, plan.classes
+    roles = infer_columns(read_first_rows(source)[0])
+    return roles.task, roles.classes
 
 
 def fleet(path, capsys, *more):
@@ -91,7 +92,7 @@ def test_few_rows_of_a_handful_of_whole_numbers_are_numbers(tmp_path, capsys):
 def test_one_label_in_all_first_rows_is_refused_with_what_to_pass(tmp_path, value):
     source = Source(write(tmp_path / "t.csv", [value] * ROWS), Settings(target="y", drop=("k",)))
     with pytest.raises(DataError, match=f"is {value} in the first 300 rows: pass --task regression if it is a number"):
-        infer_columns(source, list(source.batches()), whole=False)
+        infer_columns(FirstRows(source, list(source.batches()), whole=False))
 
 
 def test_a_class_that_first_comes_far_down_is_learned(tmp_path, capsys):

@@ -25,8 +25,8 @@ import polars as pl
 ROWS, KEYS, BATCH = 12_000, 150, 1500
 SMALL = f"""
 import sys
-from undrift.run.fleet import play as keyed
-keyed.BATCH = keyed.FEWEST = {BATCH}  # many small commits, so that most kills fall between some
+from undrift.run.fleet import play as fleet_play
+fleet_play.MOST_RECORDS = fleet_play.FEWEST_RECORDS = {BATCH}  # small commits: most kills fall between two
 from undrift.cli import main
 main()
 """

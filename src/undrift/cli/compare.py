@@ -50,7 +50,7 @@ def compare(
     }  # fmt: skip
     path, words = options.merged(file, settings, given)
     with Bar(quiet) as bar:
-        found, rows, results = compare_file(path, Settings.of(words), peers=peers, said=bar.say)
+        found, rows, results = compare_file(path, Settings.of(words), peers=peers, log=bar.say)
     if json:
         facts = {"file": path, "task": found, "rows": rows, "versions": versions()}
         as_json(facts | {"results": [asdict(one) for one in results]})

@@ -42,7 +42,7 @@ class Bar:
     def update(self, progress: Progress) -> None:
         """Show where the run is."""
         if self._bar is not None:
-            text = f"{progress.rows:,} rows, error lately {progress.lately:.4g}"
+            text = f"{progress.rows:,} rows, error lately {progress.latest_error:.4g}"
             total = None if progress.fraction is None else 1.0
             self._bar.update(self._task, description=text, completed=progress.fraction, total=total)
 

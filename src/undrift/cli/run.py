@@ -99,7 +99,7 @@ def carried_out(
         try:
             state = play_file(
                 path, folder, settings, resume=resume, force=force, command=command,
-                progress=bar.update, said=bar.say, stop=stop,
+                progress=bar.update, log=bar.say, stop=stop,
             )  # fmt: skip
             holds = f"the run in {folder} is finished; what is missing of it comes with --resume"
             with stop.waiting():

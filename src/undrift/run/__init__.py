@@ -12,9 +12,9 @@ from undrift.run.finish.run_data import RunData as RunData
 from undrift.run.finish.run_data import read_run as read_run
 from undrift.run.finish.run_data import write_report as write_report
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
-from undrift.run.fleet.play import FleetResult as FleetResult
 from undrift.run.fleet.play import play_fleet as play_fleet
-from undrift.run.play.runner import Progress as Progress
+from undrift.run.fleet.result import FleetResult as FleetResult
+from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings
 from undrift.run.write.formulas import unescape_formula as unescape_formula

@@ -157,11 +157,11 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float = math.inf) -> Matri
     return np.asarray(held[np.minimum(np.arange(len(u)) // step, len(held) - 1)])
 
 
-def _certificates_of_rows(directory: RunFolder, state: RunState) -> tuple[list[Words], list[str]]:
+def _certificates_of_rows(folder: RunFolder, state: RunState) -> tuple[list[Words], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
-    settings = settings_of(directory.path, state)
-    source = _source(directory, state)
-    table = directory.table(state)
+    settings = settings_of(folder.path, state)
+    source = _source(folder, state)
+    table = folder.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])
     most = max(LEAST, min(LONGEST, int(WORK / width**2)))
@@ -169,7 +169,7 @@ def _certificates_of_rows(directory: RunFolder, state: RunState) -> tuple[list[W
     rows, y, _ = load_rows(source, rounds)
     yhat = table["yhat"].to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
-        raise ConditionError(f"{directory.path}: the labels in its predictions are not those of {source.name}")
+        raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {source.name}")
     model = make_model(settings, state["task"])
     notes = []
     if rounds < np.count_nonzero(known):
@@ -177,49 +177,47 @@ def _certificates_of_rows(directory: RunFolder, state: RunState) -> tuple[list[W
     return certificates(model, rows, y, yhat), notes
 
 
-def _source(directory: RunFolder, state: RunState, *, whole: bool = False) -> Source:
+def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Source:
     """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
     where = state["provenance"]["source"]
     if where["sha256"] is None or where["absolute"] is None:
-        raise ConditionError(f"{directory.path}: rows of the standard input are gone; certify runs of files")
+        raise ConditionError(f"{folder.path}: rows of the standard input are gone; certify runs of files")
     try:
-        source = Source(where["absolute"], settings_of(directory.path, state), size=None if whole else where["size"])
+        source = Source(where["absolute"], settings_of(folder.path, state), size=None if whole else where["size"])
     except (InputError, DataError) as error:
-        raise ConditionError(f"{directory.path}: its rows cannot be read again: {error}") from None
+        raise ConditionError(f"{folder.path}: its rows cannot be read again: {error}") from None
     if source.digest() != where["sha256"]:
-        raise ConditionError(
-            f"{directory.path}: {where['path']} has changed since the run; certify needs the same rows"
-        )
+        raise ConditionError(f"{folder.path}: {where['path']} has changed since the run; certify needs the same rows")
     return source
 
 
 def certify_run(out: str | Path) -> RunState:
     """Certify a finished run, and keep the certificates in its folder."""
-    directory = RunFolder(out)
-    directory.state()  # refuse what is no run before anything is made there
-    with directory.locked():
-        state = directory.state()
-        directory.take_over(state)
-        directory.sweep(state)
+    folder = RunFolder(out)
+    folder.state()  # refuse what is no run before anything is made there
+    with folder.locked():
+        state = folder.state()
+        folder.take_over(state)
+        folder.sweep(state)
         if state["status"] != "finished":
-            raise InputError(f"{directory.path}: the run is not finished; continue it with --resume")
+            raise InputError(f"{folder.path}: the run is not finished; continue it with --resume")
         try:
-            found, notes = _certificates_of_rows(directory, state)
+            found, notes = _certificates_of_rows(folder, state)
         except ConditionError as error:
-            directory.write_state(state | {"notes": [*state["plan"]["notes"], f"Not certified: {error}."]})
+            folder.write_state(state | {"notes": [*state["plan"]["notes"], f"Not certified: {error}."]})
             raise
         state["certificates"], state["notes"] = found, [*state["plan"]["notes"], *notes]
-        directory.write_state(state)
+        folder.write_state(state)
     return state
 
 
 def replay_run(out: str | Path) -> bool:
     """Play a finished run again; return whether it predicts the same bits."""
-    directory = RunFolder(out)
-    state = directory.state()
-    with tempfile.TemporaryDirectory() as folder:
-        again = play_file(_source(directory, state, whole=True).name, folder, settings_of(directory.path, state))
-        mine, theirs = directory.table(state), RunFolder(folder).table(again)
+    folder = RunFolder(out)
+    state = folder.state()
+    with tempfile.TemporaryDirectory() as temporary:
+        again = play_file(_source(folder, state, whole=True).name, temporary, settings_of(folder.path, state))
+        mine, theirs = folder.table(state), RunFolder(temporary).table(again)
     return mine.columns == theirs.columns and all(
         mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes() for name in mine.columns
     )

@@ -50,7 +50,7 @@ def compare_file(
     settings: Settings,
     *,
     peers: bool = True,
-    said: Callable[[str], None] | None = None,
+    log: Callable[[str], None] | None = None,
 ) -> tuple[str, int, list[LearnerResult]]:
     """Return the task, the rows, and every learner's result, best first.
 
@@ -63,8 +63,8 @@ def compare_file(
     known = ~np.isnan(y)
     out = []
     for kind, name, play in _learners(task, settings, peers):
-        if said is not None:
-            said(f"{name} ...")
+        if log is not None:
+            log(f"{name} ...")
         begin = time.perf_counter()
         yhat = play(Z if kind == "undrift" else filled, y)
         took = time.perf_counter() - begin

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift import store
-from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.folder import named_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
-from undrift.run.play.run_model import loaded
-from undrift.run.play.state import RunState, read_state, settings_of, understood
-from undrift.run.prepare.columns import ColumnRoles, require_short
+from undrift.run.play.run_model import load_model
+from undrift.run.play.state import RunState, explain_damage, read_state, settings_of
+from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
@@ -120,20 +119,20 @@ class Predictions:
 
     def _notes(self) -> Iterator[str]:
         """Yield what is less sure than it looks, above all after the first row: the model learns nothing on the way."""
-        source, plan = self._encoder.source, self._encoder.plan
+        source, task = self._encoder.source, self._encoder.roles.task
         for one in self._encoder.problems.entries():
             if one["kind"] in ("infinite", "too large"):
-                where = f"{source.place} {one['lines'][0]} is the first of {one['count']:,}"
+                where = f"{source.row_word} {one['lines'][0]} is the first of {one['count']:,}"
                 yield f"'{one['column']}' is {one['kind']} ({where}): {one['note']}"
         name, lags = source.settings.target, ", ".join(map(str, source.settings.lag))
         if self._unknown:
             yield (
-                f"{self._unknown:,} of {self.rows:,} rows, from {source.place} {self._first_unknown} on, need '{name}' "
-                f"of earlier rows (lag {lags}), which is not known yet; the last one known stands in for it"
+                f"{self._unknown:,} of {self.rows:,} rows, from {source.row_word} {self._first_unknown} on, need "
+                f"'{name}' of earlier rows (lag {lags}), which is not known yet; the last one known stands in for it"
             )
-        if plan.task == "regression" and self.rows > 1 and lags:
+        if task == "regression" and self.rows > 1 and lags:
             yield "only the first row has an interval, as intervals of a run with lags hold one row ahead"
-        elif plan.task == "regression" and self.rows > 1:
+        elif task == "regression" and self.rows > 1:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
@@ -143,56 +142,30 @@ def predict_file(model: str | os.PathLike[str], file: str, level: float = 0.9, s
     state = read_state(folder)
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
-    learner = loaded(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
+    learner = load_model(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
     settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill")
     source = Source(file, settings)
     batches = source.batches()
     first = next(batches, None)
     if first is None:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
-    with understood(folder):
-        plan = _plan(state, source, first)
-        encoder = PredictionEncoder(source, plan)
+    with explain_damage(folder):
+        encoder = Encoder(source, _roles_of_run(state, source, first), learning=False)
         if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
             raise ValueError("'classes' is missing")
-        encoder.follow(state, store.read(named_file(folder, state["trace"]))[1]["encoder.late"])
+        _, arrays = store.read(named_file(folder, state["trace"]))
+        encoder.follow(state["carry"]["encoder"], arrays["encoder.late"])
     rows = chain([first], batches)
     return Predictions(encoder, rows, learner, level, state["classes"] or (), Stop() if stop is None else stop)
 
 
-def _plan(state: RunState, source: Source, first: RowBatch) -> ColumnRoles:
-    """Return the plan of the run, for a file that must have its columns."""
-    words = state["plan"]
-    wanted = [
-        *words["numbers"],
-        *words["texts"],
-        *([words["time"]] if words["time"] and source.settings.calendar else []),
-    ]
-    for name in wanted:
+def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> ColumnRoles:
+    """Return what the columns were in the run, for a file that must have those the model needs."""
+    values = state["plan"]
+    times = [values["time"]] if values["time"] and source.settings.calendar else []
+    for name in (*values["numbers"], *values["texts"], *times):
         if name not in first.columns:
             raise InputError(
                 f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
             )
-    time = words["time"] if words["time"] in first.columns else None
-    texts = tuple((name, tuple(values)) for name, values in words["texts"].items())
-    classes = None if words["classes"] is None else tuple(words["classes"])
-    return ColumnRoles(words["task"], classes, time, words["clock"], words["hours"], tuple(words["numbers"]), texts, ())
-
-
-class PredictionEncoder(Encoder):
-    """An encoder for rows that may have no label; those that have one serve the lags of later rows and nothing else."""
-
-    def follow(self, state: RunState, late: Vector) -> None:
-        """Know the texts the run met, and its last labels."""
-        words = {"rows": 0, "digests": [""] * len(self.digests), "problems": [], "latest": "NaT"}
-        arrays = {"late": late, "low": self.low, "high": self.high}
-        self.resume({**state["carry"]["encoder"], **words}, arrays)
-
-    def _admit(self, batch: RowBatch, row: int, name: str, text: str) -> None:
-        """Give a text that the run never met no feature of its own: the model would ignore it."""
-        require_short(self.source, int(batch.lines[row]), name, text)
-
-    def _labels(self, batch: RowBatch) -> Vector:
-        if not self.settings.lag or self.settings.target not in batch.columns:
-            return np.full(len(batch.lines), math.nan)
-        return super()._labels(batch)
+    return ColumnRoles.from_dict(values, values["time"] if values["time"] in first.columns else None)

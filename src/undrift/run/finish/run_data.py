@@ -15,7 +15,7 @@ from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import BASELINES
 from undrift.folder import named_file
 from undrift.run.play.run_folder import REPORT, RunFolder
-from undrift.run.play.state import RunState, understood
+from undrift.run.play.state import RunState, explain_damage
 from undrift.run.read.rows import Lines, Times
 
 
@@ -84,20 +84,20 @@ class RunData:
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
     """Return what a run left behind, finished or not."""
-    directory = RunFolder(path)
-    state = directory.state()
-    with understood(directory.path):
-        return _read(directory, state)
+    folder = RunFolder(path)
+    state = folder.state()
+    with explain_damage(folder.path):
+        return _read(folder, state)
 
 
 def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path], object]) -> Path:
     """Write the report of the run that is in a folder, whole or not at all, and return where it is."""
-    directory = RunFolder(path)
-    with directory.locked():
-        data = read_run(directory.path)
-        with directory.folder.new(REPORT) as temporary:
+    folder = RunFolder(path)
+    with folder.locked():
+        data = read_run(folder.path)
+        with folder.files.new(REPORT) as temporary:
             render(data, temporary)
-    return directory.path / REPORT
+    return folder.path / REPORT
 
 
 def _notes(state: RunState) -> list[str]:
@@ -109,10 +109,10 @@ def _notes(state: RunState) -> list[str]:
     return notes
 
 
-def _read(directory: RunFolder, state: RunState) -> RunData:
-    table = directory.table(state)
+def _read(folder: RunFolder, state: RunState) -> RunData:
+    table = folder.table(state)
     table = table.filter(table["y"].is_not_null())
-    _, arrays = store.read(named_file(directory.path, state["trace"]))
+    _, arrays = store.read(named_file(folder.path, state["trace"]))
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }

@@ -13,9 +13,9 @@ from undrift._typing import Vector
 from undrift.fleet import Fleet
 from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
-from undrift.fleet.record_batch import RecordBatch as Rows
-from undrift.fleet.record_batch import mark_unusable
-from undrift.run.fleet.orders import Orders, TimeColumn, parse_integers
+from undrift.fleet.record_batch import RecordBatch, mark_unusable
+from undrift.run.fleet.orders import Orders, parse_integers
+from undrift.run.fleet.times import TimeColumn
 from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
 from undrift.run.read.rows import Cells, RowBatch
 from undrift.run.read.source import Source
@@ -33,24 +33,24 @@ class RecordReader:
     na: frozenset[str]
     """Texts that mean missing."""
 
-    def batches(self, source: Source) -> Iterator[Rows]:
+    def batches(self, source: Source) -> Iterator[RecordBatch]:
         """Yield rows as a fleet takes them; what is no number is reported as such."""
         fields, names = self.fleet.fields, dict[str, str]()
         for batch in source.batches():
             for name in fields.names:
                 if name not in batch.columns:  # it first appears further down
                     batch.columns[name] = [None] * len(batch.lines)
-            keys = _keys(batch.columns[fields.key], names, self.na)
+            keys = _key_texts(batch.columns[fields.key], names, self.na)
             if fields.order is None:
                 orders: Orders | None = None
             elif self.time is None:
                 orders = parse_integers(batch.columns[fields.order], self.na)
             else:
-                orders = self.time.read(source, fields.order, batch, self.na)
-            yield self._clean(batch, keys, orders) or self._judged(batch, keys, orders)
+                orders = self.time.read(source, batch.lines, batch.columns[fields.order])
+            yield self._by_column(batch, keys, orders) or self._row_by_row(batch, keys, orders)
 
-    def _clean(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows | None:
-        """Return rows column by column; None if a cell is not what its column is."""
+    def _by_column(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch | None:
+        """Return records made column by column; None if a cell is not what its column is."""
         fields, n = self.fleet.fields, len(keys)
         order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
         try:
@@ -62,9 +62,9 @@ class RecordReader:
                 order[...] = orders  # type: ignore[assignment]  # integers, as just seen
         except UnreadableCell:
             return None
-        if None in keys or unknown or not _encodable(keys):
+        if None in keys or unknown or not _can_be_written(keys):
             return None
-        rows = Rows(list(keys), order, Z, y, absent)
+        rows = RecordBatch(list(keys), order, Z, y, absent)
         mark_unusable(fields, self.fleet.accepted_input, rows)
         return rows
 
@@ -87,8 +87,8 @@ class RecordReader:
                 unknown[i] = f"target '{self.fleet.fields.target}' is {label!r:.40}, neither {named}"
         return y, unknown
 
-    def _judged(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> Rows:
-        """Return rows judged one by one."""
+    def _row_by_row(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch:
+        """Return records made one by one, those that cannot be used marked with the reason."""
         fields = self.fleet.fields
         columns: dict[str, list[Any]] = {}
         unknown: dict[int, str] = {}
@@ -106,7 +106,7 @@ class RecordReader:
                     cells.astype(np.float64).tolist() if cells.dtype.kind != "M" else [str(one) for one in cells]
                 )
             else:
-                columns[name] = [_value(cell, self.na) for cell in cells]
+                columns[name] = [_parse_value(cell, self.na) for cell in cells]
         rows = self.fleet.batch([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
         for i, why in unknown.items():
             rows.bad.setdefault(i, why)
@@ -114,7 +114,7 @@ class RecordReader:
         return rows
 
 
-def _keys(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str | None]:
+def _key_texts(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str | None]:
     """Return keys as texts, each text only once in memory."""
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
         values: Any = [None if np.isnat(cell) else np.datetime_as_string(cell, unit="auto") for cell in cells]
@@ -124,7 +124,7 @@ def _keys(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str |
     for cell in values:
         name = names.get(cell) if isinstance(cell, str) else None  # to a dictionary, True is 1
         if name is None:
-            name = _name(cell, na)
+            name = _key_text(cell, na)
             if name is not None:
                 name = names.setdefault(name, name)
                 if isinstance(cell, str):
@@ -133,13 +133,13 @@ def _keys(cells: Cells, names: dict[str, str], na: frozenset[str]) -> list[str |
     return out
 
 
-def _name(cell: object, na: frozenset[str]) -> str | None:
+def _key_text(cell: object, na: frozenset[str]) -> str | None:
     if is_missing(cell, na):
         return None
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
 
 
-def _encodable(keys: list[str | None]) -> bool:
+def _can_be_written(keys: list[str | None]) -> bool:
     """Whether all keys can be written to a file; half a character cannot."""
     text = "".join(key for key in keys if key is not None)
     try:
@@ -148,7 +148,7 @@ def _encodable(keys: list[str | None]) -> bool:
         return False
 
 
-def _value(cell: object, na: frozenset[str]) -> object:
+def _parse_value(cell: object, na: frozenset[str]) -> object:
     if is_missing(cell, na):
         return None
     found = parse_number(cell)

@@ -9,22 +9,22 @@ from undrift.run.play.state import STATE, RunState
 from undrift.run.read.source import Source
 
 
-def find_state(directory: RunFolder, source: Source, *, resume: bool, force: bool) -> RunState | None:
+def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) -> RunState | None:
     """Return the state to continue from; None to start. Refuse what is not ours or not the same."""
-    if not directory.exists:
-        directory.refuse_others()
-        directory.sweep(None)
+    if not folder.exists:
+        folder.refuse_others()
+        folder.sweep(None)
         return None
     try:
-        state = directory.state()
+        state = folder.state()
     except ModelFileError:
-        if not force or not directory.folder.knows(STATE):
+        if not force or not folder.files.knows(STATE):
             raise
-        directory.folder.adopt(STATE)  # ours, but damaged: it may be replaced
+        folder.files.adopt(STATE)  # ours, but damaged: it may be replaced
         return None
-    directory.take_over(state)
+    folder.take_over(state)
     try:
-        directory.sweep(state)
+        folder.sweep(state)
     except ModelFileError:
         if not force:
             raise
@@ -32,28 +32,28 @@ def find_state(directory: RunFolder, source: Source, *, resume: bool, force: boo
         return None
     if not resume:
         raise InputError(
-            f"{directory.path}: there is a run already; continue it with --resume, replace it with --force, "
+            f"{folder.path}: there is a run already; continue it with --resume, replace it with --force, "
             "or choose another folder with --out"
         )
     if source.stdin:
         raise InputError("the standard input cannot be resumed: its first rows are gone; start again with --force")
-    _refuse_difference(directory, state, source)
+    _refuse_difference(folder, state, source)
     return state
 
 
-def _refuse_difference(directory: RunFolder, state: RunState, source: Source) -> None:
+def _refuse_difference(folder: RunFolder, state: RunState, source: Source) -> None:
     """Refuse to continue where the result would not be the one of a run that was never interrupted."""
     then = state["provenance"]["source"]
     if then["sha256"] != source.digest():
         raise InputError(
-            f"{directory.path}: a run of another file ({then['path']}, or its contents then); choose another --out"
+            f"{folder.path}: a run of another file ({then['path']}, or its contents then); choose another --out"
         )
     asked = source.settings.as_dict()
     changed = sorted(k for k in {*asked, *state["settings"]} if asked.get(k) != state["settings"].get(k))
     if changed:
         k = changed[0]
         raise InputError(
-            f"{directory.path}: this run has {k} = {state['settings'].get(k)!r}, not {asked.get(k)!r}; "
+            f"{folder.path}: this run has {k} = {state['settings'].get(k)!r}, not {asked.get(k)!r}; "
             "resume with the same settings, or choose another --out"
         )
     if state["status"] == "finished":
@@ -61,6 +61,6 @@ def _refuse_difference(directory: RunFolder, state: RunState, source: Source) ->
     before, now = state["provenance"].get("undrift"), undrift.__version__
     if before != now:
         raise InputError(
-            f"{directory.path}: this run was begun by undrift {before}, this is {now}, which may compute otherwise; "
+            f"{folder.path}: this run was begun by undrift {before}, this is {now}, which may compute otherwise; "
             f"install undrift {before}, or start again with --force"
         )

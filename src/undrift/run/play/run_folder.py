@@ -43,7 +43,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.folder = Folder(path, "run", again="continue with --resume", names=NAMES)
+        self.files = Folder(path, "run", again="continue with --resume", names=NAMES)
 
     @property
     def exists(self) -> bool:
@@ -53,7 +53,7 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other writers out; what fails leaves the last commit and nothing else."""
-        with self.folder.locked():
+        with self.files.locked():
             try:
                 yield
             except BaseException:
@@ -68,53 +68,53 @@ class RunFolder:
     def take_over(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
         named = [*state["parts"], state["model"], state["trace"]]
-        self.folder.adopt(STATE, *(name for name in named if name and not self.folder.knows(name)))
-        if not self.folder.knows(REPORT) and _is_report(self.path / REPORT):
-            self.folder.adopt(REPORT)
+        self.files.adopt(STATE, *(name for name in named if name and not self.files.knows(name)))
+        if not self.files.knows(REPORT) and _is_report(self.path / REPORT):
+            self.files.adopt(REPORT)
 
     def refuse_others(self) -> None:
         """Refuse a folder that holds files which no run wrote, where no run is."""
         others = (file.name for file in self.path.iterdir() if not file.name.startswith("."))
-        foreign = next((name for name in others if not self.folder.is_ours(name)), None)
+        foreign = next((name for name in others if not self.files.is_ours(name)), None)
         if foreign is not None:
             raise InputError(f"{self.path}: the folder holds other files ({foreign}); choose another with --out")
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Commit: from now on, the files this state names are the run."""
         text = json.dumps({"format": FORMAT, **state}, indent=1, allow_nan=False)
-        self.folder.put(STATE, text.encode())
+        self.files.put(STATE, text.encode())
 
     def write_table(self, name: str, frame: DataFrame) -> None:
         """Write one part of the predictions, whole or not at all."""
         buffer = io.BytesIO()
         frame.write_parquet(buffer, compression="zstd")
-        self.folder.put(name, buffer.getvalue(), durable=name in FINAL)
+        self.files.put(name, buffer.getvalue(), durable=name in FINAL)
 
     def write_arrays(self, name: str, header: store.Header, arrays: store.Arrays) -> None:
         """Write arrays and a header, whole or not at all."""
-        with self.folder.new(name, durable=name in FINAL) as temporary:
+        with self.files.new(name, durable=name in FINAL) as temporary:
             store.write(temporary, header, arrays)
 
     def write_model(self, name: str, model: OnlineLearner) -> None:
         """Write a model, whole or not at all."""
-        with self.folder.new(name, durable=name in FINAL) as temporary:
+        with self.files.new(name, durable=name in FINAL) as temporary:
             model.save(temporary)
 
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""
-        with self.folder.new(name) as temporary:
+        with self.files.new(name) as temporary:
             join_parquet([self.path / part for part in parts], temporary)
 
     def sweep(self, state: RunState | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
         if state is None:
-            self.folder.sweep(())
+            self.files.sweep(())
             return
         counting = [*state["parts"], *filter(None, (state["model"], state["trace"]))]
         for name in counting:
             named_file(self.path, name)  # a state that names what is not there is no reason to delete what is
         finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
-        self.folder.sweep({*counting, STATE, *finished})
+        self.files.sweep({*counting, STATE, *finished})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""

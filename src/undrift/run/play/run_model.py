@@ -1,4 +1,4 @@
-"""The player: rows in, predictions out, each made before its label is known, however late that is."""
+"""The model of a run: it predicts each row before its label, and learns the label when it becomes known."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from undrift.run.play.snapshots import Snapshots
 from undrift.run.settings import Settings
 
 LEVEL = 0.9
-"""Of the intervals."""
+"""Part of the labels that the intervals are made to hold."""
 
 
 class BlockPredictions(NamedTuple):
-    """What was said about some rows."""
+    """Predictions of some rows."""
 
     yhat: Vector
     """Predictions (n,)."""
@@ -52,27 +52,27 @@ class RunModel:
     def play(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Predict rows, and learn those whose label becomes known on the way."""
         if self.delay:
-            return self._late(names, Z, y)
-        said = []
+            return self._play_late(names, Z, y)
+        blocks = []
         a = 0
         while a < len(y):
             due = self.snapshots.next(self.model.rounds)
             reached = np.cumsum(~np.isnan(y[a:])) >= due - self.model.rounds
             full = bool(reached.any())
             b = a + int(np.argmax(reached)) + 1 if full else len(y)
-            said.append(self._block(Table(names, Z[a:b]), y[a:b]))
+            blocks.append(self._play_block(Table(names, Z[a:b]), y[a:b]))
             if full:
                 self.snapshots.take(self.model)
             a = b
-        return _joined(said)
+        return _join_predictions(blocks)
 
-    def _block(self, rows: Table, y: Vector) -> BlockPredictions:
+    def _play_block(self, rows: Table, y: Vector) -> BlockPredictions:
         if isinstance(self.model, OnlineRegressor):
             trace = self.model.play(rows, y, interval=LEVEL)
             return BlockPredictions(trace.yhat, trace.lower, trace.upper)
         return BlockPredictions(self.model.play(rows, y).yhat, None, None)
 
-    def _late(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
+    def _play_late(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Row by row: a label is learned `delay` rows after its row was predicted."""
         added = Z.shape[1] + 1 - self.waiting.shape[1]
         if added:  # texts that came up since: 0 in the rows that wait
@@ -80,19 +80,19 @@ class RunModel:
             self.waiting = np.concatenate((kept[:, :-1], np.zeros((len(kept), added)), kept[:, -1:]), axis=1)
         queue = np.concatenate((self.waiting, np.column_stack([Z, y])))
         ahead = len(self.waiting)
-        said, learned = [], 0
+        blocks, learned = [], 0
         for t in range(len(y)):
             row = Table(names, Z[t : t + 1])
             if isinstance(self.model, OnlineRegressor):
                 yhat, half = self.model.predict(row), self.model.half_width(LEVEL)
-                said.append(BlockPredictions(yhat, yhat - half, yhat + half))
+                blocks.append(BlockPredictions(yhat, yhat - half, yhat + half))
             else:
-                said.append(BlockPredictions(self.model.predict(row), None, None))
+                blocks.append(BlockPredictions(self.model.predict(row), None, None))
             if ahead + t + 1 - learned > self.delay:
                 self._learn(names, queue[learned])
                 learned += 1
         self.waiting = queue[learned:].copy()
-        return _joined(said)
+        return _join_predictions(blocks)
 
     def _learn(self, names: list[str], row: Vector) -> None:
         before = self.model.rounds
@@ -117,14 +117,14 @@ class RunModel:
         self.snapshots.resume(arrays)
 
 
-def _joined(said: list[BlockPredictions]) -> BlockPredictions:
-    yhat, lower, upper = zip(*said, strict=True) if said else ((), (), ())
-    if not said or lower[0] is None:
+def _join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:
+    yhat, lower, upper = zip(*blocks, strict=True) if blocks else ((), (), ())
+    if not blocks or lower[0] is None:
         return BlockPredictions(np.concatenate([np.empty(0), *yhat]), None, None)
     return BlockPredictions(np.concatenate(yhat), np.concatenate(lower), np.concatenate(upper))
 
 
-def loaded(path: str) -> OnlineLearner:
+def load_model(path: str) -> OnlineLearner:
     """Return a saved model of a run."""
     model = undrift.load(path)
     if not isinstance(model, OnlineLearner):

@@ -51,13 +51,13 @@ def read_state(folder: Path) -> RunState:
         raise ModelFileError(f"{path}: not a run of undrift's; name a folder `undrift run` made")
     if state["format"] > FORMAT:
         raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
-    with understood(folder):
+    with explain_damage(folder):
         _check(state)
     return state
 
 
 @contextlib.contextmanager
-def understood(folder: Path) -> Iterator[None]:
+def explain_damage(folder: Path) -> Iterator[None]:
     """Turn what a damaged `run.json` makes its readers stumble over into one sentence."""
     try:
         yield
@@ -71,7 +71,7 @@ def understood(folder: Path) -> Iterator[None]:
 
 def settings_of(folder: Path, state: RunState) -> Settings:
     """Return the settings of a run."""
-    with understood(folder):
+    with explain_damage(folder):
         return Settings.of(state["settings"], str(folder / STATE))
 
 

@@ -1,30 +1,28 @@
-"""The rows of a source at once, as the model sees them."""
+"""All rows of a source at once, as a model sees them."""
 
 from __future__ import annotations
-
-from itertools import chain, islice
 
 import numpy as np
 
 from undrift._typing import Vector
 from undrift.errors import DataError
 from undrift.online import Table
-from undrift.run.prepare.columns import PREFIX, infer_columns
+from undrift.run.prepare.columns import infer_columns
 from undrift.run.prepare.encoder import Encoder
+from undrift.run.prepare.first_rows import read_first_rows
 from undrift.run.read.source import Source
 
 
 def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
-    """Return the rows of a source up to so many labelled ones, their labels, and the task.
+    """Return the rows of a source up to so many labelled ones, their labels (NaN where missing), and the task.
 
-    A text that came later was 0 before; labels are NaN where missing.
+    The feature of a text that first appears further down is 0 in the rows before.
     """
-    batches = source.batches()
-    head = list(islice(batches, PREFIX + 1))
-    plan = infer_columns(source, head[:PREFIX], whole=len(head) <= PREFIX)
-    encoder = Encoder(source, plan)
+    first, batches = read_first_rows(source)
+    roles = infer_columns(first)
+    encoder = Encoder(source, roles)
     Z, y, left = [], [], rounds
-    for batch in chain(head, batches):
+    for batch in batches:
         rows = encoder.encode(batch)
         reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
         count = int(reached[0]) + 1 if len(reached) else len(rows.y)
@@ -40,4 +38,4 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
     for part in Z:
         wide[at : at + len(part), : part.shape[1]] = part
         at += len(part)
-    return Table(encoder.features, wide), np.concatenate(y), plan.task
+    return Table(encoder.features, wide), np.concatenate(y), roles.task

@@ -15,14 +15,12 @@ text, and never a text such as "no" or "false".
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.read.cells import is_missing, label_text, parse_number
-from undrift.run.read.rows import Cells, Lines
-from undrift.run.read.source import Source
+from undrift.run.prepare.first_rows import FirstRows
+from undrift.run.read.cells import label_text, parse_number
 
 MOSTLY = 0.9
 """A column is what this part of its first cells is; the others are then errors, with their lines."""
@@ -33,55 +31,31 @@ FEW, REPEATED, CONSTANT = 10, 20, 100
 """Different whole numbers that may be classes, at most; rows for each of them, at least; rows of one value alone."""
 
 
-class TargetColumn(NamedTuple):
-    """The first cells of the column to predict."""
-
-    source: Source
-    cells: Cells
-    lines: Lines
-    """Where they stand."""
-    whole: bool
-    """Whether there are no others."""
-
-    @property
-    def name(self) -> str:
-        """The column's name."""
-        return self.source.settings.target
-
-    @property
-    def where(self) -> str:
-        """Which rows these are."""
-        return f"all {len(self.lines)} rows" if self.whole else f"the first {len(self.lines)} rows"
-
-    def known(self) -> list[tuple[int, object]]:
-        """Return lines and cells, those that say something."""
-        na = frozenset(self.source.settings.na)
-        cells = self.cells.tolist() if isinstance(self.cells, np.ndarray) else self.cells
-        return [(line, one) for line, one in zip(self.lines.tolist(), cells, strict=True) if not is_missing(one, na)]
-
-
-def infer_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
+def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     """Return the task and the classes, the negative one first; or say why the target cannot be predicted."""
-    source, settings, name = target.source, target.source.settings, target.name
-    if isinstance(target.cells, np.ndarray) and target.cells.dtype.kind == "M":
+    source, settings, name = first.source, first.source.settings, first.source.settings.target
+    column = first.columns[name]
+    if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
-    known = target.known()
+    known = first.known(name)
     if not known:
-        raise DataError(f"{source.name}: the target '{name}' is missing in {target.where}; there is nothing to learn")
+        raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
     cells = [cell for _, cell in known]
-    numeric = are_numbers(cells)
+    numeric = _are_numbers(cells)
     task = settings.task
     if task == "auto":
         if settings.positive is not None or not numeric:
             task = "classification"
         else:
-            task = _of_numbers(target, [value for cell in cells if (value := parse_number(cell)) is not None])
+            task = _task_of_numbers(first, [value for cell in cells if (value := parse_number(cell)) is not None])
     if task == "regression":
         found = {value for cell in cells if (value := parse_number(cell)) is not None and math.isfinite(value)}
-        if len(found) == 1 and target.whole:
+        if len(found) == 1 and first.whole:
             raise DataError(
                 f"{source.name}: the target '{name}' is {found.pop():g} in every row; there is nothing to learn"
             )
+        if not numeric:
+            first.numbers(name)  # which names the first cell that is none
         return task, None
     labels = list(dict.fromkeys(map(label_text, cells)))
     if len(labels) > 2:
@@ -92,10 +66,10 @@ def infer_task(target: TargetColumn) -> tuple[str, tuple[str, ...] | None]:
             f"{source.at(line)}: the target '{name}' has {count} ({', '.join(labels[:3])}"
             f"{', ...' if len(labels) > 3 else ''}) where two are allowed; {hint}"
         )
-    return task, _ordered(target, labels)
+    return task, _order_classes(first, labels)
 
 
-def are_numbers(cells: list[object]) -> bool:
+def _are_numbers(cells: list[object]) -> bool:
     """Whether cells are numbers, a few bad ones aside; true and false are not."""
     flags = all(
         isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
@@ -104,7 +78,7 @@ def are_numbers(cells: list[object]) -> bool:
     return not flags and sum(parse_number(cell) is not None for cell in cells) >= MOSTLY * len(cells)
 
 
-def _of_numbers(target: TargetColumn, values: list[float]) -> str:
+def _task_of_numbers(first: FirstRows, values: list[float]) -> str:
     """Return the task of a target that is numbers; refuse what may be one or the other."""
     different = {value for value in values if math.isfinite(value)}
     if different in LABELS:
@@ -114,7 +88,7 @@ def _of_numbers(target: TargetColumn, values: list[float]) -> str:
     if len(different) == 2 and len(values) >= REPEATED:
         return "classification"
     name, all_of_them = (
-        f"{target.source.name}: the target '{target.name}'",
+        f"{first.source.name}: the target '{first.source.settings.target}'",
         ", ".join(map(label_text, sorted(different))),
     )
     if len(different) > 2 and len(values) >= REPEATED * len(different):
@@ -123,25 +97,25 @@ def _of_numbers(target: TargetColumn, values: list[float]) -> str:
             "pass --task regression; more than two classes cannot be predicted yet, make one column of 0 and 1 for each"
         )
     alone = any(different < pair for pair in LABELS)
-    if alone and len(different) == 1 and len(values) >= CONSTANT and not target.whole:
+    if alone and len(different) == 1 and len(values) >= CONSTANT and not first.whole:
         raise DataError(
-            f"{name} is {all_of_them} in {target.where}: pass --task regression if it is a number, "
+            f"{name} is {all_of_them} in {first.where}: pass --task regression if it is a number, "
             "--task classification and --positive LABEL if it is one of two classes"
         )
     return "regression"
 
 
-def _ordered(target: TargetColumn, labels: list[str]) -> tuple[str, ...]:
+def _order_classes(first: FirstRows, labels: list[str]) -> tuple[str, ...]:
     """Return the classes, the negative one first."""
-    settings, source, name = target.source.settings, target.source, target.name
+    settings, source, name = first.source.settings, first.source, first.source.settings.target
     if len(labels) == 1:
-        if target.whole:
+        if first.whole:
             raise DataError(
                 f"{source.name}: the target '{name}' is {labels[0]!r} in every row; there is nothing to learn"
             )
         if settings.positive is None:
             raise DataError(
-                f"{source.name}: the target '{name}' is {labels[0]!r} in {target.where}; "
+                f"{source.name}: the target '{name}' is {labels[0]!r} in {first.where}; "
                 "say which label counts as 1 with --positive"
             )
         positive = label_text(settings.positive)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.read.rows import RowBatch
-from undrift.run.read.source import BATCH, LONGEST, TEXT, WIDEST, Source
+from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, RowBatch
+
+if TYPE_CHECKING:
+    from undrift.run.read.source import Source
 
 DELIMITERS = ",;\t|"
 
@@ -47,9 +50,9 @@ class _BoundedLines:
     def lines(self) -> Iterator[str]:
         for number, line in enumerate(self._lines, start=1):
             self.row += len(line)
-            if self.row > LONGEST:
+            if self.row > MAX_LINE_BYTES:
                 raise DataError(
-                    f"{self._source.at(number)}: a row of more than {LONGEST >> 20} MiB over several lines; "
+                    f"{self._source.at(number)}: a row of more than {MAX_LINE_BYTES >> 20} MiB over several lines; "
                     "is there a quote that never closes?"
                 )
             yield line
@@ -67,8 +70,8 @@ def _bare(line: str) -> str:
 
 def _header(source: Source, cells: Sequence[str]) -> list[str]:
     """Return the columns' names, or say what is wrong with them; "" for those without one."""
-    if len(cells) > WIDEST:
-        raise DataError(f"{source.at(1)}: {len(cells):,} columns, where {WIDEST:,} are allowed; leave some out")
+    if len(cells) > MAX_COLUMNS:
+        raise DataError(f"{source.at(1)}: {len(cells):,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
     names = [cell.strip() for cell in cells]
     if not any(names):
         raise DataError(f"{source.at(1)}: the header is empty; name the columns in the first line")
@@ -101,7 +104,7 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counte
         lines.append(last + 1)
         last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
         taken += 1
-        if len(rows) == BATCH or counted.batch >= TEXT or taken == source.settings.limit:
+        if len(rows) == BATCH_ROWS or counted.batch >= BATCH_CHARACTERS or taken == source.settings.limit:
             yield _batch(header, rows, lines)
             rows, lines, counted.batch = [], [], 0
             if taken == source.settings.limit:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.read.rows import RowBatch
-from undrift.run.read.source import BATCH, TEXT, WIDEST, Source
+from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, RowBatch
+
+if TYPE_CHECKING:
+    from undrift.run.read.source import Source
 
 
 def ndjson_batches(source: Source) -> Iterator[RowBatch]:
@@ -24,13 +27,17 @@ def ndjson_batches(source: Source) -> Iterator[RowBatch]:
         row = _object(source, number, text)
         if row.keys() - keys.keys():
             keys |= dict.fromkeys(row)
-            if len(keys) > WIDEST:
-                raise DataError(f"{source.at(number)}: more than {WIDEST:,} different keys so far; leave some out")
+            if len(keys) > MAX_COLUMNS:
+                raise DataError(f"{source.at(number)}: more than {MAX_COLUMNS:,} different keys so far; leave some out")
         rows.append(row)
         lines.append(number)
         size += len(text)
         taken += 1
-        if len(rows) == BATCH or max(size, len(rows) * len(keys)) >= TEXT or taken == source.settings.limit:
+        if (
+            len(rows) == BATCH_ROWS
+            or max(size, len(rows) * len(keys)) >= BATCH_CHARACTERS
+            or taken == source.settings.limit
+        ):
             yield _batch(keys, rows, lines)
             rows, lines, size = [], [], 0
             if taken == source.settings.limit:

@@ -10,13 +10,14 @@ import numpy as np
 from undrift.errors import DataError
 from undrift.run.extras import LITERAL, polars
 from undrift.run.read.parquet_pages import row_bytes
-from undrift.run.read.rows import Cells, RowBatch
-from undrift.run.read.source import BATCH, TEXT, WIDEST, Source
+from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, Cells, RowBatch
 
 if TYPE_CHECKING:
     from polars import DataFrame, Series
 
-SLICE = 16 * BATCH
+    from undrift.run.read.source import Source
+
+SLICE = 16 * BATCH_ROWS
 """Rows unpacked at a time, fewer where they are long."""
 
 
@@ -25,8 +26,8 @@ def parquet_batches(source: Source) -> Iterator[RowBatch]:
     assert source.file is not None  # the standard input has no end to begin at, which Parquet needs
     pl = polars(source.name)
     drop = source.settings.drop
-    longest = row_bytes(source.file, drop, WIDEST)
-    step = max(1, min(SLICE, int(16 * TEXT / max(longest, 1.0))))
+    longest = row_bytes(source.file, drop, MAX_COLUMNS)
+    step = max(1, min(SLICE, int(16 * BATCH_CHARACTERS / max(longest, 1.0))))
     try:
         rows = pl.scan_parquet(source.path.absolute(), **LITERAL)
         names = list(rows.collect_schema())
@@ -57,8 +58,8 @@ def _cut(part: DataFrame, width: int) -> Iterator[DataFrame]:
     size = np.concatenate(([0], np.cumsum(length + width)))  # a number counts as one character
     a = 0
     while a < len(part):
-        full = int(np.searchsorted(size, size[a] + TEXT, side="right")) - 1
-        b = min(a + BATCH, max(a + 1, full))
+        full = int(np.searchsorted(size, size[a] + BATCH_CHARACTERS, side="right")) - 1
+        b = min(a + BATCH_ROWS, max(a + 1, full))
         yield part[a:b]
         a = b
 

@@ -12,23 +12,17 @@ from typing import IO
 
 from undrift.errors import DataError, InputError
 from undrift.run.extras import extra
-from undrift.run.read.rows import RowBatch
+from undrift.run.read.csv_file import csv_batches
+from undrift.run.read.ndjson import ndjson_batches
+from undrift.run.read.parquet import parquet_batches
+from undrift.run.read.rows import MAX_LINE_BYTES, RowBatch
 from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
 from undrift.run.read.zstd import ZstdReader
 from undrift.run.settings import Settings
 
-BATCH = 4096
-"""Rows read at a time; part of what makes a resumed run the same, so fixed."""
-LONGEST = 1 << 22
-"""Bytes of the longest line, and characters of the longest row: 4 MiB. More is a file of another kind, or a bomb."""
-TEXT = 1 << 22
-"""Characters of a batch, about: rows of more than a thousand come in smaller batches, so that memory stays bounded."""
-WIDEST = 10_000
-"""Columns at most."""
-
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson"}
-PACKED = (".gz", ".zst")
+COMPRESSIONS = (".gz", ".zst")
 
 
 class Source:
@@ -58,13 +52,13 @@ class Source:
         return None if self.file is None else self.file.size
 
     @property
-    def place(self) -> str:
-        """What a row's number is called."""
+    def row_word(self) -> str:
+        """What the number of a row is called: row or line."""
         return "row" if self.format == "parquet" else "line"
 
     def at(self, line: int) -> str:
         """Return where something stands, for an error."""
-        return f"{self.name}, {self.place} {line}"
+        return f"{self.name}, {self.row_word} {line}"
 
     def digest(self) -> str | None:
         """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""
@@ -76,17 +70,7 @@ class Source:
 
     def batches(self) -> Iterator[RowBatch]:
         """Return the rows in order, up to the limit; nothing after it is read."""
-        if self.format == "parquet":
-            from undrift.run.read.parquet import parquet_batches
-
-            return parquet_batches(self)
-        if self.format == "ndjson":
-            from undrift.run.read.ndjson import ndjson_batches
-
-            return ndjson_batches(self)
-        from undrift.run.read.csv_file import csv_batches
-
-        return csv_batches(self)
+        return {"csv": csv_batches, "ndjson": ndjson_batches, "parquet": parquet_batches}[self.format](self)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a text file, decoded; number them from 1."""
@@ -96,8 +80,8 @@ class Source:
         except (LookupError, ValueError):
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
-            opened = self._open()
-            while raw := opened.readline(LONGEST + 1):
+            file = self._open()
+            while raw := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
                 if raw[-1:] != b"\n":
                     self._require_whole(number, raw)
@@ -120,12 +104,12 @@ class Source:
 
     def _require_whole(self, number: int, line: bytes) -> None:
         """Refuse a line that is too long, or that someone is about to complete."""
-        if len(line) > LONGEST:
+        if len(line) > MAX_LINE_BYTES:
             raise DataError(
-                f"{self.at(number)}: longer than {LONGEST >> 20} MiB, the most a line may hold; "
+                f"{self.at(number)}: longer than {MAX_LINE_BYTES >> 20} MiB, the most a line may hold; "
                 "is this a file of rows, with line ends?"
             )
-        if self.file is not None and not self._packed() and self.file.grew():
+        if self.file is not None and not self._compression() and self.file.grew():
             raise DataError(f"{self.at(number)}: someone is writing this line; start again with a copy of the file")
 
     def _open(self) -> IO[bytes]:
@@ -134,15 +118,15 @@ class Source:
                 raise InputError("the standard input is closed; name a file")
             return sys.stdin.buffer
         self._reader = VerifiedReader(self.file)
-        packed = self._packed()
-        if packed == ".gz":
+        compression = self._compression()
+        if compression == ".gz":
             return io.BufferedReader(gzip.GzipFile(fileobj=self._reader), 1 << 18)
-        if packed == ".zst":
+        if compression == ".zst":
             return io.BufferedReader(ZstdReader(extra("zstandard", self.name), self._reader, self.name), 1 << 18)
         return io.BufferedReader(self._reader, 1 << 18)
 
-    def _packed(self) -> str:
-        return "" if self.stdin else next((end for end in PACKED if self.path.name.lower().endswith(end)), "")
+    def _compression(self) -> str:
+        return "" if self.stdin else next((end for end in COMPRESSIONS if self.path.name.lower().endswith(end)), "")
 
     def _format(self) -> str:
         if self.settings.format != "auto":
@@ -158,6 +142,6 @@ class Source:
                 f"{self.name}: what is in it? The ending is none of {', '.join(ENDINGS)}; "
                 "pass --format csv, parquet or ndjson"
             )
-        if found == "parquet" and self._packed():
+        if found == "parquet" and self._compression():
             raise InputError(f"{self.name}: Parquet is compressed inside; unpack the file first")
         return found

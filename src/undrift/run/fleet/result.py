@@ -1,0 +1,105 @@
+"""What a fleet over a file found, and the tables it leaves: predictions.csv and keys.csv."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import io
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift._typing import JsonObject
+from undrift.baselines import BASELINES
+from undrift.fleet import FleetRun, Output
+from undrift.folder import Folder
+from undrift.online.base import OnlineLearner
+from undrift.run.fleet.columns import FleetColumns
+from undrift.run.fleet.key_reports import MIN_SCORED, AgeLosses, KeyReport, RecordProblem, summarize_keys
+from undrift.run.write.formulas import escape_formula
+
+PIECE_ROWS = 10_000
+"""Rows of a table written at a time."""
+MOST_MODELS = 5000
+"""Models that are opened to read their learned half-life, at most."""
+PREDICTIONS, KEYS = "predictions.csv", "keys.csv"
+
+
+class FleetResult(NamedTuple):
+    """What a keyed run found."""
+
+    run: FleetRun
+    """States and models by key."""
+    provenance: JsonObject
+    """Versions, kernel level, source (path, size, sha256), and the settings."""
+    task: str
+    """regression or classification."""
+    left_out: list[str]
+    """Columns that are no numbers."""
+    keys: list[KeyReport]
+    """A report for every key, the worst first."""
+    problems: list[RecordProblem]
+    """What was wrong with records, the most frequent first."""
+    ages: list[AgeLosses]
+    """Losses by how many rows a key had seen."""
+    bytes_per_key: float
+    """Mean size of a saved state."""
+    classes: tuple[str, ...] | None = None
+    """The two labels, the negative one first; None for numbers."""
+
+    @property
+    def features(self) -> list[str]:
+        """Columns learned from."""
+        return list(self.run.fleet.fields.features)
+
+    @property
+    def worst(self) -> list[KeyReport]:
+        """Keys with a score over 20 rounds or more, if any has, the worst first: in few rounds it is chance."""
+        scored = [one for one in self.keys if not math.isnan(one.skill)]
+        return [one for one in scored if one.scored >= MIN_SCORED] or scored
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all keys."""
+        return sum(one.rounds for one in self.keys)
+
+
+def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns) -> FleetResult:
+    """Write predictions.csv and keys.csv, and return what the fleet found."""
+    outputs = run.outputs
+    rows = (["" if x is None else x for x in row] for row in outputs)
+    folder.put(PREDICTIONS, _csv_pieces(chain([Output._fields], rows)))
+    found = summarize_keys(outputs, columns.task)
+    opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.draw)}
+    for key, model in run.iter_models(list(opened)):
+        if isinstance(model, OnlineLearner) and model.rounds:
+            spectrum = model.spectrum()
+            rate = float(np.sum(spectrum.weights / spectrum.half_lives))  # mean forgetting by round, in half-lives
+            opened[key].half_life = 1.0 / rate if rate else math.inf
+    naives = [name.replace(" ", "_") for name in BASELINES[columns.task]]
+    names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
+    folder.put(KEYS, _csv_pieces(chain([names], map(_key_row, found.keys))))
+    some = [len(run.states[one.key]) for one in found.keys[:1000]]
+    size = sum(some) / max(1, len(some))
+    return FleetResult(
+        run, provenance, columns.task, columns.left_out, found.keys, found.problems, found.ages, size, columns.classes
+    )
+
+
+def _key_row(one: KeyReport) -> list[Any]:
+    """Return a line of keys.csv; all losses in it are means."""
+    naives = [total / one.scored if one.scored else math.nan for total in one.naives or (math.nan, math.nan)]
+    memory = "" if one.half_life is None else one.half_life
+    return [one.key, one.rounds, one.mean_loss, *naives, one.skill, memory, one.before, one.lately, one.problems]
+
+
+def _csv_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    """Yield a CSV file some rows at a time."""
+    left = iter(rows)
+    while some := list(islice(left, PIECE_ROWS)):
+        text = io.StringIO()
+        csv.writer(text).writerows([[escape_formula(cell) for cell in row] for row in some])
+        yield text.getvalue().encode()

@@ -1,0 +1,239 @@
+"""One pass over the rows of a run, committed every few batches, so that a kill at any moment costs seconds."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from undrift import kernels, store
+from undrift._typing import Matrix
+from undrift.baselines import BASELINES, Baselines
+from undrift.errors import DataError, ModelFileError
+from undrift.folder import named_file
+from undrift.losses import sigmoid
+from undrift.run.extras import polars
+from undrift.run.play.provenance import make_provenance, now
+from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
+from undrift.run.play.scores import ScoreTable
+from undrift.run.play.state import RunState, explain_damage
+from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.encoder import EncodedRows, Encoder
+from undrift.run.prepare.first_rows import read_first_rows
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import Source
+from undrift.stopping import Interrupted, Stop
+
+BATCHES_PER_COMMIT = 4
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    rows: int
+    """Rows done."""
+    fraction: float | None
+    """Part of the file that was read; None if nobody knows."""
+    latest_error: float
+    """Error in the last batch: root mean square, or log-loss."""
+
+
+class RunLoop:
+    """One run while it goes on: the rows left, the model, and what was not committed yet."""
+
+    def __init__(self, source: Source, folder: RunFolder, command: str, log: Callable[[str], None]) -> None:
+        self.source, self.settings, self.folder, self.log = source, source.settings, folder, log
+        self._began = time.monotonic()
+        self.replacing = folder.exists  # until the first commit
+        self.command = command
+        first, batches = read_first_rows(source)
+        self.roles = infer_columns(first)
+        self.encoder = Encoder(source, self.roles)
+        self.batches = _split_batches(batches, self._batch_size())
+        binary = self.roles.task == "classification"
+        self.baseline_names = BASELINES[self.roles.task]
+        self.baselines = Baselines(binary=binary, delay=self.settings.delay)
+        self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
+        self.run_model = RunModel(
+            make_model(self.settings, self.roles.task), self.settings.delay, len(self.encoder.features)
+        )
+        self.parts: list[str] = []
+        self.batches_done = 0  # committed, or waiting to be
+        self.pending: list[dict[str, Any]] = []
+        self.seconds = 0.0
+
+    def _batch_size(self) -> int:
+        """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
+
+        A wish to stop is looked at in between. It depends on the columns alone, so that a resumed run counts the same.
+        """
+        width = len(self.encoder.features) * (2 if self.settings.missing == "indicate" else 1)
+        microseconds = 50 + width**2 // 32
+        return max(8, 250_000 // (microseconds * (4 if self.settings.delay else 1)))
+
+    def start(self, state: RunState | None) -> None:
+        """Begin, or go on from a commit."""
+        self.log(self.roles.sentence(self.settings.target, self.encoder.features))
+        for note in self.roles.notes:
+            self.log(note)
+        if state is None:
+            self.provenance = make_provenance(self.source, self.command)
+            if self.source.stdin:
+                self.log("the standard input cannot be resumed: if this is interrupted, start again")
+            return
+        with explain_damage(self.folder.path):
+            self._resume(state)
+        for _ in range(self.batches_done):
+            if next(self.batches, None) is None:
+                raise ModelFileError(f"{self.folder.path}: its file has fewer rows than it learned; start it again")
+        self.log(f"{self.folder.path}: continuing after {self.encoder.rows:,} rows")
+
+    def _resume(self, state: RunState) -> None:
+        """Go on from a commit."""
+        carried, path = state["carry"], self.folder.path
+        self.replacing = False
+        if state["plan"] != json.loads(json.dumps(self.roles.as_dict())):
+            raise ModelFileError(f"{path}: this run reads the columns of its file otherwise; start again with --force")
+        self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
+        if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
+            self.provenance["kernels"] += f" then {kernels.level()}"
+        self.parts, self.batches_done = list(state["parts"]), state["batches"]
+        for part in self.parts:
+            named_file(path, part)
+        if state["model"]:
+            self.run_model.model = load_model(str(named_file(path, state["model"])))
+            _, arrays = store.read(named_file(path, state["trace"]))
+            self.run_model.resume(arrays)
+            self.encoder.resume(carried["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
+            self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
+            self.scores.resume(carried["scores"])
+
+    def play_all(self, progress: Callable[[Progress], None], stop: Stop) -> RunState:
+        """Play what is left, then close the run."""
+        while (batch := self._next(stop)) is not None:
+            rows = self.encoder.encode(batch)
+            if len(rows.y):
+                self._play(rows)
+            self.batches_done += 1
+            progress(Progress(self.encoder.rows, self.source.fraction(), self.scores.latest))
+            stopping = stop()
+            if stopping or self.batches_done % BATCHES_PER_COMMIT == 0:
+                self._commit()
+            if stopping:
+                self._stop()
+        return self._finish()
+
+    def _next(self, stop: Stop) -> RowBatch | None:
+        """Return the next batch; a wish to stop does not wait until a slow source has one."""
+        try:
+            with stop.waiting():
+                return next(self.batches, None)
+        except Interrupted:
+            if self.pending:
+                self._commit()
+            self._stop()
+
+    def _stop(self) -> NoReturn:
+        rows, again = self.encoder.rows, "start again" if self.source.stdin else "continue with --resume"
+        raise Interrupted(f"{self.folder.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
+
+    def _play(self, rows: EncodedRows) -> None:
+        predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y)
+        baselines = self.baselines.play(rows.y)
+        self.scores.add(rows.y, np.column_stack([predictions.yhat, baselines]))
+        self.pending.append(self._columns(rows, predictions, baselines))
+
+    def _columns(self, rows: EncodedRows, predictions: BlockPredictions, baselines: Matrix) -> dict[str, Any]:
+        out: dict[str, Any] = {"line": rows.line}
+        if rows.time is not None:
+            out["time"] = rows.time
+        out |= {"y": rows.y, "yhat": predictions.yhat}
+        if predictions.lower is not None:
+            out |= {"lower": predictions.lower, "upper": predictions.upper}
+        else:
+            out["probability"] = sigmoid(predictions.yhat)
+        return out | dict(zip(self.baseline_names, baselines.T, strict=True))
+
+    def _write_part(self) -> None:
+        """Write the rows since the last commit."""
+        if not self.pending:
+            return
+        pl = polars("undrift run")
+        joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
+        frame = pl.DataFrame(joined).with_columns(pl.col("y").fill_nan(None))
+        name = self.folder.files.free("predictions-", ".parquet", len(self.parts))
+        self.folder.write_table(name, frame)
+        self.parts.append(name)
+        self.pending = []
+
+    def _commit(self, status: str = "running") -> RunState:
+        """Write what happened since the last commit; only the last rename makes it count."""
+        self._write_part()
+        model, trace = "model.undrift", "trace.undrift"
+        if status == "running":  # names that nothing has: what `run.json` names is never overwritten
+            model = self.folder.files.free("model-", ".undrift", self.batches_done)
+            trace = self.folder.files.free("trace-", ".undrift", self.batches_done)
+        begun = self.run_model.model.dim is not None
+        values, arrays = self.encoder.state()
+        if begun:
+            self.folder.write_model(model, self.run_model.model)
+            every = {f"encoder.{name}": array for name, array in arrays.items()}
+            every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
+            self.folder.write_arrays(trace, {"kind": "run trace"}, every | self.run_model.arrays())
+        wide = self.settings.missing == "indicate"
+        features = list(self.encoder.features)
+        state: RunState = {
+            "status": status,
+            "rows": self.encoder.rows,
+            "rounds": self.run_model.model.rounds,
+            "batches": self.batches_done,
+            "parts": self.parts,
+            "model": model if begun else None,
+            "trace": trace if begun else None,
+            "task": self.roles.task,
+            "classes": self.encoder.classes,
+            "features": features,
+            "coefficients": [n for f in features for n in (f, f"{f} missing")] if wide else features,
+            "candidates": self.run_model.model.candidates,
+            "scores": self.scores.as_dict(),
+            "plan": self.roles.as_dict(),
+            "settings": self.settings.as_dict(),
+            "provenance": self.provenance | {"seconds": self.seconds + time.monotonic() - self._began},
+            "certificates": [],
+            "problems": self.encoder.all_problems(),
+            "notes": list(self.roles.notes),
+            "carry": {"encoder": values, "scores": self.scores.state()},
+        }
+        self.folder.write_state(state)
+        self.folder.sweep(state)
+        self.replacing = False
+        return state
+
+    def _finish(self) -> RunState:
+        """Learn the labels that are still to come, join the parts, and commit the run as finished."""
+        if self.run_model.model.dim is not None:
+            self.run_model.finish(self.encoder.features)
+        if self.run_model.model.rounds == 0:
+            raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
+        if self.replacing:
+            self._commit()  # the files of a finished run may have the names of the one that is replaced
+        self._write_part()
+        self.folder.join(self.parts, "predictions.parquet")
+        self.parts = ["predictions.parquet"]
+        self.provenance["finished"] = now()
+        return self._commit("finished")
+
+
+def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
+    """Yield batches of at most so many rows."""
+    for batch in batches:
+        if len(batch.lines) <= size:
+            yield batch
+            continue
+        for a in range(0, len(batch.lines), size):
+            columns = {name: cells[a : a + size] for name, cells in batch.columns.items()}
+            yield RowBatch(batch.lines[a : a + size], columns)

@@ -1,0 +1,115 @@
+"""The first rows of a file, column by column: what columns and task are inferred from, for runs and for fleets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.errors import DataError, InputError
+from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_times
+from undrift.run.read.rows import Cells, Lines, RowBatch, Times
+from undrift.run.read.source import Source
+from undrift.run.settings import did_you_mean
+
+FIRST_BATCHES = 2
+"""Batches that columns are inferred from."""
+
+
+class FirstRows:
+    """The first rows of a source.
+
+    Parameters
+    ----------
+    source
+        Where they come from; errors name it.
+    batches
+        The rows, at least one.
+    whole
+        Whether there are no others.
+    """
+
+    def __init__(self, source: Source, batches: Sequence[RowBatch], *, whole: bool) -> None:
+        self.source, self.whole = source, whole
+        self.na = frozenset(source.settings.na)
+        names = dict.fromkeys(name for batch in batches for name in batch.columns)
+        self.columns: dict[str, Cells] = {name: _join_column(name, batches) for name in names}
+        self.lines: Lines = np.concatenate([batch.lines for batch in batches])
+
+    @property
+    def where(self) -> str:
+        """Which rows these are, for an error."""
+        return f"all {len(self.lines)} rows" if self.whole else f"the first {len(self.lines)} rows"
+
+    def known(self, name: str) -> list[tuple[int, object]]:
+        """Return the lines and cells of a column where it is not missing."""
+        cells = self.columns[name]
+        values: Sequence[object] = cells if not isinstance(cells, np.ndarray) else cells.tolist()
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+            values = [None if np.isnat(cell) else cell for cell in cells]
+        pairs = zip(self.lines.tolist(), values, strict=True)
+        return [(line, cell) for line, cell in pairs if not is_missing(cell, self.na)]
+
+    def count_numbers(self, name: str) -> tuple[int, int]:
+        """Return how many known cells of a column are numbers, and how many are known."""
+        cells = self.columns[name]
+        if isinstance(cells, np.ndarray):
+            return (0 if cells.dtype.kind == "M" else len(cells)), len(cells)
+        known = self.known(name)
+        return sum(parse_number(cell) is not None for _, cell in known), len(known)
+
+    def require(self, names: Iterable[str], option: str) -> None:
+        """Refuse names that no column has."""
+        for name in names:
+            if name not in self.columns:
+                what = f"{option} '{name}': {self.source.name} has no such column"
+                raise InputError(what + did_you_mean(name, self.columns))
+
+    def numbers(self, name: str) -> Vector:
+        """Return a column of numbers, NaN where missing; refuse it at the first cell that is none."""
+        try:
+            return parse_numbers(self.columns[name], self.na)
+        except UnreadableCell as bad:
+            raise not_a_number(self.source, int(self.lines[bad.row]), name, bad.cell) from None
+
+    def times(self, name: str, time_format: str) -> Times:
+        """Return a column of times, NaT where missing; refuse it at the first cell that is none."""
+        try:
+            return parse_times(self.columns[name], time_format, self.na)
+        except UnreadableCell as bad:
+            raise DataError(
+                f"{self.source.at(int(self.lines[bad.row]))}: '{name}' should be a time, got {bad.cell!r:.60}; "
+                "correct it, or say how times are written with --time-format"
+            ) from None
+
+
+def read_first_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
+    """Return the first rows of a source, and all its batches, those of the first rows included."""
+    batches = source.batches()
+    head = list(islice(batches, FIRST_BATCHES + 1))
+    if not head:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
+    return FirstRows(source, head[:FIRST_BATCHES], whole=len(head) <= FIRST_BATCHES), chain(head, batches)
+
+
+def not_a_number(source: Source, line: int, name: str, cell: object) -> DataError:
+    """Return the error for a text in a number column."""
+    text = str(cell)
+    hint = "correct the cell"
+    if text.count(",") == 1 and text.replace(",", "").lstrip("+-").isdigit():
+        hint = "write a decimal point, not a comma"
+    last = "drop the row" if name == source.settings.target else f"--drop '{name}'"
+    return DataError(
+        f"{source.at(line)}: '{name}' is a column of numbers, got {text[:60]!r}; "
+        f"{hint}, pass --na {text[:20]!r} if it means missing, or {last}"
+    )
+
+
+def _join_column(name: str, batches: Sequence[RowBatch]) -> Cells:
+    """Return the cells of a column in all batches."""
+    parts = [batch.columns.get(name, [None] * len(batch.lines)) for batch in batches]
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)  # type: ignore[arg-type]  # arrays, as just checked
+    return [cell for part in parts for cell in part]
