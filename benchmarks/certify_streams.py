@@ -72,6 +72,9 @@ def certificates(name: str, rows: int | None, done: set[tuple[str, str]]) -> Ite
             if trace is None:
                 trace = learner.clone().play(stream.Z, stream.y)
             c = ud.regret.certify(learner, stream.Z, stream.y, trace, found[online, kind])
+            model = learner if online else None
+            leaves = ud.regret.HindsightLeaves(model, binary=stream.binary)
+            best = ud.regret.certify(leaves, stream.Z, stream.y, trace, found[online, kind])
             spent = {"search": searched - begin, "seconds": time.process_time() - searched}
             yield (
                 {"stream": name, "learner": label, "comparator": kind, "rows": len(y), "holds": c.holds}
@@ -80,6 +83,10 @@ def certificates(name: str, rows: int | None, done: set[tuple[str, str]]) -> Ite
                     **asdict(c),
                     "bound": c.bound,
                     "ratio": c.ratio,
+                    "measured_ratio": c.incurred / c.comparator_loss,
+                    "best_ratio": best.ratio,
+                    "best_leaf": best.leaf,
+                    "best_holds": best.holds,
                 }
             )
 
@@ -88,10 +95,11 @@ def line(c: dict) -> str:
     terms = " ".join(f"{c[term]:9.3g}" for term in ("start", "stability", "variation", "potential_drift", "excess"))
     leaf = re.sub(r"Discounted|, (reg|bound|radius)=[^,)]*", "", c["leaf"])
     leaf = re.sub(r"\d+\.\d{5,}", lambda found: f"{float(found[0]):.6g}", leaf)
+    ratios = f"{c['ratio']:6.2f} {c['best_ratio']:6.2f} {c['measured_ratio']:8.2f}"
+    failed = "" if c["holds"] and c["best_holds"] else "  DOES NOT HOLD"
     return (
         f"{c['stream']:17} {c['learner']:21} {c['comparator']:10} {c['comparator_loss']:9.4g} {c['regret']:9.3g} "
-        f"{c['bound']:9.3g} {c['ratio']:6.2f} {terms} {c['floors']:6} {c['seconds']:6.1f}"
-        f"{'' if c['holds'] else '  DOES NOT HOLD'} {leaf}"
+        f"{c['bound']:9.3g} {ratios} {terms} {c['floors']:6} {c['seconds']:6.1f}{failed} {leaf}"
     ).rstrip()
 
 
@@ -117,7 +125,8 @@ def main() -> int:
     given.keep.mkdir(parents=True, exist_ok=True)
     failed = total = 0
     terms = f"{'start':>9} {'stability':>9} {'variation':>9} {'drift':>9} {'excess':>9}"
-    print(f"{WIDTHS} {'loss of u':>9} {'regret':>9} {'bound':>9} {'ratio':>6} {terms} {'floors':>6} {'s':>6} leaf")
+    sizes = f"{'loss of u':>9} {'regret':>9} {'bound':>9} {'ratio':>6} {'best':>6} {'measured':>8}"
+    print(f"{WIDTHS} {sizes} {terms} {'floors':>6} {'s':>6} leaf")
     for name in [given.stream] if given.stream else names():
         file = given.keep / f"{name}.jsonl"
         lines = kept(file, given.rows)
@@ -130,7 +139,7 @@ def main() -> int:
             print(line(c), flush=True)
             lines.append(c)
         total += len(lines)
-        failed += sum(not one["holds"] for one in lines)
+        failed += sum(not (one["holds"] and one["best_holds"]) for one in lines)
     print(f"{failed} of {total} certificates below the measured regret")
     return 1 if failed else 0
 

@@ -78,6 +78,8 @@ def from_eta(eta: float) -> Discount:
     return Discount(eta / (1.0 + eta), 1.0 / (1.0 + eta))
 
 
+FORGET_ALL = 800.0
+"""A rate of forgetting after which nothing is left in float64."""
 SPAN = 128
 """Rows of a discounted sum that are taken together."""
 LONGEST = 2.0**40
@@ -119,21 +121,27 @@ def logistic_grid(dim: int, bound: float, radius: float, horizon: float | None =
     return grid + ([from_eta(math.inf)] if horizon is None else [])
 
 
-def discounted_sums(values: Matrix, discount: Discount, before: Vector | None = None) -> Matrix:
-    """Return sum_{s<=t} beta^(t-s) values_s for every row t (T, d); `before` is the sum up to the row before the first.
+def discounted_sums(values: Matrix, rates: Vector, before: Vector | None = None) -> Matrix:
+    """Return sum_{s<=t} values_s times the discounts of the rounds s + 1 to t, for every row t (T, d).
 
-    >>> discounted_sums(np.ones((3, 1)), Discount(0.5, 0.5))[:, 0].tolist()
+    `rates` are -ln(beta) of each round (T,); `before` is the sum up to the row before the first.
+
+    >>> discounted_sums(np.ones((3, 1)), np.full(3, math.log(2.0)))[:, 0].round(9).tolist()
     [1.0, 1.5, 1.75]
     """
     held = np.zeros(values.shape[1]) if before is None else before
-    if not discount.beta:
-        return values
-    ages = np.arange(SPAN)[:, None] - np.arange(SPAN)[None, :]
-    fading = np.where(ages >= 0, discount.power(np.maximum(ages, 0).astype(np.float64)), 0.0)
     out = np.empty_like(values)
     for begin in range(0, len(values), SPAN):
-        part = values[begin : begin + SPAN]
-        age = discount.power(np.arange(1.0, len(part) + 1.0))
-        out[begin : begin + SPAN] = fading[: len(part), : len(part)] @ part + age[:, None] * held
+        part, age = values[begin : begin + SPAN], np.cumsum(rates[begin : begin + SPAN])
+        weight = np.tril(np.exp(np.minimum(age[None, :] - age[:, None], 0.0)))
+        out[begin : begin + SPAN] = weight @ part + np.exp(-age)[:, None] * held
         held = out[begin + len(part) - 1]
     return out
+
+
+def forgetting_rates(discount: Discount, rounds: int, betas: Vector | None = None) -> Vector:
+    """Return -ln(beta) of each round (T,): the same in all of them, or those of `betas`, where 0 forgets everything."""
+    if betas is None:
+        return np.full(rounds, min(discount.rate, FORGET_ALL))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.minimum(-np.log(betas), FORGET_ALL))

@@ -20,6 +20,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Rounds, Vector
 from undrift.discount import Discount, as_discount
+from undrift.errors import InputError
 from undrift.losses import Loss
 from undrift.trace import Trace
 
@@ -63,6 +64,9 @@ class Template:
     ----------
     beta
         The discount of the promise, in (0, 1], a number or a `Discount`.
+    betas
+        A discount for each round in place of the constant one (T,): what was seen before round t counts $\beta_t$ times
+        as much from then on. 0 is a fresh start; the first number does not matter. None: `beta` in every round.
     loss
         The loss it is stated for; None: whichever loss is asked for.
     limit
@@ -87,6 +91,7 @@ class Template:
 
     beta: InitVar[float | Discount]
     _: KW_ONLY
+    betas: Vector | None = None
     loss: Loss | None = None
     limit: float = math.inf
     floors: Observations | None = None
@@ -99,6 +104,8 @@ class Template:
     def __post_init__(self, beta: float | Discount) -> None:
         object.__setattr__(self, "discount", as_discount("Template", beta))
         _check.interval("Template", "limit", self.limit, "[0, inf]")
+        if self.betas is not None and not ((self.betas >= 0.0) & (self.betas <= 1.0)).all():
+            raise InputError(f"Template: betas must be in [0, 1], got {self.betas.min():g} to {self.betas.max():g}")
 
     def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
         """Whether the learner of this promise can have left this trace on these rows and labels."""

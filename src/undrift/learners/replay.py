@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, discounted_sums
+from undrift.discount import Discount, discounted_sums, forgetting_rates
 from undrift.kernels import layout
 from undrift.kernels.definitions import (
     COLLINEAR,
@@ -124,7 +124,7 @@ def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, restarted
     part = INFORMATION.split(one, dim=Z.shape[1])
     with np.errstate(over="ignore"):
         ages = np.arange(1.0, len(Z) + 1.0)
-        squares = discounted_sums(weights[:, None] * Z * Z, discount, part["energy"])
+        squares = discounted_sums(weights[:, None] * Z * Z, forgetting_rates(discount, len(Z)), part["energy"])
         energy = np.maximum(discount.beta * np.concatenate((part["energy"][None, :], squares[:-1])), PIVOT_MIN)
         inverse = part["inverse_pivots"] * np.exp(discount.rate * ages)[:, None]
         faint = np.full(Z.shape, True) if restarted else ~(inverse * energy <= COLLINEAR)

@@ -91,7 +91,8 @@ def certify(
     check_same_run(template, trace, rows, labels)
     path = check_comparator(WHO, u(rows, labels) if callable(u) else u, *rows.shape)
     if math.isfinite(template.limit):
-        check_margins(rows, path, template.limit)
+        starts = None if template.betas is None else np.flatnonzero(template.betas == 0.0)
+        check_margins(rows, path, template.limit, starts)
     if template.restart_cost is not None:
         stability = stability + template.restart_cost
     try:

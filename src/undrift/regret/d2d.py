@@ -4,6 +4,9 @@ With $F_t=\Phi_t+\sum_{s\le t}\beta^{t-s}f_s$, a learner that keeps its promise 
 
 $$\sum_tf_t(x_t)\le\sum_tL_t+(1-\beta)\sum_tF_t(u_t)+\beta F_T(u_T).$$
 
+With a discount $\beta_t$ for every round, 0 for a fresh start, $F_t=\Phi_t+\sum_{s\le t}\beta_{s+1}\dots\beta_tf_s$ and
+the factors are $1-\beta_{t+1}$, and 1 in the last round.
+
 Nothing is subtracted here, so nothing cancels: this form gives the bound, the slack and whether the certificate holds.
 The regret's bound is this less the comparator's loss, and equals the four terms of Theorem 1, which are shown beside
 it: $\Phi_1(u_1)$ (start), $\sum_tL_t$ (stability), $\beta\sum_{t<T}F_t(u_{t+1})-F_t(u_t)$ (variation) and
@@ -18,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, discounted_sums
+from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
 from undrift.regret.quadratic import merge, quadratic_values, squared_losses
@@ -107,25 +110,25 @@ def d2d_terms(
     are few; many are taken in blocks of rounds, O(T^1.5) or less, with the bound on what that leaves open added to
     `variation` and shown as `variation_error`. Other losses: T evaluations for each move.
     """
-    discount = template.discount
+    rates = forgetting_rates(template.discount, len(y), template.betas)
     incurred, theirs = loss.value(yhat, y), loss.value(margins(Z, u), y)
     raised = no_observations(Z.shape[1]) if template.floors is None else template.floors
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     error = 0.0
     if isinstance(loss, Squared):
-        squares = quadratic_values(merge(squared_losses(Z, y), raised), u, discount)
-        remembered = _weigh(squares, discount)
+        squares = quadratic_values(merge(squared_losses(Z, y), raised), u, rates)
+        remembered = _weigh(squares, rates)
     else:
-        squares = quadratic_values(raised, u, discount)
-        losses = remembered_loss(Z, y, u, discount, loss)
-        remembered, error = [losses.value, losses.error, *_weigh(squares, discount)], losses.error
-    terms = [*_weigh(ridge, discount), *remembered]
-    rounding = math.fsum(_weigh(_rounding(Z, y, u, squares + ridge, template, loss), discount))
+        squares = quadratic_values(raised, u, rates)
+        losses = remembered_loss(Z, y, u, template.discount, loss, template.betas)
+        remembered, error = [losses.value, losses.error, *_weigh(squares, rates)], losses.error
+    terms = [*_weigh(ridge, rates), *remembered]
+    rounding = math.fsum(_weigh(_rounding(Z, y, u, squares + ridge, template, loss, rates), rates))
     certified = math.fsum([*stability.tolist(), *terms, rounding])
     lifted = raised.value(u)
     first, later = lifted[raised.round == 0], lifted[raised.round > 0]
     # Phi_{t+1} - beta Phi_t, isotropic part, at the comparator of round t + 1
-    faded = 0.5 * (potential[1:] - discount.beta * potential[:-1]) * np.einsum("td,td->t", u[1:], u[1:])
+    faded = 0.5 * (potential[1:] - np.exp(-rates[1:]) * potential[:-1]) * np.einsum("td,td->t", u[1:], u[1:])
     start = math.fsum([*ridge[:1].tolist(), *first.tolist()])
     drift = math.fsum([*faded.tolist(), *later.tolist(), rounding])
     spent = math.fsum(stability.tolist())
@@ -147,12 +150,14 @@ def d2d_terms(
     )
 
 
-def _weigh(values: Vector, discount: Discount) -> list[float]:
-    """Return the terms of (1 - beta) sum_t values_t + beta values_T."""
-    return [*(discount.gap * values).tolist(), *(discount.beta * values[-1:]).tolist()]
+def _weigh(values: Vector, rates: Vector) -> list[float]:
+    """Return (1 - beta_{t+1}) values_t for every round but the last, whose value counts in full."""
+    return [*(-np.expm1(-rates[1:]) * values[:-1]).tolist(), *values[-1:].tolist()]
 
 
-def _rounding(Z: Matrix, y: Vector, u: Matrix, squares: Vector, template: Template, loss: Loss) -> Vector:
+def _rounding(
+    Z: Matrix, y: Vector, u: Matrix, squares: Vector, template: Template, loss: Loss, rates: Vector
+) -> Vector:
     r"""Bound what rounding can add to what past rounds lose at each round's comparator.
 
     A row that is off by e changes the residual of a comparator by e.u. In the norm whose square is a sum of squares S,
@@ -160,20 +165,18 @@ def _rounding(Z: Matrix, y: Vector, u: Matrix, squares: Vector, template: Templa
     2 sqrt(S Q) + Q. Residuals that the learner dropped as rounding are such changes (`template.blur`), and so is the
     rounding of u.z itself, at most `ROUNDING` d sum_j |u_j z_j|; other losses change by their slope times that.
     """
-    share, discount = Z.shape[1] * ROUNDING, template.discount
+    share = Z.shape[1] * ROUNDING
     if isinstance(loss, Squared):
         blur = Z.shape[1] * share**2 * Z * Z + (0.0 if template.blur is None else template.blur)
-        return _growth(squares, blur, u, discount)
+        return _growth(squares, blur, u, rates)
     steep = np.abs(loss.slope(margins(Z, u), y)).max(initial=1.0)
-    out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z), discount), np.abs(u))
+    out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z), rates), np.abs(u))
     if template.blur is None or template.surrogates is None:
         return np.asarray(out)
-    return np.asarray(
-        out + _growth(squares + quadratic_values(template.surrogates, u, discount), template.blur, u, discount)
-    )
+    return np.asarray(out + _growth(squares + quadratic_values(template.surrogates, u, rates), template.blur, u, rates))
 
 
-def _growth(squares: Vector, blur: Matrix, u: Matrix, discount: Discount) -> Vector:
+def _growth(squares: Vector, blur: Matrix, u: Matrix, rates: Vector) -> Vector:
     """Return 2 sqrt(S Q) + Q for every round."""
-    Q = 0.5 * np.einsum("td,td->t", discounted_sums(blur, discount), u * u)
+    Q = 0.5 * np.einsum("td,td->t", discounted_sums(blur, rates), u * u)
     return np.asarray(2.0 * np.sqrt(np.maximum(squares, 0.0) * Q) + Q)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from undrift._typing import Matrix, Rounds, Vector
@@ -12,17 +14,20 @@ GROUP, PARTS, FEW = 4096, 8, 16
 """Comparators in a row that are looked at together; into how many groups they are split; how few are not."""
 
 
-def check_margins(Z: Matrix, u: Matrix, limit: float) -> None:
+def check_margins(Z: Matrix, u: Matrix, limit: float, starts: Rounds | None = None) -> None:
     """Refuse comparators with |u_t.z_s| > limit for some s <= t: the surrogate losses do not cover them.
 
     Neighbouring comparators are near each other, so many of them are first ruled out together, by their mean and their
-    distance from it; what that leaves open is asked again of fewer comparators, on the rows where it was open.
+    distance from it; what that leaves open is asked again of fewer comparators, on the rows where it was open. After
+    each fresh start, at the rounds `starts`, the rows before it no longer matter.
     """
     length = np.linalg.norm(Z, axis=1)
     ends = np.append(moves(u), len(u) - 1) if len(u) else np.zeros(0, dtype=np.int64)
-    rows = np.arange(len(Z))
-    for k in range(0, len(ends), GROUP):
-        _look(Z, u, length, ends[k : k + GROUP], rows, limit)
+    begins = [0, len(u)] if starts is None else [0, *starts[starts > 0].tolist(), len(u)]
+    for a, b in pairwise(begins):
+        some = np.unique(np.append(ends[(ends >= a) & (ends < b)], b - 1)) if b > a else ends[:0]
+        for k in range(0, len(some), GROUP):
+            _look(Z, u, length, some[k : k + GROUP], np.arange(a, b), limit)
 
 
 def _look(Z: Matrix, u: Matrix, length: Vector, some: Rounds, rows: Rounds, limit: float) -> None:

@@ -13,7 +13,6 @@ import math
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
 from undrift.template import Observations
 
 SPAN = 128
@@ -38,32 +37,33 @@ def merge(a: Observations, b: Observations) -> Observations:
     )
 
 
-def quadratic_values(seen: Observations, u: Matrix, discount: Discount) -> Vector:
-    """Return, for every round t, sum_{s<=t} beta^(t-s) q_s(u_t) over the observations q_s."""
+def quadratic_values(seen: Observations, u: Matrix, rates: Vector) -> Vector:
+    """Return what the observations up to each round t, discounted since, lose at the comparator of that round (T,).
+
+    `rates` are -ln(beta) of each round: what was seen before it counts beta times as much from then on.
+    """
     rounds, dim = u.shape
     values = np.zeros(rounds)
-    if not discount.beta:  # no memory: only what was seen in the round itself
-        np.add.at(values, seen.round, seen.value(u))
-        return values
-    factor: Matrix = np.zeros((dim + 1, dim + 1))  # R of what came before the block, in units of its first round
+    factor: Matrix = np.zeros((dim + 1, dim + 1))  # R of what came before the block
     observed = 0
     for begin in range(0, rounds, SPAN):
         end = min(begin + SPAN, rounds)
         until = observed + int(np.searchsorted(seen.round[observed:], end))
         part, path = seen.between(observed, until), u[begin:end]
+        age = np.cumsum(rates[begin:end])
         still = bool((path == path[0]).all())
         past = (path[:1] if still else path) @ factor[:, :-1].T - factor[:, -1]
-        ages = np.arange(begin, end)[:, None] - part.round[None, :]
-        fading = np.where(ages >= 0, discount.power(np.maximum(ages, 0).astype(np.float64)), 0.0)
+        born = age[part.round - begin]
+        known = part.round[None, :] <= np.arange(begin, end)[:, None]
+        weight = np.where(known, np.exp(np.minimum(born[None, :] - age[:, None], 0.0)), 0.0)
         miss = (path[:1] if still else path) @ part.row.T - part.target
         missed = part.weight * miss * miss  # one row for all rounds of the block where the comparator stands still
-        fresh = fading @ missed[0] if still else np.sum(fading * missed, axis=1)
-        remembered = discount.power(np.arange(end - begin, dtype=np.float64)) * np.sum(past * past, axis=1)
-        values[begin:end] = 0.5 * (remembered + fresh)
-        # The statistics of the next block: everything so far, one block older.
-        age = discount.power(0.5 * (end - part.round))
-        rows = np.column_stack((part.row, part.target)) * (np.sqrt(part.weight) * age)[:, None]
-        older = math.exp(-0.5 * discount.rate * (end - begin)) * factor
+        fresh = weight @ missed[0] if still else np.sum(weight * missed, axis=1)
+        values[begin:end] = 0.5 * (np.exp(-age) * np.sum(past * past, axis=1) + fresh)
+        # The statistics that the next block begins with: everything so far, as old as it is after the last round.
+        older = math.exp(-0.5 * float(age[-1])) * factor
+        weight = np.sqrt(part.weight) * np.exp(0.5 * (born - age[-1]))
+        rows = np.column_stack((part.row, part.target)) * weight[:, None]
         factor = np.linalg.qr(np.concatenate((older, rows))).R
         observed = until
     return values

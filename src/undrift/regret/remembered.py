@@ -2,10 +2,8 @@ r"""What past rounds, as far as they are remembered, lose at present comparators
 
 $$(1-\beta)\sum_t\sum_{s\le t}\beta^{t-s}f_s(u_t)+\beta\sum_s\beta^{T-s}f_s(u_T)$$
 
-A comparator that stands still from round a to round b - 1 asks for each past loss once, with the weight
-$\beta^{a-s}-\beta^{b-s}$ for $s<a$ and $1-\beta^{b-s}$ for later rounds (in its last stretch $\beta^{a-s}$ and 1). One
-that moves in most rounds is taken in blocks of rounds: over the rounds r of a block, all later than s, convexity and
-curvature at most 1/4 give
+A comparator that stands still from round a to round b - 1 asks for each past loss once. One that moves in most rounds
+is taken in blocks of rounds: over the rounds r of a block, all later than s, convexity and curvature at most 1/4 give
 $f_s(\bar u)\le\sum_rw_rf_s(u_r)\le f_s(\bar u)+\frac18\sum_rw_r((u_r-\bar u)\cdot z_s)^2$, and the excess needs no
 evaluation either: it is the trace of the block's covariance times the discounted Gram matrix of the rows before it.
 """
@@ -19,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
+from undrift.discount import Discount, forgetting_rates
 from undrift.losses import Logistic, Loss
 from undrift.regret._input import margins, moves
 from undrift.regret.past_losses import automatic_window, losses_of
@@ -54,19 +52,24 @@ class Block(NamedTuple):
     """Bound on what all earlier rounds lose more at the comparators than at their mean."""
 
 
-def remembered_loss(Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss) -> Total:
-    """Return the sum of the module's formula, each comparator by itself where that is as quick, else in blocks."""
+def remembered_loss(
+    Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss, betas: Vector | None = None
+) -> Total:
+    """Return the sum of the module's formula, each comparator by itself where that is as quick, else in blocks.
+
+    `betas`: a discount for each round in place of the constant one.
+    """
     if not len(y):
         return Total(0.0, 0.0)
     own = loss.value(margins(Z, u), y)
-    if not discount.beta:
-        return Total(math.fsum(own.tolist()), 0.0)
-    if not isinstance(loss, Logistic):  # nothing bounds its size or its curvature: no window, no blocks
-        return Total(_sum_stretches(Z, y, u, discount, loss, len(y)), 0.0)
+    rates = forgetting_rates(discount, len(y), betas)
+    if betas is not None or not discount.beta or not isinstance(loss, Logistic):
+        # Nothing bounds another loss's size or curvature: no window, no blocks.
+        return Total(_sum_stretches(Z, y, u, rates, loss, len(y)), 0.0)
     window = automatic_window(discount, len(y))
     width, count = math.isqrt(window), len(moves(u)) + 1
     if count * window <= max(CHEAP, _evaluations(len(y), window, width)):
-        return _sum_logistic_stretches(Z, y, u, discount, loss, window)
+        return Total(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
     last = losses_of((Z @ u[-1])[None, :], y, loss)[0]
     ends = [
         *(discount.power(np.arange(len(y), 0.0, -1.0)) * last).tolist(),
@@ -79,7 +82,7 @@ def remembered_loss(Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: L
     while math.fsum(one.excess for one in blocks) > allowed and width > 1:
         narrow = _evaluations(len(y), window, width // 2)
         if count * window <= 2 * narrow and count * window <= AFFORDABLE:
-            return _sum_logistic_stretches(Z, y, u, discount, loss, window)
+            return Total(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
         if narrow > AFFORDABLE:
             break
         width //= 2
@@ -91,24 +94,24 @@ def remembered_loss(Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: L
     return Total(math.fsum(ends) + discount.beta * math.fsum(value), discount.beta * error)
 
 
-def _sum_stretches(Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss, window: int) -> float:
-    """Return the sum, one stretch of rounds with the same comparator at a time, rounds before a window left out."""
+def _sum_stretches(Z: Matrix, y: Vector, u: Matrix, rates: Vector, loss: Loss, window: int) -> float:
+    """Return the sum, one stretch of rounds with the same comparator at a time, rounds before a window left out.
+
+    With P(s, t) the product of the discounts of the rounds s + 1 to t, the terms (1 - beta_{t+1}) P(s, t) of a stretch
+    telescope: its comparator weighs a round s by P(s, a) - P(s, b), a being the stretch's first round or s, if later.
+    """
     begins = np.append(0, moves(u) + 1)
     total: list[float] = []
-    for a, b in zip(begins, np.append(begins[1:], len(y)), strict=True):
-        first, final = max(0, int(a) - window), b == len(y)
-        s = np.arange(first, b)
+    for a, b in zip(begins.tolist(), [*begins[1:].tolist(), len(y)], strict=True):
+        first = max(0, a - window)
         values = losses_of((Z[first:b] @ u[a])[None, :], y[first:b], loss)[0]
-        weight = discount.power(np.maximum(a - s, 0).astype(np.float64))
-        if not final:
-            weight *= -np.expm1(-discount.rate * (b - np.maximum(s, a)))
+        age = np.cumsum(rates[first:b])
+        entered = np.maximum(np.arange(first, b), a) - first
+        weight = np.exp(age - age[entered])
+        if b < len(y):
+            weight *= -np.expm1(age[entered] - (age[-1] + rates[b]))
         total.append(float(weight @ values))
     return math.fsum(total)
-
-
-def _sum_logistic_stretches(Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss, window: int) -> Total:
-    """Return the same for logistic loss, with a bound on what the window leaves out."""
-    return Total(_sum_stretches(Z, y, u, discount, loss, window), _outside(Z, u, discount, window))
 
 
 def _outside(Z: Matrix, u: Matrix, discount: Discount, window: int) -> float:
