@@ -6,6 +6,7 @@ import html
 import importlib
 import re
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -35,14 +36,14 @@ def pages(folder: Path) -> list[Path]:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put one entry for each class that a package exports where a page says `::: package.*`."""
+    """Put one entry for each class and function that a package exports where a page says `::: package.*`."""
     return re.sub(r"^::: ([\w.]+)\.\*$", lambda found: "\n\n".join(entries(found[1])), markdown, flags=re.MULTILINE)
 
 
 def entries(package: str) -> list[str]:
-    """Return `::: package.Name` for every class that a package exports, in the order of its exports."""
+    """Return `::: package.name` for every class and function that a package exports, in the order of its exports."""
     module = importlib.import_module(package)
-    return [f"::: {package}.{name}" for name, value in vars(module).items() if isinstance(value, type)]
+    return [f"::: {package}.{name}" for name, value in vars(module).items() if isinstance(value, type | FunctionType)]
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -29,10 +29,10 @@ def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="
             status[i] = STATUSES.index("poison" if i % 2 else "error")
             reasons[i] = f"feature {names(int(code[i]) % 5)!s} is inf" if i % 2 else "ZeroDivisionError: no"
             y[i] = yhat[i] = math.nan
-    said = Outputs([names(k) for k in code.tolist()], at.astype(np.int64), yhat, y, status, reasons)
-    found = summarize_keys(said, task)
+    outputs = Outputs([names(k) for k in code.tolist()], at.astype(np.int64), yhat, y, status, reasons)
+    found = summarize_keys(outputs, task)
     for one in found.keys[:1000]:
         one.half_life = float(rng.lognormal(4.0, 1.5)) if rng.random() > 0.1 else math.inf
     fleet = ud.Fleet(ud.DiscountedVAW(), key="pump", order="n", features=["load", "speed"], target=target)
-    run = FleetRun(fleet, {}, lambda: said)
+    run = FleetRun(fleet, {}, lambda: outputs)
     return FleetResult(run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0)

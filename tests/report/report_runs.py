@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 
 import undrift as ud
 from undrift.losses import logistic, squared
-from undrift.online.memories import BETAS
 from undrift.regret import comparators
 from undrift.run import RunData
-
-HALF_LIVES = np.array([math.log(2.0) / -math.log(b) if b < 1.0 else math.inf for b in BETAS])
 
 
 def stream(task: str, rounds: int, dim: int = 4, seed: int = 0):
@@ -27,7 +23,7 @@ def stream(task: str, rounds: int, dim: int = 4, seed: int = 0):
     return Z, (signal + rng.logistic(size=rounds) > 0).astype(np.float64)
 
 
-def played(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, certify: bool = True, **more) -> RunData:
+def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, certify: bool = True, **more) -> RunData:
     """Play an online estimator over rows, with snapshots, as a run would."""
     classify = task == "classification"
     model = ud.OnlineClassifier(speed="fast") if classify else ud.OnlineRegressor(speed="fast")
@@ -37,21 +33,15 @@ def played(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, certi
     scaled = np.nan_to_num((Z - np.nanmean(Z, axis=0)) / np.maximum(np.nanstd(Z, axis=0), 1e-9))
     rows = np.column_stack([scaled, np.ones(T)])
     linear = ud.DiscountedAIOLI(half_life=300, bound=8.0) if classify else ud.DiscountedVAW(half_life=300)
-    yhat, said, spectrum, weights, coef, low, high = [], [], [], [], [], [], []
+    traces, spectrum, weights, coef = [], [], [], []
     for a, b in itertools.pairwise(cuts):
-        part = model.play(Z[a:b], y[a:b])
+        traces.append(model.play(Z[a:b], y[a:b]) if classify else model.play(Z[a:b], y[a:b], interval=0.9))
         linear.play(rows[a:b], y[a:b])
-        yhat.append(part.yhat)
-        if not classify:
-            half = model._intervals.half_width(model, 0.9)
-            low.append(part.yhat - half)
-            high.append(part.yhat + half)
-        family = model._heart.families["linear" if not classify else next(iter(model._heart.families))]
-        spectrum.append(np.sum(family.mixer.weights.reshape(-1, len(BETAS)), axis=0))
+        spectrum.append(model.spectrum().weights)
         weights.append(model.weights)
         coef.append(linear.coef.copy())
-        said.append(b)
-    yhat = np.concatenate(yhat)
+    yhat = np.concatenate([trace.yhat for trace in traces])
+    snapshot_rounds = cuts[1:].astype(np.float64)
     before = np.concatenate((y[:1], y[:-1]))
     rate = (np.concatenate(([0.0], np.cumsum(y)[:-1])) + 0.5) / (np.arange(T) + 1.0)
     if classify:
@@ -77,15 +67,15 @@ def played(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, certi
         "time": time,
         "y": np.asarray(y, dtype=np.float64),
         "yhat": yhat,
-        "lower": None if classify else np.concatenate(low),
-        "upper": None if classify else np.concatenate(high),
+        "lower": None if classify else np.concatenate([trace.lower for trace in traces]),
+        "upper": None if classify else np.concatenate([trace.upper for trace in traces]),
         "baselines": baselines,
-        "spectrum_round": np.array(said, dtype=np.float64),
-        "half_lives": HALF_LIVES,
+        "spectrum_round": snapshot_rounds,
+        "half_lives": model.spectrum().half_lives,
         "spectrum": np.array(spectrum),
         "candidates": model.candidates,
         "candidate_weights": np.array(weights),
-        "coef_round": np.array(said, dtype=np.float64),
+        "coef_round": snapshot_rounds,
         "coef_names": [*names, "(intercept)"],
         "coef": np.array(coef),
         "certificates": certificates(task, rows, y, yhat) if certify else [],

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from fleet_runs import fleet_run
-from report_runs import played, stream
+from report_runs import play_run, stream
 from test_render import EVIL
 
 from undrift.report import render, render_fleet
@@ -63,7 +63,7 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     hours = np.datetime64("2024-01-01", "us") + np.arange(700) * np.timedelta64(3600, "s")
     times = dict(zip(TASKS, (hours, None), strict=True))
-    return {t: render(played(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
+    return {t: render(play_run(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_markup_in_names_stays_text(browser, tmp_path):
     terms = dict.fromkeys(("start", "stability", "variation", "potential_drift", "excess"), 1.0)
     certificate = {"name": EVIL[2], "leaf": EVIL[1], "refused": None, "refit_every": None, **terms}
     certificate |= {"regret": 1.0, "bound": 5.0, "comparator_loss": 9.0, "own_loss": 10.0, "rounds": 120}
-    data = played("classification", Z, y, names=names, certify=False)
+    data = play_run("classification", Z, y, names=names, certify=False)
     data = dataclasses.replace(
         data,
         target=EVIL[1],

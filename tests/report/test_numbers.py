@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import played, stream
+from report_runs import play_run, stream
 
 from undrift.losses import sigmoid
 from undrift.report.blocks import cut_blocks
@@ -50,12 +50,12 @@ def test_an_early_spike_leaves_nothing_behind():
 
 @pytest.fixture(scope="module")
 def regression():
-    return played("regression", *stream("regression", 900), certify=False)
+    return play_run("regression", *stream("regression", 900), certify=False)
 
 
 @pytest.fixture(scope="module")
 def classification():
-    return played("classification", *stream("classification", 900), certify=False)
+    return play_run("classification", *stream("classification", 900), certify=False)
 
 
 def test_scores_are_the_usual_measures(regression, classification):
@@ -133,7 +133,7 @@ def test_a_change_of_memory_is_found_where_it_is():
 
 @pytest.mark.parametrize("rounds", [1, 2, 20_000])
 def test_no_curve_grows_with_the_run(rounds):
-    data = played("regression", *stream("regression", rounds), certify=False)
+    data = play_run("regression", *stream("regression", rounds), certify=False)
     numbers = measure(data)
     for name in ("loss", "recent", "whole", "spectrum", "candidates", "coefficients", "intervals"):
         axis = numbers[name]["axis"]["round"]
@@ -144,7 +144,7 @@ def test_no_curve_grows_with_the_run(rounds):
 def test_times_that_cannot_order_rows_are_not_used():
     Z, y = stream("regression", 50)
     time = np.datetime64("2020-01-01", "us") + np.arange(50) * np.timedelta64(3600, "s")
-    data = played("regression", Z, y, certify=False, time=time)
+    data = play_run("regression", Z, y, certify=False, time=time)
     assert make_timeline(data).spacing == 3600.0
     assert make_timeline(data).axis(np.array([1, 50]))["time"] == ["2020-01-01T00:00:00", "2020-01-03T01:00:00"]
     gap = time.copy()
@@ -152,6 +152,6 @@ def test_times_that_cannot_order_rows_are_not_used():
     assert make_timeline(dataclasses.replace(data, time=gap)).spacing == pytest.approx(3600.0 * (48 + 100) / 49)
     back = time.copy()
     back[20] = time[0]
-    assert "time goes back at line 22" in make_timeline(played("regression", Z, y, certify=False, time=back)).warning
+    assert "time goes back at line 22" in make_timeline(play_run("regression", Z, y, certify=False, time=back)).warning
     back[20] = np.datetime64("NaT")
-    assert "1 rows have no time" in make_timeline(played("regression", Z, y, certify=False, time=back)).warning
+    assert "1 rows have no time" in make_timeline(play_run("regression", Z, y, certify=False, time=back)).warning

@@ -5,7 +5,7 @@ import pkgutil
 import sys
 from types import ModuleType
 
-from report_runs import played, stream
+from report_runs import play_run, stream
 from test_render import Elements
 
 from undrift.report import figures, render, run_page
@@ -34,7 +34,7 @@ def test_a_module_with_numbers_and_a_drawing_becomes_a_figure_of_the_page(tmp_pa
     module.SECTION, module.measure, module.draw = "trust", measure, draw
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(run_page, "RUN_FIGURES", (*RUN_FIGURES, "labels"))
-    data = played("regression", *stream("regression", 40), certify=False)
+    data = play_run("regression", *stream("regression", 40), certify=False)
     page = Elements(render(data, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert json.loads(page.blocks["figures"])[-1]["key"] == "labels"
     assert json.loads(page.blocks["numbers"])["labels"]["y"] == data.y.tolist()
