@@ -121,6 +121,70 @@ def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
     _claim(learner.clone().rounds == 0, learner, "clone is not fresh")
 
 
+def _ask_and_tell_at_once_are_learn(learner: Learner, stream: Stream) -> None:
+    prompt, yhat = learner.clone(), []
+    for z, y in zip(stream.Z, stream.y, strict=True):
+        before = prompt.predict(z)
+        served = prompt.ask(z)
+        yhat.append(served.yhat)
+        _claim(served.yhat == before, learner, "ask answers otherwise than predict")
+        _claim(len(prompt.pending) == 1, learner, "ask keeps no record, or tell does not settle it")
+        prompt.tell(served, float(y))
+    trace = learner.play(stream.Z, stream.y)
+    _claim(np.array(yhat).tobytes() == trace.yhat.tobytes(), learner, "ask and tell at once predict other bits")
+    _claim(prompt == learner, learner, "ask and tell at once leave another state than learn")
+
+
+def _late_labels_are_learned_when_they_come(learner: Learner, stream: Stream) -> None:
+    """A delayed `play` is `ask` now and `tell` later, wherever it is cut, saved or copied; 0 is no delay."""
+    prompt, on_time = learner.clone(), learner.clone()
+    same = _bits(prompt.play(stream.Z, stream.y, delay=0)) == _bits(on_time.play(stream.Z, stream.y))
+    _claim(same and prompt == on_time, learner, "delay=0 is not play")
+    for delay in (1, 5, len(stream.y) + 3):
+        late, yhat = learner.clone(), []
+        for t, z in enumerate(stream.Z):
+            yhat.append(late.ask(z).yhat)
+            if t >= delay:
+                late.tell(late.pending[0], float(stream.y[t - delay]))
+        whole = learner.clone()
+        trace = whole.play(stream.Z, stream.y, delay=delay)
+        _claim(trace.yhat.tobytes() == np.array(yhat).tobytes(), learner, f"delay={delay} serves other bits than ask")
+        _claim(len(whole.pending) == min(delay, len(yhat)), learner, f"delay={delay} keeps a wrong number of records")
+        parts = _cut_by_copies(learner, stream, delay)
+        _claim(_bits(*parts[0]) == _bits(trace), learner, f"delay={delay}: cutting the stream changes what is served")
+        _claim(parts[1] == whole, learner, f"delay={delay}: cutting, saving or copying changes the state")
+
+
+def _cut_by_copies(learner: Learner, stream: Stream, delay: int) -> tuple[list[Trace], Learner]:
+    """Play a stream in four parts, going on with a copy, a pickle and a file of the learner in between."""
+    part, traces = learner.clone(), []
+    for k, (a, b) in enumerate(pairwise((0, 3, 37, 38, len(stream.y)))):
+        traces.append(part.play(stream.Z[a:b], stream.y[a:b], delay=delay))
+        if k == 0:
+            part = part.copy()
+        elif k == 1:
+            part = pickle.loads(pickle.dumps(part))
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                part.save(Path(folder) / "model.undrift")
+                part = load(Path(folder) / "model.undrift", cls=type(learner))
+    return traces, part
+
+
+def _records_of_others_are_refused(learner: Learner, stream: Stream) -> None:
+    learner.play(stream.Z[:20], stream.y[:20])
+    other, label = learner.copy(), float(stream.y[20])
+    served, elsewhere = learner.ask(stream.Z[20]), other.ask(stream.Z[21])
+    closed = learner.copy()
+    _claim_refused(closed, learner, "the record of another model", partial(closed.tell, elsewhere, label))
+    learner.tell(served, label)
+    _claim_refused(learner, learner.copy(), "a label told twice", partial(learner.tell, served, label))
+    rounds, unlabelled = closed.rounds, closed.pending[0]
+    closed.tell(unlabelled, float("nan"))
+    _claim(closed.rounds == rounds and not closed.pending, learner, "a NaN label does not close its record")
+    _claim_refused(closed, closed.copy(), "a label after its record was closed", partial(closed.tell, served, label))
+
+
 def _threads_take_turns(learner: Learner, stream: Stream) -> None:
     """Two threads play at once, and two others predict meanwhile: the result is that of one order or the other."""
     parts = slice(10, 40), slice(40, 80)
@@ -209,15 +273,20 @@ def _bad_input_is_refused(learner: Learner, stream: Stream) -> None:
     learner.play(stream.Z[:20], stream.y[:20])
     before = learner.copy()
     for what, call in _bad_calls(learner, stream):
-        try:
-            call()
-        except UndriftError as error:
-            _claim("\n" not in str(error) and str(error), learner, f"the error for {what} is not one sentence")
-        except Exception as error:
-            raise AssertionError(f"{learner!r}: {what} raises {type(error).__name__}, not ours") from error
-        else:
-            raise AssertionError(f"{learner!r}: {what} is accepted")
-        _claim(learner == before, learner, f"{what} was refused but changed the learner")
+        _claim_refused(learner, before, what, call)
+
+
+def _claim_refused(learner: Learner, before: Learner, what: str, call: Callable[[], object]) -> None:
+    """Claim that a call raises one sentence of ours and leaves the learner as it was `before`."""
+    try:
+        call()
+    except UndriftError as error:
+        _claim("\n" not in str(error) and str(error), learner, f"the error for {what} is not one sentence")
+    except Exception as error:
+        raise AssertionError(f"{learner!r}: {what} raises {type(error).__name__}, not ours") from error
+    else:
+        raise AssertionError(f"{learner!r}: {what} is accepted")
+    _claim(learner == before, learner, f"{what} was refused but changed the learner")
 
 
 def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -294,6 +363,9 @@ _CHECKS: tuple[Check, ...] = (
     _narrow_types_work,
     _zero_rows_are_a_no_op,
     _bad_input_is_refused,
+    _ask_and_tell_at_once_are_learn,
+    _late_labels_are_learned_when_they_come,
+    _records_of_others_are_refused,
     _labels_scale,
     _memory_stays_constant,
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from undrift._typing import Matrix, Scalar, Vector
 
 
@@ -33,6 +36,8 @@ class Trace:
     """Lower ends of the intervals asked for, made before the label was seen (T,)."""
     upper: Vector | None = None
     """Their upper ends (T,)."""
+    known: NDArray[np.bool_] | None = None
+    """Whether any label had been learned before each prediction (T,); one made before says nothing."""
 
     def __len__(self) -> int:
         return len(self.yhat)

@@ -136,8 +136,12 @@ class Ensemble(Learner):
 
     @_thread_lock.hold_shared
     def cost(self) -> Vector:
-        """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's."""
-        return np.zeros(0) if self.dim is None else self.mixer.cost()
+        """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's.
+
+        Where labels came late, losses are those of the served answers, and what the served mixtures lost beyond the
+        mixtures of the same answers just before settling is known exactly, and added.
+        """
+        return np.zeros(0) if self.dim is None else self.mixer.cost() + self._pending.late_excess
 
     @property
     @_thread_lock.hold_shared
@@ -158,22 +162,29 @@ class Ensemble(Learner):
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._kernel is None or not self._kernel.learn(self, z, y):
+        if self._kernel is None or len(self._pending) or not self._kernel.learn(self, z, y):
             super().learn(z, y)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None) -> Trace:
-        """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace."""
+    def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None, delay: int = 0) -> Trace:
+        """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace.
+
+        With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        """
         if record is not None:
             _check.choice(self, "record", record, ("weights",))
         rows = self._block(Z)
         labels = self._labels(y, len(rows))
+        if self._waits(delay):
+            if record is not None:
+                raise InputError(f"{_check.name_of(self)}: record and delay cannot be given together; leave one out")
+            return self._play_late(rows, labels, delay)
         history: list[Matrix] | None = None if record is None else []
         trace = self._close(rows, lambda: self._play(rows, labels, history))
         if history is None:
             return trace
         weights = np.concatenate(history) if history else np.empty((0, len(self.weights)))
-        return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights)
+        return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights, known=trace.known)
 
     def _predict(self, Z: Matrix) -> Vector:
         if self._kernel is None:
@@ -200,6 +211,27 @@ class Ensemble(Learner):
             if history is not None and before is not None:
                 history.append(before)
         return Columns(yhat)
+
+    def _serve(self, Z: Matrix) -> Vector:
+        """Return the record of a row: whether a label was known, the mixture, the members' answers, and the row."""
+        E = self._members.predict(Z, self.rounds)
+        return np.concatenate(([float(self.rounds > 0)], self.mixer.predict(E), E[0], Z[0]))
+
+    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+        """Let the members learn the row, and the mixer judge the answers that were served."""
+        (served,), E, Z = (one[None] for one in np.split(record[1:], [1, 1 + len(self._stability)]))
+        label = np.array([y])
+        said = self._members.settle(np.ascontiguousarray(Z), label, self.rounds, newest=newest)
+        mixed = self.mixer.play(E, label)
+        self._stability += said.stability[0]
+        self._pending.late_excess += float((self.loss.value(served, label) - self.loss.value(mixed, label))[0])
+
+    def _fits_record(self, record: Vector) -> bool:
+        size = 2 + len(self._stability) + (self.dim or 0)
+        return len(record) == size and bool((np.abs(record) <= _check.LIMIT).all())
+
+    def _identity(self) -> list[object]:
+        return [*super()._identity(), self._composition()]
 
     def _arrays(self) -> Arrays:
         mixing = {f"mixer.{name}": array for name, array in self.mixer.arrays().items()}
@@ -232,11 +264,17 @@ class Ensemble(Learner):
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the ensemble is: a JSON header and its arrays, copied."""
         header, arrays = super().snapshot()
-        header["mixer"] = {"class": type(self.mixer).__name__, "parameters": dict(self.mixer.parameters)}
-        header["members"] = {str(i): one.snapshot()[0] for i, one in enumerate(self._prototypes)}
+        return {**header, **self._composition()}, arrays
+
+    def _composition(self) -> store.Header:
+        """Return the mixer, the members and the prior as a header holds them."""
+        header: store.Header = {
+            "mixer": {"class": type(self.mixer).__name__, "parameters": dict(self.mixer.parameters)},
+            "members": {str(i): one.snapshot()[0] for i, one in enumerate(self._prototypes)},
+        }
         if self._prior is not None:
             header["prior"] = {str(i): float(p) for i, p in enumerate(self._prior)}
-        return header, arrays
+        return header
 
     @classmethod
     def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:

@@ -124,6 +124,15 @@ class VAWStack:
         guess *= 0.5
         return MemberPredictions(yhat, guess)
 
+    @property
+    def last_label(self) -> float:
+        """The label that hints of the kind "last" repeat."""
+        return float(self._last[0])
+
+    @last_label.setter
+    def last_label(self, y: float) -> None:
+        self._last[0] = y
+
     def _answers(self, m: Matrix, h: Matrix, last: Vector) -> tuple[Matrix, Matrix, Matrix]:
         """Return yhat = (m + h hint) / (1 + h), the leverages h / (1 + h) and the hints, by member."""
         part = 1.0 / (1.0 + h)
@@ -252,6 +261,16 @@ class StackedMembers:
         return MemberPredictions(
             self._placed([one.yhat for one in said]), self._placed([one.stability for one in said])
         )
+
+    def settle(self, Z: Matrix, y: Vector, first: int, *, newest: bool) -> MemberPredictions:
+        """Close a round whose label came late; its label is the last one only if it belongs to the `newest` row."""
+        stacks = [part for part in self.parts if isinstance(part, VAWStack)]
+        before = [part.last_label for part in stacks]
+        said = self.play(Z, y, first)
+        if not newest:
+            for part, last in zip(stacks, before, strict=True):
+                part.last_label = last
+        return said
 
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""

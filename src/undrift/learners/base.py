@@ -14,6 +14,8 @@ from undrift._typing import Matrix, Scalar, Vector
 from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.leaf import Leaf
+from undrift.learners.late_labels import LateLabels
+from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Template
 from undrift.trace import Trace
@@ -37,7 +39,7 @@ class Columns(NamedTuple):
     """Weight of |u|^2/2 after each round; None likewise."""
 
 
-class Learner:
+class Learner(LateLabels):
     """Parameters (scalars) and named float64 arrays, changed by `learn` and `play` only.
 
     A learner of your own derives from this class, hands its parameters to `super().__init__`, and provides
@@ -46,6 +48,9 @@ class Learner:
     - `_predict(Z)`: predictions for rows that might come next, changing nothing;
     - `_play(Z, y)`: close the rounds and return `Columns`;
     - `_arrays()`: its arrays by name, the very objects, so that a saved file can fill them.
+
+    Late labels work as they are; a learner whose `_play` depends on what was predicted (a mixer) also provides
+    `_serve`, `_settle` and `_fits_record`.
 
     Input is checked before it gets there: `Z` (rounds, dim) and `y` (rounds,) are contiguous float64, finite, and at
     most 1e75 in size; labels of binary learners are -1 and +1.
@@ -69,6 +74,7 @@ class Learner:
         self.dim: int | None = None
         self._exclusive_lock = kernels.Lock()  # for what changes the learner,
         self._shared_lock = self._exclusive_lock.shared  # and for what only reads it
+        self._pending = PendingRecords()
 
     @_thread_lock.hold_shared
     def predict(self, z: ArrayLike) -> Prediction:
@@ -88,10 +94,15 @@ class Learner:
         self._close(Z, lambda: self._play(Z, labels))
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike) -> Trace:
-        """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
+    def play(self, Z: ArrayLike, y: ArrayLike, *, delay: int = 0) -> Trace:
+        """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
+
+        With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        """
         rows = self._block(Z)
         labels = self._labels(y, len(rows))
+        if self._waits(delay):
+            return self._play_late(rows, labels, delay)
         return self._close(rows, lambda: self._play(rows, labels))
 
     @property
@@ -145,7 +156,7 @@ class Learner:
             "dim": self.dim,
         }
         arrays = {} if self.dim is None else self._arrays()
-        return header, {name: np.array(array) for name, array in arrays.items()}
+        return header, {name: np.array(array) for name, array in arrays.items()} | self._pending.arrays()
 
     @classmethod
     def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
@@ -173,6 +184,8 @@ class Learner:
             self._load_arrays(arrays)
         elif self.rounds or arrays:
             raise ModelFileError(f"{who}: it has rounds or arrays but no number of features")
+        else:
+            self._pending = PendingRecords()
 
     def _refuse_small_arrays(self, dim: int, arrays: Arrays) -> None:
         """Refuse saved arrays that hold fewer numbers than `dim` features need: a header alone makes no room."""
@@ -184,7 +197,10 @@ class Learner:
         return 0
 
     def _load_arrays(self, arrays: Arrays) -> None:
-        """Fill the arrays that `_begin` set up; refuse missing, misshapen or non-finite ones."""
+        """Fill the arrays that `_begin` set up, and take over unsettled records; refuse what does not fit."""
+        records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
+        self._pending = PendingRecords.from_arrays(self, records, self.rounds, self._fits_record)
+        arrays = {name: array for name, array in arrays.items() if name not in records} if records else arrays
         who, own = _check.name_of(self), self._arrays()
         for name in sorted(own.keys() ^ arrays.keys()):
             what = "lack" if name in own else "hold an unknown"
@@ -225,10 +241,10 @@ class Learner:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
         return Z, len(Z) == 1 and np.ndim(_check.fill_masked(z)) == 1
 
-    def _row(self, z: ArrayLike) -> Matrix:
+    def _row(self, z: ArrayLike, verb: str = "learn") -> Matrix:
         Z, _ = self._rows(z)
         if len(Z) != 1:
-            raise InputError(f"{_check.name_of(self)}: learn takes one row, got {len(Z)}; use play(Z, y) for a block")
+            raise InputError(f"{_check.name_of(self)}: {verb} takes one row, got {len(Z)}; use play(Z, y) for a block")
         return Z
 
     def _block(self, Z: ArrayLike) -> Matrix:
@@ -247,12 +263,19 @@ class Learner:
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if not len(Z):
             return Trace(np.empty(0), np.empty(0), np.empty(0), *who, first)
-        if self.dim is None:
-            self._begin(Z.shape[1])
-            self.dim = Z.shape[1]
+        self._fix_width(Z.shape[1])
         columns = rounds()
         self.rounds = first + len(Z)
-        return Trace(*columns, *who, first)
+        self._pending.note_learned(self.rounds + self._pending.unlearned)
+        known = np.ones(len(Z), bool)
+        known[0] = first > 0
+        return Trace(*columns, *who, first, known=known)
+
+    def _fix_width(self, dim: int) -> None:
+        """Set up the arrays when the first row comes."""
+        if self.dim is None:
+            self._begin(dim)
+            self.dim = dim
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
@@ -262,7 +285,8 @@ class Learner:
         if type(other) is not type(self):
             return NotImplemented
         (header, arrays), (header2, arrays2) = self.snapshot(), other.snapshot()
-        return header == header2 and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
+        same = header == header2 and arrays.keys() == arrays2.keys()
+        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
 
     __hash__ = None  # type: ignore[assignment]  # a learner changes as it learns
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns, Prediction
@@ -88,7 +89,7 @@ class DiscountedVAW(InformationLearner):
         super().learn(z, y)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None) -> Trace:
+    def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None, delay: int = 0) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
         `hint`: a guess of each label made before it was seen, in place of the learner's own.
@@ -96,6 +97,10 @@ class DiscountedVAW(InformationLearner):
         rows = self._block(Z)
         labels = self._labels(y, len(rows))
         given = None if hint is None else _check.column(self, "hint", hint, len(rows))
+        if self._waits(delay):
+            if given is not None:
+                raise InputError(f"{_check.name_of(self)}: hint and delay cannot be given together; leave one out")
+            return self._play_late(rows, labels, delay)
         return self._close(rows, lambda: self._play(rows, labels, given))
 
     def template(self, Z: Matrix, y: Vector) -> Template:
@@ -152,6 +157,12 @@ class DiscountedVAW(InformationLearner):
         m, h = self._leaders(Z, y)
         guess = self._guess(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
         return np.asarray(0.5 * h / (1.0 + h) * (y - guess) ** 2)
+
+    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+        last = float(self._last[0])
+        super()._settle(record, y, newest=newest)
+        if not newest:
+            self._last[0] = last  # the last label is that of the row served last
 
     def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
         """The hint of each round: the one given, or the learner's own."""

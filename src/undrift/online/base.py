@@ -176,7 +176,7 @@ class OnlineLearner(DesignedLearner):
         self._close(Z, lambda: self._play(Z, labels))
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: Rows, y: ArrayLike) -> Trace:
+    def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row."""
         rows, names, single = self._arriving(Z)
         if single:
@@ -185,6 +185,8 @@ class OnlineLearner(DesignedLearner):
         if not len(rows):
             return self._close(rows, lambda: Columns(np.empty(0)))
         self._admit(names)
+        if self._waits(delay):
+            return self._play_late(rows, labels, delay)
         return self._close(rows, lambda: self._play(rows, labels))
 
     def _seen(self, z: Rows) -> tuple[Matrix, bool]:

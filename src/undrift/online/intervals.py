@@ -11,21 +11,13 @@ from undrift import _check, kernels
 from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.kernels.reference_interval import COUNT, FIRST, UNIT
+from undrift.learners.served import Interval as Interval
 
 LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
 START = np.array([0.85, 1.05, 1.3, 1.6, 2.06, 2.46, 2.92, 3.23])
 """Half-widths in mean absolute residuals to begin with: those of a normal distribution."""
 STEP = 0.05
 UP, DOWN = np.exp(STEP * LEVELS), np.exp(-STEP * (1.0 - LEVELS))
-
-
-class Interval(NamedTuple):
-    """Where the label should lie."""
-
-    low: Vector | float
-    """Lower end."""
-    high: Vector | float
-    """Upper end."""
 
 
 class Coverage(NamedTuple):

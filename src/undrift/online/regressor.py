@@ -76,14 +76,14 @@ class OnlineRegressor(OnlineLearner):
         return (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: Rows, y: ArrayLike, *, interval: float | None = None) -> Trace:
+    def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0, interval: float | None = None) -> Trace:
         """Close a block of rounds, as every learner does.
 
         With `interval`, a level such as 0.9, the trace keeps for every row the interval `predict_interval` would have
         given before its label was seen.
         """
-        if interval is None:
-            return super().play(Z, y)
+        if interval is None or self._waits(delay):
+            return super().play(Z, y, delay=delay)
         Intervals().half_width(self, interval)  # refuses a level before anything is learned
         widths: list[Vector] = []
         self._level, self._widths = interval, widths

@@ -1,0 +1,147 @@
+"""LateLabels: rows are served when they come and settled when their label comes, at once or late."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check, _thread_lock, kernels, store
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.errors import InputError
+from undrift.learners.served import Arrays, PendingRecords, ServedPrediction
+from undrift.trace import Trace
+
+RECORD_LAYOUT = 1
+"""Number of the layout of records; raised when what they hold changes."""
+
+
+class LateLabels:
+    """The part of a learner that waits for labels: `ask`, `tell`, and `play` with a delay.
+
+    By default a record is the prediction and the row, and settling it is learning the row. A learner whose `_play`
+    depends on what was predicted (a mixer) provides `_serve`, `_settle` and `_fits_record` of its own.
+    """
+
+    accepts_nan: ClassVar[bool]
+    parameters: dict[str, Scalar]
+    rounds: int
+    dim: int | None
+    _pending: PendingRecords
+    _exclusive_lock: kernels.Lock
+    _shared_lock: AbstractContextManager[None]
+
+    if TYPE_CHECKING:  # provided by `Learner`
+
+        def snapshot(self) -> tuple[store.Header, Arrays]: ...  # noqa: D102  (documented there)
+        def _load_state(self, rounds: object, dim: object, arrays: Arrays) -> None: ...
+        def _row(self, z: ArrayLike, verb: str = ...) -> Matrix: ...
+        def _labels(self, y: ArrayLike, count: int) -> Vector: ...
+        def _fix_width(self, dim: int) -> None: ...
+        def _predict(self, Z: Matrix) -> Vector: ...
+        def _play(self, Z: Matrix, y: Vector) -> Any: ...
+
+    @_thread_lock.hold_exclusive
+    def ask(self, z: ArrayLike) -> ServedPrediction:
+        """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
+
+        Nothing that a label could change is changed. `ask` and `tell` at once are the same as `learn`.
+        """
+        return self._ask(self._row(z, "ask"))
+
+    @_thread_lock.hold_exclusive
+    def tell(self, served: ServedPrediction, y: float) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
+        if not isinstance(served, ServedPrediction):
+            raise InputError(f"{_check.name_of(self)}: tell takes what ask returned, got {_check.describe(served)}")
+        serial = self._check_served(served)
+        missing = isinstance(y, (float, np.floating)) and np.isnan(y)
+        self._tell(serial, float("nan") if missing else float(self._labels([y], 1)[0]))
+
+    @property
+    @_thread_lock.hold_shared
+    def pending(self) -> list[ServedPrediction]:
+        """Predictions that were served and whose label was not learned yet, oldest first."""
+        return [self._served(serial, self._pending[serial]) for serial in self._pending]
+
+    def _waits(self, delay: int) -> bool:
+        """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
+        return _check.integer(self, "delay", delay, 0) > 0 or self._pending.scheduled
+
+    def _play_late(self, Z: Matrix, y: Vector, delay: int) -> Trace:
+        """Serve rows one by one, and settle each label when `delay` further rows were served; all of it or nothing."""
+        header, arrays = self.snapshot()
+        first = self.rounds
+        served: list[ServedPrediction] = []
+        try:
+            for t in range(len(Z)):
+                served.append(self._ask(Z[t : t + 1]))
+                self._pending.schedule(served[-1].serial, float(y[t]))
+                for serial, label in self._pending.due(served[-1].serial - delay):
+                    self._tell(serial, label)
+        except BaseException:
+            self.dim = None
+            self._load_state(header["rounds"], header["dim"], arrays)
+            raise
+        yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
+        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known)
+
+    def _ask(self, Z: Matrix) -> ServedPrediction:
+        """Serve a checked row, and keep its record."""
+        self._fix_width(Z.shape[1])
+        record = self._serve(Z)
+        serial = self.rounds + self._pending.unlearned + 1
+        self._pending.add(serial, record)
+        return self._served(serial, record)
+
+    def _tell(self, serial: int, y: float) -> None:
+        """Settle a record with a checked label, or close it if the label is NaN."""
+        if np.isnan(y):
+            self._pending.close(serial)
+            return
+        self._settle(self._pending[serial], y, newest=serial > self._pending.highest)
+        self.rounds += 1
+        self._pending.settle(serial)
+
+    def _serve(self, Z: Matrix) -> Vector:
+        """Return the record of a row: whether a label was learned before, the prediction, and the row."""
+        return np.concatenate(([float(self.rounds > 0)], self._predict(Z), Z[0]))
+
+    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+        """Learn a label from the record of its row; `newest` unless a row that was served later is settled already."""
+        self._play(np.ascontiguousarray(record[None, 2:]), np.array([y]))
+
+    def _served(self, serial: int, record: Vector) -> ServedPrediction:
+        """Return what was served, from its record."""
+        return ServedPrediction(float(record[1]), bool(record[0]), serial, record.copy(), self._fingerprint)
+
+    def _fits_record(self, record: Vector) -> bool:
+        """Whether numbers of a file can be a record of this learner."""
+        within = np.abs(record) <= _check.LIMIT
+        return len(record) == 2 + (self.dim or 0) and bool((within | (self.accepts_nan & np.isnan(record))).all())
+
+    def _identity(self) -> list[object]:
+        """Return what a record's layout and meaning depend on, as JSON values."""
+        return [type(self).__name__, dict(self.parameters)]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """A short text that learners of other classes, parameters or record layouts do not share."""
+        text = json.dumps([RECORD_LAYOUT, *self._identity()], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    def _check_served(self, served: ServedPrediction) -> int:
+        """Return the serial number of a record that waits here; refuse all others."""
+        who, serial = _check.name_of(self), served.serial
+        if served.fingerprint != self._fingerprint or serial > self.rounds + self._pending.unlearned:
+            raise InputError(f"{who}: tell was given the record of another model or layout; pass its row to learn")
+        if serial not in self._pending:
+            raise InputError(f"{who}: row {serial} was told or closed before; each row has one label")
+        if self._pending[serial].tobytes() != served.record.tobytes():
+            raise InputError(f"{who}: tell was given the record of another model or layout; pass its row to learn")
+        return serial

@@ -1,0 +1,182 @@
+"""Served predictions: what a learner answered for a row whose label comes later, and the records it keeps of them.
+
+A row is *served* when its prediction is made, and *settled* when its label is learned. What was known at serving is
+kept as a record of plain numbers, so that settling can learn from what was really served, however late the label is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import _check
+from undrift._typing import Vector
+from undrift.errors import InputError, ModelFileError
+
+Arrays = dict[str, NDArray[np.float64]]
+PREFIX = "pending."
+"""Names of the arrays in which records are saved begin with this."""
+MOST_ROWS = 2**53
+"""Serial numbers are exact in float64 up to here."""
+NO_LABEL, SCHEDULED, SCHEDULED_WITHOUT_LABEL = 0.0, 1.0, 2.0
+"""What a saved record says about its label: not known, known but to be settled later, known to be missing."""
+
+
+class Interval(NamedTuple):
+    """Where the label should lie."""
+
+    low: Vector | float
+    """Lower end."""
+    high: Vector | float
+    """Upper end."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedPrediction:
+    """The answer of `Learner.ask` to a row that has come; give it back to `Learner.tell` with the label."""
+
+    yhat: float
+    """The prediction; log-odds of the label +1 for two classes."""
+    known: bool
+    """Whether any label had been learned before; if not, the prediction says nothing."""
+    serial: int
+    """The row's number among all rows served, from 1 on."""
+    record: Vector
+    """What settling needs, in the learner's own layout."""
+    fingerprint: str
+    """Tells apart learners of other classes, parameters or record layouts."""
+    intervals: Mapping[float, Interval] = field(default_factory=dict)
+    """Intervals by level, as served, of learners that have them."""
+
+    def interval(self, level: float = 0.9) -> Interval:
+        """Return the interval at this level as it was served."""
+        if level not in self.intervals:
+            levels = ", ".join(f"{one:g}" for one in self.intervals) or "none"
+            raise InputError(f"ServedPrediction: no interval was served at level {level!r}; levels are {levels}")
+        return self.intervals[level]
+
+
+class PendingRecords:
+    """The records of rows that were served and not yet settled, by serial number, oldest first."""
+
+    def __init__(self) -> None:
+        self.unlearned = 0
+        """Rows asked and never learned: those that wait, and those that were closed without a label."""
+        self.highest = 0
+        """The highest serial number settled while others waited; 0 when nothing waits."""
+        self.late_excess = 0.0
+        """Loss of served predictions beyond what the weights at settling would have lost with the same answers."""
+        self._records: dict[int, Vector] = {}
+        self._labels: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, serial: int) -> bool:
+        return serial in self._records
+
+    def __getitem__(self, serial: int) -> Vector:
+        return self._records[serial]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._records)
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether labels are known that are to be settled later."""
+        return bool(self._labels)
+
+    def add(self, serial: int, record: Vector) -> None:
+        """Keep the record of a row that was served."""
+        self._records[serial] = record
+        self.unlearned += 1
+
+    def schedule(self, serial: int, label: float) -> None:
+        """Keep a label, NaN for a missing one, until it is due."""
+        self._labels[serial] = label
+
+    def due(self, last: int) -> list[tuple[int, float]]:
+        """Return the scheduled labels of serial numbers up to `last`, oldest first."""
+        return list(takewhile(lambda item: item[0] <= last, self._labels.items()))
+
+    def close(self, serial: int) -> None:
+        """Forget a record whose label never comes."""
+        del self._records[serial]
+        self._labels.pop(serial, None)
+        self._reset_highest()
+
+    def settle(self, serial: int) -> None:
+        """Forget a record whose label was learned."""
+        self.highest = max(self.highest, serial)
+        self.unlearned -= 1
+        self.close(serial)
+
+    def note_learned(self, served: int) -> None:
+        """Note that the newest of `served` rows was learned at once, while others wait."""
+        self.highest = served
+        self._reset_highest()
+
+    def _reset_highest(self) -> None:
+        if not self._records:
+            self.highest = 0  # later rows have larger serial numbers than all before them
+
+    def arrays(self) -> Arrays:
+        """Return everything as named float64 arrays; none if every row asked was learned on time."""
+        if not self.unlearned and not self.late_excess:
+            return {}
+        heads = [(serial, *self._label_code(serial), len(record)) for serial, record in self._records.items()]
+        return {
+            f"{PREFIX}totals": np.array([self.unlearned, self.highest, self.late_excess], np.float64),
+            f"{PREFIX}heads": np.array(heads, np.float64).reshape(-1, 4),
+            f"{PREFIX}records": np.concatenate([np.empty(0), *self._records.values()]),
+        }
+
+    def _label_code(self, serial: int) -> tuple[float, float]:
+        label = self._labels.get(serial)
+        if label is None:
+            return NO_LABEL, 0.0
+        return (SCHEDULED_WITHOUT_LABEL, 0.0) if np.isnan(label) else (SCHEDULED, label)
+
+    @classmethod
+    def from_arrays(cls, who: object, arrays: Arrays, rounds: int, fits: Callable[[Vector], bool]) -> PendingRecords:
+        """Return what `arrays` described; refuse what no learner writes.
+
+        `rounds` are the learner's, `fits` says whether numbers can be a record of it.
+        """
+        pending = cls()
+        if not arrays:
+            return pending
+        try:
+            totals, heads, records = (arrays[f"{PREFIX}{name}"] for name in ("totals", "heads", "records"))
+            _require(len(arrays) == 3 and totals.shape == (3,) and heads.shape[1:] == (4,) and records.ndim == 1)
+            _require(all(one.dtype == np.float64 for one in (totals, heads, records)))
+            _require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
+            sizes = heads[:, 3]
+            _require(
+                bool((heads[:, [0, 1, 3]] % 1.0 == 0.0).all() and (sizes >= 0).all()) and sizes.sum() == len(records)
+            )
+            _require(totals[0] % 1.0 == totals[1] % 1.0 == 0.0 and len(heads) <= totals[0] <= MOST_ROWS)
+            _require(bool((np.diff(heads[:, 0], prepend=0.0) > 0.0).all() and (np.abs(heads[:, 1] - 1.0) <= 1.0).all()))
+            _require((not len(heads) or heads[-1, 0] <= rounds + totals[0]) and 0 <= totals[1] <= MOST_ROWS)
+            at = 0
+            for serial, code, label, size in heads.tolist():
+                record = records[at : at + int(size)].copy()
+                _require(fits(record))
+                pending.add(int(serial), record)
+                if code != NO_LABEL:
+                    pending.schedule(int(serial), label if code == SCHEDULED else np.nan)
+                at += int(size)
+        except (ValueError, KeyError, IndexError):
+            raise ModelFileError(f"{_check.name_of(who)}: the saved records of unsettled rows cannot be used") from None
+        pending.unlearned, pending.highest, pending.late_excess = int(totals[0]), int(totals[1]), float(totals[2])
+        return pending
+
+
+def _require(fine: bool) -> None:
+    if not fine:
+        raise ValueError
