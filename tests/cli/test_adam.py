@@ -126,7 +126,7 @@ def test_plan_reports_refused_theorems_on_stderr(capsys):
         (["plan", "-G", "1", "-F", "1", "-T", "10", "--hessian", "2"], 2, "give it as --epsilon"),
         (["map", "x.pdf"], 2, "the map is written as .html or .png, got .pdf"),
         (["map", "x"], 2, "got no ending"),
-        (["map", "no/such/place/x.png"], 2, "cannot write no/such/place/x.png: No such file or directory"),
+        (["map", "no/such/place/x.png"], 2, "cannot write no/such/place/x.png: there is no such folder to write into"),
         (["map", "x.png", "--mark", "1"], 2, "--mark must be beta1,beta2 or beta1,beta2,name, got '1'"),
         (["map", "x.png", "--mark", "1,2"], 2, "beta1 must be in (0, 1), got 1.0"),
         (["map", "x.png", "--epsilon", "2"], 5, "epsilon must be at most"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from undrift.cli import doctor
-from undrift.cli.output import console, table
+from undrift.cli.output import console, print_table
 
 HOSTILE = [
     "shop[north]", "shop[south]", "[/]", "[bold]x[/bold]", "[red]", ":smile:", "[link=https://example.org]x[/link]",
@@ -19,7 +19,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_tables_print_every_name_literally(capsys, name):
-    table([name, "n"], [(name, "1"), ("other", "2")], title=name)
+    print_table([name, "n"], [(name, "1"), ("other", "2")], title=name)
     shown = "".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in name).split())
     out = "".join(capsys.readouterr().out.split())
     assert out.count(shown) >= 1 if len(name) > 100 else out.count(shown) == 3

@@ -53,7 +53,11 @@ def start(how):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     ("how", "out", "error"),
-    [("asking", "stopped\n", ""), ("waiting", "interrupted\n", ""), ("compiled", "", "last words\n")],
+    [
+        ("asking", "stopped\n", ""),
+        ("waiting", "interrupted\n", ""),
+        ("compiled", "", "undrift: interrupted; last words\n"),
+    ],
 )
 def test_each_signal_ends_each_kind_of_work(number, how, out, error):
     process = start(how)

@@ -34,7 +34,7 @@ def test_a_setting_of_any_kind_is_refused_in_one_sentence_or_works(tmp_path, nam
     refused = 0
     for k, value in enumerate([*NUMBERS, *TEXTS, *LISTS]):
         try:
-            settings = Settings.of({**GOOD, name: value})
+            settings = Settings.from_dict({**GOOD, name: value})
             play_file(path, tmp_path / f"run{k}", settings)
         except UndriftError as error:
             refused += 1
@@ -42,7 +42,7 @@ def test_a_setting_of_any_kind_is_refused_in_one_sentence_or_works(tmp_path, nam
             assert len(sentence.splitlines()) == 1 or value == "\n", k
             assert len(sentence) < 800, k
         else:
-            assert Settings.of(json.loads(json.dumps(settings.as_dict(), allow_nan=False))) == settings
+            assert Settings.from_dict(json.loads(json.dumps(settings.as_dict(), allow_nan=False))) == settings
             assert read_run(tmp_path / f"run{k}").rounds > 0
     assert refused > 10
 
@@ -71,7 +71,7 @@ def test_what_is_wrong_in_a_settings_file_is_said(tmp_path, line):
         play_file(
             str(write_csv(tmp_path / "t.csv", table(30))),
             tmp_path / "run",
-            Settings.of(GOOD | read_toml(tmp_path / "s.toml")),
+            Settings.from_dict(GOOD | read_toml(tmp_path / "s.toml")),
         )
     assert WRONG[line] in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -80,12 +80,12 @@ def test_what_is_wrong_in_a_settings_file_is_said(tmp_path, line):
 def test_a_memory_that_never_fades_is_kept_as_such(tmp_path):
     path = str(write_csv(tmp_path / "t.csv", table(300)))
     (tmp_path / "s.toml").write_text("half-life = inf\n")
-    settings = Settings.of(GOOD | read_toml(tmp_path / "s.toml"))
+    settings = Settings.from_dict(GOOD | read_toml(tmp_path / "s.toml"))
     assert settings.half_life == math.inf
     play_file(path, tmp_path / "run", settings)
     state = json.loads((tmp_path / "run" / "run.json").read_text(), parse_constant=pytest.fail)
     assert state["settings"]["half_life"] == "inf"
-    assert Settings.of(state["settings"]) == settings
+    assert Settings.from_dict(state["settings"]) == settings
     assert read_run(tmp_path / "run").half_lives.tolist() == [math.inf]
     play_file(path, tmp_path / "run", settings, resume=True)
     assert replay_run(tmp_path / "run")

@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from undrift.cli import adam_problem as options
-from undrift.cli.output import as_json, beta, number, table
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import format_beta, format_number, print_json, print_table
 from undrift.optim import Verdict, conditions
-
-NOTHING_COVERS = 5
 
 
 def check(
@@ -40,10 +39,10 @@ def check(
     verdicts = conditions(beta1, beta2, damping, problem, gap1=gap1, gap2=gap2, steps=steps)
     covered = any(verdict.holds for verdict in verdicts)
     if json:
-        as_json({"covered": covered, "norm": verdicts[0].norm, "verdicts": [_fields(v) for v in verdicts]})
+        print_json({"covered": covered, "norm": verdicts[0].norm, "verdicts": [_fields(v) for v in verdicts]})
     else:
         _show(verdicts, problem is not None)
-    return 0 if covered else NOTHING_COVERS
+    return ExitCode.FINE if covered else ExitCode.CONDITION_NOT_MET
 
 
 def _fields(verdict: Verdict) -> dict[str, object]:
@@ -57,10 +56,10 @@ def _fields(verdict: Verdict) -> dict[str, object]:
 
 def _show(verdicts: list[Verdict], has_problem: bool) -> None:
     first = verdicts[0]
-    print(f"rho = {number(first.rho, 5)}, 1/sqrt(1 - rho^2) = {number(first.amplification, 5)}")
+    print(f"rho = {format_number(first.rho, 5)}, 1/sqrt(1 - rho^2) = {format_number(first.amplification, 5)}")
     print()
     size = "smallest epsilon" if has_problem else "smallest epsilon / (G + sigma)"
-    table(
+    print_table(
         ("theorem", "verdict", size, "steps T"),
         [(v.theorem, v.status, _size(v), "-" if v.steps is None else f"{v.steps:,}") for v in verdicts],
     )
@@ -68,16 +67,16 @@ def _show(verdicts: list[Verdict], has_problem: bool) -> None:
         if verdict.failing is not None:
             print(f"{verdict.theorem}: {_why(verdict)}")
     print()
-    table(
+    print_table(
         ("closest covered setting", "beta1", "beta2", "nu", "distance"),
         [
             (v.theorem, "-", "-", "out of float64's range", "-")
             if v.nearest is None
             else (
                 v.theorem,
-                beta(v.nearest.gap1),
-                beta(v.nearest.gap2),
-                number(v.nearest.nu),
+                format_beta(v.nearest.gap1),
+                format_beta(v.nearest.gap2),
+                format_number(v.nearest.nu),
                 f"{v.nearest.distance:.2f}",
             )
             for v in verdicts
@@ -94,7 +93,7 @@ def _show(verdicts: list[Verdict], has_problem: bool) -> None:
 def _size(verdict: Verdict) -> str:
     if math.isinf(verdict.epsilon):
         return "none"
-    text = number(verdict.epsilon, 3)
+    text = format_number(verdict.epsilon, 3)
     return f"{text} vacuous" if verdict.vacuous else text
 
 
@@ -104,7 +103,7 @@ def _why(verdict: Verdict) -> str:
     if clause.name == "steps":
         return f"T must be at least {verdict.steps:,}, got {clause.value:,.0f}"
     factor = math.exp(min(-clause.margin, 700.0))
-    by = f"{number(factor, 3)} times too much" if clause.margin > -700.0 else "no value would do"
+    by = f"{format_number(factor, 3)} times too much" if clause.margin > -700.0 else "no value would do"
     if clause.name == "margin high":
         by = by.replace("much", "little")
-    return f"needs {clause.text}, got {number(clause.value, 3)} against {number(clause.limit, 3)}: {by}"
+    return f"needs {clause.text}, got {format_number(clause.value, 3)} against {format_number(clause.limit, 3)}: {by}"

@@ -10,7 +10,7 @@ import typer
 
 from undrift.cli import adam_figure
 from undrift.cli import adam_problem as options
-from undrift.cli.output import as_json, write
+from undrift.cli.output import print_json, write_file
 from undrift.errors import InputError
 from undrift.optim import Problem, conditions
 from undrift.optim.region import WELL_KNOWN, regions
@@ -36,9 +36,9 @@ def draw(
     picture = adam_figure.figure(found, marks, nu, epsilon)
     described = {name: {"betas": list(betas), "covered_by": covered[name]} for name, betas in marks.items()}
     facts: dict[str, object] = {"nu": nu, "epsilon": epsilon, "marks": described}
-    write(path, adam_figure.png(picture) if kind == ".png" else adam_figure.page(picture, facts, covered))
+    write_file(path, adam_figure.png(picture) if kind == ".png" else adam_figure.page(picture, facts, covered))
     if json:
-        as_json(facts | {"file": str(path)})
+        print_json(facts | {"file": str(path)})
     else:
         print(f"wrote {path}")
     return 0

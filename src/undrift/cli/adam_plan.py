@@ -9,12 +9,11 @@ from typing import Annotated
 import typer
 
 from undrift.cli import adam_problem as options
-from undrift.cli.output import as_json, beta, number, table
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import format_beta, format_number, print_json, print_table
 from undrift.errors import ConditionError, InputError
 from undrift.optim import Problem, Tuning, best_epsilon, budget, goldstein, rho, tune
 from undrift.optim.theorems import THEOREMS
-
-CONDITION = 5
 
 
 def plan(
@@ -64,10 +63,10 @@ def plan(
         except ConditionError as error:
             refused[key] = str(error)
     if json:
-        as_json({"plans": [_fields(t, problem, delta) for t in plans], "refused": refused})
+        print_json({"plans": [_fields(t, problem, delta) for t in plans], "refused": refused})
     else:
         _show(plans, refused, problem, delta)
-    return 0 if plans else CONDITION
+    return ExitCode.FINE if plans else ExitCode.CONDITION_NOT_MET
 
 
 def _problem(
@@ -118,22 +117,22 @@ def _show(plans: list[Tuning], refused: dict[str, str], problem: Problem, delta:
         cheapest = min(plans, key=lambda t: (t.steps or 0, t.epsilon or 0.0))
         lines: list[tuple[str, list[str]]] = [
             ("steps T", [f"{t.steps:,}" for t in plans]),
-            ("epsilon", [number(t.epsilon) for t in plans]),
-            ("beta1", [beta(t.gap1) for t in plans]),
-            ("beta2", [beta(t.gap2) for t in plans]),
-            ("rho", [number(rho(gap1=t.gap1, gap2=t.gap2)) for t in plans]),
-            ("gamma", [number(t.gamma) for t in plans]),
-            ("nu", [number(t.nu) for t in plans]),
-            ("D", [number(t.clip_norm) if t.clips else "not clipped" for t in plans]),
-            ("mu", [number(t.mu) for t in plans]),
+            ("epsilon", [format_number(t.epsilon) for t in plans]),
+            ("beta1", [format_beta(t.gap1) for t in plans]),
+            ("beta2", [format_beta(t.gap2) for t in plans]),
+            ("rho", [format_number(rho(gap1=t.gap1, gap2=t.gap2)) for t in plans]),
+            ("gamma", [format_number(t.gamma) for t in plans]),
+            ("nu", [format_number(t.nu) for t in plans]),
+            ("D", [format_number(t.clip_norm) if t.clips else "not clipped" for t in plans]),
+            ("mu", [format_number(t.mu) for t in plans]),
         ]
         if delta is not None:
             near = [_fields(t, problem, delta)["goldstein"] for t in plans]
-            epsilons = [number(one["epsilon"]) for one in near]  # type: ignore[index]  # with delta it is a dictionary
+            epsilons = [format_number(one["epsilon"]) for one in near]  # type: ignore[index]  # with delta it is a dictionary
             lines.append((f"Goldstein at {delta:g}", epsilons))
-        table(("", *keys), [(name, *values) for name, values in lines])
+        print_table(("", *keys), [(name, *values) for name, values in lines])
         splits = [budget(t, problem) for t in plans]
-        table(
+        print_table(
             ("share", *keys),
             [
                 (

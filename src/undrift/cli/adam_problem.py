@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from undrift.cli.run_options import Json as Json
 from undrift.errors import InputError
 from undrift.optim import Problem
 
@@ -17,7 +18,6 @@ Epsilon = Annotated[float | None, typer.Option("--epsilon", "-e", help="Target: 
 Nu = Annotated[float | None, typer.Option("--nu", help="Damping nu (torch's eps), in gradient units.")]
 Gap1 = Annotated[float | None, typer.Option("--gap1", help="1 - beta1 in place of beta1, exact.")]
 Gap2 = Annotated[float | None, typer.Option("--gap2", help="1 - beta2 in place of beta2, exact.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 
 NEEDS = (
     "The theorems are about Exp(1) random scaling of the steps, the averaged iterate as output, and one norm over all "

@@ -12,7 +12,8 @@ from typing import Any
 import typer
 
 from undrift import __version__
-from undrift.cli.output import plain
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import print_error
 from undrift.errors import (
     ConditionError,
     DataError,
@@ -23,15 +24,12 @@ from undrift.errors import (
     UndriftWarning,
 )
 
-USAGE, DATA, CONDITION, INTERRUPTED = 2, 3, 5, 130
-"""Exit codes besides 0 (fine), 1 (unexpected) and 4 (certificate failed)."""
-
-_CODES: dict[type[UndriftError], int] = {
-    InputError: USAGE,
-    DataError: DATA,
-    ModelFileError: DATA,
-    ConditionError: CONDITION,
-    MissingExtraError: 1,
+_CODES: dict[type[UndriftError], ExitCode] = {
+    InputError: ExitCode.USAGE,
+    DataError: ExitCode.BAD_DATA,
+    ModelFileError: ExitCode.BAD_DATA,
+    ConditionError: ExitCode.CONDITION_NOT_MET,
+    MissingExtraError: ExitCode.UNEXPECTED,
 }
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # the parser's own error, which typer does not export
 
@@ -83,30 +81,26 @@ def run(arguments: list[str] | None = None) -> int:
         with _plain_warnings():
             outcome = app_for(given)(given, standalone_mode=False, prog_name="undrift")
     except UndriftError as error:
-        _say(error)
-        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), 1)
+        print_error(error)
+        return next((code for kind, code in _CODES.items() if isinstance(error, kind)), ExitCode.UNEXPECTED)
     except ImportError as error:
         if error.name != "undrift.kernels":  # which refuses a level this machine lacks, before it knows our errors
             raise
-        _say(error)
-        return USAGE
+        print_error(error)
+        return ExitCode.USAGE
     except _UsageError as error:
         error.show()  # type: ignore[attr-defined]  # every error of the parser has it
-        return USAGE
+        return ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
-        print("undrift: interrupted", file=sys.stderr)
-        return INTERRUPTED
+        print_error("interrupted")
+        return ExitCode.INTERRUPTED
     except MemoryError:
-        print("undrift: not enough memory; use fewer columns (--features), or fewer rows (--limit)", file=sys.stderr)
-        return 1
+        print_error("not enough memory; use fewer columns (--features), or fewer rows (--limit)")
+        return ExitCode.UNEXPECTED
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output left; nothing to say to anyone
-        return 1
+        return ExitCode.UNEXPECTED
     return outcome if isinstance(outcome, int) else 0
-
-
-def _say(what: object) -> None:
-    print(f"undrift: {plain(str(what))}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -118,7 +112,7 @@ def _plain_warnings() -> Iterator[None]:
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, UndriftWarning):
-                _say(message)
+                print_error(message)
             else:
                 others(message, category, *where, **more)
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undrift.cli.output import as_json, number, plain, table
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import format_number, print_json, print_table, printable
 from undrift.cli.run_options import Json
 
 if TYPE_CHECKING:
     from undrift.run.play.state import RunState
-
-FAILED, REFUSED = 4, 5
 
 
 def certify(
@@ -41,12 +40,12 @@ def certify(
     failed = [one["name"] for one in counted if not one["holds"] or not _near(one, within)]
     if json:
         facts = {"run": str(run), "within": within, "replayed": same, "failed": failed, "notes": state["notes"]}
-        as_json(facts | {"certificates": found})
+        print_json(facts | {"certificates": found})
     else:
         _show(state, counted, within, same, failed)
     if failed or same is False:
-        return FAILED
-    return 0 if counted else REFUSED
+        return ExitCode.CERTIFICATE_FAILED
+    return ExitCode.FINE if counted else ExitCode.CONDITION_NOT_MET
 
 
 def _near(one: dict[str, Any], within: float | None) -> bool:
@@ -59,14 +58,14 @@ def _show(
     if same is not None:
         print("replayed: the same bits" if same else "replayed: OTHER PREDICTIONS than those in the folder")
     terms = ("excess", "start", "stability", "variation", "potential_drift", "bound", "regret")
-    table(
+    print_table(
         ("comparator", "its loss", "own loss", *(term.replace("_", " ") for term in terms), "certified", ""),
         [
             (
                 one["name"],
-                number(one["comparator_loss"]),
-                number(one["own_loss"]),
-                *(number(one[term]) for term in terms),
+                format_number(one["comparator_loss"]),
+                format_number(one["own_loss"]),
+                *(format_number(one[term]) for term in terms),
                 "-" if one["ratio"] is None else f"{one['ratio'] - 1.0:+.1%}",
                 "fails" if one["name"] in failed else "holds",
             )
@@ -75,12 +74,12 @@ def _show(
     )
     for one in state["certificates"]:
         if one["refused"]:
-            print(plain(f"{one['name']}: refused: {one['refused']}"))
+            print(printable(f"{one['name']}: refused: {one['refused']}"))
     print("regret = own loss - its loss, never above bound = excess + start + stability + variation + potential drift.")
     print(
         "certified: how far the loss can be above the comparator's, by the bound alone; below 0 it cannot be as large."
     )
     for note in state["notes"]:
-        print(plain(note))
+        print(printable(note))
     if within is not None and failed:
         print(f"not within {within:g}%: {', '.join(failed)}")

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import as_json, number, plain, table
+from undrift.cli.output import format_number, print_json, print_table, printable
 
 
 def compare(
+    context: typer.Context,
     file: options.File = None,
     target: options.Target = None,
     time: options.Time = None,
@@ -38,31 +39,27 @@ def compare(
 
     Peers run with their own defaults behind a scaler, those that are installed: pip install river scikit-learn.
     """
-    from undrift.cli.progress import Bar
+    from undrift.cli.progress import ProgressBar
     from undrift.run import Settings, compare_file
     from undrift.run.finish.compare import versions
 
-    given = {
-        "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,
-        "lag": lag, "calendar": calendar, "na": na, "categories": categories,
-        "time_format": time_format, "encoding": encoding, "delimiter": delimiter, "format": format, "limit": limit,
-        "seed": seed,
-    }  # fmt: skip
-    path, words = options.merged(file, settings, given)
-    with Bar(quiet) as bar:
-        found, rows, results = compare_file(path, Settings.of(words), peers=peers, log=bar.say)
+    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
+    with ProgressBar(quiet) as bar:
+        found, rows, results = compare_file(path, Settings.from_dict(values), peers=peers, log=bar.log)
     if json:
         facts = {"file": path, "task": found, "rows": rows, "versions": versions()}
-        as_json(facts | {"results": [asdict(one) for one in results]})
+        print_json(facts | {"results": [asdict(one) for one in results]})
         return 0
     measures = list(results[0].scores)
-    table(
+    print_table(
         ("learner", "from", *measures, "us/row"),
         [
-            (one.name, one.kind, *(number(one.scores[m]) for m in measures), number(one.microseconds, 3))
+            (one.name, one.kind, *(format_number(one.scores[m]) for m in measures), format_number(one.microseconds, 3))
             for one in results
         ],
     )
     kinds = ", ".join(f"{name} {version}" for name, version in versions().items())
-    print(plain(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout."))
+    print(
+        printable(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
+    )
     return 0

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from undrift.cli.run import carried_out
-from undrift.cli.run_options import Json, Quiet
+from undrift.cli.run import run_and_report
+from undrift.cli.run_options import Json, Quiet, Report
 
 SETTINGS = {"target": "departures", "calendar": True, "lag": [1, 24, 168]}
 
@@ -18,7 +18,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run; replaced if it is one.")] = Path(
         "undrift-demo"
     ),
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    report: Report = True,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -27,4 +27,5 @@ def demo(
     The same as: undrift run nyc_departures.csv.gz --target departures --calendar --lag 1,24,168
     """
     with as_file(files("undrift") / "data" / "nyc_departures.csv.gz") as path:
-        return carried_out(str(path), out, dict(SETTINGS), False, True, report, True, quiet, json)
+        done = {"resume": False, "force": True, "report": report, "certify": True}
+        return run_and_report(str(path), out, dict(SETTINGS), **done, quiet=quiet, json=json)

@@ -7,7 +7,8 @@ import platform
 from collections.abc import Callable
 
 from undrift import __version__
-from undrift.cli.output import as_json, table
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import print_json, print_table
 from undrift.cli.run_options import Json
 
 EXTRAS = {
@@ -29,7 +30,7 @@ def doctor(json: Json = False) -> int:
 
     needed = {name: _version(name) for name in ("numpy", "narwhals", "safetensors")}
     extras = {extra: {name: _version(name) for name in names} for extra, names in EXTRAS.items()}
-    outcome = {name: _tried(check) for name, check in CHECKS.items()}
+    outcome = {name: _run_check(check) for name, check in CHECKS.items()}
     broken = [name for name, error in outcome.items() if error is not None]
     facts = {
         "undrift": __version__,
@@ -43,15 +44,15 @@ def doctor(json: Json = False) -> int:
         "fine": not broken,
     }
     if json:
-        as_json(facts)
+        print_json(facts)
     else:
         print(f"undrift {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
         print(f"kernels: level {kernels.level()} of {', '.join(kernels.levels())}")
         print(", ".join(f"{name} {version}" for name, version in needed.items()))
-        table(("extra", "installed", "install with"), [_row(extra, found) for extra, found in extras.items()])
+        print_table(("extra", "installed", "install with"), [_row(extra, found) for extra, found in extras.items()])
         for name, error in outcome.items():
             print(f"{'fine ' if error is None else 'BROKEN'} {name}{'' if error is None else f': {error}'}")
-    return 1 if broken else 0
+    return ExitCode.UNEXPECTED if broken else ExitCode.FINE
 
 
 def _row(extra: str, found: dict[str, str | None]) -> tuple[str, str, str]:
@@ -67,7 +68,7 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _tried(check: Callable[[], None]) -> str | None:
+def _run_check(check: Callable[[], None]) -> str | None:
     try:
         check()
     except Exception as error:  # whatever it is, it is what the user must see

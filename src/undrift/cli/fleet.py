@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import as_json, number, plain, table
+from undrift.cli.output import format_number, print_interrupted, print_json, print_table, printable
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ SHOWN = 5
 
 
 def fleet(
+    context: typer.Context,
     file: Annotated[
         str | None, typer.Argument(help="CSV (also .gz, .zst), Parquet or NDJSON file.", show_default=False)
     ] = None,
@@ -51,7 +52,7 @@ def fleet(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the fleet that is there, once the first rows are learned anew.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    report: options.Report = True,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
@@ -69,42 +70,35 @@ def fleet(
         raise InputError("undrift fleet: name the column that tells streams apart with --key")
     if order is not None and time is not None:
         raise InputError("undrift fleet: give --order or --time, not both")
-    given = {
-        "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,
-        "model": model or "fast", "na": na, "time_format": time_format, "encoding": encoding, "delimiter": delimiter,
-        "format": format, "limit": limit, "seed": seed,
-    }  # fmt: skip
-    path, words = options.merged(file, None, given)
+    path, values = options.read_settings(context, model="fast")  # which are the parameters from `target` to `seed`
     folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
 
-    def told(done: int) -> None:
+    def show_progress(done: int) -> None:
         if not quiet and sys.stderr.isatty():
             print(f"\r{done:,} rows", end="", file=sys.stderr)
 
-    def last_words() -> str:
-        again = "the same command without --force" if force else "the same command"
-        return f"undrift: interrupted; {plain(str(folder))} holds every row that was saved, {again} continues"
-
-    with stop_signals(last_words) as stop:
+    again = "the same command without --force" if force else "the same command"
+    left = f"{folder} holds every row that was saved, {again} continues"
+    with stop_signals(lambda: left) as stop:
         try:
             found = play_fleet(
-                path, folder, Settings.of(words), key=key, order=order, wait=wait, force=force, workers=workers,
-                progress=told, report=render_fleet if report else None, stop=stop,
+                path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
+                progress=show_progress, report=render_fleet if report else None, stop=stop,
             )  # fmt: skip
         except Interrupted:
-            print(last_words(), file=sys.stderr)
+            print_interrupted(left)
             return stop.code
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
     page = folder / "report.html" if report else None
     if json:
-        as_json(facts(found, folder, page))
+        print_json(_facts(found, folder, page))
     else:
-        show(found, folder, page)
+        _show(found, folder, page)
     return 0
 
 
-def facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]:
+def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]:
     """Return what was found as plain values."""
     return {
         "folder": str(folder),
@@ -122,27 +116,29 @@ def facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]
     }
 
 
-def show(found: FleetResult, folder: Path, page: Path | None) -> None:
+def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     """Print what was found."""
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
     if found.classes is not None:
-        print(plain(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
+        print(printable(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
     if found.left_out:
-        print(plain(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
+        print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
     rows = [_row(one) for one in found.worst[:SHOWN]]
-    table(["worst keys", "rounds", "mean loss", "saved of the best naive guess's", "half-life"], rows)
-    table(["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)])
+    print_table(["worst keys", "rounds", "mean loss", "saved of the best naive guess's", "half-life"], rows)
+    print_table(
+        ["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)]
+    )
     if found.problems:
-        often = [(plain(one.text), f"{one.count:,}") for one in found.problems[: 2 * SHOWN]]
-        table(["problems in the data", "records"], often)
+        often = [(printable(one.text), f"{one.count:,}") for one in found.problems[: 2 * SHOWN]]
+        print_table(["problems in the data", "records"], often)
     if page is not None:
-        print(plain(f"report: {page}"))
+        print(printable(f"report: {page}"))
 
 
 def _row(one: Any) -> tuple[str, ...]:
     saved = "-" if one.skill != one.skill else f"{one.skill:.1%}"
-    return plain(one.key), f"{one.rounds:,}", number(one.mean_loss), saved, number(one.half_life)
+    return printable(one.key), f"{one.rounds:,}", format_number(one.mean_loss), saved, format_number(one.half_life)
 
 
 def _drifting(found: FleetResult) -> list[Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Self
 
-from undrift.cli.output import json_text
+from undrift.cli.output import format_json
 from undrift.folder import writing
 
 BLOCK = 1 << 16
@@ -42,12 +42,12 @@ class JsonColumns:
                 begin = "," if name in self._files else ""
                 if not begin:  # open until the columns are left
                     self._files[name] = tempfile.TemporaryFile("w+", encoding="ascii", newline="")  # noqa: SIM115
-                text = json_text(cells, indent=None, separators=(",\n      ", ": "))
+                text = format_json(cells, indent=None, separators=(",\n      ", ": "))
                 self._files[name].write(f"{begin}\n      {text[1:-1]}")
 
     def pieces(self, facts: Mapping[str, object], name: str) -> Iterator[str]:
-        """Yield the text of the facts with the columns as their last entry, as `as_json` would print it."""
-        yield json_text(facts).removesuffix("\n}") + f",\n  {json.dumps(name)}: {{"
+        """Yield the text of the facts with the columns as their last entry, as `print_json` would print it."""
+        yield format_json(facts).removesuffix("\n}") + f",\n  {json.dumps(name)}: {{"
         for number, (column, file) in enumerate(self._files.items()):
             with writing(FILES):
                 file.seek(0)  # which writes what is left

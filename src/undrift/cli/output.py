@@ -1,26 +1,25 @@
-"""Printing: tables for people, one JSON object for programs, files written whole or not at all."""
+"""Printing: tables for people, one JSON object for programs; files written whole or not at all."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from undrift import store
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def number(x: float | None, digits: int = 4) -> str:
+def format_number(x: float | None, digits: int = 4) -> str:
     """Return a number as a table shows it.
 
-    >>> number(0.000124561), number(3.0), number(None), number(1234567.0)
+    >>> format_number(0.000124561), format_number(3.0), format_number(None), format_number(1234567.0)
     ('1.246e-04', '3', '-', '1.235e+06')
     """
     if x is None or math.isnan(x):
@@ -30,19 +29,19 @@ def number(x: float | None, digits: int = 4) -> str:
     return f"{x:.{digits - 1}e}"
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     r"""Return a text on one line, with what a terminal would act on shown instead; names from files may hold anything.
 
-    >>> plain("a\nb\x1b[31m")
+    >>> printable("a\nb\x1b[31m")
     'a\\nb\\x1b[31m'
     """
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def beta(gap: float) -> str:
+def format_beta(gap: float) -> str:
     """Return a discount with as many nines as it has, from 1 - beta.
 
-    >>> beta(0.1), beta(0.000976), beta(1e-12)
+    >>> format_beta(0.1), format_beta(0.000976), format_beta(1e-12)
     ('0.9', '0.999024', '1 - 1.000e-12')
     """
     if gap < 1e-9:
@@ -50,17 +49,17 @@ def beta(gap: float) -> str:
     return f"{1.0 - gap:.{max(1, 3 - math.floor(math.log10(gap)))}f}".rstrip("0")
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
     """Print a table to stdout, as wide as it needs when nobody is watching."""
     from rich import box
     from rich.table import Table
 
-    heading = None if title is None else plain(title)
+    heading = None if title is None else printable(title)
     grid = Table(box=box.SIMPLE_HEAD, title=heading, title_justify="left", pad_edge=False)
     for header in headers:
-        grid.add_column(plain(header), overflow="fold")  # two long names must not look alike because they are cut
+        grid.add_column(printable(header), overflow="fold")  # two long names must not look alike because they are cut
     for row in rows:
-        grid.add_row(*(plain(cell) for cell in row))
+        grid.add_row(*(printable(cell) for cell in row))
     console(sys.stdout).print(grid)
 
 
@@ -72,38 +71,40 @@ def console(file: TextIO) -> Console:
     return Console(file=file, width=width, markup=False, emoji=False, highlight=False)
 
 
-def as_json(value: object) -> None:
+def print_error(what: object) -> None:
+    """Print a sentence on stderr, on one line."""
+    print(f"undrift: {printable(str(what))}", file=sys.stderr)
+
+
+def print_interrupted(left: str) -> None:
+    """Print on stderr that the user stopped a command, and what is left of its work."""
+    print_error(f"interrupted; {left}")
+
+
+def print_json(value: object) -> None:
     """Print one JSON object to stdout; what is not a finite number is null."""
-    print(json_text(value))
+    print(format_json(value))
 
 
-def json_text(value: object, indent: int | None = 2, separators: tuple[str, str] | None = None) -> str:
+def format_json(value: object, indent: int | None = 2, separators: tuple[str, str] | None = None) -> str:
     """Return JSON; what is not a finite number is null."""
-    return json.dumps(_plain(value), indent=indent, separators=separators, allow_nan=False)
+    return json.dumps(_finite(value), indent=indent, separators=separators, allow_nan=False)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file by writing another and renaming it."""
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        store.replace(path, content)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}; choose another file") from None
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another file") from None
 
 
-def _plain(value: object) -> object:
+def _finite(value: object) -> object:
+    """Return a value for JSON, None in place of numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_finite(item) for item in value]
     return value

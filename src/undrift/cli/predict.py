@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli.json_columns import JsonColumns
-from undrift.cli.output import as_json, number, plain
+from undrift.cli.output import format_number, print_error, print_interrupted, print_json, printable
 from undrift.cli.run_options import Json, Quiet
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
@@ -44,13 +44,13 @@ def predict(
 
     table = None if out is None else TableFile(out)
 
-    def last_words() -> str:
+    def what_is_left() -> str:
         if table is None:
-            return "undrift: interrupted; the output is not complete, start again"
+            return "the output is not complete, start again"
         table.discard()
-        return f"undrift: interrupted; {plain(str(out))} is {'written' if table.written else 'as it was before'}"
+        return f"{out} is {'written' if table.written else 'as it was before'}"
 
-    with stop_signals(last_words) as stop:
+    with stop_signals(what_is_left) as stop:
         try:
             with stop.waiting():
                 result = predict_file(model, file, level, stop)
@@ -61,7 +61,7 @@ def predict(
             else:
                 _print_csv(result, quiet)
         except Interrupted:
-            print(last_words(), file=sys.stderr)
+            print_interrupted(what_is_left())
             return stop.code
     return 0
 
@@ -69,14 +69,14 @@ def predict(
 def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> None:
     table.write(result.frames())
     if not quiet:
-        print(plain(f"{result.rows:,} rows predicted, {table.path}"), file=sys.stderr)
-    _say_notes(result, quiet)
+        print(printable(f"{result.rows:,} rows predicted, {table.path}"), file=sys.stderr)
+    _print_notes(result, quiet)
     if json:
-        as_json(_facts(result, str(table.path)))
+        print_json(_facts(result, str(table.path)))
     elif not quiet:
         low, mean, high = result.spread()
-        spread = f"from {number(low)} to {number(high)}, {number(mean)} on average"
-        print(plain(f"predictions of '{result.target}' {spread}"))
+        spread = f"from {format_number(low)} to {format_number(high)}, {format_number(mean)} on average"
+        print(printable(f"predictions of '{result.target}' {spread}"))
 
 
 def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
@@ -85,7 +85,7 @@ def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
     with JsonColumns() as columns:
         for frame in result.frames():
             columns.add(as_lists(frame))
-        _say_notes(result, quiet)
+        _print_notes(result, quiet)
         for piece in columns.pieces(_facts(result, None), "predictions"):
             if stop():
                 raise Interrupted
@@ -99,12 +99,12 @@ def _print_csv(result: Predictions, quiet: bool) -> None:
     for piece in csv_pieces(result.frames()):
         sys.stdout.write(piece)
         sys.stdout.flush()  # so that what is stopped ends with a whole row
-    _say_notes(result, quiet)
+    _print_notes(result, quiet)
 
 
-def _say_notes(result: Predictions, quiet: bool) -> None:
+def _print_notes(result: Predictions, quiet: bool) -> None:
     for note in () if quiet else result.notes:
-        print(plain(f"undrift: {note}"), file=sys.stderr)
+        print_error(note)
 
 
 def _facts(result: Predictions, file: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Self
 
-from undrift.cli.output import console, plain
+from undrift.cli.output import console, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from undrift.run import Progress
 
 
-class Bar:
+class ProgressBar:
     """Shows how far a run is, on a terminal only; `quiet` says nothing at all."""
 
     def __init__(self, quiet: bool) -> None:
@@ -46,14 +46,14 @@ class Bar:
             total = None if progress.fraction is None else 1.0
             self._bar.update(self._task, description=text, completed=progress.fraction, total=total)
 
-    def say(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Print a line on stderr."""
         if self.quiet:
             return
         if self._bar is None:
-            print(plain(text), file=sys.stderr)
+            print(printable(text), file=sys.stderr)
         else:
-            self._bar.console.print(plain(text))
+            self._bar.console.print(printable(text))
 
     def close(self) -> None:
         """Take the bar away."""

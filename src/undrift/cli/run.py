@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import as_json, plain
+from undrift.cli.output import print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
-    from undrift.cli.progress import Bar
+    from undrift.cli.progress import ProgressBar
     from undrift.run.play.state import RunState
 
 
 def run(
+    context: typer.Context,
     file: options.File = None,
     target: options.Target = None,
     out: options.Out = None,
@@ -47,7 +48,7 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run that is there, once the new one works.")
     ] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")] = True,
+    report: options.Report = True,
     certify: Annotated[
         bool | None,
         typer.Option(
@@ -63,22 +64,19 @@ def run(
     Writes a folder with the predictions (Parquet), the model, the settings, and a report that opens in a browser.
     Ctrl-C stops it, --resume continues. Exit code 3: the file cannot be used; the message says where and why.
     """
-    given = {
-        "target": target, "time": time, "features": features, "drop": drop, "task": task, "positive": positive,
-        "model": model, "half_life": half_life, "lag": lag, "delay": delay, "calendar": calendar, "missing": missing,
-        "na": na, "categories": categories, "time_format": time_format, "encoding": encoding, "delimiter": delimiter,
-        "format": format, "limit": limit, "seed": seed,
-    }  # fmt: skip
-    path, words = options.merged(file, settings, given)
-    folder = out if out is not None else _folder(path)
+    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
+    folder = out if out is not None else _default_folder(path)
     bounded = report if certify is None else certify
-    return carried_out(path, folder, words, resume, force, report, bounded, quiet, json)
+    return run_and_report(
+        path, folder, values, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
+    )
 
 
-def carried_out(
+def run_and_report(
     path: str,
     folder: Path,
-    words: dict[str, Any],
+    values: dict[str, Any],
+    *,
     resume: bool,
     force: bool,
     report: bool,
@@ -87,29 +85,29 @@ def carried_out(
     json: bool,
 ) -> int:
     """Run, certify, report and sum up; `undrift demo` does the same."""
-    from undrift.cli.progress import Bar
-    from undrift.cli.summary import lines
+    from undrift.cli.progress import ProgressBar
+    from undrift.cli.summary import summary_lines
     from undrift.metrics import LEADING, TITLES
     from undrift.run import Settings, play_file, read_run
 
-    settings = Settings.of(words)
+    settings = Settings.from_dict(values)
     command = shlex.join(["undrift", *sys.argv[1:]])
-    holds = f"{folder} holds what was saved so far"
-    with stop_signals(lambda: f"undrift: interrupted; {plain(holds)}") as stop, Bar(quiet) as bar:
+    left = f"{folder} holds what was saved so far"
+    with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
         try:
             state = play_file(
                 path, folder, settings, resume=resume, force=force, command=command,
-                progress=bar.update, log=bar.say, stop=stop,
+                progress=bar.update, log=bar.log, stop=stop,
             )  # fmt: skip
-            holds = f"the run in {folder} is finished; what is missing of it comes with --resume"
+            left = f"the run in {folder} is finished; what is missing of it comes with --resume"
             with stop.waiting():
                 if certify and not state["certificates"]:
-                    state = _certified(folder, state, bar)
-                page = _reported(folder, bar) if report else None
+                    state = _certify(folder, state, bar)
+                page = _write_report(folder, bar) if report else None
                 data = read_run(folder)
         except Interrupted as wish:
             bar.close()
-            print(f"undrift: interrupted; {plain(str(wish) or holds)}", file=sys.stderr)
+            print_interrupted(str(wish) or left)
             return stop.code
     facts = {
         "folder": str(folder),
@@ -117,16 +115,18 @@ def carried_out(
         "measure": TITLES[LEADING[state["task"]]],
     }
     if json:
-        as_json(facts | {name: state[name] for name in _SHOWN})
+        print_json(facts | {name: state[name] for name in _JSON_ENTRIES})
     else:
-        print("\n".join(plain(line) for line in lines(data, facts)))
+        print("\n".join(printable(line) for line in summary_lines(data, facts)))
     return 0
 
 
-_SHOWN = ("status", "rows", "rounds", "task", "classes", "features", "scores", "certificates", "problems", "notes")
+_JSON_ENTRIES = (
+    "status", "rows", "rounds", "task", "classes", "features", "scores", "certificates", "problems", "notes",
+)  # fmt: skip
 
 
-def _folder(path: str) -> Path:
+def _default_folder(path: str) -> Path:
     """Return where a run goes unless told otherwise."""
     if path == "-":
         return Path("stdin-run")
@@ -136,21 +136,21 @@ def _folder(path: str) -> Path:
     return Path(f"{name}-run")
 
 
-def _certified(folder: Path, state: RunState, bar: Bar) -> RunState:
+def _certify(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
     from undrift.errors import ConditionError
     from undrift.run import certify_run
 
-    bar.say("certifying")
+    bar.log("certifying")
     try:
         return certify_run(folder)
     except ConditionError as error:
-        bar.say(f"not certified: {error}")
+        bar.log(f"not certified: {error}")
         return state
 
 
-def _reported(folder: Path, bar: Bar) -> Path:
+def _write_report(folder: Path, bar: ProgressBar) -> Path:
     from undrift.report import render
     from undrift.run import write_report
 
-    bar.say("writing the report")
+    bar.log("writing the report")
     return write_report(folder, render)

@@ -1,4 +1,4 @@
-"""Options that say what to predict from a file and how; shared by `run` and `compare`."""
+"""Options that say what to predict from a file and how; shared by `run`, `compare` and `fleet`."""
 
 from __future__ import annotations
 
@@ -52,28 +52,45 @@ SettingsFile = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
+Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")]
+
 _LISTS = ("features", "drop", "na", "lag")
 
 
-def merged(file: str | None, settings_file: Path | None, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the file and the settings, from a settings file and the options that win over it."""
-    from undrift.run.settings import read_toml
+def read_settings(
+    context: typer.Context, settings_file: Path | None = None, **defaults: object
+) -> tuple[str, dict[str, Any]]:
+    """Return the file and the settings of a command: its options win over a settings file, and that over defaults.
 
-    words: dict[str, Any] = {}
+    Parameters
+    ----------
+    context
+        The command's context, which holds its options by name; those that are no settings are left out.
+    settings_file
+        A TOML file; it may name the file to learn from as `source`.
+    defaults
+        Settings that differ from those of `Settings`.
+    """
+    from undrift.run.settings import Settings, read_toml
+
+    values: dict[str, Any] = dict(defaults)
+    file = context.params["file"]
     if settings_file is not None:
-        words = read_toml(settings_file)
-        source = words.pop("source", None)
+        values |= read_toml(settings_file)
+        source = values.pop("source", None)
         if file is None and source is not None:
             file = str(settings_file.parent / str(source))
-    for name, value in given.items():
-        if value is not None:
-            words[name] = _split(name, value) if name in _LISTS else value
+    for name in Settings.names():
+        option = context.params.get(name)
+        if option is not None and option != () and option != []:
+            values[name] = _split(name, option) if name in _LISTS else option
     if file is None:
         raise InputError("name a file to learn from: undrift run FILE --target COLUMN")
-    return file, words
+    return file, values
 
 
 def _split(name: str, texts: list[str]) -> list[Any]:
+    """Return the parts of a list option, which may be given several times and with commas."""
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     if name != "lag":
         return parts

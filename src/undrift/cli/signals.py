@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from undrift.cli.output import print_interrupted
 from undrift.stopping import Stop
 
 GRACE = 0.8
@@ -33,7 +34,7 @@ class SignalStop(Stop):
 
 
 @contextlib.contextmanager
-def stop_signals(last_words: Callable[[], str]) -> Iterator[SignalStop]:
+def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
     """Give a wish to stop that signals set; the second signal raises KeyboardInterrupt at once.
 
     Python can act on a signal only between two steps of its own. A long call into compiled code must not keep the user
@@ -42,8 +43,8 @@ def stop_signals(last_words: Callable[[], str]) -> Iterator[SignalStop]:
 
     Parameters
     ----------
-    last_words
-        What to say in that case.
+    what_is_left
+        Says what is left of the work, for the sentence that the user sees in that case.
     """
     stop, over = SignalStop(), threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread only
@@ -65,7 +66,7 @@ def stop_signals(last_words: Callable[[], str]) -> Iterator[SignalStop]:
                 return
         if not over.wait(GRACE):
             stop.number = number
-            _end(stop.code, last_words())
+            _end(stop.code, what_is_left())
 
     before = {number: signal.signal(number, handle) for number in numbers}
     woken = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
@@ -87,11 +88,12 @@ def _available() -> list[int]:
     return [int(getattr(signal, name)) for name in NAMES if hasattr(signal, name)]
 
 
-def _end(code: int, words: str) -> None:
+def _end(code: int, left: str) -> None:
     """End the process now, with its children."""
     if sys.stderr.isatty():
         sys.stderr.write("\x1b[?25h\r\x1b[2K")  # a progress bar hides the cursor
-    print(words, file=sys.stderr, flush=True)
+    print_interrupted(left)
+    sys.stderr.flush()
     for child in multiprocessing.active_children():
         child.terminate()
     os._exit(code)

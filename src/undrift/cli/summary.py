@@ -15,7 +15,7 @@ USEFUL = 1.5
 """A certificate above this says little; a milder comparator may have one that says more."""
 
 
-def lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
+def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     """Return what someone who never heard of us should know about a run."""
     what = "a number" if run.classes is None else f"{run.classes[0]} or {run.classes[1]}"
     source = Path(run.provenance["source"]["path"]).name

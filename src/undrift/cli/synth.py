@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from undrift.cli.output import as_json, plain
+from undrift.cli.output import print_json, printable
 from undrift.cli.run_options import Json
 from undrift.errors import InputError
 
@@ -46,7 +46,7 @@ def synth(
     if truth is not None:
         write_table(truth, dict(zip(names, stream.u.T, strict=True)) | {"yhat": stream.clean})
     if json:
-        as_json({"file": str(out), "truth": None if truth is None else str(truth), "rows": rows, "kind": kind})
+        print_json({"file": str(out), "truth": None if truth is None else str(truth), "rows": rows, "kind": kind})
     else:
-        print(plain(f"{out}: {rows:,} rows of {kind} drift; try: undrift run {out} --target y"))
+        print(printable(f"{out}: {rows:,} rows of {kind} drift; try: undrift run {out} --target y"))
     return 0

@@ -1,4 +1,4 @@
-"""Settings: everything a run can be told, from options or from a TOML file."""
+"""Settings: what to predict, from what, and how; from options or from a TOML file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Settings:
             if not isinstance(value, str) and (value is not None or name == "encoding"):
                 raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
         if self.time_format is not None:
-            _require_clock(self.time_format)
+            _require_time_format(self.time_format)
         if not isinstance(self.calendar, bool):
             raise InputError(f"{who}: calendar must be true or false, got {_short(self.calendar)}")
         _check.choice(who, "task", self.task, TASKS)
@@ -129,10 +129,15 @@ class Settings:
         return out
 
     @classmethod
-    def of(cls, words: Mapping[str, Any], where: str = "settings") -> Self:
-        """Return settings from words, refusing unknown ones."""
-        known = [field.name for field in dataclasses.fields(cls)]
-        plain = {str(name).replace("-", "_"): value for name, value in words.items()}
+    def names(cls) -> list[str]:
+        """Return the names of all settings."""
+        return [field.name for field in dataclasses.fields(cls)]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], where: str = "settings") -> Self:
+        """Return settings by name, refusing unknown ones; `where` they come from begins the errors."""
+        known = cls.names()
+        plain = {str(name).replace("-", "_"): value for name, value in values.items()}
         unknown = next((name for name in plain if name not in known), None)
         if unknown is not None:
             raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, known)}")
@@ -147,7 +152,7 @@ class Settings:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return the words of a settings file."""
+    """Return what a settings file holds."""
     try:
         with path.open("rb") as file:
             text = file.read(LONGEST + 1)
@@ -162,7 +167,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: lists or tables too deep in one another; write plain names and values") from None
 
 
-def _require_clock(form: str) -> None:
+def _require_time_format(form: str) -> None:
     """Refuse what is no way to write times."""
     try:
         dt.datetime.strptime("", form)
