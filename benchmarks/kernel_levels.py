@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import machine
 from kernel_stack import Stack, fastest
 
 from undrift import kernels
@@ -21,7 +22,7 @@ def at_level(level: str, run: Callable[[], int]) -> int:
 
 
 def multiply_adds(turns: int = 2000) -> int:
-    _native.multiply_adds(turns)
+    machine.multiply_adds(turns)
     return turns
 
 
@@ -31,7 +32,7 @@ def peaks(seconds: float) -> dict[str, float]:
     flops = {}
     for level, cost in best.items():
         with kernels.use_level(level):
-            flops[level] = 2e-9 * _native.multiply_adds(1) / cost
+            flops[level] = 2e-9 * machine.multiply_adds(1) / cost
     return flops
 
 

@@ -18,6 +18,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import machine
 import numpy as np
 import pages
 from kernel_levels import compare_levels
@@ -44,14 +45,14 @@ class Twice(io.TextIOBase):
         return self.kept.write(text)
 
 
-def machine(seconds: float) -> tuple[float, dict[str, float]]:
+def measure_machine(seconds: float) -> tuple[float, dict[str, float]]:
     """(FMA peak in GFlop/s, read+write GB/s by size of the array) of one core, by the same compiled level."""
-    flops = 2.0 * _native.multiply_adds(1)
-    peak = fastest({"peak": lambda: _native.multiply_adds(20000) and 20000}, seconds)["peak"]
+    flops = 2.0 * machine.multiply_adds(1)
+    peak = fastest({"peak": lambda: machine.multiply_adds(20000) and 20000}, seconds)["peak"]
     band = {}
     for label, size in (("16 KB", 2**11), ("256 KB", 2**15), ("8 MB", 2**20), ("128 MB", 2**24)):
         data, turns = np.ones(size), max(1, 2**22 // size)
-        band[label] = 16e-9 * size / fastest({"s": lambda d=data, n=turns: _native.stream(d, n) or n}, seconds)["s"]
+        band[label] = 16e-9 * size / fastest({"s": lambda d=data, n=turns: machine.stream(d, n) or n}, seconds)["s"]
     return flops / peak * 1e-9, band
 
 
@@ -217,7 +218,7 @@ def main() -> None:
 
 def everything(quick: bool, build: bool) -> None:
     seconds = 0.5 if quick else 3.0
-    peak, band = machine(seconds)
+    peak, band = measure_machine(seconds)
     print(f"level {kernels.level()}; FMA peak of one core {peak:.1f} GFlop/s; read+write GB/s: ", end="")
     print(", ".join(f"{size} {rate:.0f}" for size, rate in band.items()))
     table(seconds, peak)

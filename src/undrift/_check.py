@@ -162,7 +162,7 @@ def within_limit(who: object, name: str, array: NDArray[np.float64], *, nan: boo
     return array
 
 
-def raise_if_refused(who: object, status: int, width: int) -> None:
+def raise_on_status(who: object, status: int, width: int) -> None:
     """Raise if a kernel refused its input, rows of `width` features: nothing was changed, and its outputs are empty.
 
     `status` is 0, 1 + the flat index of the first z that may not be used, or -(1 + index) of the first such y.

@@ -22,7 +22,7 @@ class Absurd(NamedTuple):
     y: Floats
     betas: Floats
     regs: Floats
-    bends: Floats
+    inverse_curvatures: Floats
 
 
 def absurd(seed: int) -> Absurd:
@@ -77,7 +77,9 @@ def trial(seed: int) -> list[str]:
             kernels.vaw_play(state, case.betas, 0, case.Z, case.y, one, two)
             kernels.vaw_predict(state, case.betas, rounds, case.Z, more, most)
         else:
-            kernels.aioli_play(state, case.betas, case.bends, 0, case.Z, np.sign(case.y) + (case.y == 0), one, two)
+            kernels.aioli_play(
+                state, case.betas, case.inverse_curvatures, 0, case.Z, np.sign(case.y) + (case.y == 0), one, two
+            )
             kernels.aioli_predict(state, case.betas, rounds, case.Z, more)
             most[...] = 0.0
         faults += [f"{kind} column {k}" for k, a in enumerate((one, two, more, most)) if not np.isfinite(a).all()]
@@ -103,7 +105,7 @@ def _learners(case: Absurd) -> list[str]:
                 faults.append(f"DiscountedVAW {hint} trace")
         if not np.isfinite(model.predict(case.Z)).all() or not np.isfinite(model.coef).all():
             faults.append(f"DiscountedVAW {hint} predict or coef")
-    logistic = ud.DiscountedAIOLI(beta=beta, reg=reg, curvature=1.0 / float(case.bends[0]))
+    logistic = ud.DiscountedAIOLI(beta=beta, reg=reg, curvature=1.0 / float(case.inverse_curvatures[0]))
     trace = logistic.play(case.Z, case.y > 0.0)
     if not all(np.isfinite(c).all() for c in (trace.yhat, trace.stability, trace.potential)):
         faults.append("DiscountedAIOLI trace")

@@ -25,7 +25,7 @@ from undrift import kernels
 from undrift.kernels import layout
 
 BETAS = (0.5, 0.9, 0.99, 0.999, 1.0)
-BEND = 2.0
+INVERSE_CURVATURE = 2.0
 PERIOD = 16
 LIMIT = 1e-8
 LOOSER = {"near 1e-8": 1e-5, "steep 1e-6": 1e-7}
@@ -110,13 +110,13 @@ def aioli(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
 def open_loop(case: Case, y: Floats, yhat: Floats, beta: float, asked: list[int]) -> list[tuple[float, int]]:
     """Return (error, round) of log-odds against the exact learner with the weights and targets these imply."""
     near, far = _sigmoid(yhat), _sigmoid(-yhat)
-    weight = near * far / BEND
+    weight = near * far / INVERSE_CURVATURE
     effect = weight * yhat + np.where(y > 0.0, far, -near)
     truth = exact(Past(case.U, weight, effect, beta, case.prior()), asked)
     errors = []
     for t in asked:
         m0, kappa = (arf(x.mid().man_exp()) for x in truth[t])
-        value = float(logistic_round(m0, kappa, 1.0, BEND).yhat)
+        value = float(logistic_round(m0, kappa, 1.0, INVERSE_CURVATURE).yhat)
         errors.append((abs(yhat[t] - value) / max(abs(value), 1.0), t))
     return errors
 
@@ -128,7 +128,7 @@ def aioli_closed(case: Case, betas: Sequence[float] = BETAS) -> list[Row]:
         run = played("aioli", case.Z, y, [beta], 0)
         still = len(y) // 10 if case.name == "frozen" else 0  # rounds without news cost places, and so do large rows
         bits = 256 - math.floor(still * math.log2(beta)) + 4 * math.ceil(math.log2(np.abs(case.U).max()))
-        value = closed_loop(case.U, case.prior(), y, beta, BEND, bits=bits)
+        value = closed_loop(case.U, case.prior(), y, beta, INVERSE_CURVATURE, bits=bits)
         errors = _relative(run.one[:, 0], value, 1.0)
         worst = int(np.argmax(errors))
         row = _row("closed", case, beta, run, 0, [(float(errors[worst]), worst)], 0.0)
@@ -151,7 +151,7 @@ def played(kind: str, Z: Floats, y: Floats, betas: Sequence[float], first: int) 
     if kind == "vaw":
         status = kernels.vaw_play(state, beta, first, Z, y, one, two)
     else:
-        status = kernels.aioli_play(state, beta, np.full(count, BEND), first, Z, y, one, two)
+        status = kernels.aioli_play(state, beta, np.full(count, INVERSE_CURVATURE), first, Z, y, one, two)
     assert status == 0
     broken = [
         sum(int(np.count_nonzero(~np.isfinite(x))) for x in (one[:, i], two[:, i], layout.column(state, i)))

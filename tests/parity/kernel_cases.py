@@ -21,7 +21,7 @@ class Instance(NamedTuple):
     y: Array
     sign: Array
     beta: Array
-    bend: Array
+    inverse_curvature: Array
     reg: Array
     first: int
 
@@ -89,6 +89,8 @@ def play(which: ModuleType, loss: str, case: Instance, state: Array, **more: int
     if loss == "vaw":
         code = which.vaw_play(state, case.beta, case.first, case.Z, case.y, one, two, **more)
     else:
-        code = which.aioli_play(state, case.beta, case.bend, case.first, case.Z, case.sign, one, two, **more)
+        code = which.aioli_play(
+            state, case.beta, case.inverse_curvature, case.first, case.Z, case.sign, one, two, **more
+        )
     assert code == 0
     return one, two

@@ -10,7 +10,7 @@ from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
 from undrift.fleet.slot_layout import SlotLayout
 from undrift.kernels import layout
-from undrift.kernels.reference_round import Round
+from undrift.kernels.reference_ensemble import EnsembleKernel
 
 KEYS, DIM, RECORDS = 5, 4, 150
 MODELS = {
@@ -87,7 +87,7 @@ def test_the_twin_agrees(name, monkeypatch):
     model = begun(name)
     Z, y, slots = records(model.binary)
     slot = SlotLayout(model)
-    monkeypatch.setattr(kernels, "Round", Round)
+    monkeypatch.setattr(kernels, "EnsembleKernel", EnsembleKernel)
     other = SlotLayout(begun(name))
     ours, theirs = started(slot), started(other)
     slot.round.play_keys(ours[0], ours[1], slots, Z, y, ours[2])

@@ -14,7 +14,7 @@ from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, Residual
 from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import MixerState, MixingRule
-from undrift.kernels.reference_round import Round
+from undrift.kernels.reference_ensemble import EnsembleKernel
 
 MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
 
@@ -100,23 +100,31 @@ def test_the_twin_agrees(binary, mixed) -> None:
     dim, count = 4, 5 if mixed else 1
     Z, y = stream(dim, 120, binary)
     results = []
-    for kind in (kernels.Round, Round):
+    for kind in (kernels.EnsembleKernel, EnsembleKernel):
         state = layout.fresh(dim, np.ones(count))
-        beta, bend = np.linspace(0.8, 1.0, count), np.linspace(1.0, 3.0, count) if binary else np.empty(0)
-        at = np.array([4.0, 0.0, -1.0, 2.0, 3.0, 1.0, 0.0]) if mixed else np.zeros(1)
-        hint = np.arange(len(at)) % 3.0
-        last, price = np.zeros(1), np.zeros(len(at))
-        prior = np.full(len(at), -np.log(len(at)))
-        losses, clipped_losses, rate = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(MixerState))
+        leader = np.array([4, 0, -1, 2, 3, 1, 0] if mixed else [0])
+        last, stability = np.zeros(1), np.zeros(len(leader))
+        prior = np.full(len(leader), -np.log(len(leader)))
+        losses, clipped_losses, rate = np.zeros(len(leader)), np.zeros(len(leader)), np.zeros(len(MixerState))
         rule = MixingRule.SELF_CONFIDENT
         mixer = MixerArguments(prior.copy(), prior, 0.01, rate, rule, 1.0, losses, clipped_losses) if mixed else None
-        rounds = kind(binary, state, beta, bend, at, hint, last, price, mixer)
+        rounds = kind(
+            binary=binary,
+            state=state,
+            beta=np.linspace(0.8, 1.0, count),
+            inverse_curvature=np.linspace(1.0, 3.0, count) if binary else np.empty(0),
+            leader=leader,
+            hint=np.arange(len(leader)) % 3,
+            last_label=last,
+            stability=stability,
+            mixer=mixer,
+        )
         yhat, ahead = np.empty(len(y)), np.empty(3)
-        rounds.play(0, Z[:100], y[:100], yhat[:100], np.empty((0, len(at))))
+        rounds.play(0, Z[:100], y[:100], yhat[:100], np.empty((0, len(leader))))
         rounds.predict_rows(100, Z[100:103], ahead)
-        weights = np.empty((20, len(at)))
+        weights = np.empty((20, len(leader)))
         rounds.play(100, Z[100:], y[100:], yhat[100:], weights)
-        results.append([yhat, ahead, price, losses, rate, last, weights if mixed else last])
+        results.append([yhat, ahead, stability, losses, rate, last, weights if mixed else last])
     for ours, twin in zip(*results, strict=True):
         np.testing.assert_allclose(ours, twin, rtol=1e-8, atol=1e-9)
 
@@ -170,16 +178,28 @@ def test_whole_numbers_booleans_lists_and_strided_rows_take_the_long_way() -> No
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
-    state, none, one = layout.fresh(3, np.ones(4)), np.empty(0), np.zeros(1)
-    good = (False, state, np.ones(4), none, np.arange(4.0), np.zeros(4), one, np.zeros(4), None)
-    for place, wrong in (
-        (1, state[:, :5]),
-        (2, np.ones(9)),
-        (3, np.ones(2)),
-        (4, np.full(4, 7.0)),
-        (5, np.full(4, 3.0)),
+    state = layout.fresh(3, np.ones(4))
+    good = {
+        "binary": False,
+        "state": state,
+        "beta": np.ones(4),
+        "inverse_curvature": np.empty(0),
+        "leader": np.arange(4),
+        "hint": np.zeros(4, dtype=np.int64),
+        "last_label": np.zeros(1),
+        "stability": np.zeros(4),
+        "mixer": None,
+    }
+    for name, wrong, error in (
+        ("state", state[:, :5], "state, beta and inverse_curvature do not fit together"),
+        ("state", state[:, ::2], "state must be a contiguous array"),
+        ("beta", np.ones(9), "state, beta and inverse_curvature do not fit together"),
+        ("inverse_curvature", np.ones(2), "state, beta and inverse_curvature do not fit together"),
+        ("leader", np.arange(4.0), "leader must be a contiguous array"),
+        ("leader", np.full(4, 7), "leader and hint do not fit together"),
+        ("hint", np.full(4, 3), "leader and hint do not fit together"),
     ):
-        with pytest.raises((ValueError, TypeError)):
-            kernels.Round(*good[:place], wrong, *good[place + 1 :])
+        with pytest.raises((ValueError, TypeError), match=error):
+            kernels.EnsembleKernel(**{**good, name: wrong})
     with pytest.raises(ValueError, match="members and mixer"):
-        kernels.Round(*good)
+        kernels.EnsembleKernel(**good)

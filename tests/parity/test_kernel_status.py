@@ -11,7 +11,7 @@ from undrift import _check, kernels
 from undrift.ensemble.stack import AIOLIStack, DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
-from undrift.kernels.reference_round import Round
+from undrift.kernels.reference_ensemble import EnsembleKernel
 from undrift.online.classification import LogisticFamily
 
 SOURCE = Path(ud.__file__).parent
@@ -20,12 +20,22 @@ STATUS = {"vaw_play", "vaw_predict", "aioli_play", "aioli_predict", "play_keys",
 
 def rounds(kind, binary: bool):
     """Return whole rounds of one learner over three features, and its state."""
-    state, nothing = layout.fresh(3, np.ones(1)), np.zeros(1)
-    bend = np.ones(1) if binary else np.empty(0)
-    return kind(binary, state, np.array([0.9]), bend, nothing, nothing, np.zeros(1), np.zeros(1), None), state
+    state = layout.fresh(3, np.ones(1))
+    kernel = kind(
+        binary=binary,
+        state=state,
+        beta=np.array([0.9]),
+        inverse_curvature=np.ones(1) if binary else np.empty(0),
+        leader=np.zeros(1, dtype=np.int64),
+        hint=np.zeros(1, dtype=np.int64),
+        last_label=np.zeros(1),
+        stability=np.zeros(1),
+        mixer=None,
+    )
+    return kernel, state
 
 
-@pytest.mark.parametrize("kind", [kernels.Round, Round])
+@pytest.mark.parametrize("kind", [kernels.EnsembleKernel, EnsembleKernel])
 @pytest.mark.parametrize("binary", [False, True])
 def test_rounds_say_where_the_number_is(kind, binary) -> None:
     one, state = rounds(kind, binary)
@@ -61,11 +71,11 @@ def test_what_a_kernel_refuses_is_an_error_and_never_an_empty_array() -> None:
 
 
 def test_the_error_names_the_label() -> None:
-    _check.raise_if_refused("here", 0, 3)
+    _check.raise_on_status("here", 0, 3)
     with pytest.raises(
         InputError, match=r"here: numbers must be finite and at most 1e75 in size, which y in row 4 is not"
     ):
-        _check.raise_if_refused("here", -5, 3)
+        _check.raise_on_status("here", -5, 3)
 
 
 def test_no_status_is_dropped() -> None:

@@ -106,7 +106,7 @@ def test_bad_input_is_refused_before_anything_changes(value, learners):
         y[at // 5] = value
         assert kernels.vaw_play(state, case.beta, 0, case.Z, y, one, two) == -1 - at // 5
         want = reference.invalid_input(case.Z, y, binary=True)
-        assert kernels.aioli_play(state, case.beta, case.bend, 0, case.Z, y, one, two) == want
+        assert kernels.aioli_play(state, case.beta, case.inverse_curvature, 0, case.Z, y, one, two) == want
     np.testing.assert_array_equal(state, before)
 
 
@@ -115,7 +115,7 @@ def test_logistic_labels_are_signs(label):
     case = instance("plain", 5, 9, 20)
     state, y = stacked(case, 8), case.sign.copy()
     y[13] = label
-    assert kernels.aioli_play(state, case.beta, case.bend, 0, case.Z, y, *outputs(case)) == -14
+    assert kernels.aioli_play(state, case.beta, case.inverse_curvature, 0, case.Z, y, *outputs(case)) == -14
 
 
 def test_shapes_that_do_not_fit_are_refused():
@@ -127,5 +127,5 @@ def test_shapes_that_do_not_fit_are_refused():
         kernels.vaw_play(state, case.beta, 0, case.Z, case.y[1:], m, h)
     with pytest.raises(ValueError, match=r"an output must have shape \(rounds, learners\)"):
         kernels.vaw_predict(state, case.beta, 0, case.Z, m[1:], h)
-    with pytest.raises(ValueError, match="bend must have one number per learner"):
-        kernels.aioli_play(state, case.beta, case.bend[1:], 0, case.Z, case.sign, m, h)
+    with pytest.raises(ValueError, match="inverse_curvature must have one number per learner"):
+        kernels.aioli_play(state, case.beta, case.inverse_curvature[1:], 0, case.Z, case.sign, m, h)

@@ -17,6 +17,8 @@ import numpy as np
 
 from undrift import kernels
 from undrift.kernels import layout
+from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import MixerState
 
 VALUES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-75, 1e-8, 1e8, 1e75, -1e75)
 BAD = (np.nan, np.inf, -np.inf, 1.1e75, -1e300)
@@ -104,19 +106,30 @@ def whole_rounds(rng: np.random.Generator) -> None:
     Z, y = numbers(rng, (rounds, dim)), numbers(rng, (rounds,))
     if binary:
         y = np.where(y > 0.0, 1.0, -1.0)
-    beta, bend = rng.choice([1e-3, 0.5, 0.99, 1.0], size=learners), np.full(learners if binary else 0, 3.0)
-    at, hint = rng.integers(-1, learners, members).astype(float), rng.integers(0, 3, members).astype(float)
+    beta = rng.choice([1e-3, 0.5, 0.99, 1.0], size=learners)
+    leader, hint = rng.integers(-1, learners, members), rng.integers(0, 3, members)
     prior = np.log(rng.dirichlet(np.ones(members)))
     share, rule, cut = float(rng.choice([0.0, 0.01])), int(rng.integers(4)), int(rng.integers(rounds + 1))
     results = []
     for cuts in ([0, rounds], [0, cut, rounds], range(rounds + 1)):
-        state, last, price = layout.fresh(dim, np.ones(learners)), np.zeros(1), np.zeros(members)
-        mixer = (prior.copy(), prior, share, np.zeros(9), rule, 2.0, np.zeros(members), np.zeros(members))
-        one = kernels.Round(binary, state, beta, bend, at, hint, last, price, mixer)
+        state, last, stability = layout.fresh(dim, np.ones(learners)), np.zeros(1), np.zeros(members)
+        zeros = np.zeros(members), np.zeros(members)
+        mixer = MixerArguments(prior.copy(), prior, share, np.zeros(len(MixerState)), rule, 2.0, *zeros)
+        one = kernels.EnsembleKernel(
+            binary=binary,
+            state=state,
+            beta=beta,
+            inverse_curvature=np.full(learners if binary else 0, 3.0),
+            leader=leader,
+            hint=hint,
+            last_label=last,
+            stability=stability,
+            mixer=mixer,
+        )
         yhat, weights = np.full(rounds, np.nan), np.full((rounds, members), np.nan)
         for a, b in pairwise(cuts):
             one.play(a, Z[a:b], y[a:b], yhat[a:b], weights[a:b])
-        results.append((yhat, weights, state, price, *(part for part in mixer if isinstance(part, np.ndarray))))
+        results.append((yhat, weights, state, stability, *(part for part in mixer if isinstance(part, np.ndarray))))
         before = [np.array(part) for part in results[-1]]
         model = SimpleNamespace(rounds=rounds)
         spoiled = Z[0].copy()

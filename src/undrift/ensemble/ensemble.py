@@ -54,7 +54,7 @@ class Ensemble(Learner):
     """
 
     _prior: Vector | None = None
-    _kernel: kernels.Round | None = None
+    _kernel: kernels.EnsembleKernel | None = None
 
     def __init__(
         self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
@@ -99,7 +99,7 @@ class Ensemble(Learner):
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
         mixing = self.mixer.kernel_state()
-        self._kernel = None if mixing is None else self._members.round(self._stability, mixing, self._exclusive_lock)
+        self._kernel = None if mixing is None else self._members.kernel(self._stability, mixing, self._exclusive_lock)
 
     @property
     @_thread_lock.hold_shared
@@ -190,14 +190,14 @@ class Ensemble(Learner):
         if self._kernel is None:
             return self.mixer.predict(self._members.predict(Z, self.rounds))
         yhat = np.empty(len(Z))
-        _check.raise_if_refused(self, self._kernel.predict_rows(self.rounds, Z, yhat), Z.shape[1])
+        _check.raise_on_status(self, self._kernel.predict_rows(self.rounds, Z, yhat), Z.shape[1])
         return yhat
 
     def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
         yhat = np.empty(len(y))
         if self._kernel is not None:
             weights = np.empty((0 if history is None else len(y), len(self._stability)))
-            _check.raise_if_refused(self, self._kernel.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
+            _check.raise_on_status(self, self._kernel.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
             if history is not None:
                 history.append(weights)
             return Columns(yhat)

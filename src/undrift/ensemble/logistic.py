@@ -48,7 +48,7 @@ class Mixable(Mixer):
         return yhat
 
     def kernel_state(self) -> MixerArguments:
-        """Return what `kernels.Round` needs of a mixer."""
+        """Return what `kernels.EnsembleKernel` needs of a mixer."""
         a = self._arrays
         return MixerArguments(
             log_weights=a["log_weights"],

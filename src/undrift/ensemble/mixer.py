@@ -74,7 +74,7 @@ class Mixer:
         return yhat
 
     def kernel_state(self) -> MixerArguments | None:
-        """Return what `kernels.Round` needs to mix by itself; None for a mixer of your own."""
+        """Return what `kernels.EnsembleKernel` needs to mix by itself; None for a mixer of your own."""
         return None
 
     @property

@@ -42,7 +42,7 @@ class SquaredMixer(Mixer):
         self._scale = 1.0
 
     def kernel_state(self) -> MixerArguments:
-        """Return what `kernels.Round` needs of a mixer."""
+        """Return what `kernels.EnsembleKernel` needs of a mixer."""
         a = self._arrays
         return MixerArguments(
             log_weights=a["log_weights"],

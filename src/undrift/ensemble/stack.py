@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
+from undrift.kernels.definitions import Hint
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
 from undrift.learners.base import Arrays
+from undrift.learners.information import InformationLearner
 from undrift.learners.vaw import HINTS
 
+Indices = NDArray[np.int64]
 BLOCK = 1024
 """Rounds advanced at a time, so that what the kernels hand on stays in cache."""
 
 
 class MemberPredictions(NamedTuple):
-    """What the members of a stack said in a block of rounds."""
+    """Predictions of members in a block of rounds."""
 
     yhat: Matrix
     """Predictions (rounds, members)."""
     stability: Matrix
-    """Prices of the rounds (rounds, members)."""
+    """Stability of the rounds (rounds, members)."""
 
 
 class SingleMember:
@@ -33,8 +37,15 @@ class SingleMember:
 
     def __init__(self, learner: Learner, dim: int) -> None:
         self.learner = learner
+        self.predicts_zero = type(learner) is Zero
         learner._begin(dim)
         learner.dim = dim
+
+    def kernel(
+        self, members: Indices, stability: Vector, mixer: MixerArguments, lock: kernels.Lock
+    ) -> kernels.EnsembleKernel | None:
+        """Return None: a learner of any kind has no rounds in one call."""
+        return None
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, 1)."""
@@ -64,7 +75,10 @@ class SingleMember:
 
 
 class DiscountedLeaders:
-    """Memories over one stream of rows: m and h of each, from which every hint's answer follows."""
+    """Discounted least squares at several discounts over one stream of rows: the leader's m and the leverage h of each.
+
+    Discounted VAW with any hint follows from these two; see `kernels.hinted_predictions`.
+    """
 
     def __init__(self, beta: Vector, reg: Vector, dim: int) -> None:
         self.beta, self.reg, self.dim = beta, reg, dim
@@ -75,54 +89,63 @@ class DiscountedLeaders:
         layout.restart(self.state, self.dim, self.reg)
 
     def predict(self, Z: Matrix, first: int) -> tuple[Matrix, Matrix]:
-        """Return m and h (rows, memories) of rows that might come next."""
+        """Return the leaders' predictions m and leverages h, (rows, discounts), of rows that might come next."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.raise_if_refused(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
+        _check.raise_on_status(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
         return m, h
 
     def play(self, Z: Matrix, y: Vector, first: int) -> tuple[Matrix, Matrix]:
-        """Close rounds; return their m and h."""
+        """Close rounds; return m and h of each."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.raise_if_refused(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
+        _check.raise_on_status(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
         return m, h
 
 
 class VAWStack:
-    """Members that are discounted VAW: one pass gives m and h of each memory, and those every hint's answer."""
+    """Members that are discounted VAW. Those that differ in their hint alone follow one leader."""
+
+    predicts_zero = False
 
     def __init__(self, learners: Sequence[DiscountedVAW], dim: int) -> None:
         self.learners, self.dim = list(learners), dim
-        memories = list(dict.fromkeys((one.beta, one.reg) for one in learners))
-        self._at = np.array([memories.index((one.beta, one.reg)) for one in learners])
-        self._plain = len(memories) == len(learners)
+        leaders = list(dict.fromkeys((one.beta, one.reg) for one in learners))
+        self._leader = np.array([leaders.index((one.beta, one.reg)) for one in learners], dtype=np.int64)
         self._leaders = DiscountedLeaders(
-            np.array([beta for beta, _ in memories]), np.array([reg for _, reg in memories]), dim
+            np.array([beta for beta, _ in leaders]), np.array([reg for _, reg in leaders]), dim
         )
         self._last = np.zeros(1)
-        self._hints = [one.hint for one in learners]
+        self._hint = np.array([HINTS.index(one.hint) for one in learners], dtype=np.int64)
 
-    def round(self, at: Vector, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round:
-        """Return whole rounds in one call; `at` places this stack's members among the ensemble's, -1 a `Zero`."""
-        memory, hint = np.full(len(at), -1.0), np.zeros(len(at))
-        memory[at >= 0] = self._at
-        hint[at >= 0] = [HINTS.index(one) for one in self._hints]
-        state, beta, bend = self._leaders.state, self._leaders.beta, np.empty(0)
-        return kernels.Round(False, state, beta, bend, memory, hint, self._last, stability, mixer, lock)
+    def kernel(
+        self, members: Indices, stability: Vector, mixer: MixerArguments, lock: kernels.Lock
+    ) -> kernels.EnsembleKernel:
+        """Return whole rounds in one call; `members` are the indices of this stack's members in the ensemble."""
+        leader, hint = np.full(len(stability), -1, dtype=np.int64), np.zeros(len(stability), dtype=np.int64)
+        leader[members], hint[members] = self._leader, self._hint
+        return kernels.EnsembleKernel(
+            binary=False,
+            state=self._leaders.state,
+            beta=self._leaders.beta,
+            inverse_curvature=np.empty(0),
+            leader=leader,
+            hint=hint,
+            last_label=self._last,
+            stability=stability,
+            mixer=mixer,
+            lock=lock,
+        )
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
-        return self._answers(*self._leaders.predict(Z, first), self._last)[0]
+        m, h = self._leaders.predict(Z, first)
+        return self._hinted(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
 
     def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
         m, h = self._leaders.play(Z, y, first)
-        yhat, lever, guess = self._answers(m, h, np.concatenate((self._last, y[:-1])))
+        last = np.concatenate((self._last, y[:-1]))
         self._last[0] = y[-1]
-        guess -= y[:, None]
-        guess *= guess
-        guess *= lever
-        guess *= 0.5
-        return MemberPredictions(yhat, guess)
+        return self._hinted(m, h, last, y)
 
     @property
     def last_label(self) -> float:
@@ -133,20 +156,15 @@ class VAWStack:
     def last_label(self, y: float) -> None:
         self._last[0] = y
 
-    def _answers(self, m: Matrix, h: Matrix, last: Vector) -> tuple[Matrix, Matrix, Matrix]:
-        """Return yhat = (m + h hint) / (1 + h), the leverages h / (1 + h) and the hints, by member."""
-        part = 1.0 / (1.0 + h)
-        base, lever = m * part, h * part
-        if not self._plain:
-            m, base, lever = m[:, self._at], base[:, self._at], lever[:, self._at]
-        guess = np.zeros_like(base)
-        for i, hint in enumerate(self._hints):
-            if hint == "last":
-                guess[:, i] = last
-            elif hint == "ridge":
-                guess[:, i] = m[:, i]
-        base += lever * guess
-        return base, lever, guess
+    def _hinted(self, m: Matrix, h: Matrix, last: Vector, y: Vector) -> MemberPredictions:
+        """Return the members' predictions and stability from their leaders' m and h, by their hints."""
+        m, h = m.take(self._leader, axis=1), h.take(self._leader, axis=1)
+        hints = np.zeros_like(m)
+        hints[:, self._hint == Hint.LAST] = last[:, None]
+        hints[:, self._hint == Hint.RIDGE] = m[:, self._hint == Hint.RIDGE]
+        yhat, stability = np.empty_like(m), np.empty_like(m)
+        kernels.hinted_predictions(m, h, hints, y, yhat, stability)
+        return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:
         """Return the state."""
@@ -158,19 +176,19 @@ class VAWStack:
             array[...] = arrays[name]
 
     def members(self, first: int) -> list[Learner]:
-        """Return the members as learners of their own, with the memories they have now."""
-        return [self._member(one.clone(), int(at), first) for one, at in zip(self.learners, self._at, strict=True)]
-
-    def _member(self, one: DiscountedVAW, at: int, first: int) -> Learner:
-        one._begin(self.dim)
-        one.dim, one.rounds = self.dim, first
-        one._state[...] = layout.single_state(self._leaders.state, at, self.dim)
-        one._last[...] = self._last
-        return one
+        """Return the members as learners of their own, with the states they have now."""
+        found: list[Learner] = []
+        for learner, leader in zip(self.learners, self._leader, strict=True):
+            one = learner_with_state(learner, self._leaders.state, int(leader), self.dim, first)
+            one._last[...] = self._last
+            found.append(one)
+        return found
 
 
 class AIOLIStack:
-    """Members that are discounted AIOLI, each with its own memory and curvature."""
+    """Members that are discounted AIOLI, each with its own discount and curvature."""
+
+    predicts_zero = False
 
     def __init__(self, learners: Sequence[DiscountedAIOLI], dim: int) -> None:
         self.learners, self.dim = list(learners), dim
@@ -178,24 +196,36 @@ class AIOLIStack:
         self._inverse_curvature = np.array([1.0 / one.curvature for one in learners])
         self._state = layout.fresh(dim, np.array([one.reg for one in learners]))
 
-    def round(self, at: Vector, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round:
-        """Return whole rounds in one call; see `VAWStack.round`."""
-        none = np.zeros(len(at))
-        return kernels.Round(
-            True, self._state, self._beta, self._inverse_curvature, at, none, np.zeros(1), stability, mixer, lock
+    def kernel(
+        self, members: Indices, stability: Vector, mixer: MixerArguments, lock: kernels.Lock
+    ) -> kernels.EnsembleKernel:
+        """Return whole rounds in one call; see `VAWStack.kernel`."""
+        leader = np.full(len(stability), -1, dtype=np.int64)
+        leader[members] = np.arange(len(members))
+        return kernels.EnsembleKernel(
+            binary=True,
+            state=self._state,
+            beta=self._beta,
+            inverse_curvature=self._inverse_curvature,
+            leader=leader,
+            hint=np.zeros(len(stability), dtype=np.int64),
+            last_label=np.zeros(1),
+            stability=stability,
+            mixer=mixer,
+            lock=lock,
         )
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return log-odds (rows, members)."""
         yhat = np.empty((len(Z), len(self._beta)))
-        _check.raise_if_refused(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
+        _check.raise_on_status(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
         return yhat
 
     def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
         yhat, stability = np.empty((len(y), len(self._beta))), np.empty((len(y), len(self._beta)))
         status = kernels.aioli_play(self._state, self._beta, self._inverse_curvature, first, Z, y, yhat, stability)
-        _check.raise_if_refused(self, status, self.dim)
+        _check.raise_on_status(self, status, self.dim)
         return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:
@@ -207,14 +237,20 @@ class AIOLIStack:
         self._state[...] = arrays["information"]
 
     def members(self, first: int) -> list[Learner]:
-        """Return the members as learners of their own, with the memories they have now."""
-        return [self._member(one.clone(), i, first) for i, one in enumerate(self.learners)]
+        """Return the members as learners of their own, with the states they have now."""
+        return [learner_with_state(one, self._state, i, self.dim, first) for i, one in enumerate(self.learners)]
 
-    def _member(self, one: DiscountedAIOLI, at: int, first: int) -> Learner:
-        one._begin(self.dim)
-        one.dim, one.rounds = self.dim, first
-        one._state[...] = layout.single_state(self._state, at, self.dim)
-        return one
+
+L = TypeVar("L", bound=InformationLearner)
+
+
+def learner_with_state(learner: L, state: layout.State, i: int, dim: int, rounds: int) -> L:
+    """Return a clone of a learner with the state of learner i of a stack after so many rounds."""
+    one = learner.clone()
+    one._begin(dim)
+    one.dim, one.rounds = dim, rounds
+    one._state[...] = layout.single_state(state, i, dim)
+    return one
 
 
 Part = SingleMember | VAWStack | AIOLIStack
@@ -233,34 +269,28 @@ class StackedMembers:
                 kinds[type(one)].append(i)
             else:
                 order.append([i])
-        self.parts: list[Part] = [_part([learners[i] for i in places], dim) for places in order]
-        self._places = np.array([i for places in order for i in places])
-        self._sorted = bool(np.all(self._places == np.arange(len(learners))))
+        self.parts: list[Part] = [_part([learners[i] for i in members], dim) for members in order]
+        self._indices = [np.array(members) for members in order]
+        self._order = np.concatenate(self._indices)
+        self._sorted = bool(np.all(self._order == np.arange(len(learners))))
 
-    def round(self, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.Round | None:
+    def kernel(self, stability: Vector, mixer: MixerArguments, lock: kernels.Lock) -> kernels.EnsembleKernel | None:
         """Return whole rounds, mixture included, in one call, if the members are one stack and perhaps `Zero`."""
-        stacks = [part for part in self.parts if not isinstance(part, SingleMember)]
-        rest = [part for part in self.parts if isinstance(part, SingleMember) and type(part.learner) is not Zero]
-        if len(stacks) != 1 or rest:
+        rest = [both for both in zip(self.parts, self._indices, strict=True) if not both[0].predicts_zero]
+        if len(rest) != 1:
             return None
-        at, next_place = np.full(len(self._places), -1.0), 0
-        for part in self.parts:
-            count = 1 if isinstance(part, SingleMember) else len(part.learners)
-            if not isinstance(part, SingleMember):
-                at[self._places[next_place : next_place + count]] = np.arange(count)
-            next_place += count
-        return stacks[0].round(at, stability, mixer, lock)
+        part, members = rest[0]
+        return part.kernel(members, stability, mixer, lock)
 
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return every member's predictions (rows, members)."""
-        return self._placed([part.predict(Z, first) for part in self.parts])
+        return self._in_order([part.predict(Z, first) for part in self.parts])
 
     def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds for every member."""
-        said = [part.play(Z, y, first) for part in self.parts]
-        return MemberPredictions(
-            self._placed([one.yhat for one in said]), self._placed([one.stability for one in said])
-        )
+        played = [part.play(Z, y, first) for part in self.parts]
+        yhat, stability = [one.yhat for one in played], [one.stability for one in played]
+        return MemberPredictions(self._in_order(yhat), self._in_order(stability))
 
     def settle(self, Z: Matrix, y: Vector, first: int, *, newest: bool) -> MemberPredictions:
         """Close a round whose label came late; its label is the last one only if it belongs to the `newest` row."""
@@ -275,7 +305,7 @@ class StackedMembers:
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""
         found = [one for part in self.parts for one in part.members(first)]
-        return [found[i] for i in np.argsort(self._places)]
+        return [found[i] for i in np.argsort(self._order)]
 
     def arrays(self) -> Arrays:
         """Return all arrays, named by part."""
@@ -288,12 +318,13 @@ class StackedMembers:
             part.load_arrays({name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}, first)
         return self
 
-    def _placed(self, blocks: list[Matrix]) -> Matrix:
+    def _in_order(self, blocks: list[Matrix]) -> Matrix:
+        """Return the parts' columns side by side, in the order of the members."""
         if len(blocks) == 1:
             return blocks[0]
         E = np.concatenate(blocks, axis=1)
         if not self._sorted:
-            E[:, self._places] = E.copy()
+            E[:, self._order] = E.copy()
         return E
 
 

@@ -51,7 +51,7 @@ class SlotLayout:
 
     def __init__(self, initial: Learner) -> None:
         self.round = initial._kernel  # type: ignore[attr-defined]  # only models that have it come here
-        self.size = self.round.slot()
+        self.size = self.round.slot_size()
         arrays = initial._arrays()
         by_last_name = {name.rsplit(".", 1)[-1]: name for name in arrays}
         members = len(initial._stability) if isinstance(initial, Ensemble) else 1

@@ -7,8 +7,8 @@ rounds and any layout of the state, within a level.
 
 from __future__ import annotations
 
+from undrift.kernels._native import EnsembleKernel as EnsembleKernel
 from undrift.kernels._native import Lock as Lock
-from undrift.kernels._native import Round as Round
 from undrift.kernels._native import Shared as Shared
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
@@ -20,6 +20,7 @@ from undrift.kernels._native import despike_labels as despike_labels
 from undrift.kernels._native import fill_rows as fill_rows
 from undrift.kernels._native import find_tensors as find_tensors
 from undrift.kernels._native import hinted_answers as hinted_answers
+from undrift.kernels._native import hinted_predictions as hinted_predictions
 from undrift.kernels._native import interval_play as interval_play
 from undrift.kernels._native import large_pages as large_pages
 from undrift.kernels._native import mean_play as mean_play

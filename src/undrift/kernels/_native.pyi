@@ -49,7 +49,7 @@ def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h:
 def aioli_play(
     state: State,
     beta: Vector,
-    bend: Vector,
+    inverse_curvature: Vector,
     first: int,
     Z: Matrix,
     y: Vector,
@@ -95,16 +95,17 @@ class Lock:
     @property
     def shared(self) -> Shared: ...
 
-class Round:
+class EnsembleKernel:
     def __init__(
         self,
+        *,
         binary: bool,
         state: State,
         beta: Vector,
-        bend: Vector,
-        at: Vector,
-        hint: Vector,
-        last: Vector,
+        inverse_curvature: Vector,
+        leader: NDArray[np.int64],
+        hint: NDArray[np.int64],
+        last_label: Vector,
         stability: Vector,
         mixer: MixerArguments | None,
         lock: Lock | None = None,
@@ -113,7 +114,7 @@ class Round:
     def predict(self, model: object, z: object) -> float | None: ...
     def predict_rows(self, first: int, Z: Matrix, yhat: Vector) -> int: ...
     def play(self, first: int, Z: Matrix, y: Vector, yhat: Vector, weights: Matrix) -> int: ...
-    def slot(self) -> int: ...
+    def slot_size(self) -> int: ...
     def slot_shape(self) -> tuple[int, int, int]: ...
     def play_keys(
         self,
@@ -126,8 +127,7 @@ class Round:
         threads: int = 1,
     ) -> int: ...
 
-def multiply_adds(n: int) -> float: ...
-def stream(data: Vector, n: int) -> None: ...
+def hinted_predictions(m: Matrix, h: Matrix, hint: Matrix, y: Vector, yhat: Matrix, stability: Matrix) -> None: ...
 def log_odds(m0: Vector, kappa: Vector, m: Vector) -> None: ...
 def o2nc_gradient(kind: int, x: Vector, out: Vector) -> None: ...
 def o2nc_play(

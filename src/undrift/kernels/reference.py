@@ -84,6 +84,17 @@ def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h:
     return 0
 
 
+def hinted_predictions(m: Matrix, h: Matrix, hint: Matrix, y: Vector, yhat: Matrix, stability: Matrix) -> None:
+    """Fill the predictions and the stability of discounted VAW with hints, from the m and h of `vaw_play`.
+
+        yhat = (m + h hint) / (1 + h)      stability = (hint - y)^2 / 2 h / (1 + h)
+
+    All arrays are (rounds, members), but y (rounds,). The leader is pulled towards the hint where it knows little.
+    """
+    yhat[...] = (m + h * hint) / (1.0 + h)
+    stability[...] = 0.5 * (hint - y[:, None]) ** 2 * h / (1.0 + h)
+
+
 def aioli_play(
     state: State,
     beta: Vector,

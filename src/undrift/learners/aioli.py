@@ -76,10 +76,18 @@ class DiscountedAIOLI(InformationLearner):
             self.curvature = 1.0 / (1.0 + B * R)
         self._inverse_curvature = np.array([1.0 / self.curvature])
 
-    def _make_kernel(self) -> kernels.Round:
-        one, none = np.zeros(1), np.zeros(1)
-        return kernels.Round(
-            True, self._state, self._betas, self._inverse_curvature, one, none, none, none, None, self._exclusive_lock
+    def _make_kernel(self) -> kernels.EnsembleKernel:
+        return kernels.EnsembleKernel(
+            binary=True,
+            state=self._state,
+            beta=self._betas,
+            inverse_curvature=self._inverse_curvature,
+            leader=np.zeros(1, dtype=np.int64),
+            hint=np.zeros(1, dtype=np.int64),
+            last_label=np.zeros(1),
+            stability=np.zeros(1),
+            mixer=None,
+            lock=self._exclusive_lock,
         )
 
     @property
@@ -90,7 +98,7 @@ class DiscountedAIOLI(InformationLearner):
     def _predict(self, Z: Matrix) -> Vector:
         yhat = np.empty((len(Z), 1))
         status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
-        _check.raise_if_refused(self, status, Z.shape[1])
+        _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
@@ -102,7 +110,7 @@ class DiscountedAIOLI(InformationLearner):
         """Close a block of rounds of a state; return the log-odds and the paper's price of each round."""
         yhat, printed = np.empty((len(y), 1)), np.empty((len(y), 1))
         status = kernels.aioli_play(state, self._betas, self._inverse_curvature, first, Z, y, yhat, printed)
-        _check.raise_if_refused(self, status, Z.shape[1])
+        _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0], printed[:, 0]
 
     def paper_stability(self, Z: Matrix, y: Vector) -> Vector:

@@ -21,7 +21,7 @@ from undrift.template import Template
 class InformationLearner(Learner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
 
-    _kernel: kernels.Round | None = None
+    _kernel: kernels.EnsembleKernel | None = None
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         if beta is None and half_life is None:
@@ -121,7 +121,7 @@ class InformationLearner(Learner):
     def _min_array_size(self, dim: int) -> int:
         return layout.length(dim)
 
-    def _make_kernel(self) -> kernels.Round:
+    def _make_kernel(self) -> kernels.EnsembleKernel:
         """Return whole rounds over this learner's own arrays, the short way for one row at a time."""
         raise NotImplementedError
 

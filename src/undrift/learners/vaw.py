@@ -107,27 +107,24 @@ class DiscountedVAW(InformationLearner):
         """Return the promise that covers a run over these rows and labels, whatever hints were given."""
         return _HintedTemplate(self.discount, learner=self, **self._terms_of_promise(Z, y))
 
-    def _make_kernel(self) -> kernels.Round:
-        hint = np.array([float(HINTS.index(self.hint))])
-        return kernels.Round(
-            False,
-            self._state,
-            self._betas,
-            np.empty(0),
-            np.zeros(1),
-            hint,
-            self._last,
-            np.zeros(1),
-            None,
-            self._exclusive_lock,
+    def _make_kernel(self) -> kernels.EnsembleKernel:
+        return kernels.EnsembleKernel(
+            binary=False,
+            state=self._state,
+            beta=self._betas,
+            inverse_curvature=np.empty(0),
+            leader=np.zeros(1, dtype=np.int64),
+            hint=np.array([HINTS.index(self.hint)], dtype=np.int64),
+            last_label=self._last,
+            stability=np.zeros(1),
+            mixer=None,
+            lock=self._exclusive_lock,
         )
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
-        status = kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h)
-        _check.raise_if_refused(self, status, Z.shape[1])
-        yhat = m[:, 0]
-        return self._answered(yhat, h[:, 0], self._guess(yhat.copy(), hint, self._last))
+        _check.raise_on_status(self, kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h), Z.shape[1])
+        return self._hinted(m[:, 0], h[:, 0], self._hint_values(m[:, 0], hint, self._last))
 
     def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None) -> Columns:
         yhat, stability = np.empty(len(y)), np.empty(len(y))
@@ -136,11 +133,11 @@ class DiscountedVAW(InformationLearner):
             m, h, label = yhat[rounds], stability[rounds], y[rounds]
             first = self.rounds + a
             status = kernels.vaw_play(self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None])
-            _check.raise_if_refused(self, status, Z.shape[1])
+            _check.raise_on_status(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
-            guess = self._guess(m.copy(), None if hint is None else hint[rounds], last)
-            price = _exact_stability(m, h, guess, label)
-            self._answered(m, h, guess)
+            hints = self._hint_values(m, None if hint is None else hint[rounds], last)
+            price = _exact_stability(m, h, hints, label)
+            m[...] = self._hinted(m, h, hints)
             h[...] = price
             self._last[0] = label[-1]
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
@@ -149,14 +146,14 @@ class DiscountedVAW(InformationLearner):
         """Return the leader's prediction m and the leverage h of every round of a run from the first round on."""
         m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
         state = layout.fresh(Z.shape[1], np.array([self.reg]))
-        _check.raise_if_refused("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h), Z.shape[1])
+        _check.raise_on_status("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h), Z.shape[1])
         return m[:, 0], h[:, 0]
 
     def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
         """Return the paper's price of each round of a run from the first round on: without the hint's own error."""
         m, h = self._leaders(Z, y)
-        guess = self._guess(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
-        return np.asarray(0.5 * h / (1.0 + h) * (y - guess) ** 2)
+        hints = self._hint_values(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
+        return np.asarray(0.5 * h / (1.0 + h) * (y - hints) ** 2)
 
     def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
         last = float(self._last[0])
@@ -164,19 +161,19 @@ class DiscountedVAW(InformationLearner):
         if not newest:
             self._last[0] = last  # the last label is that of the row served last
 
-    def _guess(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
-        """The hint of each round: the one given, or the learner's own."""
+    def _hint_values(self, m: Vector, hint: Vector | None, last: Vector) -> Vector:
+        """Return the hint of each round: the one given, or the learner's own."""
         if hint is not None:
             return hint
-        return {"zero": np.zeros(1), "last": last, "ridge": m}[self.hint]
+        return {"zero": np.zeros(len(m)), "last": np.broadcast_to(last, len(m)), "ridge": m.copy()}[self.hint]
 
     @staticmethod
-    def _answered(m: Vector, h: Vector, guess: Vector) -> Vector:
-        """Turn m into (m + h guess) / (1 + h): the leader, pulled towards the hint where it knows little."""
-        part = 1.0 / (1.0 + h)
-        m *= part
-        m += h * part * guess
-        return m
+    def _hinted(m: Vector, h: Vector, hint: Vector) -> Vector:
+        """Return the predictions with these hints."""
+        yhat, stability = np.empty((len(m), 1)), np.empty((len(m), 1))
+        hints = np.ascontiguousarray(hint)[:, None]
+        kernels.hinted_predictions(m[:, None], h[:, None], hints, np.zeros(len(m)), yhat, stability)
+        return yhat[:, 0]
 
     def _arrays(self) -> dict[str, Vector]:
         return {**super()._arrays(), "last": self._last}

@@ -37,14 +37,14 @@ class LogisticFamily:
     def predict(self, Z: Matrix, first: int) -> Vector:
         """Return the mixture's log-odds for rows that might come next."""
         E = np.empty((len(Z), len(self.beta)))
-        _check.raise_if_refused(self, kernels.aioli_predict(self.state, self.beta, first, Z, E), self.dim)
+        _check.raise_on_status(self, kernels.aioli_predict(self.state, self.beta, first, Z, E), self.dim)
         return self.mixer.predict(E)
 
     def play(self, Z: Matrix, y: Vector, first: int) -> Vector:
         """Close rounds; return the mixture's log-odds."""
         E, stability = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
         status = kernels.aioli_play(self.state, self.beta, self.bend, first, Z, y, E, stability)
-        _check.raise_if_refused(self, status, self.dim)
+        _check.raise_on_status(self, status, self.dim)
         return self.mixer.play(E, y)
 
     def members(self) -> list[Learner]:

@@ -41,7 +41,7 @@ class Classifiers(Many):
         memories = views[f"{name}.information"]
         for i, first, a, b in runs.each:
             status = play(memories[i], one.beta, one.bend, first, Z[a:b], y[a:b], E[a:b], stability[a:b])
-            _check.raise_if_refused("OnlineClassifier", status, one.dim)
+            _check.raise_on_status("OnlineClassifier", status, one.dim)
         return self._mixed(views, name, one.mixer, runs, E, y)
 
     def _play(self, views: Views, runs: Runs, X: Matrix, y: Vector) -> Matrix:

@@ -46,7 +46,7 @@ class Regressors(Many):
         memories = state[f"{name}.information"]
         for i, first, a, b in runs.each:
             status = play(memories[i], beta, first, Z[a:b], y[a:b], m[a:b], h[a:b])
-            _check.raise_if_refused("OnlineRegressor", status, Z.shape[1])
+            _check.raise_on_status("OnlineRegressor", status, Z.shape[1])
         return m, h
 
     def _play(self, views: Views, runs: Runs, X: Matrix, y: Vector) -> Matrix:

@@ -45,29 +45,29 @@ struct Call {
 
 static int64_t play(Call &call) { // vaw_play, vaw_predict, aioli_play, aioli_predict
     const auto &n = call.numbers;
-    const Table &level = table();
-    Run run{};
+    const KernelTable &level = table();
+    LearnerCall run{};
     run.state = call.get(0);
     run.beta = call.get(1);
-    run.bend = call.get(2);
+    run.inverse_curvature = call.get(2);
     run.Z = call.get(3);
     run.y = call.get(4);
-    run.one = call.get(5);
-    run.two = call.get(6);
+    run.m_or_yhat = call.get(5);
+    run.h_or_stability = call.get(6);
     run.lanes = (size_t)n[2];
     run.learners = (size_t)n[3];
     run.dim = (size_t)n[4];
     run.first = n[5];
     run.rounds = (size_t)n[6];
-    const int64_t bad = level.refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, n[1] == 2);
-    const Work works[] = {level.vaw_play, level.vaw_predict, level.aioli_play, level.aioli_predict};
-    if (!bad && run.rounds && run.learners) share(level, works[n[1]], run, (size_t)n[7]);
+    const int64_t bad = level.invalid_input(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, n[1] == 2);
+    const LearnerKernel works[] = {level.vaw_play, level.vaw_predict, level.aioli_play, level.aioli_predict};
+    if (!bad && run.rounds && run.learners) share_units(level, works[n[1]], run, (size_t)n[7]);
     return bad;
 }
 
-// What mixes: arrays from `at` on are log_weights, log_prior, (share, scale), state, losses, clipped_losses.
-static Mix mix_of(Call &call, size_t at, size_t members, int64_t rule) {
-    Mix mix{};
+// A mixer: the arrays from `at` on are log_weights, log_prior, (share, scale), state, losses, clipped_losses.
+static MixerCall mixer_call(Call &call, size_t at, size_t members, int64_t rule) {
+    MixerCall mix{};
     mix.members = members;
     mix.log_weights = call.get(at);
     mix.log_prior = call.get(at + 1);
@@ -84,20 +84,20 @@ static Mix mix_of(Call &call, size_t at, size_t members, int64_t rule) {
 
 static int64_t mix(Call &call) {
     const auto &n = call.numbers;
-    Mix mix = mix_of(call, 0, (size_t)n[2], n[4]);
+    MixerCall mix = mixer_call(call, 0, (size_t)n[2], n[4]);
     mix.rounds = (size_t)n[3];
     mix.E = call.get(6);
     mix.y = call.get(7);
     mix.yhat = call.get(8);
     mix.weights = call.get(9);
-    (n[1] ? table().mix_logistic : table().mix_squared)(mix, scratch_of(table().mix_scratch(mix)));
+    (n[1] ? table().mix_logistic : table().mix_squared)(mix, scratch_of(table().mixer_scratch(mix)));
     return 0;
 }
 
 static int64_t whole_round(Call &call) {
     const auto &n = call.numbers;
-    const Table &level = table();
-    Round r{};
+    const KernelTable &level = table();
+    EnsembleCall r{};
     r.binary = n[2] != 0;
     r.run.lanes = (size_t)n[3];
     r.run.learners = (size_t)n[4];
@@ -107,29 +107,28 @@ static int64_t whole_round(Call &call) {
     r.members = (size_t)n[8];
     r.run.state = call.get(0);
     r.run.beta = call.get(1);
-    r.run.bend = call.get(2);
-    r.at = call.integers(3);
+    r.run.inverse_curvature = call.get(2);
+    r.leader = call.integers(3);
     r.hint = call.integers(4);
-    r.last = call.get(5);
+    r.last_label = call.get(5);
     r.stability = call.get(6);
-    if (n[10]) r.mix = mix_of(call, 7, r.members, n[9]);
+    if (n[10]) r.mix = mixer_call(call, 7, r.members, n[9]);
     r.run.Z = call.get(13);
     r.run.y = call.get(14);
     r.yhat = call.get(15);
     r.mix.weights = call.get(16);
-    while (r.plain < r.members && r.at[r.plain] == (int64_t)r.plain && (r.binary || r.hint[r.plain] == r.hint[0]))
-        ++r.plain;
+    r.in_order = members_in_order(r);
     if (n[1] == 3) return (int64_t)level.slot_size(r);
     if (n[1] == 4) return (int64_t)level.slot_lanes;
     const bool labels = n[1] != 1;
     const int64_t bad =
-        level.refusal(r.run.Z, r.run.rounds * r.run.dim, r.run.y, labels ? r.run.rounds : 0, labels && r.binary);
+        level.invalid_input(r.run.Z, r.run.rounds * r.run.dim, r.run.y, labels ? r.run.rounds : 0, labels && r.binary);
     if (bad || !r.run.rounds) return bad;
     if (n[1] == 2) {
-        const Keys keys{call.get(17), call.integers(18), call.integers(19), r.run.rounds, r.run.Z, r.run.y, r.yhat};
-        level.keys_play(r, keys, scratch_of(level.keys_scratch(r)));
+        const KeyedCall keys{call.get(17), call.integers(18), call.integers(19), r.run.rounds, r.run.Z, r.run.y, r.yhat};
+        level.keyed_play(r, keys, scratch_of(level.keyed_scratch(r)));
     } else {
-        (labels ? level.round_play : level.round_predict)(r, scratch_of(level.round_scratch(r)));
+        (labels ? level.ensemble_play : level.ensemble_predict)(r, scratch_of(level.ensemble_scratch(r)));
     }
     return 0;
 }

@@ -15,7 +15,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from undrift.kernels import layout, reference_round
+from undrift.kernels import layout, reference_ensemble
 
 LEVELS = ["neon", "portable"]
 CHOOSE, PLAY, MIX, ROUND, ODDS, ADAM = range(6)
@@ -54,9 +54,9 @@ class Server:
         return found
 
 
-def played(server, what, state, beta, bend, first, Z, y, one, two, threads):
+def played(server, what, state, beta, inverse_curvature, first, Z, y, one, two, threads):
     numbers = [PLAY, what, state.shape[2], len(beta), Z.shape[1], first, len(Z), threads]
-    return server.call(numbers, [state, beta, bend, Z, y, one, two])
+    return server.call(numbers, [state, beta, inverse_curvature, Z, y, one, two])
 
 
 def functions(server: Server) -> dict[str, object]:
@@ -68,8 +68,8 @@ def functions(server: Server) -> dict[str, object]:
     def vaw_predict(state, beta, first, Z, m, h, threads=1):
         return played(server, 1, state, beta, NONE, first, Z, NONE, m, h, threads)
 
-    def aioli_play(state, beta, bend, first, Z, y, yhat, stability, threads=1):
-        return played(server, 2, state, beta, bend, first, Z, y, yhat, stability, threads)
+    def aioli_play(state, beta, inverse_curvature, first, Z, y, yhat, stability, threads=1):
+        return played(server, 2, state, beta, inverse_curvature, first, Z, y, yhat, stability, threads)
 
     def aioli_predict(state, beta, first, Z, yhat, threads=1):
         return played(server, 3, state, beta, NONE, first, Z, NONE, yhat, NONE, threads)
@@ -82,15 +82,8 @@ def functions(server: Server) -> dict[str, object]:
         mix(1, mixer, 0, E, y, yhat, weights)
 
     def mix_squared(log_weights, log_prior, share, state, rule, scale, E, y, yhat, losses, clipped_losses, weights):
-        mix(
-            0,
-            (log_weights, log_prior, np.array([share, scale]), state, losses, clipped_losses),
-            rule,
-            E,
-            y,
-            yhat,
-            weights,
-        )
+        mixer = log_weights, log_prior, np.array([share, scale]), state, losses, clipped_losses
+        mix(0, mixer, rule, E, y, yhat, weights)
 
     def mix_logistic_predict(log_weights, E, yhat):
         mix(1, (log_weights, NONE, np.zeros(2), NONE, NONE, NONE), 0, E, NONE, yhat, NONE)
@@ -124,17 +117,29 @@ def functions(server: Server) -> dict[str, object]:
     def adam_apply(kind, p, g, m, v, average, size, rows, which, threads, out):
         adam("apply", kind, [p, g, m, v, average], size, rows, which, True, out)
 
-    class Round(reference_round.Round):
+    class EnsembleKernel(reference_ensemble.EnsembleKernel):
         """Whole rounds; what is set up and read here is what the twin has."""
 
         def _call(self, what, first, Z, y, yhat, weights=NONE, keys=(NONE, NONE, NONE)):
             mixer = self.mixer or (NONE, NONE, 0.0, NONE, 0, 0.0, NONE, NONE)
             log_weights, log_prior, share, state, rule, scale, losses, clipped_losses = mixer
-            at, hint = self.at.astype(np.int64), self.hint.astype(np.int64)
             numbers = [ROUND, what, self.binary, self.state.shape[2], len(self.beta), self._dim(), first, len(Z)]
-            numbers += [len(at), rule, self.mixer is not None]
-            arrays = [self.state, self.beta, self.bend, at, hint, self.last, self.stability, log_weights, log_prior]
-            arrays += [np.array([share, scale]), state, losses, clipped_losses, Z, y, yhat, weights, *keys]
+            numbers += [len(self.leader), rule, self.mixer is not None]
+            arrays = [self.state, self.beta, self.inverse_curvature, self.leader, self.hint, self.last_label]
+            arrays += [
+                self.stability,
+                log_weights,
+                log_prior,
+                np.array([share, scale]),
+                state,
+                losses,
+                clipped_losses,
+                Z,
+                y,
+                yhat,
+                weights,
+                *keys,
+            ]
             return server.call(numbers, arrays)
 
         def _dim(self):
@@ -164,7 +169,7 @@ def functions(server: Server) -> dict[str, object]:
         def _usable(self, z):
             return type(z) is np.ndarray and z.dtype == np.float64 and z.shape == (self._dim(),)
 
-        def slot(self):
+        def slot_size(self):
             return self._call(3, 0, NONE, NONE, NONE)
 
         def slot_shape(self):

@@ -1,101 +1,112 @@
-// Logistic loss, W learners in lanes. The weight of a round depends on its prediction, so a round is a forward solve,
-// the scalar solve, and the update; a round's update and the next one's forward solve go through L together.
+// Logistic loss, W learners in lanes. AIOLI replaces the loss of a round by a quadratic surrogate whose weight depends on
+// the prediction, so a round has three steps: a forward solve for m and h, the scalar equation
+// yhat + h tanh(yhat / 2) = m (logistic.h), and the update of L D L^T with the surrogate's weight. To go through L once a
+// round, the update of one round and the forward solve of the next are done together.
 #pragma once
 #include "logistic.h"
 #include "solve.h"
 
 namespace {
 
-template <class X> struct Scores { // of one round, once its prediction is known
+// The surrogate of a round's loss: weight (x.z - target)^2 / 2 - slope x.z.
+template <class X> struct Surrogate {
     X weight, target, slope;
 };
 
-struct Verdict {
-    Scores<V> scores;
+struct ScoredRound {
+    Surrogate<V> surrogate;
     V stability;
 };
 
-// rest: 1 / bend. Labels are -1 or +1.
-INLINE Verdict score(V yhat, V h, double y, V bend, V rest) {
+// The surrogate at the log-odds yhat for the label y, -1 or +1: weight = curvature sigma(yhat) sigma(-yhat),
+// slope = y sigma(-y yhat). The stability of the round is weight h / (1 + weight h) / curvature.
+INLINE ScoredRound fit_surrogate(V yhat, V h, double y, V inverse_curvature, V curvature) {
     const V e = decay(magnitude(yhat)).exp, rq = 1.0 / (1.0 + e);
-    const V weight = ((e * rq) * rq) * rest, wh = weight * h;
+    const V weight = ((e * rq) * rq) * curvature, wh = weight * h;
     const V wrong = select(yhat * y >= all(0.0), e * rq, rq); // sigma(-y yhat)
-    return {{weight, yhat, y * wrong}, (bend * wh) / (1.0 + wh)};
+    return {{weight, yhat, y * wrong}, (inverse_curvature * wh) / (1.0 + wh)};
 }
 
-// Feature j of the update, from what the solve left of it.
-template <class X> struct Feature {
-    X p, z, now, energy, h, part; // now and energy: 1/D and energy after forgetting
+// Feature j of a round after the solve: p = (L^-1 z)_j, 1/D and energy after forgetting, h and m summed up to j.
+template <class X> struct SolvedFeature {
+    X p, z, inverse, energy, h, m;
 };
 
-template <class X> struct Update {
-    X inverse, theta, energy, be, keep;
+// What a round makes of feature j; see PivotUpdate in vaw_pivot.h. The gain includes the weight.
+template <class X> struct FeatureUpdate {
+    X inverse, theta, energy, gain, keep;
 };
 
-template <class X> struct Before { // what the features before this one came to
-    X s, part;
+// s = 1 + weight h and the prediction m, summed over the features before this one.
+template <class X> struct PreviousSums {
+    X s, m;
 };
 
-template <class X> INLINE Update<X> learn(const Feature<X> &f, const Scores<X> &k, X theta, Before<X> &b) {
-    const X s = fma(k.weight, f.h, like(f.h, 1.0)), rs = 1.0 / s, gain = (f.p * f.now) * rs, keep = b.s * rs;
-    const auto steep = is_steep(b.s, s);
-    X next = fma(gain, fma(k.weight, k.target - f.part, k.slope), theta);
-    if (RARELY(any(steep)))
-        next = select(steep, fma(keep, theta, gain * fma(k.weight, k.target - b.part, k.slope)), next);
-    b = {s, f.part};
-    return {f.now * keep, next, fma(k.weight * f.z, f.z, f.energy), k.weight * gain, select(steep, keep, like(keep, 1.0))};
+template <class X>
+INLINE FeatureUpdate<X> update_feature(const SolvedFeature<X> &f, const Surrogate<X> &k, X theta, PreviousSums<X> &b) {
+    const X s = fma(k.weight, f.h, like(f.h, 1.0)), rs = 1.0 / s, gain = (f.p * f.inverse) * rs, keep = b.s * rs;
+    const auto convex = takes_convex_form(b.s, s);
+    X next = fma(gain, fma(k.weight, k.target - f.m, k.slope), theta);
+    if (RARELY(any(convex)))
+        next = select(convex, fma(keep, theta, gain * fma(k.weight, k.target - b.m, k.slope)), next);
+    b = {s, f.m};
+    const X kept = select(convex, keep, like(keep, 1.0));
+    return {f.inverse * keep, next, fma(k.weight * f.z, f.z, f.energy), k.weight * gain, kept};
 }
 
-constexpr size_t FEATURES = 8; // arrays of:
-struct Features { // scratch of one round, one vector per feature
-    V *p, *be, *keep, *next; // next: p of the round after
-    Past past;
-    Steps steps;
-    Features() = default;
-    Features(double *scratch, size_t d, bool odd = false) { // p and next change places from round to round
+constexpr size_t FEATURE_ARRAYS = 8; // of FeatureScratch
+
+// Scratch of one round: arrays of one vector per feature.
+struct FeatureScratch {
+    V *p, *gain, *keep, *next; // next: p of the round after
+    DiscountedPivots past;
+    SumsByFeature sums;
+    FeatureScratch() = default;
+    FeatureScratch(double *scratch, size_t d, bool odd = false) { // p and next change places from round to round
         V *first = (V *)scratch;
         p = first + (odd ? d : 0);
         next = first + (odd ? 0 : d);
-        be = first + 2 * d;
-        keep = be + d;
+        gain = first + 2 * d;
+        keep = gain + d;
         past = {keep + d, keep + 2 * d};
-        steps = {keep + 3 * d, keep + 4 * d};
+        sums = {keep + 3 * d, keep + 4 * d};
     }
 };
 
-// Rows of L in a round in which some lane of some feature is steep.
-template <size_t S> APART void update_steep(const Unit<S> &u, size_t d, const double *z, const Features &f) {
+// Update L with row z in a round in which some feature takes the convex form.
+template <size_t S> APART void update_convex(const Unit<S> &u, size_t d, const double *z, const FeatureScratch &f) {
     for (size_t r = 1; r < d; ++r) {
         V v = all(z[r]);
         double *row = u.L + row_of(r) * S;
         for (size_t j = 0; j < r; ++j) {
             V l = load(row + j * S);
-            learn_element(f.p[j], f.be[j], f.keep[j], l, v);
+            update_element(f.p[j], f.gain[j], f.keep[j], l, v);
             store(row + j * S, l);
         }
     }
 }
 
-// How a solve comes to the elements of R rows of L while they still have to learn the round before.
-template <int R> struct Updating {
-    const V *p, *be;
+// How a solve gets the elements of R rows of L that the round before has not updated yet: it updates them on the way.
+template <int R> struct UpdateElements {
+    const V *p, *gain;
     V v[R];
-    Updating(const double *z, const Features &f, size_t r0) {
+    UpdateElements(const double *z, const FeatureScratch &f, size_t r0) {
         p = f.p;
-        be = f.be;
+        gain = f.gain;
         UNROLL for (int i = 0; i < R; ++i) v[i] = all(z[r0 + i]);
     }
     INLINE_MEMBER V element(int i, double *at, size_t j) {
         V l = load(at);
         v[i] = fnma(p[j], l, v[i]);
-        l = fma(be[j], v[i], l);
+        l = fma(gain[j], v[i], l);
         store(at, l);
         return l;
     }
 };
 
+// Update rows r0 .. r0+R-1 of L with row z.
 template <int R, size_t S>
-INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Features &f) {
+INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const FeatureScratch &f) {
     V v[R];
     double *row[R];
     for (int i = 0; i < R; ++i) {
@@ -106,120 +117,122 @@ INLINE void update_rows(const Unit<S> &u, size_t r0, const double *z, const Feat
         for (int i = 0; i < R; ++i) {
             const V l = load(row[i] + j * S);
             v[i] = fnma(f.p[j], l, v[i]);
-            store(row[i] + j * S, fma(f.be[j], v[i], l));
+            store(row[i] + j * S, fma(f.gain[j], v[i], l));
         }
     for (int i = 1; i < R; ++i)
         for (int k = 0; k < i; ++k) {
             const V l = load(row[i] + (r0 + k) * S);
             v[i] = fnma(f.p[r0 + k], l, v[i]);
-            store(row[i] + (r0 + k) * S, fma(f.be[r0 + k], v[i], l));
+            store(row[i] + (r0 + k) * S, fma(f.gain[r0 + k], v[i], l));
         }
 }
 
-template <size_t S> INLINE void update(const Unit<S> &u, size_t d, const double *z, const Features &f) {
+template <size_t S> INLINE void update(const Unit<S> &u, size_t d, const double *z, const FeatureScratch &f) {
     size_t r = 0;
     for (; r + 4 <= d; r += 4) update_rows<4>(u, r, z, f);
     for (; r < d; ++r) update_rows<1>(u, r, z, f);
 }
 
-constexpr int TALL = REGISTERS >= 32 ? 8 : 4; // rows at a time, two vectors each
+constexpr int PANEL_ROWS = REGISTERS >= 32 ? 8 : 4; // rows at a time: each needs two vectors
 
-// As many panels of R rows as fit in, from row r on.
+// Update and solve panels of R rows, as many as there are from row r on.
 template <int R, size_t S>
-INLINE void update_and_solve_rows(const Unit<S> &u, size_t d, size_t &r, const double *z, const Features &f, V &h,
+INLINE void update_and_solve_rows(const Unit<S> &u, size_t d, size_t &r, const double *z, const FeatureScratch &f, V &h,
                                   V &m) {
     for (; r + R <= d; r += R)
-        solve_rows<R, 1, true>(u, d, r, z + d, f.past, f.next, &h, &m, f.steps, Updating<R>(z, f, r));
+        solve_rows<R, 1, true>(u, d, r, z + d, f.past, f.next, &h, &m, f.sums, UpdateElements<R>(z, f, r));
 }
 
 // Update L with row z and solve for the row after it, in one pass.
 template <size_t S>
-APART void update_and_solve(const Unit<S> &u, size_t d, const double *z, const Features &f, V &h, V &m) {
+APART void update_and_solve(const Unit<S> &u, size_t d, const double *z, const FeatureScratch &f, V &h, V &m) {
     V hs = all(0.0), ms = all(0.0);
     size_t r = 0;
-    update_and_solve_rows<TALL>(u, d, r, z, f, hs, ms);
-    if (TALL > 4) update_and_solve_rows<4>(u, d, r, z, f, hs, ms);
+    update_and_solve_rows<PANEL_ROWS>(u, d, r, z, f, hs, ms);
+    if (PANEL_ROWS > 4) update_and_solve_rows<4>(u, d, r, z, f, hs, ms);
     update_and_solve_rows<1>(u, d, r, z, f, hs, ms);
     h = hs;
     m = ms;
 }
 
-// Forget what the coming round forgets. Lost learners start afresh in a floor round; `lost` says who is lost after it.
-template <size_t S> INLINE void forget_round(const Unit<S> &u, int64_t closed, size_t d, const Past &past, M &lost) {
-    V rate = u.rate, beta = u.beta;
-    if (floors(u, closed)) {
+// Forget at the begin of a round. In a floor round lost learners start afresh; `lost` becomes the lanes lost after it.
+template <size_t S>
+INLINE void forget_round(const Unit<S> &u, int64_t closed, size_t d, const DiscountedPivots &past, M &lost) {
+    V inverse_beta = u.inverse_beta, beta = u.beta;
+    if (is_floor_round(u, closed)) {
         if (any(lost)) clear_lost(u, d);
         forget_in_place(u, closed, d);
         lost = load(u.lost) != all(0.0);
-        rate = beta = all(1.0);
+        inverse_beta = beta = all(1.0);
     }
     for (size_t j = 0; j < d; ++j) {
-        past.now[j] = load(u.inverse + j * S) * rate;
+        past.inverse[j] = load(u.inverse + j * S) * inverse_beta;
         past.energy[j] = load(u.energy + j * S) * beta;
     }
 }
 
-// What a round does to pivots, theta and energies, and its gains; returns whether some lane of some feature is steep.
+// Update pivots, theta and energies, and fill the gains; returns whether some feature takes the convex form.
 template <size_t S>
-INLINE bool learn_features(const Unit<S> &u, size_t d, const double *z, const Scores<V> &k, const Features &f) {
-    Before<V> before{all(1.0), all(0.0)};
-    M steep = all(0.0) != all(0.0);
+INLINE bool update_features(const Unit<S> &u, size_t d, const double *z, const Surrogate<V> &k, const FeatureScratch &f) {
+    PreviousSums<V> before{all(1.0), all(0.0)};
+    M convex = all(0.0) != all(0.0);
     for (size_t j = 0; j < d; ++j) {
-        const Feature<V> one{f.p[j], all(z[j]), f.past.now[j], f.past.energy[j], f.steps.h[j], f.steps.m[j]};
-        const Update<V> next = learn(one, k, load(u.theta + j * S), before);
-        f.be[j] = next.be;
+        const SolvedFeature<V> one{f.p[j],           all(z[j]),    f.past.inverse[j],
+                                   f.past.energy[j], f.sums.h[j], f.sums.m[j]};
+        const FeatureUpdate<V> next = update_feature(one, k, load(u.theta + j * S), before);
+        f.gain[j] = next.gain;
         f.keep[j] = next.keep;
-        steep = steep | (next.keep < all(1.0));
+        convex = convex | (next.keep < all(1.0));
         store(u.inverse + j * S, next.inverse);
         store(u.theta + j * S, next.theta);
         store(u.energy + j * S, next.energy);
     }
-    return any(steep);
+    return any(convex);
 }
 
-// All rounds of C units, whose scalar solves overlap. L is gone through once a round: its update is left to the solve
-// of the next, unless a feature is steep or a learner lost, or no round follows.
-template <int C, size_t S> static void aioli_units(const Run &run, const Unit<S> *units, double *scratch) {
+// All rounds of C units, whose scalar equations are solved side by side. The update of L is left to the solve of the next
+// round, unless a feature takes the convex form, a learner is lost, or no round follows.
+template <int C, size_t S> static void aioli_units(const LearnerCall &run, const Unit<S> *units, double *scratch) {
     const size_t d = run.dim;
-    V bend[C], rest[C], m[C], h[C], yhat[C];
+    V inverse_curvature[C], curvature[C], m[C], h[C], yhat[C];
     M lost[C];
     bool solved[C];
     for (int c = 0; c < C; ++c) {
         const Unit<S> &u = units[c];
         double b[W];
-        for (size_t i = 0; i < W; ++i) b[i] = i < u.count ? run.bend[u.learner + i] : 1.0;
-        bend[c] = load(b);
-        rest[c] = 1.0 / bend[c];
+        for (size_t i = 0; i < W; ++i) b[i] = i < u.count ? run.inverse_curvature[u.learner + i] : 1.0;
+        inverse_curvature[c] = load(b);
+        curvature[c] = 1.0 / inverse_curvature[c];
         lost[c] = load(u.lost) != all(0.0);
         solved[c] = false;
     }
     for (size_t t = 0; t < run.rounds; ++t) {
         const int64_t closed = run.first + (int64_t)t;
         const double *z = run.Z + t * d;
-        Features f[C];
+        FeatureScratch f[C];
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
-            f[c] = Features(scratch + c * FEATURES * d * W, d, t & 1);
+            f[c] = FeatureScratch(scratch + c * FEATURE_ARRAYS * d * W, d, t & 1);
             if (!solved[c]) {
                 forget_round(u, closed, d, f[c].past, lost[c]);
-                solve<1, true>(u, d, z, f[c].past, f[c].p, &h[c], &m[c], f[c].steps);
+                solve<1, true>(u, d, z, f[c].past, f[c].p, &h[c], &m[c], f[c].sums);
             }
-            lost[c] = judge(lost[c], m[c], h[c]);
+            lost[c] = drop_lost(lost[c], m[c], h[c]);
         }
         log_odds<C>(m, h, yhat);
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
-            const Verdict k = score(yhat[c], h[c], run.y[t], bend[c], rest[c]);
-            store_some(run.one + t * run.learners + u.learner, yhat[c], u.count);
-            store_some(run.two + t * run.learners + u.learner, k.stability, u.count);
+            const ScoredRound k = fit_surrogate(yhat[c], h[c], run.y[t], inverse_curvature[c], curvature[c]);
+            store_lanes(run.m_or_yhat + t * run.learners + u.learner, yhat[c], u.count);
+            store_lanes(run.h_or_stability + t * run.learners + u.learner, k.stability, u.count);
             if (any(lost[c])) store(u.lost, select(lost[c], all(1.0), all(0.0)));
-            const bool steep = learn_features(u, d, z, k.scores, f[c]);
-            solved[c] = t + 1 < run.rounds && !steep && !any(lost[c]);
+            const bool convex = update_features(u, d, z, k.surrogate, f[c]);
+            solved[c] = t + 1 < run.rounds && !convex && !any(lost[c]);
             if (solved[c]) {
                 forget_round(u, closed + 1, d, f[c].past, lost[c]);
                 update_and_solve(u, d, z, f[c], h[c], m[c]);
-            } else if (steep) {
-                update_steep(u, d, z, f[c]);
+            } else if (convex) {
+                update_convex(u, d, z, f[c]);
             } else {
                 update(u, d, z, f[c]);
             }

@@ -1,20 +1,16 @@
 #include "dispatch.h"
 
-#include <cstdlib>
-#include <memory>
-#include <new>
-#include <system_error>
-#include <thread>
+#include <algorithm>
 
 namespace undrift {
 namespace {
 
-struct Choice {
-    const Table *table;
+struct Level {
+    const KernelTable *table;
     bool usable;
 };
 
-std::vector<Choice> choices() {
+std::vector<Level> compiled_levels() {
 #if defined(UNDRIFT_X86)
     __builtin_cpu_init();
     const bool v2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
@@ -31,73 +27,58 @@ std::vector<Choice> choices() {
 #endif
 }
 
-const Table *chosen = &table_portable;
-
-class Scratch { // grows, never shrinks: streaming calls do not allocate
-    std::unique_ptr<unsigned char[]> raw;
-    size_t size = 0;
-
-  public:
-    double *get(size_t doubles) {
-        if (doubles > size) {
-            raw.reset(); // first, so that a failure leaves no size without memory
-            size = 0;
-            raw.reset(new unsigned char[doubles * sizeof(double) + 64]);
-            size = doubles;
-        }
-        return reinterpret_cast<double *>((reinterpret_cast<uintptr_t>(raw.get()) + 63) & ~uintptr_t(63));
-    }
-};
-thread_local Scratch mine;
-
-constexpr size_t WORTH_A_THREAD = 400000; // multiply-adds; below this a thread costs more than it saves
+const KernelTable *chosen = &table_portable;
+thread_local Scratch own_scratch;
 
 } // namespace
 
 std::vector<std::string> levels() {
     std::vector<std::string> out;
-    for (const Choice &c : choices())
-        if (c.usable) out.emplace_back(c.table->name);
+    for (const Level &one : compiled_levels())
+        if (one.usable) out.emplace_back(one.table->name);
     return out;
 }
 
 bool choose(const std::string &name) {
-    for (const Choice &c : choices())
-        if (c.usable && name == c.table->name) {
-            chosen = c.table;
+    for (const Level &one : compiled_levels())
+        if (one.usable && name == one.table->name) {
+            chosen = one.table;
             return true;
         }
     return false;
 }
 
-const Table &table() { return *chosen; }
+const KernelTable &table() { return *chosen; }
 
-double *scratch_of(size_t doubles) { return mine.get(doubles); }
+double *scratch_of(size_t doubles) { return own_scratch.get(doubles); }
 
-void share(const Table &level, Work work, const Run &run, size_t threads) {
+void share_units(const KernelTable &level, LearnerKernel kernel, const LearnerCall &run, size_t threads) {
+    constexpr size_t worth_a_thread = 400000; // multiply-adds; with fewer a thread costs more than it saves
     const size_t units = run.lanes == 1 ? run.learners : (run.learners + level.width - 1) / level.width;
-    const size_t need = level.scratch(run), total = run.rounds * run.learners * (run.dim * run.dim + 8);
-    if (threads > units) threads = units;
-    if (threads > 1 + total / WORTH_A_THREAD) threads = 1 + total / WORTH_A_THREAD;
-    double *own = mine.get(need);
-    if (threads <= 1) return work(run, 0, units, own);
+    const size_t total = run.rounds * run.learners * (run.dim * run.dim + 8);
+    const size_t parts = std::max<size_t>(1, std::min({threads, units, 1 + total / worth_a_thread}));
+    run_parts(parts, level.learner_scratch(run), [&](size_t part, double *scratch) {
+        kernel(run, units * part / parts, units * (part + 1) / parts, scratch);
+    });
+}
 
-    std::vector<Scratch> theirs(threads - 1);
-    for (Scratch &s : theirs) s.get(need);
-    std::vector<std::thread> helpers;
-    helpers.reserve(threads - 1);
-    size_t next = 0; // first unit not handed out
-    for (size_t k = 0; k + 1 < threads; ++k) {
-        const size_t end = units * (k + 1) / threads;
-        try {
-            helpers.emplace_back(work, std::cref(run), next, end, theirs[k].get(need));
-        } catch (const std::system_error &) {
-            break; // no more threads to be had: the rest is done here
-        }
-        next = end;
-    }
-    work(run, next, units, own);
-    for (std::thread &t : helpers) t.join();
+// Records that are sorted by slot are cut between slots; others are played by one thread.
+void share_keys(const KernelTable &level, const EnsembleCall &ensemble, const KeyedCall &keys, size_t threads) {
+    constexpr size_t worth_a_thread = 1000; // records
+    const size_t n = keys.records;
+    const bool sorted = threads > 1 && std::is_sorted(keys.slots, keys.slots + n);
+    const size_t parts = sorted ? std::min(threads, 1 + n / worth_a_thread) : 1;
+    const auto cut = [&](size_t part) {
+        size_t i = n * part / parts;
+        while (i > 0 && i < n && keys.slots[i] == keys.slots[i - 1]) ++i;
+        return i;
+    };
+    run_parts(parts, level.keyed_scratch(ensemble), [&](size_t part, double *scratch) {
+        const size_t begin = cut(part), end = cut(part + 1);
+        const KeyedCall own{keys.states, keys.rounds, keys.slots + begin, end - begin,
+                            keys.Z + begin * ensemble.run.dim, keys.y + begin, keys.yhat + begin};
+        level.keyed_play(ensemble, own, scratch);
+    });
 }
 
 } // namespace undrift

@@ -1,4 +1,4 @@
-// A lock that readers share and writers take alone, for objects that several threads use.
+// A lock that readers share and writers take exclusive, for objects that several threads use.
 //
 // Compiled, because a streaming call takes less than a microsecond, and because a KeyboardInterrupt can strike between any
 // two lines of Python: here a thread either holds the lock when `enter` returns, or never had it.
@@ -23,13 +23,13 @@ class Lock {
         size_t depth;
     };
     struct Waiter {
-        bool alone;
+        bool exclusive;
     };
 
     std::mutex guard; // of everything below; held for a few instructions, never while Python runs
     std::condition_variable changed;
     std::vector<Hold> readers;  // threads that share the lock, and how often each entered
-    Hold writer{0, 0};          // the thread that has it alone; depth 0: nobody
+    Hold writer{0, 0};          // the thread that has it exclusive; depth 0: nobody
     std::deque<Waiter *> queue; // threads that wait, in the order they came: nobody starves
 
     static Thread me() { return PyThread_get_thread_ident(); }
@@ -38,27 +38,27 @@ class Lock {
         return std::find_if(readers.begin(), readers.end(), [&](const Hold &one) { return one.who == who; });
     }
 
-    bool take(bool alone, Thread who) { // if nobody stands in the way
-        if (writer.depth || (alone && !readers.empty())) return false;
-        if (alone)
+    bool take(bool exclusive, Thread who) { // if nobody stands in the way
+        if (writer.depth || (exclusive && !readers.empty())) return false;
+        if (exclusive)
             writer = {who, 1};
         else
             readers.push_back({who, 1});
         return true;
     }
 
-    bool enter_again(bool alone, Thread who) { // a thread that has the lock never waits for those who wait for it
+    bool enter_again(bool exclusive, Thread who) { // a thread that has the lock never waits for those who wait for it
         if (writer.depth && writer.who == who) return ++writer.depth;
         const auto own = reader(who);
         if (own == readers.end()) return false;
-        if (alone)
+        if (exclusive)
             throw std::runtime_error("undrift: a model cannot learn, be saved or be copied by the thread that is reading it; "
                                      "do it after predict has returned");
         return ++own->depth;
     }
 
-    void wait(bool alone, Thread who) {
-        Waiter self{alone};
+    void wait(bool exclusive, Thread who) {
+        Waiter self{exclusive};
         {
             std::lock_guard<std::mutex> held(guard);
             queue.push_back(&self);
@@ -68,7 +68,7 @@ class Lock {
                 nb::gil_scoped_release unlocked; // outlives the guard: a thread never waits for Python while it holds it
                 std::unique_lock<std::mutex> held(guard);
                 got = changed.wait_for(held, std::chrono::milliseconds(50),
-                                       [&] { return queue.front() == &self && take(alone, who); });
+                                       [&] { return queue.front() == &self && take(exclusive, who); });
                 if (got) leave_queue(self);
             }
             if (!got && PyErr_CheckSignals() != 0) {
@@ -85,13 +85,13 @@ class Lock {
     }
 
   public:
-    void enter(bool alone) {
+    void enter(bool exclusive) {
         const Thread who = me();
         {
             std::lock_guard<std::mutex> held(guard);
-            if (enter_again(alone, who) || (queue.empty() && take(alone, who))) return;
+            if (enter_again(exclusive, who) || (queue.empty() && take(exclusive, who))) return;
         }
-        wait(alone, who);
+        wait(exclusive, who);
     }
 
     void leave() {
@@ -107,18 +107,18 @@ class Lock {
 };
 
 // The lock for as long as this object lives; nothing if there is none.
-class Holding {
+class LockGuard {
     Lock *lock;
 
   public:
-    Holding(Lock *lock, bool alone) : lock(lock) {
-        if (lock) lock->enter(alone);
+    LockGuard(Lock *lock, bool exclusive) : lock(lock) {
+        if (lock) lock->enter(exclusive);
     }
-    ~Holding() {
+    ~LockGuard() {
         if (lock) lock->leave();
     }
-    Holding(const Holding &) = delete;
-    Holding &operator=(const Holding &) = delete;
+    LockGuard(const LockGuard &) = delete;
+    LockGuard &operator=(const LockGuard &) = delete;
 };
 
 } // namespace undrift

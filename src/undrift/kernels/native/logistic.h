@@ -36,9 +36,9 @@ template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
         target[c] = high[c] = magnitude(m0[c]);
         beyond[c] = target[c] - kappa[c];
         const V line = target[c] / (1.0 + 0.5 * kappa[c]); // tanh(m/2) <= m/2, and about m/2 / (1 + m^2/12)
-        const V some = smaller(line, all(4.0)), bent = fma(some * (1.0 / 12.0), some, all(1.0));
+        const V some = smaller(line, all(4.0)), ratio = fma(some * (1.0 / 12.0), some, all(1.0));
         low[c] = larger(line, beyond[c]);
-        m[c] = smaller(larger(target[c] * (bent / (bent + 0.5 * kappa[c])), low[c]), high[c]);
+        m[c] = smaller(larger(target[c] * (ratio / (ratio + 0.5 * kappa[c])), low[c]), high[c]);
         active[c] = target[c] > all(0.0);
         going |= any(active[c]);
     }
@@ -54,10 +54,10 @@ template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
             low[c] = select(up, m[c], low[c]);
             high[c] = select(up, high[c], m[c]);
             const V slope = 1.0 + half, newton = slack / slope;
-            const V bend = smaller(0.5 * (newton * (half * tanh)), 0.5 * slope); // Halley: divide by 1 - bend / slope
-            V step = slack / (slope - bend);
+            const V correction = smaller(0.5 * (newton * (half * tanh)), 0.5 * slope); // Halley: step = slack / (slope - it)
+            V step = slack / (slope - correction);
             const V next = m[c] + step;
-            step = select(neither((next >= low[c]) & (next <= high[c])), 0.5 * (low[c] + high[c]) - m[c], step);
+            step = select(invert((next >= low[c]) & (next <= high[c])), 0.5 * (low[c] + high[c]) - m[c], step);
             m[c] = select(active[c], m[c] + step, m[c]);
             active[c] = active[c] & (magnitude(step) > 0x1p-18 * smaller(m[c], all(1.0)));
             going |= any(active[c]);

@@ -3,7 +3,7 @@
 #pragma once
 #include "definitions.h"
 #include "logistic.h"
-#include "table.h"
+#include "kernel_table.h"
 
 namespace {
 using namespace undrift;
@@ -66,7 +66,7 @@ struct MixerScratch {
     double total;                     // the sum of w,
     bool weights_are_current = false; // if w and it belong to the log-weights of now
 
-    MixerScratch(const Mix &mix, double *scratch) {
+    MixerScratch(const MixerCall &mix, double *scratch) {
         members = mix.members;
         n = (members + W - 1) / W;
         V **arrays[] = {&log_weights, &losses, &clipped_losses, &log_prior, &prior, &w, &e, &loss, &v, &raw};
@@ -88,7 +88,7 @@ struct MixerScratch {
     }
 
     // Write the state back to the caller's arrays after rounds were closed.
-    void save(const Mix &mix) const {
+    void save(const MixerCall &mix) const {
         if (!mix.losses) return;
         store_members(mix.log_weights, log_weights);
         store_members(mix.losses, losses);
@@ -200,7 +200,7 @@ template <bool CLOSE> static double mix_log_odds(const MixerScratch &s, const do
     return ln(a) - ln(b);
 }
 
-static void mix_logistic(const Mix &mix, double *scratch) {
+static void mix_logistic(const MixerCall &mix, double *scratch) {
     MixerScratch s(mix, scratch);
     for (size_t t = 0; t < mix.rounds; ++t) {
         const double *E = mix.E + t * mix.members;
@@ -247,7 +247,7 @@ static double aggregating_prediction(const MixerScratch &s, double bound) {
 }
 
 // The mixture of the members' predictions E. Leaves them in `raw` and, clipped to the range of the labels, in `e`.
-static double mix_predictions(const MixerScratch &s, const Mix &mix, const double *E) {
+static double mix_predictions(const MixerScratch &s, const MixerCall &mix, const double *E) {
     const double low = mix.state[MixerState::LABEL_MIN], high = mix.state[MixerState::LABEL_MAX];
     s.load_members(s.raw, E, E[0]);
     for (size_t k = 0; k < s.n; ++k) {
@@ -271,7 +271,7 @@ static double add_losses(const MixerScratch &s, double label, double clipped_lab
 }
 
 // Update the range of the labels and the mean squared residual; returns the inverse rate of the next round.
-static double update_inverse_rate(const Mix &mix, double prediction, double label) {
+static double update_inverse_rate(const MixerCall &mix, double prediction, double label) {
     double *state = mix.state;
     double &low = state[MixerState::LABEL_MIN], &high = state[MixerState::LABEL_MAX];
     double &mean_square = state[MixerState::MEAN_SQUARED_RESIDUAL];
@@ -293,7 +293,7 @@ static double update_inverse_rate(const Mix &mix, double prediction, double labe
                                                   : mix.scale * mean_square;
 }
 
-static void mix_squared(const Mix &mix, double *scratch) {
+static void mix_squared(const MixerCall &mix, double *scratch) {
     MixerScratch s(mix, scratch);
     double *state = mix.state;
     const bool symmetric = mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING;

@@ -7,15 +7,10 @@
 
 #include "array.h"
 #include "dispatch.h"
+#include "hint.h"
 
 namespace nb = nanobind;
 using namespace undrift;
-
-using Vector = Array<double, 1>;
-using Matrix = Array<double, 2>;
-using State = Array<double, 3>;
-using Input = Array<const double, 1>;
-using Inputs = Array<const double, 2>;
 
 static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector stability) {
     double *s = state.data();
@@ -34,9 +29,9 @@ static void mean_play(Vector state, Input y, double beta, Vector yhat, Vector st
     }
 }
 
-// Everything but labels, outputs and bends; the shapes are checked because the loops trust them.
-static Run run_of(const State &state, const Input &beta, int64_t first, const Inputs &Z) {
-    Run run{};
+// A call without labels, outputs and curvatures. The shapes are checked because the loops trust them.
+static LearnerCall learner_call(const State &state, const Input &beta, int64_t first, const Inputs &Z) {
+    LearnerCall run{};
     run.state = state.data();
     run.dim = Z.shape(1);
     run.lanes = state.shape(2);
@@ -51,54 +46,67 @@ static Run run_of(const State &state, const Input &beta, int64_t first, const In
     return run;
 }
 
-static double *output(const Run &run, const Matrix &out) {
+static double *output(const LearnerCall &run, const Matrix &out) {
     if (out.shape(0) != run.rounds || out.shape(1) != run.learners)
         throw nb::value_error("kernels: an output must have shape (rounds, learners)");
     return out.data();
 }
 
-static void labels(Run &run, const Input &y) {
+static void set_labels(LearnerCall &run, const Input &y) {
     if (y.shape(0) != run.rounds) throw nb::value_error("kernels: y must have one label per row of Z");
     run.y = y.data();
 }
 
-static int64_t go(const Table &level, Work work, const Run &run, bool binary, size_t threads) {
+// Run a call unless its numbers may not be used; returns the status of `invalid_input`.
+static int64_t run_checked(LearnerKernel KernelTable::*kernel, const LearnerCall &run, bool binary, size_t threads) {
+    const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
-    const int64_t bad = level.refusal(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
-    if (!bad && run.rounds && run.learners) share(level, work, run, threads);
-    return bad;
+    const int64_t status = level.invalid_input(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
+    if (!status && run.rounds && run.learners) share_units(level, level.*kernel, run, threads);
+    return status;
 }
 
 static int64_t vaw_play(State state, Input beta, int64_t first, Inputs Z, Input y, Matrix m, Matrix h, size_t threads) {
-    Run run = run_of(state, beta, first, Z);
-    labels(run, y);
-    run.one = output(run, m);
-    run.two = output(run, h);
-    return go(table(), table().vaw_play, run, false, threads);
+    LearnerCall run = learner_call(state, beta, first, Z);
+    set_labels(run, y);
+    run.m_or_yhat = output(run, m);
+    run.h_or_stability = output(run, h);
+    return run_checked(&KernelTable::vaw_play, run, false, threads);
 }
 
 static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Matrix m, Matrix h, size_t threads) {
-    Run run = run_of(state, beta, first, Z);
-    run.one = output(run, m);
-    run.two = output(run, h);
-    return go(table(), table().vaw_predict, run, false, threads);
+    LearnerCall run = learner_call(state, beta, first, Z);
+    run.m_or_yhat = output(run, m);
+    run.h_or_stability = output(run, h);
+    return run_checked(&KernelTable::vaw_predict, run, false, threads);
 }
 
-static int64_t aioli_play(State state, Input beta, Input bend, int64_t first, Inputs Z, Input y, Matrix yhat,
-                          Matrix stability, size_t threads) {
-    Run run = run_of(state, beta, first, Z);
-    if (bend.shape(0) != run.learners) throw nb::value_error("kernels: bend must have one number per learner");
-    run.bend = bend.data();
-    labels(run, y);
-    run.one = output(run, yhat);
-    run.two = output(run, stability);
-    return go(table(), table().aioli_play, run, true, threads);
+static int64_t aioli_play(State state, Input beta, Input inverse_curvature, int64_t first, Inputs Z, Input y,
+                          Matrix yhat, Matrix stability, size_t threads) {
+    LearnerCall run = learner_call(state, beta, first, Z);
+    if (inverse_curvature.shape(0) != run.learners)
+        throw nb::value_error("kernels: inverse_curvature must have one number per learner");
+    run.inverse_curvature = inverse_curvature.data();
+    set_labels(run, y);
+    run.m_or_yhat = output(run, yhat);
+    run.h_or_stability = output(run, stability);
+    return run_checked(&KernelTable::aioli_play, run, true, threads);
 }
 
 static int64_t aioli_predict(State state, Input beta, int64_t first, Inputs Z, Matrix yhat, size_t threads) {
-    Run run = run_of(state, beta, first, Z);
-    run.one = output(run, yhat);
-    return go(table(), table().aioli_predict, run, false, threads);
+    LearnerCall run = learner_call(state, beta, first, Z);
+    run.m_or_yhat = output(run, yhat);
+    return run_checked(&KernelTable::aioli_predict, run, false, threads);
+}
+
+static void hinted_predictions(Inputs m, Inputs h, Inputs hint, Input y, Matrix yhat, Matrix stability) {
+    const size_t rounds = m.shape(0), members = m.shape(1);
+    const auto fits = [&](const auto &a) { return a.shape(0) == rounds && a.shape(1) == members; };
+    if (!fits(h) || !fits(hint) || y.shape(0) != rounds || !fits(yhat) || !fits(stability))
+        throw nb::value_error("kernels: the arrays of the hinted predictions do not fit together");
+    for (size_t t = 0, i = 0; t < rounds; ++t)
+        for (size_t k = 0; k < members; ++k, ++i)
+            yhat.data()[i] = hinted_prediction(m.data()[i], h.data()[i], hint.data()[i], y.data()[t], stability.data()[i]);
 }
 
 static void log_odds(Input m0, Input kappa, Vector m) {
@@ -107,9 +115,9 @@ static void log_odds(Input m0, Input kappa, Vector m) {
     table().log_odds(m0.data(), kappa.data(), m.data(), m0.shape(0));
 }
 
-static Mix mix_of(const Vector &log_weights, const Input &log_prior, double share, const Inputs &E, const Input &y,
+static MixerCall mixer_call(const Vector &log_weights, const Input &log_prior, double share, const Inputs &E, const Input &y,
                   const Vector &yhat, const Vector &losses, const Matrix &weights) {
-    Mix mix{};
+    MixerCall mix{};
     mix.members = log_weights.shape(0);
     mix.rounds = E.shape(0);
     if (!mix.members || log_prior.shape(0) != mix.members || E.shape(1) != mix.members || y.shape(0) != mix.rounds ||
@@ -130,15 +138,15 @@ static Mix mix_of(const Vector &log_weights, const Input &log_prior, double shar
 
 static void mix_logistic(Vector log_weights, Input log_prior, double share, Inputs E, Input y, Vector yhat,
                          Vector losses, Matrix weights) {
-    const Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
-    const Table &level = table();
+    const MixerCall mix = mixer_call(log_weights, log_prior, share, E, y, yhat, losses, weights);
+    const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
-    level.mix_logistic(mix, scratch_of(level.mix_scratch(mix)));
+    level.mix_logistic(mix, scratch_of(level.mixer_scratch(mix)));
 }
 
 static void mix_squared(Vector log_weights, Input log_prior, double share, Vector state, int rule, double scale,
                         Inputs E, Input y, Vector yhat, Vector losses, Vector clipped_losses, Matrix weights) {
-    Mix mix = mix_of(log_weights, log_prior, share, E, y, yhat, losses, weights);
+    MixerCall mix = mixer_call(log_weights, log_prior, share, E, y, yhat, losses, weights);
     if (state.shape(0) != MixerState::SIZE || clipped_losses.shape(0) != mix.members || rule < 0 || (size_t)rule >= MixingRule::SIZE)
         throw nb::value_error("kernels: the mixer's state, rule and charges do not fit together");
     mix.state = state.data();
@@ -146,42 +154,43 @@ static void mix_squared(Vector log_weights, Input log_prior, double share, Vecto
     mix.scale = scale;
     mix.log_members = std::fmax(1.0, std::log((double)mix.members));
     mix.clipped_losses = clipped_losses.data();
-    const Table &level = table();
+    const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
-    level.mix_squared(mix, scratch_of(level.mix_scratch(mix)));
+    level.mix_squared(mix, scratch_of(level.mixer_scratch(mix)));
 }
 
-static Mix peek_of(const Input &log_weights, const Inputs &E, const Vector &yhat) {
-    Mix mix{};
+// A call that only predicts: without losses nothing changes.
+static MixerCall predicting_call(const Input &log_weights, const Inputs &E, const Vector &yhat) {
+    MixerCall mix{};
     mix.members = log_weights.shape(0);
     mix.rounds = E.shape(0);
     if (!mix.members || E.shape(1) != mix.members || yhat.shape(0) != mix.rounds)
         throw nb::value_error("kernels: the mixer's arrays do not fit together");
-    mix.log_weights = const_cast<double *>(log_weights.data()); // without losses nothing changes
+    mix.log_weights = const_cast<double *>(log_weights.data());
     mix.E = E.data();
     mix.yhat = yhat.data();
     return mix;
 }
 
 static void mix_logistic_predict(Input log_weights, Inputs E, Vector yhat) {
-    const Mix mix = peek_of(log_weights, E, yhat);
-    const Table &level = table();
+    const MixerCall mix = predicting_call(log_weights, E, yhat);
+    const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
-    level.mix_logistic(mix, scratch_of(level.mix_scratch(mix)));
+    level.mix_logistic(mix, scratch_of(level.mixer_scratch(mix)));
 }
 
 static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs E, Vector yhat) {
-    Mix mix = peek_of(log_weights, E, yhat);
+    MixerCall mix = predicting_call(log_weights, E, yhat);
     if (state.shape(0) != MixerState::SIZE || rule < 0 || (size_t)rule >= MixingRule::SIZE)
         throw nb::value_error("kernels: the mixer's state and rule do not fit together");
     mix.state = const_cast<double *>(state.data());
     mix.rule = rule;
-    const Table &level = table();
+    const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
-    level.mix_squared(mix, scratch_of(level.mix_scratch(mix)));
+    level.mix_squared(mix, scratch_of(level.mixer_scratch(mix)));
 }
 
-void bind_round(nb::module_ &mod);  // round.cpp
+void bind_ensemble(nb::module_ &mod);  // ensemble.cpp
 void bind_online(nb::module_ &mod); // online.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
@@ -190,8 +199,8 @@ void bind_lock(nb::module_ &mod); // lock.cpp
 
 NB_MODULE(_native, mod) {
     nb::set_leak_warnings(false); // learners that live until the interpreter ends are no leak
-    learn_numpy();
-    bind_round(mod);
+    check_numpy();
+    bind_ensemble(mod);
     bind_online(mod);
     bind_o2nc(mod);
     bind_adam(mod);
@@ -206,14 +215,11 @@ NB_MODULE(_native, mod) {
             nb::arg("threads") = 1);
     mod.def("vaw_predict", &vaw_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("m"), a("h"),
             nb::arg("threads") = 1);
-    mod.def("aioli_play", &aioli_play, a("state"), a("beta"), a("bend"), nb::arg("first"), a("Z"), a("y"), a("yhat"),
+    mod.def("aioli_play", &aioli_play, a("state"), a("beta"), a("inverse_curvature"), nb::arg("first"), a("Z"), a("y"), a("yhat"),
             a("stability"), nb::arg("threads") = 1);
     mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
             nb::arg("threads") = 1);
-    mod.def("multiply_adds", [](size_t n) { return table().multiply_adds(n); }, nb::arg("n"),
-            "Do n times a fixed number of independent multiply-adds; return how many.");
-    mod.def("stream", [](Vector data, size_t n) { table().stream(data.data(), data.shape(0), n); }, a("data"),
-            nb::arg("n"), "Read and write an array n times.");
+    mod.def("hinted_predictions", &hinted_predictions, a("m"), a("h"), a("hint"), a("y"), a("yhat"), a("stability"));
     mod.def("mix_logistic", &mix_logistic, a("log_weights"), a("log_prior"), nb::arg("share"), a("E"), a("y"),
             a("yhat"), a("losses"), a("weights"));
     mod.def("mix_squared", &mix_squared, a("log_weights"), a("log_prior"), nb::arg("share"), a("state"),

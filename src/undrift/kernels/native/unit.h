@@ -1,86 +1,101 @@
-// A unit: W neighbouring learners of a stack, one per lane of a native vector, and the steps of a round that touch
-// each feature once. A number of the unit sits every S doubles: S = LANES in the caller's state, S = W in a compact copy,
-// S = SLIM in a slot.
+// A unit: W neighbouring learners of a stack, one in each lane of a native vector, and the steps of a round that touch
+// each feature once (the equations are in kernels/reference.py). The same number of neighbouring learners lies side by
+// side, and the next number of the unit S doubles later: S = LANES in the caller's state, S = W in a compact copy, and
+// S = SLOT_LANES in a slot.
 #pragma once
-#include "table.h"
+#include "kernel_table.h"
 #include "vec.h"
 
 namespace {
 using namespace undrift;
 
-INLINE size_t row_of(size_t r) { return r * (r - 1) / 2; } // place of L's row r among the stored elements (r >= 1)
+// Where row r >= 1 of L begins among its stored elements, which lie row by row below the diagonal.
+INLINE size_t row_of(size_t r) { return r * (r - 1) / 2; }
 
-template <class X> INLINE X blurred(X beta) {
+// The square of the relative size below which what is left of a collinear feature is rounding.
+template <class X> INLINE X rounding_bound(X beta) {
     const X width = like(beta, RESIDUE_ROUNDING) / larger(1.0 - beta, like(beta, 1e-5));
     return width * width;
 }
 
-// What forgetting leaves of a pivot from one floor round to the next.
-template <class X> INLINE X held(X beta) {
+// The factor by which forgetting lowers a pivot from one floor round to the next: beta^FLOOR_PERIOD, or beta itself.
+template <class X> INLINE X discount_between_floors(X beta) {
     static_assert(FLOOR_PERIOD == 16, "four squares");
     const X two = beta * beta, four = two * two, eight = four * four;
     return select(beta < like(beta, SMALL_BETA), beta, eight * eight);
 }
 
-// How large 1/D may be in a floor round. Only forgetting is undone: where a feature's energy jumps, its pivot stays.
-template <class X> INLINE X ceiling_of(X energy, X start, X hold) {
+// The largest 1/D after a floor round in which it was `start`. A pivot is raised to PIVOT_FLOOR times its feature's energy,
+// but no further than it fell by forgetting since the last floor round: where the energy jumps, the pivot stays.
+template <class X> INLINE X inverse_pivot_ceiling(X energy, X start, X between_floors) {
     const X lowest = 1.0 / larger(PIVOT_FLOOR * energy, like(energy, PIVOT_MIN));
-    return smaller(larger(start * hold, lowest), like(start, 1.0 / PIVOT_MIN));
+    return smaller(larger(start * between_floors, lowest), like(start, 1.0 / PIVOT_MIN));
 }
 
-// What is left of a feature in a row, unless that is rounding: |p's terms| <= sqrt(h energy), h of the features before.
-// Healthy features never get beyond the first comparison.
-template <class X> INLINE auto is_faint(X now, X energy) { return now * energy > like(now, COLLINEAR); }
-
-template <class K, class X> INLINE X news(K faint, X p, X energy, X h, X blur) {
-    return select(faint & (p * p <= blur * (h * energy)), like(p, 0.0), p);
+// Whether the features before this one explain nearly all of it: its pivot is tiny beside its energy.
+template <class X> INLINE auto is_collinear(X discounted_inverse, X energy) {
+    return discounted_inverse * energy > like(discounted_inverse, COLLINEAR);
 }
 
-template <class X> INLINE X news(X p, X now, X energy, X h, X blur) {
-    const auto faint = is_faint(now, energy);
-    return any(faint) ? news(faint, p, energy, h, blur) : p;
+// What is left of a feature in a row, p, but 0 where the feature is collinear and p no larger than the rounding of the
+// terms it is the sum of. By Cauchy and Schwarz these are at most sqrt(h energy), h the leverage of the features before.
+
+template <class K, class X> INLINE X drop_rounding(K collinear, X p, X energy, X h, X rounding) {
+    return select(collinear & (p * p <= rounding * (h * energy)), like(p, 0.0), p);
 }
 
-// Whether the features up to j raise s = 1 + leverage so steeply that little is kept of column j's past: its share in the
-// updated column is keep = s_{j-1} / s_j.
-template <class X> INLINE auto is_steep(X before, X s) { return before < CONVEX_SHARE * s; }
+// The same; features that are not collinear cost one comparison.
+template <class X> INLINE X drop_rounding(X p, X discounted_inverse, X energy, X h, X rounding) {
+    const auto collinear = is_collinear(discounted_inverse, energy);
+    return any(collinear) ? drop_rounding(collinear, p, energy, h, rounding) : p;
+}
 
-// Column j of a round, for one element l of L and what is left of its feature: v loses its part along p_j, then l learns.
-// keep is 1 where that is not steep. l + be v and keep l + be (v as it was) are the same number, but where keep is small
-// the first is a small difference of large ones.
-template <class X> INLINE void learn_element(X p, X be, X keep, X &l, X &v) {
-    const X convex = fma(keep, l, be * v);
+// Whether the update of column j takes its convex form. The share of its past in the updated column is
+// keep = s_{j-1} / s_j with s = 1 + leverage: where feature j raises the leverage that much, little is kept.
+template <class X> INLINE auto takes_convex_form(X before, X s) { return before < CONVEX_SHARE * s; }
+
+// Update the element l of L in column j, and v, what is left of its row's feature after the columns before j:
+//     v <- v - p l,  l <- l + gain v                     where keep is 1,
+//     l <- keep l + gain v,  v <- v - p l (with old l)   in the convex form, where keep < 1.
+// Both give the same l in exact arithmetic, but where keep is small the first is a small difference of large numbers.
+template <class X> INLINE void update_element(X p, X gain, X keep, X &l, X &v) {
+    const X convex = fma(keep, l, gain * v);
     v = fnma(p, l, v);
-    l = select(keep < like(keep, 1.0), convex, fma(be, v, l));
+    l = select(keep < like(keep, 1.0), convex, fma(gain, v, l));
 }
 
-struct Pace { // of W neighbouring learners: the discount, its reciprocal, and where rounding ends
-    V beta, rate, blur, hold;
-    size_t learner, count;
-    bool hasty;
+// The discounts of a unit's learners, and what follows from them.
+struct DiscountLanes {
+    V beta, inverse_beta;
+    V rounding;              // see rounding_bound
+    V between_floors;        // see discount_between_floors
+    size_t learner, count;   // the unit's first learner, and how many there are: the other lanes are padding
+    bool floors_every_round; // some learner's discount is below SMALL_BETA
 
-    Pace() = default;
-    Pace(const Run &run, size_t unit) {
+    DiscountLanes() = default;
+    DiscountLanes(const LearnerCall &run, size_t unit) {
         learner = unit * W;
         count = run.learners - learner < W ? run.learners - learner : W;
         double b[W];
-        hasty = false;
+        floors_every_round = false;
         for (size_t i = 0; i < W; ++i) {
-            b[i] = i < count ? run.beta[learner + i] : 1.0; // spare lanes hold harmless numbers
-            hasty |= b[i] < SMALL_BETA;
+            b[i] = i < count ? run.beta[learner + i] : 1.0; // padding
+            floors_every_round |= b[i] < SMALL_BETA;
         }
         beta = load(b);
-        rate = all(1.0) / beta;
-        blur = blurred(beta);
-        hold = held(beta);
+        inverse_beta = all(1.0) / beta;
+        rounding = rounding_bound(beta);
+        between_floors = discount_between_floors(beta);
     }
 };
 
-template <size_t S> struct Unit : Pace {
+// The parts of a unit's state, in the order of InformationLayout.
+template <size_t S> struct Unit : DiscountLanes {
     double *inverse, *theta, *energy, *floored, *lost, *resets, *L;
 
     Unit() = default;
-    Unit(double *base, const Run &run, size_t unit) : Pace(run.paces ? ((const Pace *)run.paces)[unit] : Pace(run, unit)) {
+    Unit(double *base, const LearnerCall &run, size_t unit)
+        : DiscountLanes(run.discounts ? ((const DiscountLanes *)run.discounts)[unit] : DiscountLanes(run, unit)) {
         const InformationLayout at(run.dim);
         inverse = base + at.inverse_pivots * S;
         theta = base + at.theta * S;
@@ -92,30 +107,32 @@ template <size_t S> struct Unit : Pace {
     }
 };
 
-// Rounds that may be taken before the next floor.
-INLINE size_t stretch(bool hasty, int64_t closed, size_t left) {
-    const size_t n = hasty ? 1 : (size_t)(FLOOR_PERIOD - closed % FLOOR_PERIOD);
+// How many of `left` rounds come before the next floor round, when `closed` rounds are closed.
+INLINE size_t rounds_until_floor(bool floors_every_round, int64_t closed, size_t left) {
+    const size_t n = floors_every_round ? 1 : (size_t)(FLOOR_PERIOD - closed % FLOOR_PERIOD);
     return n < left ? n : left;
 }
 
-template <size_t S> INLINE bool floors(const Unit<S> &u, int64_t closed) { return u.hasty || closed % FLOOR_PERIOD == 0; }
+template <size_t S> INLINE bool is_floor_round(const Unit<S> &u, int64_t closed) {
+    return u.floors_every_round || closed % FLOOR_PERIOD == 0;
+}
 
-// The lanes that floor in this round.
-template <size_t S> INLINE M due(const Unit<S> &u, int64_t closed) {
+// The lanes for which this is a floor round.
+template <size_t S> INLINE M floored_lanes(const Unit<S> &u, int64_t closed) {
     return u.beta < all(closed % FLOOR_PERIOD == 0 ? 2.0 : SMALL_BETA);
 }
 
-// Forget, in a floor round: discount, keep pivots above the floor, start afresh where lost. (Elsewhere forgetting is a
-// factor inside the round.) Writes 1/D and the energy, every O doubles; returns how many pivots were raised.
+// Forget in a floor round: discount, raise pivots to the floor, and start afresh where a learner is lost. (In other rounds
+// forgetting is a factor inside the round.) Writes 1/D and the energy every O doubles; returns how many pivots were raised.
 template <size_t O, size_t S>
 static V forget(const Unit<S> &u, int64_t closed, size_t d, double *inverse, double *energy) {
-    const M here = due(u, closed), lost = load(u.lost) != all(0.0);
+    const M here = floored_lanes(u, closed), lost = load(u.lost) != all(0.0);
     V raised = all(0.0);
     for (size_t j = 0; j < d; ++j) {
-        const V mild = load(u.inverse + j * S) * u.rate, e = load(u.energy + j * S) * u.beta;
+        const V mild = load(u.inverse + j * S) * u.inverse_beta, e = load(u.energy + j * S) * u.beta;
         const V floor_e = larger(e, all(PIVOT_MIN));
-        const V start = select(lost, ceiling_of(floor_e, all(0.0), u.hold), mild);
-        const V ceiling = ceiling_of(floor_e, start, u.hold);
+        const V start = select(lost, inverse_pivot_ceiling(floor_e, all(0.0), u.between_floors), mild);
+        const V ceiling = inverse_pivot_ceiling(floor_e, start, u.between_floors);
         raised += select(start > ceiling, all(1.0), all(0.0));
         store(inverse + j * O, select(here, smaller(start, ceiling), mild));
         store(energy + j * O, select(here, floor_e, e));
@@ -125,14 +142,14 @@ static V forget(const Unit<S> &u, int64_t closed, size_t d, double *inverse, dou
 
 template <size_t S> static void forget_in_place(const Unit<S> &u, int64_t closed, size_t d) {
     const V raised = forget<S>(u, closed, d, u.inverse, u.energy), lost = load(u.lost);
-    const M here = due(u, closed);
+    const M here = floored_lanes(u, closed);
     store(u.floored, load(u.floored) + raised);
     store(u.resets, load(u.resets) + select(here, lost, all(0.0)));
     store(u.lost, select(here, all(0.0), lost));
 }
 
-// Lost learners predict 0 until the next floor round; what their numbers became does not matter. Give them harmless
-// ones (leader 0, L = I), so that no state ever holds a NaN and every cut of a stream leaves the same bits.
+// Lost learners predict 0 until the next floor round, whatever their numbers are. They get harmless ones (leader 0,
+// L = I), so that no state ever holds a NaN and every cut of a stream leaves the same bits.
 template <size_t S> COLD void clear_lost(const Unit<S> &u, size_t d) {
     const M lost = load(u.lost) != all(0.0);
     for (size_t j = 0; j < d; ++j) {
@@ -142,15 +159,17 @@ template <size_t S> COLD void clear_lost(const Unit<S> &u, size_t d) {
     for (size_t k = 0; k < row_of(d); ++k) store(u.L + k * S, select(lost, all(0.0), load(u.L + k * S)));
 }
 
-// Zero m and h where lost, in this round or since the last floor; returns the lanes lost so far.
-template <class K, class X> INLINE K judge(K lost, X &m, X &h) {
-    lost = lost | neither((magnitude(m) <= like(m, PREDICTION_LIMIT)) & (h <= like(h, PREDICTION_LIMIT * PREDICTION_LIMIT)));
+// Set m and h to 0 where a learner is lost, since the last floor round or in this one; returns the lanes that are lost.
+template <class K, class X> INLINE K drop_lost(K lost, X &m, X &h) {
+    constexpr double leverage_limit = PREDICTION_LIMIT * PREDICTION_LIMIT;
+    lost = lost | invert((magnitude(m) <= like(m, PREDICTION_LIMIT)) & (h <= like(h, leverage_limit)));
     m = select(lost, like(m, 0.0), m);
     h = select(lost, like(h, 0.0), h);
     return lost;
 }
 
-INLINE void store_some(double *p, V v, size_t count) {
+// Store the first `count` lanes.
+INLINE void store_lanes(double *p, V v, size_t count) {
     if (count == W) return store(p, v);
     for (size_t i = 0; i < count; ++i) p[i] = lane(v, i);
 }

@@ -42,7 +42,7 @@ INLINE double fnma(double a, double b, double c) { return c - a * b; }
 INLINE double like(double, double a) { return a; }
 INLINE double select(bool m, double a, double b) { return m ? a : b; }
 INLINE bool any(bool m) { return m; }
-INLINE bool neither(bool m) { return !m; }
+INLINE bool invert(bool m) { return !m; }
 INLINE int64_t bits(double a) { int64_t i; memcpy(&i, &a, 8); return i; }
 INLINE double number(int64_t i) { double a; memcpy(&a, &i, 8); return a; }
 
@@ -75,7 +75,7 @@ INLINE V all(double a) { return a - V{}; }
 INLINE double lane(V v, size_t i) { return v[i]; }
 INLINE V like(V, double a) { return all(a); }
 INLINE V select(M m, V a, V b) { return m ? a : b; }
-INLINE M neither(M m) { return ~m; }
+INLINE M invert(M m) { return ~m; }
 INLINE I bits(V a) { return (I)a; }
 INLINE V number(I i) { return (V)i; }
 INLINE I to_exponent(I k) { return k << 52; }
