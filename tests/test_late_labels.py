@@ -207,10 +207,10 @@ def pending_learner():
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("totals", lambda a: a[:2]),
-        ("totals", lambda a: a * [0.0, 1.0, 1.0]),
-        ("totals", lambda a: np.add(a, [0.5, 0.0, 0.0])),
-        ("totals", lambda a: np.add(a, [0.0, 0.0, np.nan])),
+        ("totals", lambda a: a[:1]),
+        ("totals", lambda a: a * [0.0, 1.0]),
+        ("totals", lambda a: np.add(a, [0.5, 0.0])),
+        ("totals", lambda a: np.add(a, [0.0, np.nan])),
         ("heads", lambda a: a[:, :3]),
         ("heads", lambda a: a[::-1]),
         ("heads", lambda a: np.add(a, [100.0, 0.0, 0.0, 0.0])),

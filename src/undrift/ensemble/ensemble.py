@@ -162,7 +162,7 @@ class Ensemble(Learner):
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._kernel is None or len(self._pending) or not self._kernel.learn(self, z, y):
+        if self._kernel is None or not self._kernel.learn(self, z, y):
             super().learn(z, y)
 
     @_thread_lock.hold_exclusive

@@ -266,7 +266,6 @@ class Learner(LateLabels):
         self._fix_width(Z.shape[1])
         columns = rounds()
         self.rounds = first + len(Z)
-        self._pending.note_learned(self.rounds + self._pending.unlearned)
         known = np.ones(len(Z), bool)
         known[0] = first > 0
         return Trace(*columns, *who, first, known=known)

@@ -111,7 +111,7 @@ class InformationLearner(Learner):
 
     def learn(self, z: ArrayLike, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known."""
-        if self._kernel is None or len(self._pending) or not self._kernel.learn(self, z, y):
+        if self._kernel is None or not self._kernel.learn(self, z, y):
             super().learn(z, y)
 
     def _begin(self, dim: int) -> None:

@@ -63,6 +63,13 @@ class LateLabels:
         missing = isinstance(y, (float, np.floating)) and np.isnan(y)
         self._tell(serial, float("nan") if missing else float(self._labels([y], 1)[0]))
 
+    @_thread_lock.hold_shared
+    def find_pending(self, serial: int) -> ServedPrediction:
+        """Return the prediction with this serial number, if its label was not learned yet."""
+        if serial not in self._pending:
+            raise InputError(f"{_check.name_of(self)}: no row {serial} waits for its label")
+        return self._served(serial, self._pending[serial])
+
     @property
     @_thread_lock.hold_shared
     def pending(self) -> list[ServedPrediction]:
@@ -95,16 +102,21 @@ class LateLabels:
         """Serve a checked row, and keep its record."""
         self._fix_width(Z.shape[1])
         record = self._serve(Z)
-        serial = self.rounds + self._pending.unlearned + 1
+        serial = self._served_rows + 1
         self._pending.add(serial, record)
         return self._served(serial, record)
+
+    @property
+    def _served_rows(self) -> int:
+        """Rows served so far: the serial number of the last one."""
+        return self.rounds + self._pending.unlearned
 
     def _tell(self, serial: int, y: float) -> None:
         """Settle a record with a checked label, or close it if the label is NaN."""
         if np.isnan(y):
             self._pending.close(serial)
             return
-        self._settle(self._pending[serial], y, newest=serial > self._pending.highest)
+        self._settle(self._pending[serial], y, newest=self._pending.is_newest(serial, self._served_rows))
         self.rounds += 1
         self._pending.settle(serial)
 
@@ -138,7 +150,7 @@ class LateLabels:
     def _check_served(self, served: ServedPrediction) -> int:
         """Return the serial number of a record that waits here; refuse all others."""
         who, serial = _check.name_of(self), served.serial
-        if served.fingerprint != self._fingerprint or serial > self.rounds + self._pending.unlearned:
+        if served.fingerprint != self._fingerprint or serial > self._served_rows:
             raise InputError(f"{who}: tell was given the record of another model or layout; pass its row to learn")
         if serial not in self._pending:
             raise InputError(f"{who}: row {serial} was told or closed before; each row has one label")

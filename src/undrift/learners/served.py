@@ -67,8 +67,6 @@ class PendingRecords:
     def __init__(self) -> None:
         self.unlearned = 0
         """Rows asked and never learned: those that wait, and those that were closed without a label."""
-        self.highest = 0
-        """The highest serial number settled while others waited; 0 when nothing waits."""
         self.late_excess = 0.0
         """Loss of served predictions beyond what the weights at settling would have lost with the same answers."""
         self._records: dict[int, Vector] = {}
@@ -108,22 +106,17 @@ class PendingRecords:
         """Forget a record whose label never comes."""
         del self._records[serial]
         self._labels.pop(serial, None)
-        self._reset_highest()
 
     def settle(self, serial: int) -> None:
         """Forget a record whose label was learned."""
-        self.highest = max(self.highest, serial)
         self.unlearned -= 1
         self.close(serial)
 
-    def note_learned(self, served: int) -> None:
-        """Note that the newest of `served` rows was learned at once, while others wait."""
-        self.highest = served
-        self._reset_highest()
-
-    def _reset_highest(self) -> None:
-        if not self._records:
-            self.highest = 0  # later rows have larger serial numbers than all before them
+    def is_newest(self, serial: int, served: int) -> bool:
+        """Whether all rows served after this one, of `served` in all, wait too, so that its label is the last one."""
+        oldest = next(iter(self._records)) == serial  # as it is when labels come in order
+        later = len(self._records) - 1 if oldest else sum(one > serial for one in self._records)
+        return later == served - serial
 
     def arrays(self) -> Arrays:
         """Return everything as named float64 arrays; none if every row asked was learned on time."""
@@ -131,7 +124,7 @@ class PendingRecords:
             return {}
         heads = [(serial, *self._label_code(serial), len(record)) for serial, record in self._records.items()]
         return {
-            f"{PREFIX}totals": np.array([self.unlearned, self.highest, self.late_excess], np.float64),
+            f"{PREFIX}totals": np.array([self.unlearned, self.late_excess], np.float64),
             f"{PREFIX}heads": np.array(heads, np.float64).reshape(-1, 4),
             f"{PREFIX}records": np.concatenate([np.empty(0), *self._records.values()]),
         }
@@ -153,16 +146,16 @@ class PendingRecords:
             return pending
         try:
             totals, heads, records = (arrays[f"{PREFIX}{name}"] for name in ("totals", "heads", "records"))
-            _require(len(arrays) == 3 and totals.shape == (3,) and heads.shape[1:] == (4,) and records.ndim == 1)
+            _require(len(arrays) == 3 and totals.shape == (2,) and heads.shape[1:] == (4,) and records.ndim == 1)
             _require(all(one.dtype == np.float64 for one in (totals, heads, records)))
             _require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
-            sizes = heads[:, 3]
-            _require(
-                bool((heads[:, [0, 1, 3]] % 1.0 == 0.0).all() and (sizes >= 0).all()) and sizes.sum() == len(records)
-            )
-            _require(totals[0] % 1.0 == totals[1] % 1.0 == 0.0 and len(heads) <= totals[0] <= MOST_ROWS)
-            _require(bool((np.diff(heads[:, 0], prepend=0.0) > 0.0).all() and (np.abs(heads[:, 1] - 1.0) <= 1.0).all()))
-            _require((not len(heads) or heads[-1, 0] <= rounds + totals[0]) and 0 <= totals[1] <= MOST_ROWS)
+            serials, codes, labels, sizes = heads.T
+            whole = np.concatenate((totals[:1], serials, codes, sizes))
+            _require(bool((whole % 1.0 == 0.0).all() and (whole >= 0.0).all() and (whole <= MOST_ROWS).all()))
+            _require(bool((np.diff(serials, prepend=0.0) > 0.0).all() and (codes <= SCHEDULED_WITHOUT_LABEL).all()))
+            _require(sizes.sum() == len(records) and len(heads) <= totals[0])
+            _require(not len(heads) or serials[-1] <= rounds + totals[0])
+            _require(bool((np.abs(labels) <= _check.LIMIT).all()))
             at = 0
             for serial, code, label, size in heads.tolist():
                 record = records[at : at + int(size)].copy()
@@ -173,7 +166,7 @@ class PendingRecords:
                 at += int(size)
         except (ValueError, KeyError, IndexError):
             raise ModelFileError(f"{_check.name_of(who)}: the saved records of unsettled rows cannot be used") from None
-        pending.unlearned, pending.highest, pending.late_excess = int(totals[0]), int(totals[1]), float(totals[2])
+        pending.unlearned, pending.late_excess = int(totals[0]), float(totals[1])
         return pending
 
 
