@@ -90,16 +90,16 @@ def plain_loop(make_model, streams, binary=False):
                 rows.append((key, n, None, None, "poison", ""))
             elif row["of"] is not None:
                 if row["of"] in waiting:
-                    z = waiting.pop(row["of"])
-                    rows.append((key, n, model.predict(z), y, "labelled", f"label of {row['of']}"))
-                    model.learn(z, y)
+                    served = waiting.pop(row["of"])
+                    rows.append((key, n, served.yhat, y, "labelled", f"label of {row['of']}"))
+                    model.tell(served, y)
                 else:
                     rows.append((key, n, None, y, "poison", f"no record {row['of']} waits for a label"))
             else:
                 z = [row[name] for name in FEATURES]
                 yhat = model.predict(z)
                 if y is None:
-                    waiting[n] = z
+                    waiting[n] = model.ask(z)
                     rows.append((key, n, yhat, None, "predicted", ""))
                 else:
                     rows.append((key, n, yhat, y, "ok", ""))

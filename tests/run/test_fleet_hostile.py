@@ -53,9 +53,9 @@ def test_a_state_cannot_ask_for_memory(tmp_path):
     state = fleet.run(ROWS).states["key 3"]
     made_by, at = states.HEAD.unpack_from(state), states.HEAD.size
     for text in (
-        b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[1000000000]},"short":{"a":0}}',
-        b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[9000000000,9000000000]}}',
-        b'{"ledger":[],"counts":{},"parked":[],"held":[],"model":{"dim":100000,"rounds":1},"arrays":true}',
+        b'{"tracker":[],"counts":{},"waiting":[],"unlabelled":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[1000000000]},"short":{"a":0}}',
+        b'{"tracker":[],"counts":{},"waiting":[],"unlabelled":[],"model":{"dim":2,"rounds":1},"arrays":{"a":[9000000000,9000000000]}}',
+        b'{"tracker":[],"counts":{},"waiting":[],"unlabelled":[],"model":{"dim":100000,"rounds":1},"arrays":true}',
     ):
         hostile = sealed(states.HEAD.pack(*made_by[:-1], len(text)) + text + state[at + made_by[-1] : -8])
         tracemalloc.start()

@@ -121,28 +121,37 @@ class KeyAdvance:
         return self._model
 
     def _ask(self, order: int, record: WaitingRecord) -> None:
-        unlabelled = self.state.unlabelled
+        """Serve a row without a label; the model keeps its record until the label comes or the row expires."""
+        model, unlabelled = self._acquire(), self.state.unlabelled
         try:
-            yhat = float(self._acquire().predict(record.z))
+            served = model.ask(record.z)
         except InputError as error:
             self._output(order, NAN, NAN, POISON, str(error))
             return
-        self._output(order, yhat, NAN, PREDICTED)
-        unlabelled[order] = record.z
+        self._output(order, served.yhat, NAN, PREDICTED)
+        unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
             oldest = next(iter(unlabelled))
-            del unlabelled[oldest]
+            model.tell(model.find_pending(unlabelled.pop(oldest)), NAN)
             self._output(oldest, NAN, NAN, EXPIRED, f"its label did not come within {self.hold} further predictions")
 
     def _label(self, order: int, record: WaitingRecord) -> None:
-        z = self.state.unlabelled.pop(record.label_of, None)
-        if z is None:
+        """Learn a label that came in a record of its own, from what was served for its row."""
+        serial = self.state.unlabelled.pop(record.label_of, None)
+        if serial is None:
             self._output(order, NAN, record.y, POISON, f"no record {record.label_of} waits for a label")
             return
-        self._block.append((order, WaitingRecord(ROW, ABSENT, record.y, z)))
-        self._learn(LABELLED, f"label of {record.label_of}")
+        model = self._acquire()
+        try:
+            served = model.find_pending(serial)
+            model.tell(served, record.y)
+        except InputError as error:
+            self._output(order, NAN, record.y, POISON, str(error))
+            return
+        self.state.loss += float(round_losses(np.array([served.yhat]), np.array([record.y]), binary=model.binary)[0])
+        self._output(order, served.yhat, record.y, LABELLED, f"label of {record.label_of}")
 
-    def _learn(self, status: int = OK, reason: str = "") -> None:
+    def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
         block, self._block = self._block, []
         if not block:
@@ -157,12 +166,12 @@ class KeyAdvance:
                 return
             for one in block:
                 self._block = [one]
-                self._learn(status, reason)
+                self._learn()
             return
         for loss in round_losses(yhat, y, binary=model.binary).tolist():
             self.state.loss += loss
         for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
-            self._output(order, prediction, record.y, status, reason)
+            self._output(order, prediction, record.y, OK)
 
 
 def _rows_in_order(batch: RecordBatch) -> Iterator[int]:

@@ -35,9 +35,11 @@ class KeyState:
     """Sum of the losses of learned rounds."""
     waiting: dict[int, WaitingRecord] = field(default_factory=dict)
     """Records that wait for those before them, by order."""
-    unlabelled: dict[int, Vector] = field(default_factory=dict)
-    """Rows that wait for their label, by order, oldest first."""
+    unlabelled: dict[int, int] = field(default_factory=dict)
+    """Serial numbers of the served rows that wait for their label, by order, oldest first."""
     header: dict[str, Any] = field(default_factory=dict)
     """The model's header beyond its parameters."""
     arrays: Arrays = field(default_factory=dict)
-    """The model's arrays; none before its first round."""
+    """The model's arrays; none before its first row."""
+    records: Arrays = field(default_factory=dict)
+    """The model's records of the served rows, as arrays; none if every label came with its row."""

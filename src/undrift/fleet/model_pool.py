@@ -13,6 +13,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.state_codec import StateCodec
 from undrift.learners import Learner
+from undrift.learners.served import PREFIX
 
 
 class ModelPool:
@@ -37,7 +38,7 @@ class ModelPool:
         """Return the model of a state as an object of its own."""
         if not state.arrays:
             return self.prototype.clone()
-        arrays = {name: np.array(array) for name, array in state.arrays.items()}
+        arrays = {name: np.array(array) for name, array in (state.arrays | state.records).items()}
         try:
             return type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -52,16 +53,18 @@ class ModelPool:
         try:
             # Rounds come first, because an ensemble hands them to its members when arrays are loaded.
             self._shared.rounds = _check.integer("Fleet", "rounds", rounds, 0)
-            self._shared._load_arrays(state.arrays or self.codec.initial)
+            self._shared._load_arrays((state.arrays or self.codec.initial) | state.records)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _misfit_error(error) from None
         return self._shared
 
     def write_back(self, model: Learner, state: KeyState) -> None:
         """Put what the model is now into the state."""
-        if model is self._shared and not model.rounds and not state.arrays:
-            return  # it learned nothing, and a key without rounds has no arrays
-        header, state.arrays = model.snapshot()
+        header, arrays = model.snapshot()
+        records = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
+        if model is self._shared and not model.rounds and not records and not state.arrays:
+            return  # no row has come, and a key without rows has no arrays
+        state.arrays, state.records = arrays, records
         state.header = {name: value for name, value in header.items() if self.spec.get(name, ...) != value}
 
 

@@ -190,8 +190,10 @@ class SlotStore(Mapping[Key, bytes]):
             del state.counts["ok"]
         state.loss = float(self.loss[slot])
         rounds = int(self.rounds[slot])
-        state.header = self.layout.header(rounds, self.dim) if rounds else {}
-        state.arrays = self.layout.read(self.states[slot]) if rounds else {}
+        if rounds or state.records:
+            header, spec = self.layout.header(rounds, self.dim), self.fleet.pool.spec
+            state.header = {name: value for name, value in header.items() if spec.get(name, ...) != value}
+            state.arrays = self.layout.read(self.states[slot])
         return state
 
     def _pack(self, slot: int) -> bytes:
@@ -216,7 +218,7 @@ class SlotStore(Mapping[Key, bytes]):
         self.next[slot] = FRESH if tracker.next is None else tracker.next
         self.start[slot] = tracker.ranges[0][0] if tracker.ranges else 0
         simple = len(tracker.ranges) <= 1 and not (
-            tracker.forgotten or state.counts or state.waiting or state.unlabelled
+            tracker.forgotten or state.counts or state.waiting or state.unlabelled or state.records
         )
         state.arrays, state.header = {}, {}
         if simple:

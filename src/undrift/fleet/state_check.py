@@ -42,11 +42,13 @@ def check_records(head: Mapping[str, Any]) -> None:
     counts = head["counts"]
     require(isinstance(counts, dict) and set(counts) <= set(STATUSES))
     integers(list(counts.values()), 0)
-    require(isinstance(head["parked"], list))
-    for one in head["parked"]:
+    require(isinstance(head["waiting"], list) and isinstance(head["unlabelled"], list))
+    for one in head["waiting"]:
         require(len(one) == 3 and 0 <= integers([*one])[1] < KINDS)
-    for orders in ([one[0] for one in head["parked"]], integers(head["held"])):
-        require(len(set(orders)) == len(orders))
+    for one in head["unlabelled"]:
+        require(len(one) == 2 and integers([*one])[1] > 0)
+    for records in (head["waiting"], head["unlabelled"]):
+        require(len({one[0] for one in records}) == len(records))
 
 
 def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:

@@ -8,13 +8,13 @@
 | 1 | 0 |
 | 8 | fingerprint of the model's parameters and the features |
 | 4 | length of the JSON text |
-| ... | JSON: the order tracker ("ledger"), counts, what the model's header has beyond its parameters |
-| ... | float64: records that wait for others ("parked"), rows that wait for labels ("held"), the model's arrays |
+| ... | JSON: the order tracker, counts, which records wait, what the model's header has beyond its parameters |
+| ... | float64: the loss, records that wait for those before them, the model's arrays, its records of served rows |
 | 8 | digest of everything before |
 
-A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half,
-since version 2. Long vectors and matrices are written up to their last number that is not 0, since version 3: the rows
-an online estimator keeps through its warm-up are most of a young key's state, and nearly all of them still to come.
+A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half. Long
+vectors and matrices are written up to their last number that is not 0: the rows an online estimator keeps through its
+warm-up are most of a young key's state, and nearly all of them still to come.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from undrift.fleet.state_check import (
 from undrift.learners.base import Arrays
 from undrift.learners.files import warn_if_level_differs
 
-VERSION = 3
-"""A reader refuses a larger one and keeps reading every smaller one."""
+VERSION, OLDEST = 4, 4
+"""Version of the layout that is written, and the oldest one that is read: those below are of undrift 0.1."""
 MAGIC = b"UDFK"
 LEVELS = ("portable", "v2", "v3", "v4", "neon")
 """Kernel levels by the number a state has for them: append, never reorder."""
@@ -90,17 +90,19 @@ class StateCodec:
                 data.append(flat[: short[name]].tobytes())
             else:
                 data.append(array.tobytes())
-        waiting, unlabelled = sorted(state.waiting.items()), state.unlabelled
+        waiting = sorted(state.waiting.items())
         head: dict[str, Any] = {
-            "ledger": state.tracker.to_integers(),
+            "tracker": state.tracker.to_integers(),
             "counts": state.counts,
             "model": state.header,
             "arrays": bool(arrays)
             if initial_shapes or not arrays
             else {name: list(arrays[name].shape) for name in names},
-            "parked": [[order, one.kind, one.label_of] for order, one in waiting],
-            "held": list(unlabelled),
+            "waiting": [[order, one.kind, one.label_of] for order, one in waiting],
+            "unlabelled": [[order, serial] for order, serial in state.unlabelled.items()],
         }
+        if state.records:
+            head["records"] = {name: list(array.shape) for name, array in state.records.items()}
         if halved:
             head["halved"] = halved
         if short:
@@ -110,7 +112,7 @@ class StateCodec:
         parts = [fixed, text, struct.pack("<d", state.loss)]
         for _, one in waiting:
             parts += [struct.pack("<d", one.y), one.z.tobytes()]
-        parts += [z.tobytes() for z in unlabelled.values()]
+        data += [state.records[name].tobytes() for name in sorted(state.records)]
         body = b"".join(parts + data)
         return body + hashlib.blake2b(body, digest_size=DIGEST_SIZE).digest()
 
@@ -127,7 +129,7 @@ class StateCodec:
 
     def _read(self, head: dict[str, Any], numbers: Vector) -> KeyState:
         """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
-        check_tracker(head["ledger"])
+        check_tracker(head["tracker"])
         check_records(head)
         initial_shapes = head["arrays"] is True
         shapes = self.shapes if initial_shapes else head["arrays"] or {}
@@ -137,14 +139,13 @@ class StateCodec:
         halved, short = head.get("halved", []), head.get("short", {})
         check_model(head["model"], self.dim, bool(shapes))
         state = KeyState(
-            OrderTracker.from_integers(head["ledger"]), head["counts"], float(numbers[0]), header=head["model"]
+            OrderTracker.from_integers(head["tracker"]), head["counts"], float(numbers[0]), header=head["model"]
         )
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
-        for order, kind, label_of in head["parked"]:
+        for order, kind, label_of in head["waiting"]:
             state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.dim))
-        for order in head["held"]:
-            state.unlabelled[order] = rest.take(self.dim)
+        state.unlabelled = dict(head["unlabelled"])
         for name in sorted(shapes):
             shape = shapes[name]
             if name in short:
@@ -157,6 +158,10 @@ class StateCodec:
             else:
                 array = rest.take(math.prod(shape)).reshape(shape)
             state.arrays[name] = array
+        records = head.get("records", {})
+        array_sizes(records, len(numbers))
+        for name in sorted(records):
+            state.records[name] = rest.take(math.prod(records[name])).reshape(records[name])
         require(rest.at == len(numbers))
         return state
 
@@ -192,6 +197,11 @@ def _check_fixed_head(data: bytes, fingerprint: bytes) -> int:
     if version > VERSION:
         raise ModelFileError(
             f"Fleet: the state of a key has version {version}, this undrift reads up to {VERSION}; upgrade undrift"
+        )
+    if version < OLDEST:
+        raise ModelFileError(
+            f"Fleet: the state of a key has version {version}, of undrift 0.1, which this undrift does not read; "
+            "begin with new states"
         )
     if hashlib.blake2b(data[:-DIGEST_SIZE], digest_size=DIGEST_SIZE).digest() != data[-DIGEST_SIZE:]:
         raise ModelFileError("Fleet: the state of a key does not match its digest; it was damaged or edited")
