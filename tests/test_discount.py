@@ -6,13 +6,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from undrift.discount import Discount, discount, from_eta
+from undrift.discount import Discount, from_eta, make_discount
 from undrift.errors import InputError
 
 
 def test_gap_is_exact_for_very_long_memories():
-    d = discount("x", None, 1e15)
-    assert d.gap == pytest.approx(math.log(2) / 1e15, rel=1e-15)
+    d = make_discount("x", None, 1e15)
+    assert d.one_minus_beta == pytest.approx(math.log(2) / 1e15, rel=1e-15)
     assert d.half_life == pytest.approx(1e15, rel=1e-15)
 
 
@@ -27,7 +27,7 @@ SHORT = [0.6, 0.4, 1e-3, 1e-12, 1e-13, 1e-17, 1e-300, 5e-324]
 
 @pytest.mark.parametrize("beta", SHORT)
 def test_the_shortest_memories_are_exact_too(beta):
-    d = discount("x", beta, None)
+    d = make_discount("x", beta, None)
     rounds = np.arange(4)
     with mp.workdps(400):
         exact = [mp.mpf(beta) ** int(t) for t in rounds]
@@ -42,7 +42,7 @@ def test_the_shortest_memories_are_exact_too(beta):
 @pytest.mark.parametrize("half_life", [0.02, 0.05, 0.9, 1.0, 1.1])
 def test_a_short_half_life_gives_its_beta_to_the_last_digits(half_life):
     with mp.workdps(50):
-        assert discount("x", None, half_life).beta == pytest.approx(
+        assert make_discount("x", None, half_life).beta == pytest.approx(
             float(mp.mpf(2) ** (-1 / mp.mpf(half_life))), rel=1e-14
         )
 
@@ -50,7 +50,7 @@ def test_a_short_half_life_gives_its_beta_to_the_last_digits(half_life):
 @pytest.mark.parametrize("bad", [0.0, -1.0, 1.5, math.nan, "a", None, True])
 def test_beta_outside_the_interval_is_refused(bad):
     with pytest.raises(InputError, match=r"^x: beta must be"):
-        discount("x", bad, None)
+        make_discount("x", bad, None)
 
 
 def test_no_memory_at_all_forgets_at_once():

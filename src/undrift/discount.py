@@ -17,34 +17,34 @@ from undrift.errors import InputError
 
 
 class Discount(NamedTuple):
-    """A discount factor in (0, 1], kept as `beta` and as `gap` = 1 - beta, each to full precision."""
+    """A discount factor in (0, 1], kept as `beta` and as `one_minus_beta`, each to full precision."""
 
     beta: float
-    gap: float
+    one_minus_beta: float
 
     @property
     def rate(self) -> float:
         """Forgetting per round, -ln(beta)."""
         if self.beta >= 0.5:
-            return -math.log1p(-self.gap)
+            return -math.log1p(-self.one_minus_beta)
         return -math.log(self.beta) if self.beta else math.inf
 
     @property
     def half_life(self) -> float:
         """Rounds after which a label counts half; infinity when nothing is forgotten."""
-        return math.log(2.0) / self.rate if self.gap else math.inf
+        return math.log(2.0) / self.rate if self.one_minus_beta else math.inf
 
     @property
     def eta(self) -> float:
         """Beta / (1 - beta), the paper's learning-rate scale of a memory."""
-        return self.beta / self.gap if self.gap else math.inf
+        return self.beta / self.one_minus_beta if self.one_minus_beta else math.inf
 
     def power(self, t: Vector) -> Vector:
-        """beta**t, without ever rounding 1 - beta."""
+        """Return beta**t, without ever rounding 1 - beta."""
         return np.asarray(np.exp(-self.rate * t), dtype=np.float64)
 
     def potential(self, reg: float, closed: int, count: int) -> Vector:
-        """Reg beta**t of the `count` rounds that follow `closed` ones, in one array."""
+        """Return reg beta**t of the `count` rounds that follow `closed` ones."""
         weight = np.arange(closed + 1.0, closed + count + 1.0)
         weight *= -self.rate
         np.exp(weight, out=weight)
@@ -52,23 +52,24 @@ class Discount(NamedTuple):
         return weight
 
 
-def discount(who: object, beta: float | None, half_life: float | None) -> Discount:
+def make_discount(who: object, beta: float | None, half_life: float | None) -> Discount:
     """Return the discount a user asked for by `beta` or, in its place, by `half_life` in rounds."""
     if half_life is not None:
         if beta is not None:
             raise InputError(f"{_check.name_of(who)}: give beta or half_life, not both")
         rounds = _check.interval(who, "half_life", half_life, "(0, inf]")
-        gap = -math.expm1(-math.log(2.0) / rounds)
-        if gap >= 1.0:
+        one_minus_beta = -math.expm1(-math.log(2.0) / rounds)
+        if one_minus_beta >= 1.0:
             raise InputError(f"{_check.name_of(who)}: half_life must be at least 0.02 rounds, got {half_life!r}")
-        return Discount(1.0 - gap if gap < 0.5 else math.exp2(-1.0 / rounds), gap)
+        beta = 1.0 - one_minus_beta if one_minus_beta < 0.5 else math.exp2(-1.0 / rounds)
+        return Discount(beta, one_minus_beta)
     exact = _check.interval(who, "beta", beta, "(0, 1]")
     return Discount(exact, 1.0 - exact)
 
 
 def as_discount(who: object, beta: float | Discount) -> Discount:
     """Return a discount given as a number in (0, 1] or as a `Discount`, which keeps 1 - beta exactly."""
-    return beta if isinstance(beta, Discount) else discount(who, beta, None)
+    return beta if isinstance(beta, Discount) else make_discount(who, beta, None)
 
 
 def from_eta(eta: float) -> Discount:
@@ -79,10 +80,10 @@ def from_eta(eta: float) -> Discount:
 
 
 FORGET_ALL = 800.0
-"""A rate of forgetting after which nothing is left in float64."""
-SPAN = 128
+"""A rate of forgetting so large that one round leaves nothing of the past in float64."""
+BLOCK_ROWS = 128
 """Rows of a discounted sum that are taken together."""
-LONGEST = 2.0**40
+LONGEST_HORIZON = 2.0**40
 """Rounds covered when no horizon is given: a label every millisecond for 34 years."""
 
 
@@ -95,7 +96,7 @@ def linear_grid(dim: int, horizon: float | None = None) -> list[Discount]:
     >>> [round(memory.eta) for memory in linear_grid(3, horizon=10)]
     [6, 12, 24, 30]
     """
-    longest = dim * (LONGEST if horizon is None else horizon)
+    longest = dim * (LONGEST_HORIZON if horizon is None else horizon)
     etas = [2.0 * dim]
     while etas[-1] < longest:
         etas.append(2.0 * etas[-1])
@@ -115,7 +116,7 @@ def logistic_grid(dim: int, bound: float, radius: float, horizon: float | None =
     1
     """
     smallest = math.sqrt(dim * (1.0 + bound * radius) / max(0.5, 2.0 * radius * bound))
-    longest = dim * (LONGEST if horizon is None else horizon)
+    longest = dim * (LONGEST_HORIZON if horizon is None else horizon)
     count = max(1, math.ceil(math.log2(longest / smallest)) + 1)
     grid = [from_eta(smallest * 2.0**i) for i in range(count)]
     return grid + ([from_eta(math.inf)] if horizon is None else [])
@@ -129,13 +130,13 @@ def discounted_sums(values: Matrix, rates: Vector, before: Vector | None = None)
     >>> discounted_sums(np.ones((3, 1)), np.full(3, math.log(2.0)))[:, 0].round(9).tolist()
     [1.0, 1.5, 1.75]
     """
-    held = np.zeros(values.shape[1]) if before is None else before
+    sums = np.zeros(values.shape[1]) if before is None else before
     out = np.empty_like(values)
-    for begin in range(0, len(values), SPAN):
-        part, age = values[begin : begin + SPAN], np.cumsum(rates[begin : begin + SPAN])
+    for begin in range(0, len(values), BLOCK_ROWS):
+        part, age = values[begin : begin + BLOCK_ROWS], np.cumsum(rates[begin : begin + BLOCK_ROWS])
         weight = np.tril(np.exp(np.minimum(age[None, :] - age[:, None], 0.0)))
-        out[begin : begin + SPAN] = weight @ part + np.exp(-age)[:, None] * held
-        held = out[begin + len(part) - 1]
+        out[begin : begin + BLOCK_ROWS] = weight @ part + np.exp(-age)[:, None] * sums
+        sums = out[begin + len(part) - 1]
     return out
 
 

@@ -1,4 +1,4 @@
-"""A folder of ours: one writer at a time, a list of the files we wrote, and nothing else is ever replaced or deleted.
+"""A folder with one writer at a time and a manifest of its files; nothing else in it is ever replaced or deleted.
 
 ```
 .undrift/lock         the writer's process id, locked while it writes
@@ -20,14 +20,14 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from undrift import lock, store
+from undrift import lock_file, store
 from undrift.errors import InputError, ModelFileError, UndriftError
 
 OWN = ".undrift"
 """Name of the sub-folder that holds the lock, the manifest and what is being written."""
 MANIFEST, LOCK, TEMPORARY = "files.jsonl", "lock", "tmp-"
-READ_ONLY = os.O_RDONLY | lock.FLAGS
-REPLACED = 8
+READ_ONLY = os.O_RDONLY | lock_file.FLAGS
+REMEMBERED_IDENTITIES = 8
 """Identities of a file that are remembered: a writer that was killed may have noted some that never appeared."""
 Identity = tuple[int, str] | None
 """Size and digest of a file; None for a file that is ours whatever it holds."""
@@ -42,7 +42,7 @@ class Folder:
         Where it is; made when it is locked.
     what
         What is kept in it, for sentences: "run", "fleet".
-    again
+    retry
         What to do once a full disk has room again.
     names
         Regular expression of the names we ever write; a manifest that names others was not written by us.
@@ -52,25 +52,25 @@ class Folder:
         self,
         path: str | os.PathLike[str],
         what: str,
-        again: str = "give the same command again",
+        retry: str = "give the same command again",
         names: str = r"[^/\\\0]+",
     ) -> None:
-        self.path, self.what, self.again = Path(path), what, again
+        self.path, self.what, self.retry = Path(path), what, retry
         self._names = re.compile(names)
         self._files: dict[str, list[Identity]] = {}
-        self._loose = False  # whether files were renamed that a power cut may still undo
+        self._unflushed = False  # whether files were renamed that a power cut may still undo
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Make the folder and keep other writers out; a folder that nothing was put into vanishes again."""
         own = self.path / OWN
-        with writing(self.path, self.again):
+        with explain_disk_errors(self.path, self.retry):
             made, held = self._enter(own)
             try:
                 self._read_manifest()
                 self._remove_temporaries()
             except BaseException:
-                lock.release(held, own / LOCK, remove=False)
+                lock_file.release(held, own / LOCK, remove=False)
                 raise
         try:
             yield
@@ -80,7 +80,7 @@ class Folder:
             empty = not any(os.path.lexists(self.path / name) for name in self._files)
             if empty:
                 (own / MANIFEST).unlink(missing_ok=True)
-            lock.release(held, own / LOCK, remove=empty)
+            lock_file.release(held, own / LOCK, remove=empty)
             with contextlib.suppress(OSError):  # they may hold what others put there
                 for folder in (own, *made) if empty else ():
                     folder.rmdir()
@@ -96,7 +96,7 @@ class Folder:
                 own.mkdir(exist_ok=True)
                 if own.is_symlink():
                     raise FileExistsError
-                return made, lock.acquire(own / LOCK, self.path, self.what)
+                return made, lock_file.acquire(own / LOCK, self.path, self.what)
             except FileNotFoundError:  # another writer just left the folder, and removed it as nothing came of it
                 continue
             except FileExistsError:  # something else is there, or it was removed while we looked
@@ -127,7 +127,7 @@ class Folder:
                 )
 
     @contextlib.contextmanager
-    def new(self, name: str, *, durable: bool = True) -> Iterator[Path]:
+    def new_file(self, name: str, *, durable: bool = True) -> Iterator[Path]:
         """Give a path to write a file at, whose contents appear under its name when they are whole.
 
         Parameters
@@ -139,15 +139,15 @@ class Folder:
         """
         self.refuse_foreign([name])
         temporary = self.path / OWN / f"{TEMPORARY}{uuid.uuid4().hex[:8]}-{name}"
-        with writing(self.path, self.again):
+        with explain_disk_errors(self.path, self.retry):
             try:
                 yield temporary
                 store.flush(temporary)
-                self._note(name, _identity(temporary), durable)
-                if durable and self._loose:  # the names before this one first
+                self._record(name, _identity(temporary), durable)
+                if durable and self._unflushed:  # the names before this one first
                     store.flush_folder(self.path)
                 os.replace(temporary, self.path / name)
-                self._loose = not durable
+                self._unflushed = not durable
                 if durable:
                     store.flush_folder(self.path)
             finally:
@@ -155,34 +155,34 @@ class Folder:
 
     def put(self, name: str, payload: bytes | Iterable[bytes], *, durable: bool = True) -> None:
         """Write a file, whole or not at all."""
-        with self.new(name, durable=durable) as temporary, temporary.open("xb") as file:
+        with self.new_file(name, durable=durable) as temporary, temporary.open("xb") as file:
             file.writelines([payload] if isinstance(payload, bytes) else payload)
 
     def claim(self, *names: str) -> None:
         """Take names for files that change in place, such as a database; refuse those that are taken."""
         self.refuse_foreign(names)
-        with writing(self.path, self.again):
+        with explain_disk_errors(self.path, self.retry):
             for name in names:
                 if None not in self._files.get(name, []):
-                    self._note(name, None)
+                    self._record(name, None)
 
     def adopt(self, *names: str) -> None:
         """Count files that are there as ours, because the caller knows they are."""
-        with writing(self.path, self.again):
+        with explain_disk_errors(self.path, self.retry):
             for name in names:
                 path = self.path / name
                 if self._names.fullmatch(name) and _is_regular(path) and not self.is_ours(name):
-                    self._note(name, _identity(path))
+                    self._record(name, _identity(path))
 
-    def free(self, prefix: str, suffix: str, number: int = 0) -> str:
+    def next_free_name(self, prefix: str, suffix: str, number: int = 0) -> str:
         """Return the first name with this number or a later one that nothing has."""
         while os.path.lexists(self.path / f"{prefix}{number:06d}{suffix}"):
             number += 1
         return f"{prefix}{number:06d}{suffix}"
 
-    def sweep(self, keep: Collection[str]) -> None:
+    def delete_except(self, keep: Collection[str]) -> None:
         """Delete the files of ours that are not to be kept, and what killed writers left."""
-        with writing(self.path, self.again):
+        with explain_disk_errors(self.path, self.retry):
             for name in [name for name in self._files if name not in keep]:
                 if self.is_ours(name):
                     (self.path / name).unlink()
@@ -198,7 +198,7 @@ class Folder:
             raise InputError(f"{path}: a link or a folder where undrift keeps its own; remove it")
         with open(os.open(path, READ_ONLY), encoding="utf-8", errors="replace") as file:
             for line in file:
-                what, name, identity = _entry(line)
+                what, name, identity = _parse_line(line)
                 if what not in ("", self.what) and _is_plain(name) and os.path.lexists(self.path / name):
                     raise InputError(
                         f"{self.path}: the folder of a {what[:20]}, not of a {self.what}; choose another with --out"
@@ -207,16 +207,16 @@ class Folder:
                     self._remember(name, identity)
         for name in [name for name in self._files if not os.path.lexists(self.path / name)]:
             del self._files[name]
-        lines = [_line(self.what, name, one) for name, known in self._files.items() for one in known]
+        lines = [_format_line(self.what, name, one) for name, known in self._files.items() for one in known]
         store.replace(path, "".join(lines).encode())
 
-    def _note(self, name: str, identity: Identity, durable: bool = True) -> None:
-        """Note a file in the manifest, before the file itself appears."""
-        fd = os.open(self.path / OWN / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | lock.FLAGS, 0o666)
+    def _record(self, name: str, identity: Identity, durable: bool = True) -> None:
+        """Record a file in the manifest, before the file itself appears."""
+        fd = os.open(self.path / OWN / MANIFEST, os.O_WRONLY | os.O_CREAT | os.O_APPEND | lock_file.FLAGS, 0o666)
         try:
             size = os.fstat(fd).st_size
             try:
-                line = memoryview(_line(self.what, name, identity).encode())
+                line = memoryview(_format_line(self.what, name, identity).encode())
                 while line:  # a disk that fills takes a part first and answers with an error only then
                     line = line[os.write(fd, line) :]
                 if durable:
@@ -230,7 +230,7 @@ class Folder:
 
     def _remember(self, name: str, identity: Identity) -> None:
         self._files.setdefault(name, []).append(identity)
-        del self._files[name][:-REPLACED]
+        del self._files[name][:-REMEMBERED_IDENTITIES]
 
     def _remove_temporaries(self) -> None:
         for file in (self.path / OWN).iterdir():
@@ -238,7 +238,7 @@ class Folder:
                 file.unlink(missing_ok=True)
 
 
-def named_file(folder: Path, name: object) -> Path:
+def regular_file(folder: Path, name: object) -> Path:
     """Return the path of a regular file directly inside a folder; refuse every other name."""
     if not isinstance(name, str) or not _is_plain(name):
         raise ModelFileError(
@@ -253,8 +253,8 @@ def named_file(folder: Path, name: object) -> Path:
 
 
 @contextlib.contextmanager
-def writing(path: Path, again: str = "give the same command again") -> Iterator[None]:
-    """Turn what a disk may answer into one sentence; `again` says how to go on once there is room."""
+def explain_disk_errors(path: Path, retry: str = "give the same command again") -> Iterator[None]:
+    """Turn what a disk may answer into one sentence; `retry` says how to go on once there is room."""
     try:
         yield
     except OSError as error:
@@ -262,10 +262,10 @@ def writing(path: Path, again: str = "give the same command again") -> Iterator[
             raise
         reason = (error.strerror or str(error)).lower()
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise UndriftError(f"{path}: the disk is full; make room, then {again}") from None
+            raise UndriftError(f"{path}: the disk is full; make room, then {retry}") from None
         if error.errno == errno.EFBIG:
             raise UndriftError(
-                f"{path}: files may not grow so large here (ulimit -f); allow more, then {again}"
+                f"{path}: files may not grow so large here (ulimit -f); allow more, then {retry}"
             ) from None
         if error.errno in (errno.ENOTDIR, errno.EEXIST):
             raise InputError(
@@ -298,7 +298,7 @@ def _identity(path: Path) -> tuple[int, str]:
         return os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _entry(line: str) -> tuple[str, str, Identity]:
+def _parse_line(line: str) -> tuple[str, str, Identity]:
     """Return what wrote a file, its name and its identity from a line of the manifest; no name if that is damaged."""
     try:
         words = json.loads(line)
@@ -312,6 +312,6 @@ def _entry(line: str) -> tuple[str, str, Identity]:
     return (what, name, (size, digest)) if isinstance(size, int) and isinstance(digest, str) else ("", "", None)
 
 
-def _line(what: str, name: str, identity: Identity) -> str:
+def _format_line(what: str, name: str, identity: Identity) -> str:
     size, digest = (None, None) if identity is None else identity
     return json.dumps({"what": what, "name": name, "size": size, "sha256": digest}) + "\n"

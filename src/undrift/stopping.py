@@ -1,4 +1,4 @@
-"""A wish to stop: long work asks for it between steps, and waits can be cut short at once."""
+"""Requests to stop: long work looks for one between steps, and waits end at once."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ class Interrupted(Exception):
     """The user asked to stop; everything so far is saved."""
 
 
-class Stop:
+class StopRequest:
     """Whether the user asked to stop.
 
     Parameters
     ----------
     asked
-        A function that says so; None: nobody asked before `ask` is called.
+        A function that says so; None: nobody asked before `request` is called.
 
     Examples
     --------
-    >>> stop = Stop()
-    >>> stop.ask()
+    >>> stop = StopRequest()
+    >>> stop.request()
     >>> stop()
     True
     """
 
     def __init__(self, asked: Callable[[], bool] | None = None) -> None:
-        self._function, self._asked, self._waiting = asked, False, False
+        self._function, self._requested, self._interruptible = asked, False, False
 
     def __call__(self) -> bool:
         """Whether to stop before the next step."""
-        return self._asked or (self._function is not None and self._function())
+        return self._requested or (self._function is not None and self._function())
 
-    def ask(self) -> None:
-        """Ask to stop, from a signal handler: in `waiting` by raising Interrupted there and then."""
-        self._asked = True
-        if self._waiting:
-            self._waiting = False
+    def request(self) -> None:
+        """Request to stop, from a signal handler; inside `interruptible` Interrupted is raised there and then."""
+        self._requested = True
+        if self._interruptible:
+            self._interruptible = False
             raise Interrupted
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Allow `ask` to raise inside this block, because nothing in it can be left half done."""
-        if self._asked:
+    def interruptible(self) -> Iterator[None]:
+        """Allow `request` to raise inside this block, because nothing in it can be left half done."""
+        if self._requested:
             raise Interrupted
-        self._waiting = True
+        self._interruptible = True
         try:
             yield
         finally:
-            self._waiting = False
+            self._interruptible = False

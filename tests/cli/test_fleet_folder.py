@@ -153,7 +153,7 @@ def test_links_are_not_followed(call, name):
 
 def test_a_second_process_is_turned_away(call):
     pumps().write_csv("pumps.csv")
-    with fleet_play.Folder("out", "fleet").locked():
+    with fleet_play.Folder("out", "fleet").hold_lock():
         code, out, err = call("fleet", "pumps.csv", *OPTIONS)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "is writing this fleet; wait for it to end" in err

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from undrift.cli.signals import stop_signals
-from undrift.stopping import Interrupted, Stop
+from undrift.stopping import Interrupted, StopRequest
 
 if os.name != "posix":
     pytest.skip("sends signals as POSIX has them", allow_module_level=True)
@@ -31,7 +31,7 @@ with stop_signals(lambda: "last words") as stop:
                 time.sleep(0.01)
             print("stopped")
         elif sys.argv[1] == "waiting":
-            with stop.waiting():
+            with stop.interruptible():
                 sys.stdin.read()
         else:  # one long call into compiled code, which no signal handler can enter
             hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
@@ -88,9 +88,9 @@ def test_the_second_signal_does_not_wait_and_handlers_are_put_back():
 
 
 def test_a_wish_from_before_ends_a_wait_at_its_beginning():
-    stop = Stop()
-    stop.ask()
-    with pytest.raises(Interrupted), stop.waiting():
+    stop = StopRequest()
+    stop.request()
+    with pytest.raises(Interrupted), stop.interruptible():
         pytest.fail("must not be entered")
-    assert Stop(lambda: True)()
-    assert not Stop()()
+    assert StopRequest(lambda: True)()
+    assert not StopRequest()()

@@ -124,10 +124,10 @@ def test_force_keeps_the_old_run_until_the_new_one_has_its_first_commit(tmp_path
 
 
 def _asked():
-    from undrift.stopping import Stop
+    from undrift.stopping import StopRequest
 
-    stop = Stop()
-    stop.ask()
+    stop = StopRequest()
+    stop.request()
     return stop
 
 
@@ -388,7 +388,7 @@ def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tm
     play_file(rows, folder, SETTINGS)
 
     def render(data, path):
-        with folder_module.writing(path.parent):
+        with folder_module.explain_disk_errors(path.parent):
             path.write_text("half a page")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undrift as ud
-from undrift.discount import LONGEST, linear_grid, logistic_grid
+from undrift.discount import LONGEST_HORIZON, linear_grid, logistic_grid
 from undrift.ensemble import Aggregating, Mixable, RangeMean, ResidualScale, SelfConfident
 from undrift.losses import logistic, squared
 
@@ -146,8 +146,8 @@ def test_grids_reach_from_the_smallest_to_the_largest_memory():
         assert etas[-1] >= min(2 * T, etas[0])
     open_ended = linear_grid(3)
     assert open_ended[-1].beta == 1.0
-    assert open_ended[-2].eta == pytest.approx(3 * LONGEST, rel=1e-15)
-    assert open_ended[-2].gap == pytest.approx(1 / (3 * LONGEST), rel=1e-12), "1 - beta is exact"
+    assert open_ended[-2].eta == pytest.approx(3 * LONGEST_HORIZON, rel=1e-15)
+    assert open_ended[-2].one_minus_beta == pytest.approx(1 / (3 * LONGEST_HORIZON), rel=1e-12), "1 - beta is exact"
 
 
 def test_half_life_is_the_weighted_one_of_members_with_a_memory():

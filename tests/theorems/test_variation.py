@@ -109,7 +109,7 @@ def test_beta_star_solves_its_equation():
     best = beta_star(variation, budget)
     p = variation(best)
     assert best.beta == pytest.approx(math.sqrt(budget) / (math.sqrt(budget) + math.sqrt(p)), rel=1e-10)
-    assert best.gap == pytest.approx(math.sqrt(p) / (math.sqrt(budget) + math.sqrt(p)), rel=1e-9)
+    assert best.one_minus_beta == pytest.approx(math.sqrt(p) / (math.sqrt(budget) + math.sqrt(p)), rel=1e-9)
 
 
 @pytest.mark.parametrize("power", [-40, -5, 0, 5, 40])
@@ -117,4 +117,6 @@ def test_beta_star_is_exact_at_every_scale(power):
     best = beta_star(lambda d: 1.0, 10.0 ** (2 * power))
     assert best.eta == pytest.approx(10.0**power, rel=1e-9)
     assert beta_star(lambda d: 0.0, 1.0) == Discount(1.0, 0.0)
-    assert beta_star(lambda d: 1.0 if d.gap < from_eta(1.0).gap else 0.0, 1e-6).eta == pytest.approx(1.0, rel=1e-9)
+    assert beta_star(
+        lambda d: 1.0 if d.one_minus_beta < from_eta(1.0).one_minus_beta else 0.0, 1e-6
+    ).eta == pytest.approx(1.0, rel=1e-9)

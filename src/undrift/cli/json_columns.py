@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from undrift.cli.output import format_json
-from undrift.folder import writing
+from undrift.folder import explain_disk_errors
 
 BLOCK = 1 << 16
 """Characters copied at a time."""
@@ -37,7 +37,7 @@ class JsonColumns:
 
     def add(self, columns: Mapping[str, list[object]]) -> None:
         """Append some rows, at least one; every call brings the same columns."""
-        with writing(FILES):
+        with explain_disk_errors(FILES):
             for name, cells in columns.items():
                 begin = "," if name in self._files else ""
                 if not begin:  # open until the columns are left
@@ -49,7 +49,7 @@ class JsonColumns:
         """Yield the text of the facts with the columns as their last entry, as `print_json` would print it."""
         yield format_json(facts).removesuffix("\n}") + f",\n  {json.dumps(name)}: {{"
         for number, (column, file) in enumerate(self._files.items()):
-            with writing(FILES):
+            with explain_disk_errors(FILES):
                 file.seek(0)  # which writes what is left
             yield f"{',' if number else ''}\n    {json.dumps(column)}: ["
             while block := file.read(BLOCK):

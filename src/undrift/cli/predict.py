@@ -13,7 +13,7 @@ from undrift.cli.output import format_number, print_error, print_interrupted, pr
 from undrift.cli.run_options import Json, Quiet
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
-from undrift.stopping import Interrupted, Stop
+from undrift.stopping import Interrupted, StopRequest
 
 if TYPE_CHECKING:
     from undrift.run import Predictions
@@ -52,7 +52,7 @@ def predict(
 
     with stop_signals(what_is_left) as stop:
         try:
-            with stop.waiting():
+            with stop.interruptible():
                 result = predict_file(model, file, level, stop)
             if table is not None:
                 _write(result, table, quiet, json)
@@ -79,7 +79,7 @@ def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> No
         print(printable(f"predictions of '{result.target}' {spread}"))
 
 
-def _print_json(result: Predictions, quiet: bool, stop: Stop) -> None:
+def _print_json(result: Predictions, quiet: bool, stop: StopRequest) -> None:
     from undrift.run.write.tables import as_lists
 
     with JsonColumns() as columns:

@@ -100,7 +100,7 @@ def run_and_report(
                 progress=bar.update, log=bar.log, stop=stop,
             )  # fmt: skip
             left = f"the run in {folder} is finished; what is missing of it comes with --resume"
-            with stop.waiting():
+            with stop.interruptible():
                 if certify and not state["certificates"]:
                     state = _certify(folder, state, bar)
                 page = _write_report(folder, bar) if report else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from undrift.cli.output import print_interrupted
-from undrift.stopping import Stop
+from undrift.stopping import StopRequest
 
 GRACE = 0.8
 """Seconds between a signal and the end of the process, if what it does cannot be interrupted."""
@@ -21,7 +21,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """SIGHUP: the terminal was closed. Windows has SIGBREAK instead."""
 
 
-class SignalStop(Stop):
+class SignalStop(StopRequest):
     """A wish to stop that came as a signal."""
 
     number = int(signal.SIGINT)
@@ -58,7 +58,7 @@ def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
         if stop():
             raise KeyboardInterrupt
         stop.number = number
-        stop.ask()
+        stop.request()
 
     def watch() -> None:
         while (number := int.from_bytes(reader.recv(1), "big")) not in numbers:

@@ -1,4 +1,4 @@
-"""The paper's two ensembles: learners that differ in memory alone, on the grid the theorem asks for."""
+"""The paper's two ensembles: learners that differ in their discount alone, on the grid the theorem asks for."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ class LinearEnsemble(DiscountGridEnsemble):
         self.hint = _check.choice(self, "hint", hint, HINTS)
 
     def _build(self, dim: int) -> list[Learner]:
-        vaws = [DiscountedVAW(**_memory(one), reg=self.reg, hint=self.hint) for one in linear_grid(dim, self.horizon)]
+        vaws = [
+            DiscountedVAW(**_parameters(one), reg=self.reg, hint=self.hint) for one in linear_grid(dim, self.horizon)
+        ]
         return [*vaws, Zero()]
 
 
@@ -128,7 +130,7 @@ class LogisticEnsemble(DiscountGridEnsemble):
     def _build(self, dim: int) -> list[Learner]:
         B, R = self.bound, self.radius
         grid = logistic_grid(dim, B, R, self.horizon)
-        return [DiscountedAIOLI(**_memory(one), reg=B**-2, bound=B, radius=R) for one in grid]
+        return [DiscountedAIOLI(**_parameters(one), reg=B**-2, bound=B, radius=R) for one in grid]
 
 
 def linear_ensemble(
@@ -149,9 +151,9 @@ def _horizon(who: object, horizon: float | None) -> float | None:
     return None if horizon is None else _check.interval(who, "horizon", horizon, "[1, 1e15]")
 
 
-def _memory(memory: Discount) -> dict[str, float]:
-    """Name a memory by its half-life, which keeps 1 - beta to full precision."""
-    return {"half_life": memory.half_life} if memory.gap else {"beta": 1.0}
+def _parameters(discount: Discount) -> dict[str, float]:
+    """Return the parameters of a learner with this discount: the half-life keeps 1 - beta to full precision."""
+    return {"half_life": discount.half_life} if discount.one_minus_beta else {"beta": 1.0}
 
 
 def _unpickle(

@@ -119,7 +119,7 @@ def run(
         if isinstance(folder, Folder):
             return _run_in_folder(fleet, reader, executor, folder, compared, states or {}, replace, finish)
         kept = Folder(folder, "fleet")
-        with kept.locked():
+        with kept.hold_lock():
             return _run_in_folder(fleet, reader, executor, kept, compared, states or {}, replace, finish)
 
 
@@ -198,13 +198,13 @@ def _run_in_folder(
     folder.claim(STORE_FILE, JOURNAL_FILE)
     if replace and path.exists():
         batches = reader.batches(SourceProgress(0, b""), folder.path)
-        with folder.new(STORE_FILE) as temporary:
+        with folder.new_file(STORE_FILE) as temporary:
             with StateStore(temporary, about) as new:
                 _put_initial_states(new, reader.source, states)
                 for batch in islice(batches, 1):
                     reader.learn_and_save(new, executor, batch)
             StateStore.discard_journal(path)  # it belongs to the file that is replaced now
-        folder.sweep(keep={STORE_FILE})
+        folder.delete_except(keep={STORE_FILE})
         folder.claim(STORE_FILE, JOURNAL_FILE)
         store = StateStore(path, about)
     else:

@@ -7,7 +7,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.baselines import base_rate_log_odds
-from undrift.discount import discount
+from undrift.discount import make_discount
 from undrift.learners.base import Arrays, Columns, Learner
 
 
@@ -39,7 +39,7 @@ class BaseRate(Learner):
     def __init__(self, *, beta: float | None = None, half_life: float | None = None, reg: float = 1.0) -> None:
         if beta is None and half_life is None:
             beta = 1.0
-        self._discount = discount(self, beta, half_life)
+        self._discount = make_discount(self, beta, half_life)
         self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         super().__init__(beta=beta, half_life=half_life, reg=reg)
         self._counts = np.zeros(2)  # labels -1, labels +1

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.discount import Discount, discount
+from undrift.discount import Discount, make_discount
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
 from undrift.learners.base import Arrays, Learner, Prediction
@@ -26,14 +26,14 @@ class InformationLearner(Learner):
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         if beta is None and half_life is None:
             beta = 0.99
-        self._discount = discount(self, beta, half_life)
+        self._discount = make_discount(self, beta, half_life)
         self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
         self._betas = np.array([self._discount.beta])
         self._state: layout.State = np.empty((0, 0, 0))
 
     @property
-    def discount(self) -> Discount:
+    def make_discount(self) -> Discount:
         """The discount with 1 - beta to full precision."""
         return self._discount
 

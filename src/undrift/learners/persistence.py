@@ -7,7 +7,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.baselines import no_change_log_odds
-from undrift.discount import discount
+from undrift.discount import make_discount
 from undrift.learners.base import Arrays, Columns, Learner
 
 
@@ -52,7 +52,7 @@ class Persistence(Learner):
     ) -> None:
         if beta is None and half_life is None:
             beta = 1.0
-        self._discount = discount(self, beta, half_life)
+        self._discount = make_discount(self, beta, half_life)
         self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         self.binary = _check.flag(self, "binary", binary)
         super().__init__(binary=self.binary, beta=beta, half_life=half_life, reg=reg)

@@ -129,7 +129,7 @@ def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, restarted
         inverse = part["inverse_pivots"] * np.exp(discount.rate * ages)[:, None]
         faint = np.full(Z.shape, True) if restarted else ~(inverse * energy <= COLLINEAR)
     faint[:, 0] = False
-    blur = (RESIDUE_ROUNDING / max(discount.gap, 1e-5)) ** 2
+    blur = (RESIDUE_ROUNDING / max(discount.one_minus_beta, 1e-5)) ** 2
     return np.asarray(np.where(faint, blur * energy, 0.0) * np.count_nonzero(faint, axis=1)[:, None])
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, store
 from undrift._typing import Matrix, Vector
-from undrift.discount import discount
+from undrift.discount import make_discount
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
@@ -42,7 +42,7 @@ class OnlineLearner(DesignedLearner):
         self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
         self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
-        self._betas = None if half_life is None else np.array([discount(self, None, half_life).beta])
+        self._betas = None if half_life is None else np.array([make_discount(self, None, half_life).beta])
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
         self.names: list[str] | None = None
 

@@ -88,7 +88,7 @@ def vaw(
     largest = float(np.abs(y).max(initial=0.0)) ** 2
     half, dim = 0.5 * Z.shape[1], Z.shape[1]
     energy = _discounted_total(np.einsum("td,td->t", Z, Z), d)
-    printed_tail = half * math.fsum((y * y).tolist()) * (d.gap / d.beta)
+    printed_tail = half * math.fsum((y * y).tolist()) * (d.one_minus_beta / d.beta)
     return ClosedForm(
         start=0.5 * d.beta * reg * _start(u),
         dimension=half * largest * math.log1p(energy / (reg * dim)),

@@ -128,7 +128,7 @@ def abel_sum(a: ArrayLike, beta: float | Discount) -> Sides:
     values, d = _check.finite_array("abel_sum", "a", a, (None,)), as_discount("abel_sum", beta)
     average, averages = 0.0, []
     for x in values.tolist():
-        average = d.beta * average + d.gap * x
+        average = d.beta * average + d.one_minus_beta * x
         averages.append(average)
     ages = np.arange(len(values), 0, -1, dtype=np.float64)
     return Sides(math.fsum(averages), math.fsum((-np.expm1(-d.rate * ages) * values).tolist()))

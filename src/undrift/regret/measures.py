@@ -133,7 +133,7 @@ def d2d_identity(
         held.append(regret)
     return Parts(
         moves=d.beta * math.fsum((new - old).tolist()),
-        average=d.gap * math.fsum(held),
+        average=d.one_minus_beta * math.fsum(held),
         last=d.beta * (held[-1] if held else 0.0),
     )
 

@@ -33,17 +33,17 @@ class Jumps(NamedTuple):
 
 def automatic_window(discount: Discount, rounds: int) -> int:
     """Return the shortest window outside which the weights sum to less than `NEGLIGIBLE`; all rounds when beta = 1."""
-    if not discount.gap:
+    if not discount.one_minus_beta:
         return rounds
-    return min(rounds, math.ceil(math.log(NEGLIGIBLE * discount.gap) / -discount.rate) + 1)
+    return min(rounds, math.ceil(math.log(NEGLIGIBLE * discount.one_minus_beta) / -discount.rate) + 1)
 
 
 def tail_weight(discount: Discount, window: int, t: Rounds) -> Vector:
     """Return the sum of beta^k for ages k from `window` to t: the weight a window leaves out at round t (from 0)."""
     left = np.maximum(t + 1 - window, 0).astype(np.float64)
-    if not discount.gap:
+    if not discount.one_minus_beta:
         return left
-    return np.asarray(math.exp(-discount.rate * window) / discount.gap * -np.expm1(-discount.rate * left))
+    return np.asarray(math.exp(-discount.rate * window) / discount.one_minus_beta * -np.expm1(-discount.rate * left))
 
 
 def steepness(Z: Matrix, y: Vector, old: Matrix, new: Matrix, loss: Loss) -> Vector:

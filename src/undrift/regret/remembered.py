@@ -73,9 +73,9 @@ def remembered_loss(
     last = losses_of((Z @ u[-1])[None, :], y, loss)[0]
     ends = [
         *(discount.power(np.arange(len(y), 0.0, -1.0)) * last).tolist(),
-        *(discount.gap * own).tolist(),
+        *(discount.one_minus_beta * own).tolist(),
     ]
-    if not discount.gap:
+    if not discount.one_minus_beta:
         return Total(math.fsum(ends), 0.0)
     allowed = SHARE * math.fsum(own.tolist())
     blocks = list(_blocks(Z, u, discount, width))
@@ -89,7 +89,7 @@ def remembered_loss(
         blocks = list(_blocks(Z, u, discount, width))
     fading = _discount_matrix(discount, width)
     value = [_earlier_rounds(Z, y, one, discount, loss, window) for one in blocks]
-    value += [_same_block(Z, y, u, one, fading, discount.gap, loss) for one in blocks]
+    value += [_same_block(Z, y, u, one, fading, discount.one_minus_beta, loss) for one in blocks]
     error = math.fsum(one.excess for one in blocks) + _outside(Z, u, discount, window)
     return Total(math.fsum(ends) + discount.beta * math.fsum(value), discount.beta * error)
 
@@ -119,7 +119,7 @@ def _outside(Z: Matrix, u: Matrix, discount: Discount, window: int) -> float:
     if window >= len(u):
         return 0.0
     largest = math.log(2.0) + np.linalg.norm(u, axis=1) * float(np.linalg.norm(Z, axis=1).max())
-    return math.exp(-discount.rate * window) * float(largest.sum() + largest[-1] / discount.gap)
+    return math.exp(-discount.rate * window) * float(largest.sum() + largest[-1] / discount.one_minus_beta)
 
 
 def _blocks(Z: Matrix, u: Matrix, discount: Discount, width: int) -> Iterator[Block]:
@@ -132,7 +132,7 @@ def _blocks(Z: Matrix, u: Matrix, discount: Discount, width: int) -> Iterator[Bl
         mean = weights @ u[begin:end] / mass
         away = u[begin:end] - mean
         spread = np.einsum("rd,rd->", (away * weights[:, None]) @ gram, away)
-        yield Block(begin, end, mass, mean, 0.5 * CURVATURE * discount.gap * float(spread))
+        yield Block(begin, end, mass, mean, 0.5 * CURVATURE * discount.one_minus_beta * float(spread))
         rows = Z[begin:end]
         gram = math.exp(-discount.rate * (end - begin)) * gram + (rows * weights[::-1, None]).T @ rows
 
@@ -142,7 +142,7 @@ def _earlier_rounds(Z: Matrix, y: Vector, block: Block, discount: Discount, loss
     first = max(0, block.begin - window)
     values = losses_of((Z[first : block.begin] @ block.mean)[None, :], y[first : block.begin], loss)[0]
     weights = discount.power(np.arange(block.begin - first - 1.0, -1.0, -1.0))
-    return discount.gap * block.mass * float(weights @ values)
+    return discount.one_minus_beta * block.mass * float(weights @ values)
 
 
 def _same_block(Z: Matrix, y: Vector, u: Matrix, block: Block, fading: Matrix, gap: float, loss: Loss) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import __version__, store
-from undrift.folder import writing
+from undrift.folder import explain_disk_errors
 from undrift.report.figures.figure import Figure
 from undrift.run.extras import extra
 
@@ -81,7 +81,7 @@ def write_page(
         scripts=[markup(script) for script in code],
     )
     path = Path(out)
-    with writing(path.parent):
+    with explain_disk_errors(path.parent):
         store.replace(path, text.encode("utf-8", "replace"))  # names from a file system may hold lone surrogates
     return path
 

@@ -195,7 +195,7 @@ def certify_run(out: str | Path) -> RunState:
     """Certify a finished run, and keep the certificates in its folder."""
     folder = RunFolder(out)
     folder.state()  # refuse what is no run before anything is made there
-    with folder.locked():
+    with folder.hold_lock():
         state = folder.state()
         folder.take_over(state)
         folder.sweep(state)

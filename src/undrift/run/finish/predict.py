@@ -14,7 +14,7 @@ import numpy as np
 
 from undrift import store
 from undrift.errors import DataError, InputError
-from undrift.folder import named_file
+from undrift.folder import regular_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
@@ -26,7 +26,7 @@ from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
-from undrift.stopping import Stop
+from undrift.stopping import StopRequest
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -58,7 +58,7 @@ class Predictions:
         learner: OnlineLearner,
         level: float,
         classes: Sequence[str],
-        stop: Stop,
+        stop: StopRequest,
     ) -> None:
         self.target = encoder.settings.target
         self.rows = 0
@@ -73,7 +73,7 @@ class Predictions:
         The rows of a file come once.
         """
         while True:
-            with self._stop.waiting():
+            with self._stop.interruptible():
                 batch = next(self._batches, None)
                 frame = None if batch is None else self._predict(batch)
             if frame is None:
@@ -136,13 +136,15 @@ class Predictions:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
-def predict_file(model: str | os.PathLike[str], file: str, level: float = 0.9, stop: Stop | None = None) -> Predictions:
+def predict_file(
+    model: str | os.PathLike[str], file: str, level: float = 0.9, stop: StopRequest | None = None
+) -> Predictions:
     """Return what the model of a run says about every row of a file, batch by batch; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
     state = read_state(folder)
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
-    learner = load_model(str(named_file(folder, state["model"]) if Path(model).is_dir() else model))
+    learner = load_model(str(regular_file(folder, state["model"]) if Path(model).is_dir() else model))
     settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill")
     source = Source(file, settings)
     batches = source.batches()
@@ -153,10 +155,10 @@ def predict_file(model: str | os.PathLike[str], file: str, level: float = 0.9, s
         encoder = Encoder(source, _roles_of_run(state, source, first), learning=False)
         if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
             raise ValueError("'classes' is missing")
-        _, arrays = store.read(named_file(folder, state["trace"]))
+        _, arrays = store.read(regular_file(folder, state["trace"]))
         encoder.follow(state["carry"]["encoder"], arrays["encoder.late"])
     rows = chain([first], batches)
-    return Predictions(encoder, rows, learner, level, state["classes"] or (), Stop() if stop is None else stop)
+    return Predictions(encoder, rows, learner, level, state["classes"] or (), StopRequest() if stop is None else stop)
 
 
 def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> ColumnRoles:

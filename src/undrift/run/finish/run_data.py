@@ -13,7 +13,7 @@ import numpy as np
 from undrift import store
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import BASELINES
-from undrift.folder import named_file
+from undrift.folder import regular_file
 from undrift.run.play.run_folder import REPORT, RunFolder
 from undrift.run.play.state import RunState, explain_damage
 from undrift.run.read.rows import Lines, Times
@@ -93,9 +93,9 @@ def read_run(path: str | os.PathLike[str]) -> RunData:
 def write_report(path: str | os.PathLike[str], render: Callable[[RunData, Path], object]) -> Path:
     """Write the report of the run that is in a folder, whole or not at all, and return where it is."""
     folder = RunFolder(path)
-    with folder.locked():
+    with folder.hold_lock():
         data = read_run(folder.path)
-        with folder.files.new(REPORT) as temporary:
+        with folder.files.new_file(REPORT) as temporary:
             render(data, temporary)
     return folder.path / REPORT
 
@@ -112,7 +112,7 @@ def _notes(state: RunState) -> list[str]:
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = folder.table(state)
     table = table.filter(table["y"].is_not_null())
-    _, arrays = store.read(named_file(folder.path, state["trace"]))
+    _, arrays = store.read(regular_file(folder.path, state["trace"]))
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }

@@ -16,7 +16,7 @@ from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import Stop
+from undrift.stopping import StopRequest
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
@@ -41,7 +41,7 @@ def play_fleet(
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
     report: Callable[[FleetResult, Path], object] | None = None,
-    stop: Stop | None = None,
+    stop: StopRequest | None = None,
 ) -> FleetResult:
     """Predict and learn every row of a file with the model of its key; the same call again continues.
 
@@ -75,14 +75,14 @@ def play_fleet(
     FleetResult
         What was found.
     """
-    with (stop or Stop()).waiting():
+    with (stop or StopRequest()).interruptible():
         source = Source(path, settings, exact=filter(None, (key, order, settings.time)))
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
         columns = infer_fleet_columns(source, key, order, wait)
         fleet_folder = Folder(folder, "fleet")
-        with fleet_folder.locked():
+        with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
             run = _play_rows(source, digest, fleet_folder, columns, force, workers, progress)
             asked = settings.as_dict()
@@ -99,7 +99,7 @@ def play_fleet(
                 why = "" if worst is None else f"; most often ({worst.count} rows) because: {worst.text}"
                 raise DataError(f"{source.name}: no row could be learned{why}; {fleet_folder.path} has predictions.csv")
             if report is not None:
-                with fleet_folder.new(REPORT) as temporary:
+                with fleet_folder.new_file(REPORT) as temporary:
                     report(found, temporary)
     return found
 

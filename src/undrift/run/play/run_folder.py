@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from undrift import store
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import Folder, named_file
+from undrift.folder import Folder, regular_file
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import LITERAL, polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
@@ -43,7 +43,7 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.files = Folder(path, "run", again="continue with --resume", names=NAMES)
+        self.files = Folder(path, "run", retry="continue with --resume", names=NAMES)
 
     @property
     def exists(self) -> bool:
@@ -51,9 +51,9 @@ class RunFolder:
         return os.path.lexists(self.path / STATE)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Keep other writers out; what fails leaves the last commit and nothing else."""
-        with self.files.locked():
+        with self.files.hold_lock():
             try:
                 yield
             except BaseException:
@@ -92,34 +92,34 @@ class RunFolder:
 
     def write_arrays(self, name: str, header: store.Header, arrays: store.Arrays) -> None:
         """Write arrays and a header, whole or not at all."""
-        with self.files.new(name, durable=name in FINAL) as temporary:
+        with self.files.new_file(name, durable=name in FINAL) as temporary:
             store.write(temporary, header, arrays)
 
     def write_model(self, name: str, model: OnlineLearner) -> None:
         """Write a model, whole or not at all."""
-        with self.files.new(name, durable=name in FINAL) as temporary:
+        with self.files.new_file(name, durable=name in FINAL) as temporary:
             model.save(temporary)
 
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""
-        with self.files.new(name) as temporary:
+        with self.files.new_file(name) as temporary:
             join_parquet([self.path / part for part in parts], temporary)
 
     def sweep(self, state: RunState | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""
         if state is None:
-            self.files.sweep(())
+            self.files.delete_except(())
             return
         counting = [*state["parts"], *filter(None, (state["model"], state["trace"]))]
         for name in counting:
-            named_file(self.path, name)  # a state that names what is not there is no reason to delete what is
+            regular_file(self.path, name)  # a state that names what is not there is no reason to delete what is
         finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
-        self.files.sweep({*counting, STATE, *finished})
+        self.files.delete_except({*counting, STATE, *finished})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""
         pl = polars("predictions")
-        parts = [named_file(self.path, part).absolute() for part in state["parts"]]
+        parts = [regular_file(self.path, part).absolute() for part in state["parts"]]
         try:
             frame: DataFrame = pl.read_parquet(parts, **LITERAL)
         except pl.exceptions.PolarsError as error:

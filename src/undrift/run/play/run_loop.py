@@ -13,7 +13,7 @@ from undrift import kernels, store
 from undrift._typing import Matrix
 from undrift.baselines import BASELINES, Baselines
 from undrift.errors import DataError, ModelFileError
-from undrift.folder import named_file
+from undrift.folder import regular_file
 from undrift.losses import sigmoid
 from undrift.run.extras import polars
 from undrift.run.play.provenance import make_provenance, now
@@ -26,7 +26,7 @@ from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.first_rows import read_first_rows
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
-from undrift.stopping import Interrupted, Stop
+from undrift.stopping import Interrupted, StopRequest
 
 BATCHES_PER_COMMIT = 4
 
@@ -103,16 +103,16 @@ class RunLoop:
             self.provenance["kernels"] += f" then {kernels.level()}"
         self.parts, self.batches_done = list(state["parts"]), state["batches"]
         for part in self.parts:
-            named_file(path, part)
+            regular_file(path, part)
         if state["model"]:
-            self.run_model.model = load_model(str(named_file(path, state["model"])))
-            _, arrays = store.read(named_file(path, state["trace"]))
+            self.run_model.model = load_model(str(regular_file(path, state["model"])))
+            _, arrays = store.read(regular_file(path, state["trace"]))
             self.run_model.resume(arrays)
             self.encoder.resume(carried["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             self.scores.resume(carried["scores"])
 
-    def play_all(self, progress: Callable[[Progress], None], stop: Stop) -> RunState:
+    def play_all(self, progress: Callable[[Progress], None], stop: StopRequest) -> RunState:
         """Play what is left, then close the run."""
         while (batch := self._next(stop)) is not None:
             rows = self.encoder.encode(batch)
@@ -127,10 +127,10 @@ class RunLoop:
                 self._stop()
         return self._finish()
 
-    def _next(self, stop: Stop) -> RowBatch | None:
+    def _next(self, stop: StopRequest) -> RowBatch | None:
         """Return the next batch; a wish to stop does not wait until a slow source has one."""
         try:
-            with stop.waiting():
+            with stop.interruptible():
                 return next(self.batches, None)
         except Interrupted:
             if self.pending:
@@ -165,7 +165,7 @@ class RunLoop:
         pl = polars("undrift run")
         joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
         frame = pl.DataFrame(joined).with_columns(pl.col("y").fill_nan(None))
-        name = self.folder.files.free("predictions-", ".parquet", len(self.parts))
+        name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)
         self.pending = []
@@ -175,8 +175,8 @@ class RunLoop:
         self._write_part()
         model, trace = "model.undrift", "trace.undrift"
         if status == "running":  # names that nothing has: what `run.json` names is never overwritten
-            model = self.folder.files.free("model-", ".undrift", self.batches_done)
-            trace = self.folder.files.free("trace-", ".undrift", self.batches_done)
+            model = self.folder.files.next_free_name("model-", ".undrift", self.batches_done)
+            trace = self.folder.files.next_free_name("trace-", ".undrift", self.batches_done)
         begun = self.run_model.model.dim is not None
         values, arrays = self.encoder.state()
         if begun:

@@ -11,7 +11,7 @@ from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import Interrupted, Stop
+from undrift.stopping import Interrupted, StopRequest
 
 
 def play_file(
@@ -24,7 +24,7 @@ def play_file(
     command: str = "",
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
-    stop: Stop | Callable[[], bool] | None = None,
+    stop: StopRequest | Callable[[], bool] | None = None,
 ) -> RunState:
     """Predict every row of a file before its label, learn from it, and leave all that in the folder `out`.
 
@@ -61,11 +61,11 @@ def play_file(
     """
     source = Source(path, settings)
     folder = RunFolder(out)
-    wish = stop if isinstance(stop, Stop) else Stop(stop)
+    wish = stop if isinstance(stop, StopRequest) else StopRequest(stop)
     say = log or (lambda text: None)
-    with folder.locked():
+    with folder.hold_lock():
         try:
-            with wish.waiting():
+            with wish.interruptible():
                 source.digest()  # before any row is read, so that it covers every row that is learned
                 state = find_state(folder, source, resume=resume, force=force)
                 if state is not None and state["status"] != "running":

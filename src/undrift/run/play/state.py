@@ -11,7 +11,7 @@ from typing import Any
 
 from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import named_file
+from undrift.folder import regular_file
 from undrift.run.settings import Settings
 
 STATE = "run.json"
@@ -38,7 +38,7 @@ def read_state(folder: Path) -> RunState:
     path = folder / STATE
     if not os.path.lexists(path):
         raise InputError(f"{folder}: no run here ({STATE} is missing); name a folder of `undrift run`")
-    named_file(folder, STATE)
+    regular_file(folder, STATE)
     try:
         if path.stat().st_size > LARGEST:
             raise ModelFileError(f"{path}: far larger than any run's; name a folder `undrift run` made")

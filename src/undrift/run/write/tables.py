@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import store
-from undrift.folder import writing
+from undrift.folder import explain_disk_errors
 from undrift.run.extras import LITERAL, polars
 from undrift.run.write.formulas import escape_formula
 
@@ -33,7 +33,7 @@ def write_table(path: Path, columns: Mapping[str, Any]) -> None:
     buffer = io.BytesIO()
     frame.write_parquet(buffer) if name.endswith(".parquet") else buffer.write(as_csv(frame).encode())
     payload = buffer.getvalue()
-    with writing(path.parent):
+    with explain_disk_errors(path.parent):
         store.replace(path, gzip.compress(payload, mtime=0) if name.endswith(".gz") else payload)
 
 
@@ -52,7 +52,7 @@ class TableFile:
 
     def write(self, frames: Iterable[DataFrame]) -> None:
         """Write the file; whatever goes wrong leaves nothing behind."""
-        with writing(self.path.parent):
+        with explain_disk_errors(self.path.parent):
             store.require_place(self.path)
             self._parts.mkdir()
             try:

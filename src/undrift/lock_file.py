@@ -13,9 +13,9 @@ from undrift.errors import InputError
 
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """Open the very file that is named: no link is followed, and a pipe does not make us wait."""
-LONGEST = 20
+MAX_BYTES = 20
 """Bytes of a process id; a longer file is somebody else's."""
-BYTE = 1 << 30
+LOCKED_BYTE = 1 << 30
 """Byte that is locked on Windows, where nobody can read what is locked: far behind the process id."""
 
 
@@ -57,19 +57,19 @@ def release(fd: int, path: Path, *, remove: bool) -> None:
 
 
 def _open(path: Path) -> int:
-    strange = InputError(f"{path}: what is there is not a lock of undrift's (a link, or another file); remove it")
+    not_ours = InputError(f"{path}: what is there is not a lock of undrift's (a link, or another file); remove it")
     if path.is_symlink():
-        raise strange
+        raise not_ours
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | FLAGS, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise strange from None
+            raise not_ours from None
         raise
     found = os.fstat(fd)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LONGEST or found.st_nlink > 1:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES or found.st_nlink > 1:
         os.close(fd)
-        raise strange
+        raise not_ours
     return fd
 
 
@@ -78,7 +78,7 @@ def _lock(fd: int, path: Path) -> bool:
     if sys.platform == "win32":
         import msvcrt
 
-        os.lseek(fd, BYTE, os.SEEK_SET)
+        os.lseek(fd, LOCKED_BYTE, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -98,7 +98,7 @@ def _lock(fd: int, path: Path) -> bool:
 
 def _owner(fd: int) -> str:
     os.lseek(fd, 0, os.SEEK_SET)
-    text = os.read(fd, LONGEST).decode("ascii", "replace").strip()
+    text = os.read(fd, MAX_BYTES).decode("ascii", "replace").strip()
     if text == str(os.getpid()):
         return "another thread of this process"
     return f"another process (pid {text})" if text.isdigit() else "another process"
@@ -107,4 +107,4 @@ def _owner(fd: int) -> str:
 def _write_owner(fd: int) -> None:
     """Write our process id, as long as every other, so that the file is never cut."""
     os.lseek(fd, 0, os.SEEK_SET)
-    os.write(fd, f"{os.getpid():<{LONGEST - 1}}\n".encode("ascii"))
+    os.write(fd, f"{os.getpid():<{MAX_BYTES - 1}}\n".encode("ascii"))
