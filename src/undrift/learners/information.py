@@ -10,48 +10,29 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.discount import Discount, make_discount
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import Arrays, Learner, Prediction
+from undrift.learners.base import Arrays, Prediction
+from undrift.learners.discounted import DiscountedLearner
 from undrift.learners.replay import replay
 from undrift.template import Template
 
 
-class InformationLearner(Learner):
+class InformationLearner(DiscountedLearner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
 
     _kernel: kernels.EnsembleKernel | None = None
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
-        if beta is None and half_life is None:
-            beta = 0.99
-        self._discount = make_discount(self, beta, half_life)
-        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
         self._betas = np.array([self._discount.beta])
         self._state: layout.State = np.empty((0, 0, 0))
-
-    @property
-    def make_discount(self) -> Discount:
-        """The discount with 1 - beta to full precision."""
-        return self._discount
 
     @property
     @_thread_lock.hold_shared
     def information(self) -> Vector:
         """What the learner knows, a copy: pivots, theta, energy, counters and L, as `undrift.kernels.layout` says."""
         return np.zeros(0) if self.dim is None else layout.column(self._state, 0).copy()
-
-    @property
-    def beta(self) -> float:
-        """Discount factor."""
-        return self._discount.beta
-
-    @property
-    def half_life(self) -> float:
-        """Rounds after which a row counts half; infinity for beta = 1."""
-        return self._discount.half_life
 
     @property
     @_thread_lock.hold_shared

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift import _check, kernels
+from undrift import kernels
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, make_discount
 from undrift.errors import ConditionError
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Arrays, Columns
+from undrift.learners.discounted import DiscountedLearner
 from undrift.template import Template
 
 
-class DiscountedMean(Learner):
+class DiscountedMean(DiscountedLearner):
     r"""Predict the mean of past labels, a label of age $k$ counting $\beta^k$.
 
     Parameters
@@ -40,27 +40,8 @@ class DiscountedMean(Learner):
     least_dim = 0
 
     def __init__(self, *, beta: float | None = None, half_life: float | None = None, reg: float = 1.0) -> None:
-        if beta is None and half_life is None:
-            beta = 0.99
-        self._discount = make_discount(self, beta, half_life)
-        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
         super().__init__(beta=beta, half_life=half_life, reg=reg)
         self._state = np.array([self.reg, 0.0])
-
-    @property
-    def make_discount(self) -> Discount:
-        """The discount with 1 - beta to full precision."""
-        return self._discount
-
-    @property
-    def beta(self) -> float:
-        """Discount factor."""
-        return self._discount.beta
-
-    @property
-    def half_life(self) -> float:
-        """Rounds after which a label counts half; infinity for beta = 1."""
-        return self._discount.half_life
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these labels; the rows must be one constant feature."""
@@ -80,9 +61,8 @@ class DiscountedMean(Learner):
         kernels.mean_play(self._state, y, self.beta, yhat, stability)
         # The kernel has the paper's price, y^2 / (2 A_t); the exact one is less by yhat^2 / (2 beta A_{t-1}).
         t = np.arange(self.rounds, self.rounds + len(y), dtype=np.float64)
-        seen = (
-            -np.expm1(-self._discount.rate * t) / self._discount.one_minus_beta if self._discount.one_minus_beta else t
-        )
+        forgets = self._discount.one_minus_beta > 0.0
+        seen = -np.expm1(-self._discount.rate * t) / self._discount.one_minus_beta if forgets else t
         stability -= 0.5 * yhat * yhat / (self.beta * (self.reg * self._discount.power(t) + seen))
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
 

@@ -1,0 +1,34 @@
+"""What the learners that forget share: a discount, given by its factor or by a half-life."""
+
+from __future__ import annotations
+
+from undrift import _check
+from undrift._typing import Scalar
+from undrift.discount import Discount, make_discount
+from undrift.learners.base import Learner
+
+
+class DiscountedLearner(Learner):
+    """A learner in which a round of age $k$ counts $\\beta^k$."""
+
+    def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
+        if beta is None and half_life is None:
+            beta = 0.99
+        self._discount = make_discount(self, beta, half_life)
+        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
+
+    @property
+    def discount(self) -> Discount:
+        """The discount with 1 - beta to full precision."""
+        return self._discount
+
+    @property
+    def beta(self) -> float:
+        """Discount factor."""
+        return self._discount.beta
+
+    @property
+    def half_life(self) -> float:
+        """Rounds after which a round counts half; infinity for beta = 1."""
+        return self._discount.half_life
