@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from undrift.ensemble import Ensemble as Ensemble
     from undrift.ensemble import LinearEnsemble as LinearEnsemble
     from undrift.ensemble import LogisticEnsemble as LogisticEnsemble
+    from undrift.ensemble import drift_ensemble as drift_ensemble
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
     from undrift.fleet import Fleet as Fleet
@@ -25,6 +26,7 @@ _HOME = {
     "Ensemble": "undrift.ensemble",
     "LinearEnsemble": "undrift.ensemble",
     "LogisticEnsemble": "undrift.ensemble",
+    "drift_ensemble": "undrift.ensemble",
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",
     "Fleet": "undrift.fleet",

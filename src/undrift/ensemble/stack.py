@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
+from undrift.ensemble.drift_stack import DriftStack
 from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import Hint
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
 from undrift.learners.base import Arrays
 from undrift.learners.information import InformationLearner
 from undrift.learners.vaw import HINTS
@@ -253,7 +254,7 @@ def learner_with_state(learner: L, state: layout.State, i: int, dim: int, rounds
     return one
 
 
-Part = SingleMember | VAWStack | AIOLIStack
+Part = SingleMember | VAWStack | AIOLIStack | DriftStack
 
 
 class StackedMembers:
@@ -263,7 +264,7 @@ class StackedMembers:
         kinds: dict[type[Learner], list[int]] = {}
         order: list[list[int]] = []
         for i, one in enumerate(learners):
-            if type(one) in (DiscountedVAW, DiscountedAIOLI):
+            if type(one) in (DiscountedVAW, DiscountedAIOLI, DriftVAW):
                 if type(one) not in kinds:
                     order.append(kinds.setdefault(type(one), []))
                 kinds[type(one)].append(i)
@@ -288,13 +289,13 @@ class StackedMembers:
 
     def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds for every member."""
-        played = [part.play(Z, y, first) for part in self.parts]
+        played = [MemberPredictions(*part.play(Z, y, first)) for part in self.parts]
         yhat, stability = [one.yhat for one in played], [one.stability for one in played]
         return MemberPredictions(self._in_order(yhat), self._in_order(stability))
 
     def settle(self, Z: Matrix, y: Vector, first: int, *, newest: bool) -> MemberPredictions:
         """Close a round whose label came late; its label is the last one only if it belongs to the `newest` row."""
-        stacks = [part for part in self.parts if isinstance(part, VAWStack)]
+        stacks = [part for part in self.parts if isinstance(part, (VAWStack, DriftStack))]
         before = [part.last_label for part in stacks]
         said = self.play(Z, y, first)
         if not newest:
@@ -333,4 +334,7 @@ def _part(learners: Sequence[Learner], dim: int) -> Part:
     if vaw:
         return VAWStack(vaw, dim)
     aioli = [one for one in learners if type(one) is DiscountedAIOLI]
-    return AIOLIStack(aioli, dim) if aioli else SingleMember(learners[0].clone(), dim)
+    if aioli:
+        return AIOLIStack(aioli, dim)
+    drift = [one for one in learners if type(one) is DriftVAW]
+    return DriftStack(drift, dim) if drift else SingleMember(learners[0].clone(), dim)

@@ -17,6 +17,8 @@ from undrift.kernels._native import aioli_predict as aioli_predict
 from undrift.kernels._native import all_hold as all_hold
 from undrift.kernels._native import can_find_tensors as can_find_tensors
 from undrift.kernels._native import despike_labels as despike_labels
+from undrift.kernels._native import drift_play as drift_play
+from undrift.kernels._native import drift_predict as drift_predict
 from undrift.kernels._native import fill_rows as fill_rows
 from undrift.kernels._native import find_tensors as find_tensors
 from undrift.kernels._native import hinted_answers as hinted_answers

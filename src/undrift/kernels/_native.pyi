@@ -46,6 +46,22 @@ def vaw_play(
     state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1
 ) -> int: ...
 def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix, threads: int = 1) -> int: ...
+def drift_play(
+    covariance: State,
+    leader: Matrix,
+    counts: Matrix,
+    reg: Vector,
+    step: Vector,
+    first: int,
+    Z: Matrix,
+    y: Vector,
+    m: Matrix,
+    h: Matrix,
+    event: Matrix,
+) -> int: ...
+def drift_predict(
+    covariance: State, leader: Matrix, reg: Vector, step: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix
+) -> int: ...
 def aioli_play(
     state: State,
     beta: Vector,

@@ -118,6 +118,32 @@ RESIDUAL_ROUNDS = 1000.0
 """Rounds over which a mixer averages squared residuals, once it has seen as many."""
 
 
+LEVERAGE_LIMIT = 1e12
+"""A row of larger leverage would leave too few digits of the covariance of a `DriftVAW`: it starts afresh."""
+
+
+class DriftEvent(IntEnum):
+    """What a row did to a `DriftVAW`."""
+
+    LEARNED = 0
+    """It was learned."""
+    RESTARTED = 1
+    """Its leverage was beyond LEVERAGE_LIMIT: the learner started afresh, and learned it."""
+    IGNORED = 2
+    """Its leverage was beyond LEVERAGE_LIMIT even for a fresh learner: it was not learned."""
+
+
+class DriftCount(IntEnum):
+    """The sums that a `DriftVAW` keeps."""
+
+    LEAST = 0
+    """The least value, over all paths, of their losses so far plus what they pay for start and movement."""
+    RESTARTS = 1
+    """Fresh starts."""
+    IGNORED = 2
+    """Rows that were not learned."""
+
+
 class Hint(IntEnum):
     """A guess of the coming label that discounted VAW is pulled towards where it knows little."""
 

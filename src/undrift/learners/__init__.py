@@ -5,6 +5,7 @@ from __future__ import annotations
 from undrift.learners.aioli import DiscountedAIOLI as DiscountedAIOLI
 from undrift.learners.base import Learner as Learner
 from undrift.learners.base_rate import BaseRate as BaseRate
+from undrift.learners.drift import DriftVAW as DriftVAW
 from undrift.learners.files import load as load
 from undrift.learners.mean import DiscountedMean as DiscountedMean
 from undrift.learners.persistence import Persistence as Persistence

@@ -136,7 +136,7 @@ class DiscountedVAW(InformationLearner):
             _check.raise_on_status(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             hints = self._hint_values(m, None if hint is None else hint[rounds], last)
-            price = _exact_stability(m, h, hints, label)
+            price = exact_stability(m, h, hints, label)
             m[...] = self._hinted(m, h, hints)
             h[...] = price
             self._last[0] = label[-1]
@@ -194,11 +194,11 @@ class _HintedTemplate(Template):
         moved = q > 0.0
         hint = m + np.divide(trace.yhat - m, q, out=np.zeros(len(y)), where=moved)
         wide = np.abs(hint) + np.abs(m) + np.abs(y)
-        same = np.abs(trace.stability - _exact_stability(m, h, hint, y)) <= ALIKE * q * wide * wide
+        same = np.abs(trace.stability - exact_stability(m, h, hint, y)) <= ALIKE * q * wide * wide
         return bool(same.all()) and alike(trace.yhat[~moved], m[~moved], y)
 
 
-def _exact_stability(m: Vector, h: Vector, hint: Vector, y: Vector) -> Vector:
+def exact_stability(m: Vector, h: Vector, hint: Vector, y: Vector) -> Vector:
     r"""Return $\frac12(q(y-\tilde y)^2-q(1-q)(m-\tilde y)^2)$ with $q=h/(1+h)$: a round's loss less the leader's.
 
     The paper drops the second term.

@@ -17,6 +17,7 @@ from undrift.regret._input import check_comparator, check_stream
 from undrift.regret.composite import certify_composite
 from undrift.regret.d2d import Certificate, d2d_terms
 from undrift.regret.margin_check import check_margins
+from undrift.regret.path_terms import path_terms
 from undrift.regret.trace_check import check_columns, check_same_learner, check_same_run, check_whole
 from undrift.template import Certifiable, Template
 from undrift.trace import Trace
@@ -97,7 +98,8 @@ def certify(
         stability = stability + template.restart_cost
     try:
         with np.errstate(over="raise", invalid="raise"):
-            return d2d_terms(rows, labels, path, yhat, stability, potential, template, wanted)
+            terms = d2d_terms if template.movement is None else path_terms
+            return terms(rows, labels, path, yhat, stability, potential, template, wanted)
     except (FloatingPointError, OverflowError):
         raise ConditionError(
             f"{WHO}: losses of this comparator leave float64's range; rescale rows and labels"

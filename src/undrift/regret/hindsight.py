@@ -1,7 +1,7 @@
 """Leaves that know the comparator: they make a certificate tight, and say something about the run, not the learner.
 
 A composite's loss is at most its measured excess over a leaf plus what the leaf can have lost, whatever the leaf is. A
-leaf that starts afresh where the comparator jumps pays nothing for the jump.
+leaf that starts afresh where the comparator jumps pays nothing for the jump; one that drifts pays for steps alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from undrift.errors import ConditionError
 from undrift.leaf import Designed, Leaf
 from undrift.learners.aioli import DiscountedAIOLI
 from undrift.learners.base import Learner
+from undrift.learners.drift import DriftVAW
 from undrift.learners.vaw import DiscountedVAW
 from undrift.losses import logistic, squared
 from undrift.regret._input import check_stream, moves
@@ -26,6 +27,8 @@ from undrift.trace import Trace
 
 BETAS = (0.99, 0.999, 1.0)
 REGS = (1e-4, 1e-2, 1.0)
+TAUS = (1.0, 1e2, 1e4, 1e6)
+"""Prices of movement of the leaves that drift."""
 MOST_STARTS = 400
 """Fresh starts that are worth it; a comparator that moves more often drifts."""
 
@@ -75,7 +78,7 @@ class Restarted:
 
 
 class HindsightLeaves(ReferenceLearners):
-    """Any run, certified through leaves that start afresh where the comparator jumps.
+    """Any run, certified through leaves that start afresh where the comparator jumps, or drift as it does.
 
     Parameters
     ----------
@@ -121,7 +124,9 @@ class HindsightLeaves(ReferenceLearners):
             starts = starts[:0]
         bases = _logistic_bases(rows, u) if self.binary else _squared_bases()
         played = [Restarted(one, starts) for one in bases]
-        return [Leaf(f"restarted {one.learner!r}", one, rows, labels, one.play(rows, labels), u) for one in played]
+        restarted = [Leaf(f"restarted {one.learner!r}", one, rows, labels, one.play(rows, labels), u) for one in played]
+        drifting = [] if self.binary else [DriftVAW(tau, reg=reg, hint="ridge") for tau in TAUS for reg in REGS]
+        return [*restarted, *(one.leaf(rows, labels, u) for one in drifting)]
 
 
 def _squared_bases() -> Sequence[Learner]:

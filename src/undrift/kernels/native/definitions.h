@@ -46,6 +46,35 @@ constexpr double MIX_LIMIT = 1e+150;
 // Rounds over which a mixer averages squared residuals, once it has seen as many.
 constexpr double RESIDUAL_ROUNDS = 1000.0;
 
+// A row of larger leverage would leave too few digits of the covariance of a DriftVAW: it starts afresh.
+constexpr double LEVERAGE_LIMIT = 1000000000000.0;
+
+// What a row did to a DriftVAW.
+struct DriftEvent {
+    enum : int {
+        // It was learned.
+        LEARNED = 0,
+        // Its leverage was beyond LEVERAGE_LIMIT: the learner started afresh, and learned it.
+        RESTARTED = 1,
+        // Its leverage was beyond LEVERAGE_LIMIT even for a fresh learner: it was not learned.
+        IGNORED = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
+// The sums that a DriftVAW keeps.
+struct DriftCount {
+    enum : int {
+        // The least value, over all paths, of their losses so far plus what they pay for start and movement.
+        LEAST = 0,
+        // Fresh starts.
+        RESTARTS = 1,
+        // Rows that were not learned.
+        IGNORED = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
 // A guess of the coming label that discounted VAW is pulled towards where it knows little.
 struct Hint {
     enum : int {

@@ -193,6 +193,7 @@ static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs
 void bind_ensemble(nb::module_ &mod);  // ensemble.cpp
 void bind_online(nb::module_ &mod); // online.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
+void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 void bind_tensors(nb::module_ &mod); // tensors.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
@@ -203,6 +204,7 @@ NB_MODULE(_native, mod) {
     bind_ensemble(mod);
     bind_online(mod);
     bind_o2nc(mod);
+    bind_drift(mod);
     bind_adam(mod);
     bind_tensors(mod);
     bind_lock(mod);

@@ -1,0 +1,153 @@
+"""DriftVAW: online least squares that may drift, with a price on movement in place of a discount."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check, _thread_lock, kernels
+from undrift._typing import Matrix, Vector
+from undrift.errors import ModelFileError
+from undrift.kernels.definitions import DriftCount, DriftEvent
+from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.vaw import HINTS, exact_stability
+from undrift.template import Template
+
+
+class DriftVAW(Learner):
+    r"""Linear regression whose coefficients may drift: a path pays $\tau$ for every squared step.
+
+    It follows the best *path* so far: before each round the least squares solution of
+    $\frac\lambda2|u_1|^2+\tau\sum_s|u_{s+1}-u_s|^2+\frac12\sum_{s<t}(u_s\cdot z_s-y_s)^2$ (a Kalman filter of a random
+    walk), and predicts with its last point, pulled towards a hint where it knows little.
+
+    Parameters
+    ----------
+    tau
+        Price $\tau > 0$ of squared movement, in losses per squared coefficient: large values hardly drift
+        ($\tau\to\infty$ is `DiscountedVAW(beta=1)`), small ones follow every label.
+    reg
+        Ridge $\lambda > 0$ on the first point, in squared feature units.
+    hint
+        As in `DiscountedVAW`: "zero", "last" or "ridge".
+
+    Notes
+    -----
+    Guarantee `drift`: for **every** path, with the exact prices $L_t$,
+    $\sum f_t(x_t)-f_t(u_t)\le\frac\lambda2|u_1|^2+\tau\sum|u_{t+1}-u_t|^2+\sum L_t$, an equality at the best path.
+    O(d^2) time a round, O(d^2) memory. A row whose leverage exceeds 1e12, say one a million times $\sqrt\lambda$, makes
+    it start afresh; `restarts` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.arange(400)
+    >>> Z = np.column_stack([np.ones(400), np.sin(t)])
+    >>> y = 1.0 + (0.01 * t) * Z[:, 1]             # the slope drifts
+    >>> model = DriftVAW(tau=10.0, hint="ridge")
+    >>> trace = model.play(Z, y)
+    >>> np.round(model.coef, 1).tolist()
+    [1.0, 3.9]
+    """
+
+    def __init__(self, tau: float = 1e4, *, reg: float = 1.0, hint: str = "zero") -> None:
+        self.tau = _check.interval(self, "tau", tau, "[1e-100, 1e100]")
+        self.reg = _check.interval(self, "reg", reg, "[1e-100, 1e100]")
+        self.hint = _check.choice(self, "hint", hint, HINTS)
+        super().__init__(tau=tau, reg=reg, hint=hint)
+        self._regs, self._steps = np.array([self.reg]), np.array([0.5 / self.tau])
+        self._last = np.zeros(1)
+
+    @property
+    @_thread_lock.hold_shared
+    def coef(self) -> Vector:
+        """The last point of the best path so far; zeros before any data."""
+        return np.zeros(0) if self.dim is None else self._leader[0].copy()
+
+    @property
+    @_thread_lock.hold_shared
+    def lower_bound(self) -> float:
+        r"""The least value, over all paths, of $\sum f_s(u_s)+\frac\lambda2|u_1|^2+\tau\sum|u_{s+1}-u_s|^2$ so far.
+
+        No drifting linear model, whatever it knew in advance, lost less than this minus what its path pays.
+        """
+        return 0.0 if self.dim is None else float(self._counts[0, DriftCount.LEAST])
+
+    @property
+    @_thread_lock.hold_shared
+    def restarts(self) -> int:
+        """How often a row of huge leverage made it start afresh; 0 on any sane data."""
+        return 0 if self.dim is None else int(self._counts[0, DriftCount.RESTARTS])
+
+    def template(self, Z: Matrix, y: Vector) -> Template:
+        """Return the promise that covers a run over these rows and labels: movement has a price."""
+        return Template(1.0, movement=self.tau, loss=self.loss, replayed=self.clone().play(Z, y))
+
+    def _begin(self, dim: int) -> None:
+        self._covariance = np.eye(dim)[None, :, :] / self.reg
+        self._leader = np.zeros((1, dim))
+        self._counts = np.zeros((1, len(DriftCount)))
+
+    def _min_array_size(self, dim: int) -> int:
+        return dim * dim
+
+    def _predict(self, Z: Matrix) -> Vector:
+        m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
+        status = kernels.drift_predict(self._covariance, self._leader, self._regs, self._steps, self.rounds, Z, m, h)
+        _check.raise_on_status(self, status, Z.shape[1])
+        return answer(m, h, hints(self.hint, m, self._last))[:, 0]
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        m, h, event = (np.empty((len(y), 1)) for _ in range(3))
+        status = kernels.drift_play(
+            self._covariance, self._leader, self._counts, self._regs, self._steps, self.rounds, Z, y, m, h, event
+        )
+        _check.raise_on_status(self, status, Z.shape[1])
+        guess = hints(self.hint, m, np.concatenate((self._last, y[:-1])))
+        yhat = answer(m, h, guess)
+        stability = prices(m, h, guess, event, yhat, y)
+        self._last[0] = y[-1]
+        potential = np.where(event[:, 0] == DriftEvent.LEARNED, 0.0, self.reg)
+        if not self.rounds:
+            potential[0] = self.reg
+        return Columns(yhat[:, 0], stability[:, 0], potential)
+
+    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+        last = float(self._last[0])
+        super()._settle(record, y, newest=newest)
+        if not newest:
+            self._last[0] = last  # the last label is that of the row served last
+
+    def _arrays(self) -> Arrays:
+        return {
+            "covariance": self._covariance,
+            "leader": self._leader,
+            "counts": self._counts,
+            "last": self._last,
+        }
+
+    def _load_arrays(self, arrays: Arrays) -> None:
+        super()._load_arrays(arrays)
+        P = self._covariance[0]
+        if not (np.diagonal(P) > 0.0).all() or not np.array_equal(P, P.T):
+            raise ModelFileError(f"{_check.name_of(self)}: the saved covariance is not symmetric and positive")
+
+
+def hints(hint: str, m: Matrix, last: Vector) -> Matrix:
+    """Return the hint of each round, one column, as wide as m."""
+    if hint == "ridge":
+        return m
+    return np.broadcast_to((last if hint == "last" else np.zeros(1))[:, None], m.shape)
+
+
+def answer(m: Matrix, h: Matrix, guess: Matrix) -> Matrix:
+    """Return the predictions with these hints: the leader, pulled towards the hint where it knows little."""
+    yhat, paper_price = np.empty_like(m), np.empty_like(m)
+    kernels.hinted_predictions(m, h, np.ascontiguousarray(guess), np.zeros(len(m)), yhat, paper_price)
+    return yhat
+
+
+def prices(m: Matrix, h: Matrix, guess: Matrix, event: Matrix, yhat: Matrix, y: Vector) -> Matrix:
+    """Return the exact price of each round; a row that was ignored costs its loss."""
+    label = y[:, None]
+    lost = 0.5 * (yhat - label) ** 2
+    return np.where(event == DriftEvent.IGNORED, lost, exact_stability(m, h, guess, label))

@@ -1,0 +1,45 @@
+r"""The promise of learners that follow a path: the comparator pays for its start and for every step.
+
+$$\sum_tf_t(x_t)\le\sum_tf_t(u_t)+\sum_tL_t+\sum_t\frac{w_t}2|u_t|^2+\tau\sum_t|u_{t+1}-u_t|^2,$$
+
+where $w_t>0$ in rounds in which the learner began or started afresh; movement into such a round is free. Key `drift`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.losses import Loss
+from undrift.regret._input import margins
+from undrift.regret.d2d import ROUNDING, Certificate
+from undrift.template import Template
+
+
+def path_terms(
+    Z: Matrix, y: Vector, u: Matrix, yhat: Vector, stability: Vector, potential: Vector, template: Template, loss: Loss
+) -> Certificate:
+    """Return the certificate for checked input: arrays of T rounds, the comparator one row a round. O(T d)."""
+    incurred, predicted = loss.value(yhat, y), margins(Z, u)
+    theirs = loss.value(predicted, y)
+    ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
+    steps = np.diff(u, axis=0)
+    price = math.inf if template.movement is None else template.movement
+    moved = price * np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
+    off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
+    rounding = math.fsum((np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off).tolist())
+    terms = [*stability.tolist(), *theirs.tolist(), *ridge.tolist(), *moved.tolist(), rounding]
+    return Certificate(
+        certified=math.fsum(terms),
+        incurred=math.fsum(incurred.tolist()),
+        comparator_loss=math.fsum(theirs.tolist()),
+        regret=math.fsum([*incurred.tolist(), *(-theirs).tolist()]),
+        start=math.fsum(ridge[:1].tolist()),
+        stability=math.fsum(stability.tolist()),
+        variation=math.fsum(moved.tolist()),
+        potential_drift=math.fsum([*ridge[1:].tolist(), rounding]),
+        scale=math.fsum(np.abs([*terms, *incurred.tolist()]).tolist()),
+        rounding=rounding,
+    )
