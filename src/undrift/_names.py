@@ -40,10 +40,10 @@ def _alike(a: list[str], b: list[str]) -> bool:
     if len(a) != len(b):
         return False
     different = [(one, two) for one, two in zip(a, b, strict=True) if one != two]
-    return len(different) == 1 and _slipped(*different[0])
+    return len(different) == 1 and _differ_by_typos(*different[0])
 
 
-def _slipped(a: str, b: str) -> bool:
+def _differ_by_typos(a: str, b: str) -> bool:
     """Whether two different words differ by slips alone."""
     longest = max(len(a), len(b))
     allowed = 0 if longest < SHORT else 1 if longest < LONG else 2

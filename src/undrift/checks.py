@@ -239,11 +239,11 @@ def _kinds(stream: Stream) -> dict[str, tuple[NDArray[np.generic], NDArray[np.ge
         "Fortran-ordered": (np.asfortranarray(stream.Z), stream.y.copy()),
         "strided": (wide[:, ::2], np.repeat(stream.y, 2)[::2]),
         "big-endian": (stream.Z.astype(">f8"), stream.y.astype(">f8")),
-        "unaligned": (_unaligned(stream.Z), _unaligned(stream.y)),
+        "unaligned": (_make_unaligned(stream.Z), _make_unaligned(stream.y)),
     }
 
 
-def _unaligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
+def _make_unaligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a copy that begins at an odd address, as arrays out of messages may."""
     out = np.empty(array.nbytes + 1, np.uint8)[1:].view(np.float64).reshape(array.shape)
     out[...] = array
@@ -292,22 +292,22 @@ def _claim_refused(learner: Learner, before: Learner, what: str, call: Callable[
 def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable[[], object]]]:
     Z, y = stream.Z[20:30], stream.y[20:30]
 
-    def spoiled(array: NDArray[np.float64], value: float) -> NDArray[np.float64]:
+    def with_value(array: NDArray[np.float64], value: float) -> NDArray[np.float64]:
         array = array.copy()
         array.flat[array.size // 2] = value
         return array
 
     for value in (np.inf, -np.inf, 1e76) if learner.accepts_nan else (np.nan, np.inf, -np.inf, 1e76):
-        yield f"z = {value}", partial(learner.play, spoiled(Z, value), y)
-        yield f"predict of z = {value}", partial(learner.predict, spoiled(Z, value)[5])
-        yield f"learn of z = {value}", partial(learner.learn, spoiled(Z, value)[5], float(y[5]))
+        yield f"z = {value}", partial(learner.play, with_value(Z, value), y)
+        yield f"predict of z = {value}", partial(learner.predict, with_value(Z, value)[5])
+        yield f"learn of z = {value}", partial(learner.learn, with_value(Z, value)[5], float(y[5]))
     for value in (np.inf, 1e76) if learner.accepts_nan else (np.nan, np.inf, 1e76):
-        yield f"y = {value}", partial(learner.play, Z, spoiled(y, value))
+        yield f"y = {value}", partial(learner.play, Z, with_value(y, value))
     if not learner.grows:
         yield "one feature too many", lambda: learner.play(np.hstack([Z, Z[:, :1]]), y)
         yield "predict of one feature too few", lambda: learner.predict(Z[0, 1:])
     if learner.binary:
-        yield "label 2", lambda: learner.play(Z, spoiled(y, 2.0))
+        yield "label 2", lambda: learner.play(Z, with_value(y, 2.0))
         yield "label 0.5", lambda: learner.learn(Z[0], 0.5)
     yield "fewer labels than rows", lambda: learner.play(Z, y[:-1])
     yield "a cube of features", lambda: learner.play(Z[None], y)

@@ -31,7 +31,7 @@ def mae(yhat: Vector, y: Vector) -> float:
 
 def r2(yhat: Vector, y: Vector) -> float:
     """Return the part of the labels' variance that is explained; NaN where labels are constant."""
-    return _explained(float(np.sum((yhat - y) ** 2)), float(np.sum((y - np.mean(y)) ** 2)))
+    return _explained_share(float(np.sum((yhat - y) ** 2)), float(np.sum((y - np.mean(y)) ** 2)))
 
 
 def log_loss(yhat: Vector, y: Vector) -> float:
@@ -129,8 +129,8 @@ class RunningScores:
         if self.binary:
             return {"log_loss": first / n, "accuracy": 1.0 - second / n}
         spread = self.labels[1] - self.labels[0] ** 2 / n
-        return {"rmse": math.sqrt(first / n), "mae": second / n, "r2": _explained(first, spread)}
+        return {"rmse": math.sqrt(first / n), "mae": second / n, "r2": _explained_share(first, spread)}
 
 
-def _explained(squares: float, spread: float) -> float:
+def _explained_share(squares: float, spread: float) -> float:
     return 1.0 - squares / spread if spread > 0.0 else math.nan

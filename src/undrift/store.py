@@ -35,7 +35,7 @@ Arrays = Mapping[str, NDArray[np.float64]]
 def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     """Write header and arrays to `path`; a crash at any moment leaves the old file or the new one, never a part."""
     plain = {name: np.asarray(arrays[name], dtype="<f8", order="C") for name in sorted(arrays)}
-    text = json.dumps({"format": FORMAT, **_encoded(header)}, sort_keys=True, allow_nan=False)
+    text = json.dumps({"format": FORMAT, **_encode(header)}, sort_keys=True, allow_nan=False)
     replace(path, _container({"digest": _digest(text, plain), "undrift": text}, plain))
 
 
@@ -113,7 +113,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
     try:
         header = json.loads(text)
         version = header.pop("format")
-        header = _decoded(header)
+        header = _decode(header)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path}: the header is damaged; save it again") from None
     if not isinstance(version, int) or version > FORMAT:
@@ -136,12 +136,12 @@ def _digest(text: str, arrays: Arrays) -> str:
     return sha.hexdigest()
 
 
-def _encoded(value: Header) -> Header:
+def _encode(value: Header) -> Header:
     """JSON has no infinity: write it as a tagged word."""
     out: Header = {}
     for key, item in value.items():
         if isinstance(item, dict):
-            out[key] = _encoded(item)
+            out[key] = _encode(item)
         elif isinstance(item, float) and not math.isfinite(item):
             out[key] = {"float": repr(item)}
         else:
@@ -149,12 +149,12 @@ def _encoded(value: Header) -> Header:
     return out
 
 
-def _decoded(value: Header) -> Header:
+def _decode(value: Header) -> Header:
     out: Header = {}
     for key, item in value.items():
         if isinstance(item, dict):
             word = item.get("float")
-            out[key] = float(word) if set(item) == {"float"} and isinstance(word, str) else _decoded(item)
+            out[key] = float(word) if set(item) == {"float"} and isinstance(word, str) else _decode(item)
         else:
             out[key] = item
     return out

@@ -12,7 +12,7 @@ from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
 from undrift.run import Settings, certify_run, play_file, read_run
-from undrift.run.finish import certificates
+from undrift.run.finish import certificates, run_comparators
 
 
 @pytest.mark.parametrize(("target", "other", "loss"), [("y", "hot", squared), ("hot", "y", logistic)])
@@ -48,9 +48,9 @@ def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, l
 
 
 def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(certificates, "SMOOTH_NUMBERS", 1000)
-    monkeypatch.setattr(certificates, "LONGEST", 250)
-    monkeypatch.setattr(certificates, "LEAST", 100)
+    monkeypatch.setattr(run_comparators, "SMOOTH_NUMBERS", 1000)
+    monkeypatch.setattr(certificates, "MAX_ROUNDS", 250)
+    monkeypatch.setattr(certificates, "MIN_ROUNDS", 100)
     path = write_csv(tmp_path / "t.csv", table(300))
     play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
     certify_run(tmp_path / "run")

@@ -41,7 +41,7 @@ def compare(
     """
     from undrift.cli.progress import ProgressBar
     from undrift.run import Settings, compare_file
-    from undrift.run.finish.compare import versions
+    from undrift.run.finish.peers import versions
 
     path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
     with ProgressBar(quiet) as bar:

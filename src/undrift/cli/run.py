@@ -105,9 +105,9 @@ def run_and_report(
                     state = _certify(folder, state, bar)
                 page = _write_report(folder, bar) if report else None
                 data = read_run(folder)
-        except Interrupted as wish:
+        except Interrupted as stopped:
             bar.close()
-            print_interrupted(str(wish) or left)
+            print_interrupted(str(stopped) or left)
             return stop.code
     facts = {
         "folder": str(folder),

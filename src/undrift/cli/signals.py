@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGHUP as a wish to stop, which is granted within a second."""
+"""SIGINT, SIGTERM and SIGHUP as a request to stop, which is granted within a second."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 
 
 class SignalStop(StopRequest):
-    """A wish to stop that came as a signal."""
+    """A request to stop that came as a signal."""
 
     number = int(signal.SIGINT)
     """Which signal it was."""
@@ -35,7 +35,7 @@ class SignalStop(StopRequest):
 
 @contextlib.contextmanager
 def stop_signals(what_is_left: Callable[[], str]) -> Iterator[SignalStop]:
-    """Give a wish to stop that signals set; the second signal raises KeyboardInterrupt at once.
+    """Give a request to stop that signals set; the second signal raises KeyboardInterrupt at once.
 
     Python can act on a signal only between two steps of its own. A long call into compiled code must not keep the user
     waiting, so a thread ends the process after a while. What is on the disk is whole at every moment, as it must be for

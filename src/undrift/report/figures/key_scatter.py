@@ -18,7 +18,7 @@ POINTS = 1000
 def measure(fleet: FleetResult) -> Measured:
     """Return half-life and saved loss of each key; of those with most rounds where there are many."""
     known = [key for key in fleet.keys if key.half_life is not None and not math.isnan(key.skill)]
-    known = heapq.nlargest(POINTS, known, key=KeyReport.draw)
+    known = heapq.nlargest(POINTS, known, key=KeyReport.sampling_key)
     finite = [(key.half_life, key) for key in known if key.half_life is not None and math.isfinite(key.half_life)]
     if len(finite) < 2:
         return {"points": None}

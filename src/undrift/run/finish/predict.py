@@ -48,7 +48,7 @@ class Predictions:
     classes
         The two labels, the negative one first; none for numbers.
     stop
-        A wish to stop, which is granted at once while a batch is read and predicted.
+        A request to stop, which is granted at once while a batch is read and predicted.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""RunData: everything a run left behind, as plain arrays and words; what the report and `certify` read."""
+"""RunData: everything a run left behind, as plain arrays and JSON values; what the report and `certify` read."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 from undrift.metrics import round_losses
 
 MOST_PROBLEMS = 10_000
-"""Different problems told apart, at most."""
+"""Different problems that are counted apart, at most."""
 EXAMPLES = 5
 """Keys named for each problem."""
 MIN_SCORED = 20
@@ -27,7 +27,7 @@ MIN_SCORED = 20
 
 @dataclass
 class KeyReport:
-    """How one key fared; its first round is not scored, as nobody could know anything."""
+    """Scores of one key; its first round is not scored, as nothing was known before it."""
 
     key: str
     rounds: int = 0
@@ -45,9 +45,9 @@ class KeyReport:
     change: float = math.nan
     """How clearly larger losses are lately, by their ranks, in standard errors; negative where they are smaller."""
     half_life: float | None = None
-    """Learned memory in rounds: short where the key drifts; None if not looked at."""
+    """Learned memory in rounds: short where the key drifts; None if its model was not opened."""
 
-    def draw(self) -> tuple[int, int]:
+    def sampling_key(self) -> tuple[int, int]:
         """Return what sorts keys by rounds and, among equals, as good as at random, so that the first are no choice."""
         return self.rounds, zlib.crc32(self.key.encode("utf-8", "surrogatepass"))
 
@@ -124,7 +124,7 @@ class FleetSummary(NamedTuple):
 
 
 def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
-    """Add up what a fleet said about its records."""
+    """Sum up the outputs of a fleet: by key, by problem, and by how many rows a key had seen."""
     index: dict[Any, int] = {}
     codes = np.fromiter((index.setdefault(key, len(index)) for key in outputs.keys), np.int64, len(outputs))
     reports = [KeyReport("" if key is None else str(key)) for key in index]
@@ -132,16 +132,16 @@ def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
     for pair, n in zip(pairs.tolist(), numbers.tolist(), strict=True):
         code, status = divmod(pair, len(STATUSES))
         reports[code].counts[STATUSES[status]] = n
-    ages = _scored(reports, codes, outputs, task)
+    ages = _score_keys(reports, codes, outputs, task)
     named = [report for key, report in zip(index, reports, strict=True) if key is not None]
-    return FleetSummary(sorted(named, key=lambda one: (_rank(one), one.key)), _problems(outputs), ages)
+    return FleetSummary(sorted(named, key=lambda one: (_sort_key(one), one.key)), _count_problems(outputs), ages)
 
 
-def _rank(report: KeyReport) -> float:
+def _sort_key(report: KeyReport) -> float:
     return math.inf if math.isnan(report.skill) else report.skill
 
 
-def _problems(outputs: Outputs) -> list[RecordProblem]:
+def _count_problems(outputs: Outputs) -> list[RecordProblem]:
     found: dict[tuple[int, str], RecordProblem] = {}
     keys: defaultdict[tuple[int, str], set[Any]] = defaultdict(set)
     for i in np.flatnonzero(~np.isin(outputs.status, (OK, LABELLED, PREDICTED))).tolist():
@@ -159,7 +159,7 @@ def _problems(outputs: Outputs) -> list[RecordProblem]:
     return sorted(found.values(), key=lambda one: (-one.count, one.text))
 
 
-def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
+def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
     """Put rounds, losses and the change of late into the reports; return losses by age."""
     rows = np.flatnonzero(~(np.isnan(outputs.prediction) | np.isnan(outputs.target)))
     rows = rows[np.argsort(codes[rows], kind="stable")]
@@ -179,11 +179,11 @@ def _scored(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs
         report.rounds, report.loss = int(sizes[k]), float(sums[0, k])
         report.naives = tuple(sums[1:, k].tolist())
         if report.scored >= MIN_SCORED:
-            _lately(report, losses[0, at + 1 : at + report.rounds])
-    return _ages(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
+            _compare_quarters(report, losses[0, at + 1 : at + report.rounds])
+    return _losses_by_age(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
 
 
-def _lately(report: KeyReport, loss: Vector) -> None:
+def _compare_quarters(report: KeyReport, loss: Vector) -> None:
     """Hold the last quarter against the two before: by means, and by ranks, which no outlier can bend."""
     quarter = len(loss) // 4
     both = loss[quarter:]
@@ -196,7 +196,7 @@ def _lately(report: KeyReport, loss: Vector) -> None:
     report.change = (float(np.sum(ranks)) - expected) / spread
 
 
-def _ages(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[AgeLosses]:
+def _losses_by_age(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[AgeLosses]:
     """Return mean losses by rows seen before, in doubling steps; keys that a naive guess never misses are left out."""
     found = []
     first, oldest = 1, int(age.max())

@@ -68,7 +68,7 @@ def play_fleet(
     report
         Writes report.html at the path it is given.
     stop
-        A wish to stop, which raises `Interrupted` in the middle of anything: what is saved stays whole.
+        A request to stop, which raises `Interrupted` in the middle of anything: what is saved stays whole.
 
     Returns
     -------
@@ -86,12 +86,12 @@ def play_fleet(
             fleet_folder.refuse_foreign(WRITTEN)
             run = _play_rows(source, digest, fleet_folder, columns, force, workers, progress)
             asked = settings.as_dict()
-            words = {"key": key, "order": order, "wait": wait, **{name: asked[name] for name in USED if name in asked}}
+            used = {"key": key, "order": order, "wait": wait, **{name: asked[name] for name in USED if name in asked}}
             provenance = {
                 "undrift": undrift.__version__,
                 "kernels": kernels.level(),
                 "source": {"path": source.name, "size": source.size, "sha256": digest},
-                "settings": words,
+                "settings": used,
             }
             found = write_result(run, fleet_folder, provenance, columns)
             if not found.rounds:

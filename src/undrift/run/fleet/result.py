@@ -29,7 +29,7 @@ PREDICTIONS, KEYS = "predictions.csv", "keys.csv"
 
 
 class FleetResult(NamedTuple):
-    """What a keyed run found."""
+    """What a fleet over a file found."""
 
     run: FleetRun
     """States and models by key."""
@@ -73,7 +73,7 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
     rows = (["" if x is None else x for x in row] for row in outputs)
     folder.put(PREDICTIONS, _csv_pieces(chain([Output._fields], rows)))
     found = summarize_keys(outputs, columns.task)
-    opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.draw)}
+    opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
     for key, model in run.iter_models(list(opened)):
         if isinstance(model, OnlineLearner) and model.rounds:
             spectrum = model.spectrum()

@@ -98,7 +98,7 @@ def infer_time_column(first: FirstRows, name: str) -> TimeColumn:
     source, cells = first.source, first.columns[name]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
         return TimeColumn(name, "iso", np.datetime_data(cells.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
-    values = [(line, parse_integer(cell)) for line, cell in first.known(name)]
+    values = [(line, parse_integer(cell)) for line, cell in first.known_cells(name)]
     numeric = [value for _, value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if source.settings.time_format is None and numeric and 2 * len(numeric) > len(values):
         size = max(abs(value) for value in numeric)

@@ -12,7 +12,7 @@ from undrift.run.read.source import Source
 def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) -> RunState | None:
     """Return the state to continue from; None to start. Refuse what is not ours or not the same."""
     if not folder.exists:
-        folder.refuse_others()
+        folder.refuse_foreign_files()
         folder.sweep(None)
         return None
     try:
@@ -22,7 +22,7 @@ def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) 
             raise
         folder.files.adopt(STATE)  # ours, but damaged: it may be replaced
         return None
-    folder.take_over(state)
+    folder.adopt_files(state)
     try:
         folder.sweep(state)
     except ModelFileError:

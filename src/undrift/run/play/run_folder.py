@@ -1,4 +1,4 @@
-"""The run directory: what counts is what `run.json` names, and it is renamed into place last.
+"""The folder of a run: what counts is what `run.json` names, and it is renamed into place last.
 
 ```
 run.json               settings, provenance, how far the run is, and the names of the files that count
@@ -65,14 +65,14 @@ class RunFolder:
         """Return what the last commit wrote."""
         return read_state(self.path)
 
-    def take_over(self, state: RunState) -> None:
+    def adopt_files(self, state: RunState) -> None:
         """Count the files a run names as ours if no list says whose they are: the list may be lost in a copy."""
         named = [*state["parts"], state["model"], state["trace"]]
         self.files.adopt(STATE, *(name for name in named if name and not self.files.knows(name)))
         if not self.files.knows(REPORT) and _is_report(self.path / REPORT):
             self.files.adopt(REPORT)
 
-    def refuse_others(self) -> None:
+    def refuse_foreign_files(self) -> None:
         """Refuse a folder that holds files which no run wrote, where no run is."""
         others = (file.name for file in self.path.iterdir() if not file.name.startswith("."))
         foreign = next((name for name in others if not self.files.is_ours(name)), None)

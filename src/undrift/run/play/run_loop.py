@@ -69,7 +69,8 @@ class RunLoop:
     def _batch_size(self) -> int:
         """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
 
-        A wish to stop is looked at in between. It depends on the columns alone, so that a resumed run counts the same.
+        Requests to stop are looked at in between. The number depends on the columns alone, so that a resumed run cuts
+        its rows at the same places.
         """
         width = len(self.encoder.features) * (2 if self.settings.missing == "indicate" else 1)
         microseconds = 50 + width**2 // 32
@@ -94,7 +95,7 @@ class RunLoop:
 
     def _resume(self, state: RunState) -> None:
         """Go on from a commit."""
-        carried, path = state["carry"], self.folder.path
+        saved, path = state["carry"], self.folder.path
         self.replacing = False
         if state["plan"] != json.loads(json.dumps(self.roles.as_dict())):
             raise ModelFileError(f"{path}: this run reads the columns of its file otherwise; start again with --force")
@@ -108,9 +109,9 @@ class RunLoop:
             self.run_model.model = load_model(str(regular_file(path, state["model"])))
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.run_model.resume(arrays)
-            self.encoder.resume(carried["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
+            self.encoder.resume(saved["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
-            self.scores.resume(carried["scores"])
+            self.scores.resume(saved["scores"])
 
     def play_all(self, progress: Callable[[Progress], None], stop: StopRequest) -> RunState:
         """Play what is left, then close the run."""
@@ -128,7 +129,7 @@ class RunLoop:
         return self._finish()
 
     def _next(self, stop: StopRequest) -> RowBatch | None:
-        """Return the next batch; a wish to stop does not wait until a slow source has one."""
+        """Return the next batch; a request to stop does not wait until a slow source has one."""
         try:
             with stop.interruptible():
                 return next(self.batches, None)

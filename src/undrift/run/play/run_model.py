@@ -56,7 +56,7 @@ class RunModel:
         blocks = []
         a = 0
         while a < len(y):
-            due = self.snapshots.next(self.model.rounds)
+            due = self.snapshots.next_round(self.model.rounds)
             reached = np.cumsum(~np.isnan(y[a:])) >= due - self.model.rounds
             full = bool(reached.any())
             b = a + int(np.argmax(reached)) + 1 if full else len(y)
@@ -97,7 +97,7 @@ class RunModel:
     def _learn(self, names: list[str], row: Vector) -> None:
         before = self.model.rounds
         self.model.play(Table(names, row[None, :-1]), row[-1:])
-        if self.model.rounds > before and self.model.rounds == self.snapshots.next(before):
+        if self.model.rounds > before and self.model.rounds == self.snapshots.next_round(before):
             self.snapshots.take(self.model)
 
     def finish(self, names: list[str]) -> None:

@@ -61,11 +61,11 @@ def play_file(
     """
     source = Source(path, settings)
     folder = RunFolder(out)
-    wish = stop if isinstance(stop, StopRequest) else StopRequest(stop)
+    request = stop if isinstance(stop, StopRequest) else StopRequest(stop)
     say = log or (lambda text: None)
     with folder.hold_lock():
         try:
-            with wish.interruptible():
+            with request.interruptible():
                 source.digest()  # before any row is read, so that it covers every row that is learned
                 state = find_state(folder, source, resume=resume, force=force)
                 if state is not None and state["status"] != "running":
@@ -76,4 +76,4 @@ def play_file(
                 loop.start(state)
         except Interrupted:
             raise Interrupted(f"{folder.path} is as it was before") from None
-        return loop.play_all(progress or (lambda _: None), wish)
+        return loop.play_all(progress or (lambda _: None), request)

@@ -32,7 +32,9 @@ class ScoreTable:
     def as_dict(self) -> dict[str, dict[str, float | None]]:
         """Return for each predictor its scores by title; None where a score has no value."""
         return {
-            name: {title: None if math.isnan(value) else value for title, value in titled(running.scores()).items()}
+            name: {
+                title: None if math.isnan(value) else value for title, value in with_titles(running.scores()).items()
+            }
             for name, running in self.running.items()
         }
 
@@ -49,11 +51,11 @@ class ScoreTable:
             running.labels = list(state["labels"])
 
 
-def titled(named: Mapping[str, float]) -> dict[str, float]:
+def with_titles(named: Mapping[str, float]) -> dict[str, float]:
     """Return scores under the titles that tables and JSON show, without those that have none."""
     return {TITLES[name]: value for name, value in named.items() if name in TITLES}
 
 
 def score_predictions(task: str, yhat: Vector, y: Vector) -> dict[str, float]:
     """Return the scores of predictions by title; the leading one comes first."""
-    return titled(scores(yhat, y, binary=task == "classification"))
+    return with_titles(scores(yhat, y, binary=task == "classification"))

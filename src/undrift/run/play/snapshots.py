@@ -23,7 +23,7 @@ class Snapshots:
         self.half_lives = np.zeros(0)
         self.rows: list[tuple[float, Vector, Vector, Vector]] = []
 
-    def next(self, rounds: int) -> int:
+    def next_round(self, rounds: int) -> int:
         """Return the next round after which one is due."""
         return (rounds // self.stride + 1) * self.stride
 

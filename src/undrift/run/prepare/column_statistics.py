@@ -35,11 +35,11 @@ class ColumnStatistics:
         first: dict[str, str] = {}
         for name, low, high, digest in zip(names, self.low, self.high, self.digests, strict=False):
             if low > high:
-                problems.whole("all missing", name, rows, "it never had a value")
+                problems.add_column("all missing", name, rows, "it never had a value")
             elif low == high:
-                problems.whole("dead column", name, rows, f"it is {low:g} in every row")
+                problems.add_column("dead column", name, rows, f"it is {low:g} in every row")
             elif digest in first:
-                problems.whole("duplicate column", name, rows, f"the same numbers as '{first[digest]}'")
+                problems.add_column("duplicate column", name, rows, f"the same numbers as '{first[digest]}'")
             first.setdefault(digest, name)
 
     def resume(self, digests: Sequence[str], arrays: Mapping[str, Any]) -> None:

@@ -115,7 +115,7 @@ def _kind(first: FirstRows, name: str) -> str:
     if numbers >= MOSTLY * known:
         return "number"
     formats = {first.source.settings.time_format or "iso", "iso"}
-    times = sum(any(_is_time(cell, one) for one in formats) for _, cell in first.known(name))
+    times = sum(any(_is_time(cell, one) for one in formats) for _, cell in first.known_cells(name))
     return "time" if times >= MOSTLY * known else "text"
 
 

@@ -43,7 +43,7 @@ class FirstRows:
         """Which rows these are, for an error."""
         return f"all {len(self.lines)} rows" if self.whole else f"the first {len(self.lines)} rows"
 
-    def known(self, name: str) -> list[tuple[int, object]]:
+    def known_cells(self, name: str) -> list[tuple[int, object]]:
         """Return the lines and cells of a column where it is not missing."""
         cells = self.columns[name]
         values: Sequence[object] = cells if not isinstance(cells, np.ndarray) else cells.tolist()
@@ -57,7 +57,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return (0 if cells.dtype.kind == "M" else len(cells)), len(cells)
-        known = self.known(name)
+        known = self.known_cells(name)
         return sum(parse_number(cell) is not None for _, cell in known), len(known)
 
     def require(self, names: Iterable[str], option: str) -> None:

@@ -36,7 +36,7 @@ class DataProblems:
         one["count"] += len(lines)
         one["lines"] += [int(line) for line in lines[: FIRST - len(one["lines"])]] if len(one["lines"]) < FIRST else []
 
-    def whole(self, kind: str, column: str, count: int, note: str) -> None:
+    def add_column(self, kind: str, column: str, count: int, note: str) -> None:
         """State something about a whole column."""
         self._of(kind, column, note)["count"] = count
 

@@ -37,7 +37,7 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     column = first.columns[name]
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
-    known = first.known(name)
+    known = first.known_cells(name)
     if not known:
         raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
     cells = [cell for _, cell in known]

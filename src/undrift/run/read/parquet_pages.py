@@ -95,7 +95,7 @@ class ThriftReader:
         out: Fields = {}
         number = 0
         while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._signed()
+            number = number + (head >> 4) if head >> 4 else self._signed_varint()
             kind = head & 15
             out[number] = kind == 1 if kind in (1, 2) else self._value(kind, depth)
         return out
@@ -104,7 +104,7 @@ class ThriftReader:
         if kind in (1, 2, 3):
             return self._byte()
         if kind in (4, 5, 6):
-            return self._signed()
+            return self._signed_varint()
         if kind == 7:
             return self._bytes(8)
         if kind == 8:
@@ -147,6 +147,6 @@ class ThriftReader:
             if shift > 63:
                 raise DamagedHeader
 
-    def _signed(self) -> int:
+    def _signed_varint(self) -> int:
         bits = self._varint()
         return (bits >> 1) ^ -(bits & 1)

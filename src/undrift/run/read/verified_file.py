@@ -52,7 +52,7 @@ class VerifiedFile:
         """Return the bytes from `number` times `PIECE` on, at most that many."""
         piece = self.read_at(number * PIECE, PIECE)
         if self._digest is not None and _fingerprint(piece) != self._pieces[number]:
-            raise self._changed()
+            raise self._change_error()
         return piece
 
     def read_at(self, first: int, count: int) -> bytes:
@@ -68,10 +68,10 @@ class VerifiedFile:
         try:
             now = os.stat(self.path)
         except OSError:
-            raise self._changed() from None
+            raise self._change_error() from None
         same = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
         if any(getattr(now, what) != getattr(self._then, what) for what in same):
-            raise self._changed()
+            raise self._change_error()
 
     def _read(self, first: int, count: int) -> bytes:
         """Return bytes as they are now."""
@@ -81,13 +81,13 @@ class VerifiedFile:
             while len(parts) < count:
                 some = self._file.read(count - len(parts))
                 if not some:
-                    raise self._changed()
+                    raise self._change_error()
                 parts += some
         except OSError as error:
             raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
         return bytes(parts)
 
-    def _changed(self) -> DataError:
+    def _change_error(self) -> DataError:
         return DataError(
             f"{self.name} changed while it was read, and what was learned would be of two files; "
             "start again with a copy that nobody writes to"
