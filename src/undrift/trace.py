@@ -38,6 +38,8 @@ class Trace:
     """Their upper ends (T,)."""
     known: NDArray[np.bool_] | None = None
     """Whether any label had been learned before each prediction (T,); one made before says nothing."""
+    delay: int = 0
+    """Rows that were served before a row's label was learned; 0: it was learned at once."""
 
     def __len__(self) -> int:
         return len(self.yhat)

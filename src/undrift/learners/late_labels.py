@@ -96,7 +96,7 @@ class LateLabels:
             self._load_state(header["rounds"], header["dim"], arrays)
             raise
         yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
-        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known)
+        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=delay)
 
     def _ask(self, Z: Matrix) -> ServedPrediction:
         """Serve a checked row, and keep its record."""

@@ -14,7 +14,7 @@ from undrift.leaf import Composite
 from undrift.learners.base import Learner
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream
-from undrift.regret.composite import certify_composite
+from undrift.regret.composite import ReferenceLearners, certify_composite
 from undrift.regret.d2d import Certificate, d2d_terms
 from undrift.regret.margin_check import check_margins
 from undrift.regret.path_terms import path_terms
@@ -42,7 +42,9 @@ def certify(
     Z, y
         The rows (T, d) and labels (T,) of the whole run; for online estimators whatever they played.
     trace
-        What `play` returned for them, from the first round.
+        What `play` returned for them, from the first round. If labels were learned late (`delay`), the bound is what
+        the served predictions lost beyond the same learner (of a composite: its best leaf) that was never late, plus
+        the bound of that one.
     u
         Comparators (T, d), or one (d,), or a function of (Z, y) that returns them; composites call it with the rows as
         each leaf saw them. Online estimators: in the coordinates of `model.design(Z, y).rows`.
@@ -76,6 +78,9 @@ def certify(
     >>> round(c.regret, 3), round(c.bound, 3), c.holds
     (7.847, 8.582, True)
     """
+    if isinstance(learner, Learner) and not isinstance(learner, Composite) and trace.delay:
+        check_same_learner(type(learner).__name__, learner.parameters, trace)
+        learner = ReferenceLearners([learner])  # the same learner, had every label come at once
     if isinstance(learner, Composite):
         own = logistic if getattr(learner, "binary", False) else squared
         return certify_composite(learner, Z, y, trace, u, own if loss is None else loss, certify)
