@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tolerances import TOLERANCES
 
 import undrift as ud
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
+from undrift.fleet.model_pool import initial_model
 from undrift.fleet.slot_layout import SlotLayout
 from undrift.kernels import layout
 from undrift.kernels.reference_ensemble import EnsembleKernel
@@ -26,10 +28,7 @@ MODELS = {
 
 
 def begun(name):
-    model = MODELS[name]()
-    model._begin(DIM)
-    model.dim = DIM
-    return model
+    return initial_model(MODELS[name](), DIM)
 
 
 def records(binary):
@@ -55,7 +54,7 @@ def test_slots_are_the_models_one_by_one(name):
         assert yhat[mine].tobytes() == alone.play(Z[mine], y[mine]).yhat.tobytes()
         assert rounds[k] == alone.rounds
         found = slot.read(states[k])
-        for part, array in alone._arrays().items():
+        for part, array in alone.snapshot()[1].items():
             assert found[part].tobytes() == np.ascontiguousarray(array).tobytes()
         again = np.zeros(slot.size)
         slot.write(again, found)
@@ -92,15 +91,15 @@ def test_the_twin_agrees(name, monkeypatch):
     ours, theirs = started(slot), started(other)
     slot.round.play_keys(ours[0], ours[1], slots, Z, y, ours[2])
     other.round.play_keys(theirs[0], theirs[1], slots, Z, y, theirs[2])
-    assert np.allclose(ours[2], theirs[2], rtol=1e-9, atol=1e-12)
+    TOLERANCES["keyed predictions"].check(ours[2], theirs[2])
     for k in range(KEYS):
         a, b = slot.read(ours[0][k]), other.read(theirs[0][k])
         assert a.keys() == b.keys()
         for part in a.keys() - {slot.information}:
-            assert np.allclose(a[part], b[part], rtol=1e-7, atol=1e-9)
-        for i in range(len(other.round.beta)):  # spare lanes hold whatever they hold
+            TOLERANCES["keyed states"].check(a[part], b[part])
+        for i in range(len(other.round.beta)):  # padding lanes hold whatever they hold
             one, two = (layout.column(x[slot.information], i) for x in (a, b))
-            assert np.allclose(one, two, rtol=1e-7, atol=1e-9)
+            TOLERANCES["keyed states"].check(one, two)
     assert (ours[1] == theirs[1]).all()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tolerances import TOLERANCES
 
 from undrift import kernels
 from undrift.kernels import reference_mix
@@ -62,7 +63,7 @@ def test_squared_mixers_agree_with_their_twin(rule, members, share, kind):
     E, y = said(kind, 120, members)
     for got, want in zip(squared(kernels, rule, share, E, y), squared(reference_mix, rule, share, E, y), strict=True):
         assert np.isfinite(got).all()
-        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+        TOLERANCES["mixer"].check(got, want)
 
 
 @pytest.mark.parametrize("kind", ["tame", "wild"])
@@ -73,7 +74,7 @@ def test_the_logistic_mixer_agrees_with_its_twin(members, share, kind):
     sign = np.where(y > 0, 1.0, -1.0)
     for got, want in zip(logistic(kernels, share, E, sign), logistic(reference_mix, share, E, sign), strict=True):
         assert np.isfinite(got).all()
-        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11)
+        TOLERANCES["mixer"].check(got, want)
 
 
 @pytest.mark.parametrize("cut", [1, 7])

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from tolerances import TOLERANCES
 
 import undrift as ud
 from undrift import kernels
@@ -49,17 +50,10 @@ CASES = {
 }
 
 
-def split(model: Ensemble) -> Ensemble:
-    """The same ensemble, advanced by separate calls."""
-    model._kernel = None
-    return model
-
-
-def begun(case: str, mixer, dim: int = 3) -> Ensemble:
-    model = Ensemble(CASES[case](), mixer)
-    model._begin(dim)
-    model.dim = dim
-    return model
+def unknown_to_kernels(mixer):
+    """Return a mixer that an ensemble takes for a user's own: its members and itself are advanced by separate calls."""
+    kind = type(mixer)
+    return type(kind.__name__, (kind,), {"kernel_arguments": lambda self: None})(**mixer.parameters)
 
 
 def cases():
@@ -71,8 +65,7 @@ def cases():
 @pytest.mark.parametrize(("case", "mixer"), list(cases()))
 def test_one_call_gives_the_bits_of_the_calls_it_joins(case, mixer) -> None:
     Z, y = stream(3, 300, "odds" in case)
-    one, many = begun(case, mixer), split(begun(case, mixer))
-    assert one._kernel is not None
+    one, many = Ensemble(CASES[case](), mixer), Ensemble(CASES[case](), unknown_to_kernels(mixer))
     for part in (slice(0, 1), slice(1, 150), slice(150, 300)):
         assert np.array_equal(one.predict(Z[part]), many.predict(Z[part]))
         a, b = one.play(Z[part], y[part], record="weights"), many.play(Z[part], y[part], record="weights")
@@ -84,9 +77,23 @@ def test_one_call_gives_the_bits_of_the_calls_it_joins(case, mixer) -> None:
 
 
 @pytest.mark.parametrize(("case", "mixer"), list(cases()))
+def test_every_case_is_one_call(case, mixer, monkeypatch) -> None:
+    class Called(Exception):
+        pass
+
+    def refuse(**_: object) -> None:
+        raise Called
+
+    monkeypatch.setattr(kernels, "EnsembleKernel", refuse)
+    Z, y = stream(3, 5, "odds" in case)
+    with pytest.raises(Called):
+        Ensemble(CASES[case](), mixer).play(Z, y)
+
+
+@pytest.mark.parametrize(("case", "mixer"), list(cases()))
 def test_row_by_row_is_the_same_as_a_block(case, mixer) -> None:
     Z, y = stream(3, 150, "odds" in case)
-    block, rows = begun(case, mixer), begun(case, mixer)
+    block, rows = Ensemble(CASES[case](), mixer), Ensemble(CASES[case](), mixer)
     yhat = block.play(Z, y).yhat
     for t in range(len(y)):
         assert rows.predict(Z[t]) == yhat[t]
@@ -126,7 +133,7 @@ def test_the_twin_agrees(binary, mixed) -> None:
         rounds.play(100, Z[100:], y[100:], yhat[100:], weights)
         results.append([yhat, ahead, stability, losses, rate, last, weights if mixed else last])
     for ours, twin in zip(*results, strict=True):
-        np.testing.assert_allclose(ours, twin, rtol=1e-8, atol=1e-9)
+        TOLERANCES["ensemble"].check(ours, twin)
 
 
 @pytest.mark.parametrize("model", [ud.DiscountedVAW(hint="last"), ud.DiscountedAIOLI(), Ensemble(vaws(3))])

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from kernel_cases import KINDS, instance, outputs, play, stacked
+from tolerances import TOLERANCES
 
 from undrift import kernels
 from undrift.kernels import layout, reference
@@ -26,7 +27,7 @@ def twin(loss, stream, dim, learners):
 def close(got, want, scale):
     """Equal up to rounding, where `scale` is how far the learner's own numbers reach; never a NaN."""
     assert np.isfinite(got).all()
-    assert (np.abs(got - want) <= 1e-9 * np.maximum(scale, np.abs(want))).all()
+    assert (np.abs(got - want) <= TOLERANCES["learner outputs"].relative * np.maximum(scale, np.abs(want))).all()
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -38,7 +39,7 @@ def test_vaw_agrees_with_its_twin(stream, dim, learners, lanes):
     m, h = play(kernels, "vaw", case, ours)
     close(m / (1 + h), m0 / (1 + h0), scale=np.abs(case.y).max())
     close(h / (1 + h), h0 / (1 + h0), scale=1.0)  # what a hint is multiplied by
-    agree(case, ours, theirs, dim, rtol=1e-12)
+    agree(case, ours, theirs, dim, TOLERANCES["vaw state"])
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -50,18 +51,18 @@ def test_aioli_agrees_with_its_twin(stream, dim, learners, lanes):
     yhat, stability = play(kernels, "aioli", case, ours)
     close(yhat, yhat0, scale=1.0)
     close(stability, stability0, scale=1.0)
-    agree(case, ours, theirs, dim, rtol=1e-9)  # its weights follow its predictions
+    agree(case, ours, theirs, dim, TOLERANCES["aioli state"])
 
 
-def agree(case, ours, theirs, dim, rtol):
+def agree(case, ours, theirs, dim, tolerance):
     """States agree: energies, counts of losses, and A = L D L' relative to its diagonal (L alone is ill-determined)."""
     for i in range(len(case.beta)):
         one, two = layout.parts(ours, i, dim), layout.parts(theirs, i, dim)
-        np.testing.assert_allclose(one["energy"], two["energy"], rtol=rtol)
+        tolerance.check(one["energy"], two["energy"])
         assert (one["lost"], one["resets"]) == (two["lost"], two["resets"])
         A, B = information(ours, i, dim), information(theirs, i, dim)
         size = np.sqrt(np.outer(B.diagonal(), B.diagonal()))
-        assert (np.abs(A - B) <= 100 * rtol * size).all()
+        assert (np.abs(A - B) <= 100 * tolerance.relative * size).all()
 
 
 def information(state, i, dim):

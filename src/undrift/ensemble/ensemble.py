@@ -98,7 +98,7 @@ class Ensemble(Learner):
         self._stability = np.zeros(len(learners))
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
-        mixing = self.mixer.kernel_state()
+        mixing = self.mixer.kernel_arguments()
         self._kernel = None if mixing is None else self._members.kernel(self._stability, mixing, self._exclusive_lock)
 
     @property

@@ -47,19 +47,9 @@ class Mixable(Mixer):
         kernels.mix_logistic_predict(self._arrays["log_weights"], np.ascontiguousarray(E), yhat)
         return yhat
 
-    def kernel_state(self) -> MixerArguments:
-        """Return what `kernels.EnsembleKernel` needs of a mixer."""
-        a = self._arrays
-        return MixerArguments(
-            log_weights=a["log_weights"],
-            log_prior=self._log_prior,
-            share=self.share,
-            state=a["rate"],
-            rule=0,
-            scale=0.0,
-            losses=a["losses"],
-            clipped_losses=a["charged"],
-        )
+    def kernel_arguments(self) -> MixerArguments:
+        """Return this mixer as `kernels.EnsembleKernel` takes it."""
+        return self._arguments(rule=0, scale=0.0)
 
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays

@@ -73,9 +73,23 @@ class Mixer:
             yhat[t] = trial._advance(E[t : t + 1], np.ones(1), np.empty((0, E.shape[1])))[0]
         return yhat
 
-    def kernel_state(self) -> MixerArguments | None:
-        """Return what `kernels.EnsembleKernel` needs to mix by itself; None for a mixer of your own."""
+    def kernel_arguments(self) -> MixerArguments | None:
+        """Return this mixer as `kernels.EnsembleKernel` takes it; None for a mixer of your own."""
         return None
+
+    def _arguments(self, rule: int, scale: float) -> MixerArguments:
+        """Return the arrays and settings of a mixer that kernels know."""
+        a = self._arrays
+        return MixerArguments(
+            log_weights=a["log_weights"],
+            log_prior=self._log_prior,
+            share=self.share,
+            state=a["rate"],
+            rule=rule,
+            scale=scale,
+            losses=a["losses"],
+            clipped_losses=a["charged"],
+        )
 
     @property
     def weights(self) -> Vector:

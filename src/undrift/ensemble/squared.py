@@ -41,19 +41,9 @@ class SquaredMixer(Mixer):
         super().__init__(share=share, **parameters)
         self._scale = 1.0
 
-    def kernel_state(self) -> MixerArguments:
-        """Return what `kernels.EnsembleKernel` needs of a mixer."""
-        a = self._arrays
-        return MixerArguments(
-            log_weights=a["log_weights"],
-            log_prior=self._log_prior,
-            share=self.share,
-            state=a["rate"],
-            rule=self.rule,
-            scale=self._scale,
-            losses=a["losses"],
-            clipped_losses=a["charged"],
-        )
+    def kernel_arguments(self) -> MixerArguments:
+        """Return this mixer as `kernels.EnsembleKernel` takes it."""
+        return self._arguments(rule=self.rule, scale=self._scale)
 
     def _advance(self, E: Matrix, y: Vector, weights: Matrix) -> Vector:
         yhat, a = np.empty(len(y)), self._arrays
