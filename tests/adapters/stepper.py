@@ -8,14 +8,19 @@ from undrift.optim import core
 class Stepper:
     """Blocks (parameters) stepped by the round written at the top of `optim.core`."""
 
-    def __init__(self, blocks, *, lr, betas, eps, clip=None, mu=0.0, norm="coord", seed=None):
+    def __init__(
+        self, blocks, *, lr, betas, eps, clip=None, mu=0.0, norm="coord", seed=None, bias_correction=False,
+        average_horizon=None,
+    ):  # fmt: skip
         self.x = [np.array(b, dtype=np.float64) for b in blocks]
         self.average = [b.copy() for b in self.x]
         self.m = [np.zeros_like(b) for b in self.x]
         self.lr, self.eps, self.clip, self.mu, self.norm, self.seed = lr, eps, clip, mu, norm, seed
+        self.bias_correction, self.horizon = bias_correction, average_horizon
         self.gap1, self.gap2 = 1.0 - betas[0], 1.0 - betas[1]
         self.v = [np.zeros_like(b) if norm == "coord" else 0.0 for b in self.x]
         self.t, self.warmth, self.spread, self.clipped = 0, 0.0, 0.0, 0
+        self.warmth2 = 0.0
 
     def scope(self, i):
         """Indices of the blocks that share block i's norm, and gamma there."""
@@ -23,11 +28,19 @@ class Stepper:
         size = 1 if self.norm == "coord" else sum(self.x[j].size for j in members)
         return members, self.lr * np.sqrt(size)
 
+    def weight(self):
+        """Weight of x in the average, from the definition of its horizon."""
+        if self.horizon == "growing":
+            return core.growing_weight(self.t)
+        gap = self.gap1 if self.horizon is None else 1.0 / self.horizon
+        return gap / (1.0 - (1.0 - gap) ** self.t)
+
     def step(self, gradients):
         """Close a round with the gradients at x, then move x."""
         self.t += 1
         self.warmth = core.ema(self.warmth, 1.0, self.gap1)
-        weight = core.averaging_weight(self.warmth, self.gap1)
+        self.warmth2 = core.ema(self.warmth2, 1.0, self.gap2)
+        weight = self.weight()
         away = sum(float(((x - a) ** 2).sum()) for x, a in zip(self.x, self.average, strict=True))
         self.spread = core.spread_after(self.spread, weight, away)
         self.average = [core.ema(a, x, weight) for a, x in zip(self.average, self.x, strict=True)]
@@ -43,7 +56,8 @@ class Stepper:
             self.v[i] = core.ema(self.v[i], square, self.gap2)
             ball = None if self.clip is None else self.clip * gamma
             c = core.Tuning(gamma=gamma, gap1=self.gap1, gap2=self.gap2, nu=self.eps, mu=self.mu)
-            rate = core.rate(self.v[i], self.warmth, c)
+            corrected = self.v[i] / self.warmth2 if self.bias_correction else self.v[i]
+            rate = core.rate(corrected, self.warmth, c) / (self.warmth if self.bias_correction is True else 1.0)
             if ball is not None:
                 self.clipped += int(np.sum(rate * length > ball))
             self.x[i] = x + s * core.leader(self.m[i], rate, length, ball)

@@ -39,16 +39,15 @@ class Tensors:
 
 ROWS = np.array(
     [
-        [1.0, 0.0, 0.1, 0.01, 1e-8, np.inf, 0.01, 0.3, 1.0, 1.0, 1.0, 0.0],
-        [-1.0, 0.2, 0.3, 0.05, 0.0, 0.4, 0.1, 0.5, 0.98, 1.7, 2.3, 0.4],
-        [1.0, 0.0, 0.1, 0.01, 1e-8, np.inf, 0.01, 0.0, 1.0, 1.0, 1.0, 0.0],
+        [1.0, 0.0, 0.1, 0.01, 1e-8, np.inf, 0.01, 0.3, 1.0, 1.0, 1.0],
+        [-1.0, 0.2, 0.3, 0.05, 0.0, 0.4, 0.1, 0.5, 0.98, 1.7, 2.3],
     ]
 )
 
 
 def run(where, kind, tensors, threads=1, with_m=True):
     which = (np.arange(len(SIZES)) % len(ROWS)).astype(np.int64)
-    first, second = np.empty((len(SIZES), 2)), np.empty((len(SIZES), 4))
+    first, second = np.empty((len(SIZES), 2)), np.empty((len(SIZES), 3))
     a = {name: tensors.address(name) for name in tensors.arrays}
     where.adam_measure(kind, a["p"], a["g"], a["m"], tensors.size, ROWS, which, with_m, threads, first)
     where.adam_apply(kind, a["p"], a["g"], a["m"], a["v"], a["average"], tensors.size, ROWS, which, threads, second)
@@ -67,42 +66,12 @@ def test_equals_its_twin(kind, coord, average, with_m):
     rtol = 1e-13 if kind == 1 else 2e-6
     moved = 2**-7 if kind == 2 else rtol  # one step of bfloat16
     for x, y in zip(found, expected, strict=True):
-        np.testing.assert_allclose(x[:, :3], y[:, :3], rtol=1e-12 if kind == 1 else 1e-6)
-        np.testing.assert_allclose(x[:, 3:], y[:, 3:], rtol=1e-12 if kind == 1 else max(moved, 1e-6))
-    for name in ("m", "v", "g"):
+        np.testing.assert_allclose(x, y, rtol=1e-12 if kind == 1 else 1e-6)
+    for name in ("m", "v", "g", "average"):
         for x, y in zip(one.arrays[name], two.arrays[name], strict=True):
             np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
     for x, y in zip(one.numbers("p"), two.numbers("p"), strict=True):
         np.testing.assert_allclose(x, y, rtol=moved, atol=rtol)
-    for x, y, p in zip(one.arrays["average"], two.arrays["average"], two.numbers("p"), strict=True):
-        assert (np.abs(x - y) <= rtol * (1 + np.abs(y)) + moved * np.abs(p)).all()
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("coord", [True, False])
-def test_averaging_ahead_is_what_the_next_round_would_do_bit_by_bit(kind, coord):
-    rows = np.array([[1.0, 0.0, 0.1, 0.01, 1e-8, 0.9, 0.01, 0.3, 1.0, 1.0, 1.0, 0.4]])
-    which = np.zeros(len(SIZES), dtype=np.int64)
-    found = []
-    for ahead in (True, False):
-        tensors = Tensors(kind, 8, coord, True)
-        sums = np.empty((len(SIZES), 4))
-        a = {name: tensors.address(name) for name in tensors.arrays}
-        where = [kind, a["p"], a["g"], a["m"], a["v"], a["average"], tensors.size]
-        one, two = rows.copy(), rows.copy()
-        if ahead:
-            two[:, 7] = two[:, 11] = 0.0  # weight: nothing is left to do
-        else:
-            one[:, 11], two[:, 7], two[:, 11] = 0.0, rows[0, 11], 0.0
-        kernels.adam_apply(*where, one, which, 1, sums)
-        distance = sums[:, 3].copy()
-        kernels.adam_apply(*where, two, which, 1, sums)
-        found.append((tensors, distance if ahead else sums[:, 1].copy()))
-    (one, first), (two, second) = found
-    np.testing.assert_array_equal(first, second)
-    for name in one.arrays:
-        for x, y in zip(one.arrays[name], two.arrays[name], strict=True):
-            np.testing.assert_array_equal(x, y)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,10 +117,3 @@ def test_arrays_that_do_not_fit_are_refused():
         arguments = [bad if i == place else x for i, x in enumerate(good)]
         with pytest.raises(ValueError, match="adam kernels: arrays do not fit together"):
             kernels.adam_measure(*arguments)
-
-
-def test_large_pages_are_for_large_memory_and_change_no_number():
-    small, large = np.arange(1000.0), np.arange(3e6)
-    assert not kernels.large_pages(small.ctypes.data, small.nbytes)
-    assert kernels.large_pages(large.ctypes.data, large.nbytes) in (True, False)  # the system decides
-    np.testing.assert_array_equal(large, np.arange(3e6))

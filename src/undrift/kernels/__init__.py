@@ -14,17 +14,13 @@ from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
-from undrift.kernels._native import all_hold as all_hold
-from undrift.kernels._native import can_find_tensors as can_find_tensors
 from undrift.kernels._native import despike_labels as despike_labels
 from undrift.kernels._native import drift_play as drift_play
 from undrift.kernels._native import drift_predict as drift_predict
 from undrift.kernels._native import fill_rows as fill_rows
-from undrift.kernels._native import find_tensors as find_tensors
 from undrift.kernels._native import hinted_answers as hinted_answers
 from undrift.kernels._native import hinted_predictions as hinted_predictions
 from undrift.kernels._native import interval_play as interval_play
-from undrift.kernels._native import large_pages as large_pages
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic
 from undrift.kernels._native import mix_logistic_predict as mix_logistic_predict

@@ -48,25 +48,22 @@ def adam_apply(
     threads: int,
     out: Matrix,
 ) -> None:
-    """Make the step; fill out[i] with |m|^2, |x - average|^2 (before either moved), |g|^2 and the next |x - average|^2.
+    """Make the step; fill out[i] with |m|^2, |x - average|^2 (before either moved) and |g|^2.
 
-    A row is (sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale, ahead); an address of 0 says
-    there is no second moment per coordinate, or no average. kind: 0 single, 1 double precision, 2 bfloat16 with single.
+    A row is (sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale); an address of 0 says there
+    is no second moment per coordinate, or no average. kind: 0 single, 1 double precision, 2 bfloat16 with single.
         m <- m + gap1 (g - m)    v <- v + gap2 (g^2 - v)    average <- average + weight (x - average)
         x <- decay x - step m,  or with v:  x <- decay x - step clip(m_scale m / (damping + sqrt(v_scale v)))
-        average <- average + ahead (x - average)
-    With weight 0 the average is left alone; the last line and the last number are for ahead > 0.
     """
     for i, n in enumerate(size):
         row = _typed(kind, rows[which[i]])
-        sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale, ahead = row
+        sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale = row
         x = _read(kind, p[i], n)
         gi = sign * _read(kind, g[i], n) + l2 * x
         mi = _memory(kind, m[i], n)
         mi += gap1 * (gi - mi)
-        distance = coming = 0.0
-        averaged = average[i] and weight != 0.0
-        if averaged:
+        distance = 0.0
+        if average[i]:
             ai = _memory(kind, average[i], n)
             distance = _square(x - ai)
             ai += weight * (x - ai)
@@ -77,11 +74,7 @@ def adam_apply(
             root = damping + np.sqrt(vi * v_scale)
             move = np.clip(mi * m_scale / np.where(root == 0, 1, root), -clip, clip)
         _write(kind, p[i], n, decay * x - step * move)
-        if averaged and ahead != 0.0:
-            x = _read(kind, p[i], n)
-            coming = _square(x - ai)
-            ai += ahead * (x - ai)
-        out[i] = _square(mi), distance, _square(gi), coming
+        out[i] = _square(mi), distance, _square(gi)
 
 
 def _square(x: Numbers) -> float:

@@ -24,10 +24,11 @@ def clipped_adam(
     *,
     clip: Any = 1.0,
     norm: str = "coord",
+    bias_correction: bool | str = "v",
     random_scaling: str | None = None,
     seed: Any = 0,
-    ema_beta: Any = None,
     average: bool = True,
+    average_horizon: Any = None,
     weight_decay: Any = 0.0,
     mask: Any = None,
     axis_name: Any = None,
@@ -37,10 +38,10 @@ def clipped_adam(
     Parameters
     ----------
     learning_rate
-        Root mean square change of a coordinate per step; a positive number or a schedule.
-    b1, b2, eps, clip, norm, random_scaling, seed, ema_beta, average
-        $\beta_1$, $\beta_2$, $\nu$, D / $\gamma$, norm scope, "exp" or None, its seed, discount of the average (b1 if
-        None), whether to keep one.
+        Root mean square change of a coordinate per step; a number >= 0 or a schedule.
+    b1, b2, eps, clip, norm, bias_correction, random_scaling, seed, average, average_horizon
+        $\beta_1$, $\beta_2$, $\nu$, D / $\gamma$, norm scope, False, "v" or True, "exp" or None, its seed, whether to
+        keep averages, and for how many steps ("growing", or None for 1 / (1 - b1)).
     weight_decay, mask
         Decoupled decay, on the leaves that `mask` (a tree of booleans or a function of the parameters) selects.
     axis_name
@@ -54,14 +55,14 @@ def clipped_adam(
     Examples
     --------
     >>> import jax.numpy as jnp
-    >>> tx = clipped_adam(0.5, norm="all")
+    >>> tx = clipped_adam(0.5, norm="all", bias_correction=False)
     >>> state = tx.init(jnp.zeros(4))
     >>> updates, state = tx.update(jnp.ones(4), state, jnp.zeros(4))
     >>> updates.tolist()
     [-0.5, -0.5, -0.5, -0.5]
     """
-    leader = scale_by_leader(b1, b2, eps, clip=clip, norm=norm, axis_name=axis_name)
-    rest = (random_scaling, seed, ema_beta, average, weight_decay, mask, axis_name)
+    leader = scale_by_leader(b1, b2, eps, clip=clip, norm=norm, bias_correction=bias_correction, axis_name=axis_name)
+    rest = (random_scaling, seed, average, average_horizon, weight_decay, mask, axis_name)
     return _chain("clipped_adam", leader, learning_rate, b1, *rest)
 
 
@@ -73,10 +74,11 @@ def clip_free_adam(
     *,
     mu: Any = 0.0,
     norm: str = "coord",
+    bias_correction: bool | str = False,
     random_scaling: str | None = None,
     seed: Any = 0,
-    ema_beta: Any = None,
     average: bool = True,
+    average_horizon: Any = None,
     weight_decay: Any = 0.0,
     mask: Any = None,
     axis_name: Any = None,
@@ -86,8 +88,9 @@ def clip_free_adam(
     Without bias correction the first steps are up to 6.6 times Adam's: a third of Adam's learning rate is a good
     start. Keys `clip-free/nu`, `clip-free/margin` with norm "all" and random_scaling "exp".
     """
-    leader = scale_by_leader(b1, b2, eps, mu=mu, learning_rate=learning_rate, norm=norm, axis_name=axis_name)
-    rest = (random_scaling, seed, ema_beta, average, weight_decay, mask, axis_name)
+    options = {"norm": norm, "bias_correction": bias_correction, "axis_name": axis_name}
+    leader = scale_by_leader(b1, b2, eps, mu=mu, learning_rate=learning_rate, **options)
+    rest = (random_scaling, seed, average, average_horizon, weight_decay, mask, axis_name)
     return _chain("clip_free_adam", leader, learning_rate, b1, *rest)
 
 
@@ -102,7 +105,7 @@ def from_tuning(params: Tree, tuning: Tuning, *, seed: int = 0) -> optax.Gradien
     >>> tx = from_tuning(jnp.zeros(9), optim.tune(problem, "clip-free/nu"), seed=1)
     """
     lr = tuning.gamma / math.sqrt(sum(leaf.size for leaf in jax.tree.leaves(params)))
-    options: dict[str, Any] = {"norm": "all", "random_scaling": "exp", "seed": seed}
+    options: dict[str, Any] = {"norm": "all", "bias_correction": False, "random_scaling": "exp", "seed": seed}
     if not tuning.clips:
         return clip_free_adam(lr, tuning.beta1, tuning.beta2, tuning.nu, mu=tuning.mu, **options)
     if tuning.clip_norm is None:
@@ -118,22 +121,19 @@ def _chain(
     b1: Any,
     random_scaling: str | None,
     seed: Any,
-    ema_beta: Any,
     average: bool,
+    average_horizon: Any,
     weight_decay: Any,
     mask: Any,
     axis_name: Any,
 ) -> optax.GradientTransformationExtraArgs:
-    check_number(who, "learning_rate", learning_rate, "(0, inf)")
+    check_number(who, "learning_rate", learning_rate, "[0, inf)")
     check_number(who, "weight_decay", weight_decay, "[0, inf)")
     if random_scaling not in (None, "exp"):
         raise InputError(f"{who}: random_scaling must be None or 'exp', got {random_scaling!r}")
-    parts: list[Any] = [leader]
+    parts: list[Any] = [track_average(b1, average_horizon, axis_name), leader] if average else [leader]
     if random_scaling == "exp":
         parts.append(scale_by_exponential(seed))
-    if not isinstance(weight_decay, (int, float)) or weight_decay != 0.0:
-        parts.append(optax.add_decayed_weights(weight_decay, mask))
+    parts.append(optax.add_decayed_weights(weight_decay, mask))  # always there: one tree of states for all values
     parts.append(optax.scale_by_learning_rate(learning_rate))
-    if average:
-        parts.append(track_average(b1 if ema_beta is None else ema_beta, axis_name))
     return skip_nonfinite(optax.chain(*parts), axis_name)

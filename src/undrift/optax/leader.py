@@ -23,20 +23,20 @@ class LeaderState(NamedTuple):
     """Finished rounds."""
     warmth: jax.Array
     """1 - beta1^t."""
+    warmth2: jax.Array
+    """1 - beta2^t."""
     m: Tree
     """First moment, like the parameters."""
     v: Tree
     """Second moment: like the parameters (norm "coord"), one number per leaf ("tensor"), or one number ("all")."""
+    g_mean: jax.Array
+    """|g|^2 averaged like m, to estimate the noise."""
     gradient_sum: jax.Array
     """Sum over rounds of |m| / (1 - beta1^t), for the certificate."""
-
-
-class Unit(NamedTuple):
-    """What `core.rate` reads, in units of gamma; entries may be traced."""
-
-    gamma: Any
-    nu: Any
-    mu: Any
+    slack: jax.Array
+    """Root of the sum of squared weights of m."""
+    slack_sum: jax.Array
+    """Its sum over rounds."""
 
 
 def wide(dtype: Any) -> Any:
@@ -74,6 +74,7 @@ def scale_by_leader(
     mu: Any = 0.0,
     learning_rate: Rate = 1.0,
     norm: str = "coord",
+    bias_correction: bool | str = False,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""Turn gradients into steps of the discounted leader, to be multiplied by minus the learning rate.
@@ -90,6 +91,8 @@ def scale_by_leader(
         Needed here too where mu > 0: a number or a schedule.
     norm
         "all", "tensor" (a leaf) or "coord". $\gamma$ is the learning rate times the root of the size of the scope.
+    bias_correction
+        Divide by $1-\beta^t$ neither moment (False, as in the theorems), the second ("v") or both (True).
     axis_name
         Under shard_map or pmap: the axis (or axes) over which *every* leaf is sharded.
     """
@@ -101,6 +104,8 @@ def scale_by_leader(
     check_number(who, "mu", mu, "[0, inf)")
     if clip is not None:
         check_number(who, "clip", clip, "(0, inf)")
+    if bias_correction not in (False, True, "v"):
+        raise InputError(f"{who}: bias_correction must be False, 'v' or True, got {bias_correction!r}")
 
     def init(params: Tree) -> LeaderState:
         for leaf in jax.tree.leaves(params):
@@ -112,21 +117,27 @@ def scale_by_leader(
             v = jax.tree.map(jnp.zeros_like, zeros)
         elif norm == "tensor":
             v = jax.tree.map(lambda _: scalar(), zeros)
-        return LeaderState(jnp.zeros([], jnp.int32), scalar(), zeros, v, scalar())
+        return LeaderState(
+            jnp.zeros([], jnp.int32), scalar(), scalar(), zeros, v, scalar(), scalar(), scalar(1.0), scalar()
+        )
 
     def update(updates: Tree, state: LeaderState, params: Tree | None = None, **extra: Any) -> tuple[Tree, LeaderState]:
         gap1, gap2 = 1.0 - b1, 1.0 - b2
         lr = learning_rate(state.t) if callable(learning_rate) else learning_rate
         g = jax.tree.map(lambda u: u.astype(wide(u.dtype)), updates)
-        warmth = core.ema(state.warmth, 1.0, gap1)
+        warmth, warmth2 = core.ema(state.warmth, 1.0, gap1), core.ema(state.warmth2, 1.0, gap2)
+        m_scale = 1.0 / warmth if bias_correction is True else 1.0
+        v_scale = 1.0 / warmth2 if bias_correction else 1.0
         m = jax.tree.map(lambda old, new: core.ema(old, new, gap1).astype(old.dtype), state.m, g)
         lengths = jax.tree.map(lambda leaf: over(axis_name, square(leaf)), m)
         total = sum(jax.tree.leaves(lengths), scalar())
 
         def multiplier(v: Any, length: Any, size: Any) -> Any:
             root = jnp.sqrt(jnp.asarray(size, float)) if norm != "coord" else 1.0
-            rate = core.rate(v, warmth, Unit(1.0, eps, lr * root * mu))
+            rate = core.rate(v * v_scale, warmth, core.Unit(1.0, eps, lr * root * mu)) * m_scale
             return root * core.multiplier(rate, length, clip)
+
+        seen = sum((over(axis_name, square(leaf)) for leaf in jax.tree.leaves(g)), scalar())
 
         def sized(leaf: jax.Array) -> jax.Array:
             return over(axis_name, scalar(leaf.size))
@@ -139,13 +150,22 @@ def scale_by_leader(
             v = jax.tree.map(lambda old, new: core.ema(old, over(axis_name, square(new)), gap2), state.v, g)
             steps = jax.tree.map(lambda mm, vv, ll: multiplier(vv, jnp.sqrt(ll), sized(mm)) * mm, m, v, lengths)
         else:
-            seen = sum((over(axis_name, square(leaf)) for leaf in jax.tree.leaves(g)), scalar())
             size = sum((sized(leaf) for leaf in jax.tree.leaves(g)), scalar())
             v = core.ema(state.v, seen, gap2)
             k = multiplier(v, jnp.sqrt(total), size)
             steps = jax.tree.map(lambda mm: k * mm, m)
-        steps = jax.tree.map(lambda step, mm: step.astype(mm.dtype), steps, m)
-        gradient_sum = state.gradient_sum + core.stationarity(jnp.sqrt(total), warmth, 0.0, 0.0)
-        return steps, LeaderState(optax.safe_increment(state.t), warmth, m, v, gradient_sum)
+        steps = jax.tree.map(lambda step, u: step.astype(u.dtype), steps, updates)
+        slack = core.noise_slack(1.0, warmth, gap1)
+        return steps, LeaderState(
+            optax.safe_increment(state.t),
+            warmth,
+            warmth2,
+            m,
+            v,
+            core.ema(state.g_mean, seen, gap1),
+            state.gradient_sum + core.stationarity(jnp.sqrt(total), warmth, 0.0, 0.0),
+            slack,
+            state.slack_sum + slack,
+        )
 
     return optax.GradientTransformationExtraArgs(init, update)

@@ -32,7 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 Array = Any
 """A float, a NumPy array, a torch tensor or a JAX value: several array libraries meet here."""
@@ -122,6 +122,14 @@ class Scale(Protocol):
         """Composite curvature."""
 
 
+class Unit(NamedTuple):
+    """What `rate` reads in units of gamma, so that a learning rate of 0 needs no division; entries may be traced."""
+
+    gamma: Array
+    nu: Array
+    mu: Array
+
+
 def ema(mean: Array, value: Array, gap: Array) -> Array:
     """Exponential moving average, beta mean + (1 - beta) value, in the form that never rounds 1 - beta.
 
@@ -178,6 +186,22 @@ def averaging_weight(warmth: Array, gap1: Array) -> Array:
     return gap1 / warmth
 
 
+GROWTH: Final = 10.0
+"""Share of a run, one in so many rounds, that an average with growing horizon remembers."""
+
+
+def growing_weight(t: Array) -> Array:
+    r"""Weight of $x_t$ in an average whose horizon grows with the run, k/(t + k - 1) with k = `GROWTH`; 1 in round 1.
+
+    The weights of earlier rounds are then proportional to $s(s+1)\cdots(s+k-2)$: polynomial averaging, about the last
+    t/k rounds. Not the average of the theorems, whose weights are those of m.
+
+    >>> growing_weight(1), growing_weight(991)
+    (1.0, 0.01)
+    """
+    return GROWTH / (t + (GROWTH - 1.0))
+
+
 def spread_after(spread: Array, weight: Array, square: Array) -> Array:
     r"""Weighted variance after a round; `square` is $\lvert x_t - \bar x_{t-1}\rvert^2$, before the average moves.
 
@@ -193,6 +217,20 @@ def noise_slack(noise: Array, warmth: Array, gap1: Array) -> Array:
     2.0
     """
     return noise * (gap1 * (2.0 - warmth) / ((2.0 - gap1) * warmth)) ** 0.5
+
+
+def noise_estimate(g_mean: Array, length: Array, warmth: Array, slack: Array) -> Array:
+    r"""Estimate of $\sigma^2$ from one run: how far the |g|^2, averaged like m, exceed the |m|^2 they led to.
+
+    `g_mean` is the average of |g|^2 with the weights of m, uncorrected like m; `slack` is `noise_slack` for sigma = 1.
+    If gradients were one vector plus independent noise of size sigma,
+    $E[\sum w|g|^2 - |\sum w g|^2] = (1-\sum w^2)\sigma^2$. Gradients that differ from point to point count as noise
+    too, so it is rather large than small. Needs two rounds.
+
+    >>> noise_estimate(g_mean=0.75, length=0.25, warmth=0.75, slack=5**0.5 / 3)  # of gradients 1 and -1: their variance
+    2.0
+    """
+    return (g_mean / warmth - (length / warmth) ** 2) / (1.0 - slack**2)
 
 
 def stationarity(length: Array, warmth: Array, spread: Array, c: Array) -> Array:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from undrift.errors import InputError
-from undrift.torch import ahead
-from undrift.torch.rounds import Group
+from undrift.torch.tensors import State
 
 if TYPE_CHECKING:
     _Base = torch.optim.Optimizer
@@ -19,46 +18,22 @@ else:
 
 
 class Averaging(_Base):
-    """Methods around `state[p]["average"]`; the parameters hold x except inside `averaged` or after `eval`."""
+    """Methods around `state[p]["average"]`; the parameters hold x except inside `averaged` or after `eval`.
+
+    While the averaged weights are in place the state keeps x under that name, so that whoever saves model and
+    optimizer then loses nothing, and `train` works after loading both. Values are exchanged one tensor at a time: no
+    second model is needed. (Averages of half-precision parameters are wider and stay in the state as well.)
+    """
 
     NAME: ClassVar[str]
 
-    def __getstate__(self) -> dict[str, Any]:
-        self._refuse_while_averaged("copying or pickling")
-        self._heed_changes()
-        return super().__getstate__()
-
     @property
-    def _training_weights(self) -> dict[torch.Tensor, torch.Tensor] | None:
-        """The x of every parameter while the averages are in place, else None."""
-        return self.__dict__.get("_kept")
-
-    @property
-    def _versions(self) -> dict[int, int]:
-        """Torch's count of changes to each parameter, by its id, after the last step; no part of the state."""
-        found: dict[int, int] = self.__dict__.setdefault("_kept_versions", {})
-        return found
-
-    def _remember_versions(self) -> None:
-        self.__dict__["_kept_versions"] = {id(p): p._version for group in self.param_groups for p in group["params"]}
-
-    def _forget_versions(self) -> None:
-        self.__dict__.pop("_kept_versions", None)
-
-    def _untouched(self, p: torch.Tensor) -> bool:
-        """Say whether a parameter is as the last step left it, as far as torch knows."""
-        return self._versions.get(id(p), p._version) == p._version
-
-    def _heed_changes(self) -> None:
-        """Have averages run ahead no more once somebody else changes the weights: they are to take in what is left."""
-        if not self._versions or self._training_weights is not None:
-            return
-        if not all(self._untouched(p) for group in self.param_groups for p in group["params"]):
-            ahead.stop(self.param_groups, self.state, self._untouched)
-            self._forget_versions()
+    def _swapped(self) -> bool:
+        """Whether the averaged weights are in place."""
+        return any("x" in state for state in self.state.values())
 
     def _refuse_while_averaged(self, what: str) -> None:
-        if self._training_weights is not None:
+        if self._swapped:
             raise InputError(
                 f"{self.NAME}: {what} while the averaged weights are in place; "
                 "leave `with opt.averaged():`, or call opt.train(), first"
@@ -66,57 +41,47 @@ class Averaging(_Base):
 
     def average_of(self, p: torch.Tensor) -> torch.Tensor:
         """Return the averaged value of a parameter: itself if it has not had a gradient yet."""
-        owners = self._owners()
-        if p not in owners:
+        if p not in self._averaged_parameters():
             raise InputError(f"{self.NAME}: average_of needs a parameter of this optimizer")
-        return self._average(p, owners[p])
+        return self._average(p)
 
-    def _owners(self) -> dict[torch.Tensor, Group]:
-        """Return every parameter that is averaged, with its group."""
-        if not self.defaults["average"]:
+    def _averaged_parameters(self) -> dict[torch.Tensor, None]:
+        """Return every parameter, in order, if averages are kept; what the groups say after loading is what counts."""
+        if not self.param_groups[0]["average"]:
             raise InputError(f"{self.NAME}: no average is kept with average=False")
-        self._heed_changes()
-        return {p: group for group in self.param_groups for p in group["params"]}
+        return dict.fromkeys(p for group in self.param_groups for p in group["params"])
 
-    @torch.no_grad()
-    def _average(self, p: torch.Tensor, group: Group) -> torch.Tensor:
-        """Return the average of a parameter; worked out one by one, so that no second model is needed for all."""
-        x, state = (self._training_weights or {}).get(p, p.detach()), self.state.get(p, {})
-        if "average" not in state:
-            return x
-        average: torch.Tensor = state["average"]
-        return ahead.taken_back(average, x, group["ahead"]) if ahead.is_ahead(group) else average
+    def _average(self, p: torch.Tensor) -> torch.Tensor:
+        average: torch.Tensor = self.state.get(p, {}).get("average", p.detach())  # swapped: it is in place
+        return average
 
     @torch.no_grad()
     def eval(self) -> None:
-        """Put the averaged weights in place; again does nothing. `with opt.averaged():` cannot be forgotten."""
-        if self._training_weights is not None:
-            return
-        owners = self._owners()
-        self.__dict__["_kept"] = {p: p.detach().clone() for p in owners}
-        for p, group in owners.items():
-            self._overwrite(p, self._average(p, group))
+        """Put the averaged weights in place; again, or with average=False, does nothing.
+
+        `with opt.averaged():` cannot be forgotten.
+        """
+        if not self._swapped:
+            for p, state in self.state.items():
+                if "average" in state:
+                    _exchange(p, state)
 
     @torch.no_grad()
     def train(self) -> None:
         """Put the training weights back; again does nothing."""
-        for p, x in (self._training_weights or {}).items():
-            self._overwrite(p, x)
-        self.__dict__["_kept"] = None
-
-    def _overwrite(self, p: torch.Tensor, x: torch.Tensor) -> None:
-        """Exchange a parameter's values, which counts as no change of them."""
-        p.copy_(x)
-        if id(p) in self._versions:
-            self._versions[id(p)] = p._version
+        for p, state in self.state.items():
+            if "x" in state:
+                _exchange_back(p, state)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """Evaluate with the averaged weights: they are in place inside the block, x is back after it, come what may.
 
-        Batch normalisation keeps statistics of x; `undrift.torch.update_bn` recomputes them inside the block.
+        Whoever changes the weights inside the block changes the average. Batch normalisation keeps statistics of x;
+        `undrift.torch.update_bn` recomputes them inside the block.
         """
-        if self._training_weights is not None:  # a block inside a block
+        self._averaged_parameters()
+        if self._swapped:  # a block inside a block
             yield
             return
         try:
@@ -127,10 +92,10 @@ class Averaging(_Base):
 
     def average_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """Return the state dict of the trained `model` with every trained parameter replaced by its average."""
-        out, owners = dict(model.state_dict()), self._owners()
+        out, averaged = dict(model.state_dict()), self._averaged_parameters()
         for name, p in model.named_parameters(remove_duplicate=False):
-            if name in out and p in owners:
-                out[name] = self._average(p, owners[p]).to(p.dtype, copy=True)
+            if name in out and p in averaged:
+                out[name] = self._average(p).to(p.dtype, copy=True)
         return out
 
     @torch.no_grad()
@@ -140,7 +105,7 @@ class Averaging(_Base):
         With `source`, the model being trained, parameters are matched by name and buffers are copied too; without it,
         in the order in which the optimizer was given them.
         """
-        trained = self._owners()
+        trained = self._averaged_parameters()
         target = list(model.parameters())
         if {id(p) for p in trained} & {id(p) for p in target}:
             raise InputError(
@@ -155,5 +120,24 @@ class Averaging(_Base):
                 f"{self.NAME}: the parameters of this model do not line up with the optimizer's; pass source=, "
                 "the model being trained, to match them by name"
             )
-        for (p, group), q in zip(trained.items(), target, strict=True):
-            q.copy_(self._average(p, group))
+        for p, q in zip(trained, target, strict=True):
+            q.copy_(self._average(p))
+
+
+def _exchange(p: torch.Tensor, state: State) -> None:
+    """Put the average into the parameter and x into the state."""
+    x = p.detach().clone()
+    p.copy_(state["average"])
+    if state["average"].dtype == p.dtype:
+        state["x"] = state.pop("average").copy_(x)
+    else:
+        state["x"] = x
+
+
+def _exchange_back(p: torch.Tensor, state: State) -> None:
+    """Put x back into the parameter and, unless it has stayed there, the average into the state."""
+    x = state.pop("x")
+    average = p.detach().clone() if "average" not in state else None
+    p.copy_(x)
+    if average is not None:
+        state["average"] = x.copy_(average)

@@ -9,7 +9,7 @@ import torch
 from torch.optim.optimizer import ParamsT
 
 from undrift.errors import UndriftWarning
-from undrift.torch.base import DiscountedAdam, Norm
+from undrift.torch.optimizer import DiscountedAdam, Norm
 
 ROUGH = 1e-3
 """Learning rate from which random scaling of unclipped steps is worth a warning."""
@@ -23,13 +23,14 @@ class ClipFreeAdam(DiscountedAdam):
 
     Parameters
     ----------
-    lr, betas, eps, weight_decay, norm, random_scaling, seed, ema_beta, average, nonfinite, c, noise
+    lr, betas, eps, weight_decay, norm, random_scaling, seed, average, average_horizon, nonfinite, c, noise
         As in `ClippedAdam`.
     mu
         Curvature of the composite loss in theory units, >= 0; adds $\gamma\mu(1-\beta_1^t)$ to the damping. 0 for
         training networks; `from_tuning` sets the theorem's value, beside which the second moment hardly counts.
     bias_correction
-        Divide the moments by $1-\beta^t$ as Adam does; with norm "coord" and mu = 0 this *is* `torch.optim.Adam`.
+        True: divide the moments by $1-\beta^t$ as Adam does; with norm "coord" and mu = 0 this *is* `torch.optim.Adam`
+        (or AdamW). "v": the second moment only. No theorem covers either.
 
     Notes
     -----
@@ -60,20 +61,20 @@ class ClipFreeAdam(DiscountedAdam):
         *,
         mu: float = 0.0,
         norm: Norm = "coord",
-        bias_correction: bool = False,
+        bias_correction: bool | str = False,
         random_scaling: str | None = None,
         seed: int = 0,
-        ema_beta: float | None = None,
         average: bool = True,
-        decoupled_weight_decay: bool = False,
+        average_horizon: float | str | None = None,
+        decoupled_weight_decay: bool = True,
         maximize: bool = False,
         nonfinite: str = "skip",
         foreach: bool | None = None,
         fused: bool | None = None,
         capturable: bool = False,
         differentiable: bool = False,
-        c: float = 1.0,
-        noise: float = 0.0,
+        c: float | None = None,
+        noise: float | None = None,
         process_group: Any = None,
     ) -> None:
         chosen = {name: value for name, value in locals().items() if name in _OPTIONS}

@@ -10,7 +10,7 @@ import torch
 from undrift import _check
 from undrift.errors import InputError
 from undrift.optim.core import NORMS
-from undrift.torch.rounds import Group
+from undrift.torch.scalars import Group
 
 SHARED = ("norm", "random_scaling", "seed", "average", "nonfinite", "algorithm", "c", "noise")
 """Options that belong to the whole optimizer."""
@@ -21,8 +21,8 @@ def check(who: str, group: Group) -> None:
     lr = group["lr"]
     if isinstance(lr, torch.Tensor) and lr.numel() != 1:
         raise InputError(f"{who}: Tensor lr must be 1-element")
-    if not 0.0 < _number(who, "learning rate", lr) < math.inf:
-        raise InputError(f"{who}: Invalid learning rate: {lr}; it must be positive (a scheduler may set 0 later)")
+    if not 0.0 <= _number(who, "learning rate", lr) < math.inf:
+        raise InputError(f"{who}: Invalid learning rate: {lr}; it must be >= 0")
     if not 0.0 <= _number(who, "epsilon value", group["eps"]) < math.inf:
         raise InputError(f"{who}: Invalid epsilon value: {group['eps']}; it must be >= 0")
     if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
@@ -35,13 +35,20 @@ def check(who: str, group: Group) -> None:
     if group["clip"] is not None:
         _check.interval(who, "clip", group["clip"], "(0, inf)")
     _check.interval(who, "mu", group["mu"], "[0, inf)")
-    if group["ema_beta"] is not None:
-        _check.interval(who, "ema_beta", group["ema_beta"], "[0, 1)")
+    horizon = group["average_horizon"]
+    if isinstance(horizon, str):
+        _check.choice(who, "average_horizon", horizon, ("growing",))
+    elif horizon is not None:
+        _check.interval(who, "average_horizon", horizon, "[1, inf)")
+    if group["bias_correction"] not in (False, True, "v"):
+        raise InputError(f"{who}: bias_correction must be False, 'v' or True, got {group['bias_correction']!r}")
     _check.choice(who, "norm", group["norm"], tuple(NORMS))
     if group["random_scaling"] is not None:
         _check.choice(who, "random_scaling", group["random_scaling"], ("exp",))
-    _check.interval(who, "c", group["c"], "(0, inf)")
-    _check.interval(who, "noise", group["noise"], "[0, inf)")
+    if group["c"] is not None:
+        _check.interval(who, "c", group["c"], "(0, inf)")
+    if group["noise"] is not None:
+        _check.interval(who, "noise", group["noise"], "[0, inf)")
     _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise", "ignore"))
     _check.integer(who, "seed", group["seed"], 0, 2**64 - 1)
     if group["fused"] and group["foreach"]:

@@ -11,8 +11,8 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from undrift.errors import ConditionError, InputError
 from undrift.optim import core
 from undrift.optim.core import Tuning
-from undrift.optim.stationarity import StationarityCertificate
-from undrift.torch.rounds import gaps
+from undrift.optim.stationarity import LiveCertificate, live_certificate
+from undrift.torch.scalars import gaps
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -53,9 +53,15 @@ class Reading(_Base):
 
     NAME: ClassVar[str]
 
+    def _read_pending(self) -> None:
+        """Make plain numbers of all scalars."""
+        raise NotImplementedError
+
     @classmethod
     def from_tuning(cls, params: ParamsT, tuning: Tuning, *, seed: int = 0, **options: Any) -> Self:
         """Return the optimizer of a theorem: norm "all", random scaling on, gamma, D, nu, mu as the theorem has them.
+
+        No bias correction, and an average with the horizon of the momentum.
 
         `tuning` comes from `undrift.optim.tune` or `best_epsilon`. All parameters must get a gradient in every step.
 
@@ -87,6 +93,8 @@ class Reading(_Base):
             betas=(tuning.beta1, tuning.beta2),
             eps=tuning.nu,
             norm="all",
+            bias_correction=False,
+            average_horizon=None,
             seed=seed,
             **options,
         )  # type: ignore[call-arg]  # the subclasses' signature, not torch's
@@ -101,7 +109,7 @@ class Reading(_Base):
         With norm "tensor" gamma is that of a tensor with one coordinate; times the root of its size for others.
         """
         every = [p for group in self.param_groups for p in group["params"]]
-        size = _coordinates(every) if self.defaults["norm"] == "all" else 1
+        size = _coordinates(every) if self.param_groups[0]["norm"] == "all" else 1
         found = []
         for group in self.param_groups:
             gamma, (gap1, gap2) = float(group["lr"]) * math.sqrt(size), gaps(group)
@@ -120,32 +128,36 @@ class Reading(_Base):
         return found
 
     @property
-    def certificate(self) -> StationarityCertificate:
-        """The live stationarity certificate at the averaged weights, with the optimizer's `c` and `noise`.
+    def certificate(self) -> LiveCertificate:
+        """How stationary the averaged weights are, part by part: `print(opt.certificate)`.
 
-        A bound in expectation over the run's randomness, whatever the step size and norm scope; its first term is
-        |m| over all parameters. On an accelerator, reading it waits for the device; stepping does not.
+        A bound only where the problem is given (`c` and `noise`) and the average has the horizon of the momentum, and
+        then in expectation over the run's randomness. On an accelerator, reading waits for the device.
         """
-        first = self.param_groups[0]
-        if any(gaps(group)[0] != gaps(first)[0] or group["ema_beta"] is not None for group in self.param_groups):
-            raise ConditionError(
-                f"{self.NAME}: the certificate needs one beta1 for all groups and ema_beta=None: the weights of the "
-                "average and of m must be the same"
-            )
+        first, found = self.param_groups[0], self.diagnostics
+        if any(gaps(group)[0] != gaps(first)[0] for group in self.param_groups):
+            raise ConditionError(f"{self.NAME}: the certificate needs one beta1 for all groups")
         if not first["average"]:
             raise ConditionError(
                 f"{self.NAME}: the certificate is about the averaged weights; average=False keeps none"
             )
-        c, noise, rounds = first["c"], first["noise"], first["t"]
-        if rounds == 0:
-            return StationarityCertificate(0.0, 0.0, 0.0, 0, c)
-        value = core.stationarity(self.diagnostics.momentum, first["warmth"], self.diagnostics.spread, c)
-        mean = (float(first["gradient_sum"]) + c * float(first["spread_sum"])) / rounds
-        return StationarityCertificate(float(value), mean, noise * first["noise_sum"] / rounds, rounds, c)
+        return live_certificate(
+            rounds=first["t"],
+            length=found.momentum,
+            warmth=first["warmth"],
+            slack=core.noise_slack(1.0, first["warmth"], gaps(first)[0]) if first["t"] else 1.0,
+            spread=found.spread,
+            g_mean=first["g_mean"],
+            sums=(first["gradient_sum"], first["spread_sum"], first["noise_sum"]),
+            same_points=all(group["average_horizon"] is None for group in self.param_groups),
+            c=first["c"],
+            noise=first["noise"],
+        )
 
     @property
     def diagnostics(self) -> StepDiagnostics:
         """The run in a few numbers; on an accelerator, reading waits for the device."""
+        self._read_pending()
         first = self.param_groups[0]
         counted = first["norm"] != "coord"
         return StepDiagnostics(
@@ -160,6 +172,10 @@ class Reading(_Base):
 
     def log_to(self, writer: Writer, every: int = 100, prefix: str = "optimizer/") -> RemovableHandle:
         """Send certificate and diagnostics to a TensorBoard-like writer every so many steps; `remove()` stops it."""
+        if not callable(getattr(writer, "add_scalar", None)):
+            raise InputError(
+                f"{self.NAME}: log_to needs a writer with add_scalar(tag, value, step), got a {type(writer).__name__}"
+            )
         if every < 1:
             raise InputError(f"{self.NAME}: every must be >= 1, got {every}")
 
@@ -174,8 +190,12 @@ class Reading(_Base):
                 certificate = self.certificate
             except ConditionError:
                 return
-            writer.add_scalar(prefix + "certificate", certificate.value, found.rounds)
-            writer.add_scalar(prefix + "certificate_mean", certificate.bound, found.rounds)
+            writer.add_scalar(prefix + "mean_gradient", certificate.gradient, found.rounds)
+            writer.add_scalar(prefix + "distance", certificate.distance, found.rounds)
+            if certificate.noise is not None:
+                writer.add_scalar(prefix + "noise", certificate.noise, found.rounds)
+            if certificate.theorem is not None:
+                writer.add_scalar(prefix + "bound", certificate.bound, found.rounds)
 
         return self.register_step_post_hook(log)
 

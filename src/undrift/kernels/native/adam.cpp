@@ -14,7 +14,6 @@
 
 #if defined(__linux__)
 #include <dlfcn.h>
-#include <sys/mman.h>
 #endif
 
 namespace nb = nanobind;
@@ -147,29 +146,16 @@ void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size
 
 void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
                 Rows rows, Integers which, size_t threads, Sums out) {
-    Job job = cut(STEPPED, 4, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
+    Job job = cut(STEPPED, 3, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
     const AdamTable &loop = loops();
     nb::gil_scoped_release unlocked;
-    spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[4 * i]); });
+    spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[3 * i]); });
     add_up(job, out.data(), out.shape(0));
-}
-
-// Streaming through memory in pages of 4 KB loses several percent to looking up where they are. Only advice: memory that
-// was never touched gets large pages if the system has some. Says whether it listened.
-bool large_pages(uint64_t address, size_t size) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    constexpr uint64_t PAGE = (uint64_t)1 << 21;
-    const uint64_t first = (address + PAGE - 1) / PAGE * PAGE, last = (address + size) / PAGE * PAGE;
-    return first < last && madvise(reinterpret_cast<void *>(first), last - first, MADV_HUGEPAGE) == 0;
-#else
-    return (void)address, (void)size, false;
-#endif
 }
 
 } // namespace
 
 void bind_adam(nb::module_ &m) {
-    m.def("large_pages", &large_pages, nb::arg("address"), nb::arg("size"));
     m.def("adam_measure", &adam_measure, nb::arg("kind"), nb::arg("p").noconvert(), nb::arg("g").noconvert(),
           nb::arg("m").noconvert(), nb::arg("size").noconvert(), nb::arg("rows").noconvert(),
           nb::arg("which").noconvert(), nb::arg("with_m"), nb::arg("threads"), nb::arg("out").noconvert());

@@ -7,7 +7,7 @@ namespace undrift {
 
 // The numbers one tensor's loop needs, in the order of the rows Python sends.
 struct AdamRow {
-    double sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale, ahead;
+    double sign, l2, gap1, gap2, damping, clip, step, weight, decay, m_scale, v_scale;
 };
 
 enum AdamKind { ADAM_FLOAT = 0, ADAM_DOUBLE = 1, ADAM_BFLOAT = 2 }; // bfloat16 parameters have single-precision state
@@ -25,8 +25,8 @@ struct AdamTable {
     // sums[0] = |g|^2, sums[1] = |m|^2 after the round (0 unless asked); nothing is changed
     void (*measure)(int kind, const AdamPiece &piece, bool with_m, double sums[2]);
     // make the step; sums[0] = |m|^2, sums[1] = |x - average|^2 before either moved, sums[2] = |g|^2 (infinite where the
-    // squares overflow the type of the state), sums[3] = the next round's sums[1] where x is averaged ahead
-    void (*apply)(int kind, const AdamPiece &piece, double sums[4]);
+    // squares overflow the type of the state)
+    void (*apply)(int kind, const AdamPiece &piece, double sums[3]);
 };
 
 extern const AdamTable adam_portable, adam_neon, adam_v2, adam_v3, adam_v4; // each defined when its level was compiled

@@ -114,25 +114,22 @@ template <class P, class S, bool L2, bool WITH_M> void measure_loop(const AdamPi
     look.add_exactly(4 * quarter, piece.count - 4 * quarter, sums);
 }
 
-// What a step does with the average: x is not averaged, or it is, or so is the x that the step makes.
-enum Averaging { NO_AVERAGE, AVERAGE, AVERAGE_AHEAD };
-
 // A block's sum of squared distances. Farther than any model goes: say so, stay finite.
 template <class S> double distance(S sum) { return sum < HIGH<S> ? (double)sum : HIGH<S>; }
 
-template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(const AdamPiece &piece, double sums[4]) {
+template <class P, class S, bool L2, bool COORD, bool AVERAGE> void apply_loop(const AdamPiece &piece, double sums[3]) {
     P *__restrict p = (P *)piece.p;
     const P *__restrict g = (const P *)piece.g;
     S *__restrict m = (S *)piece.m, *__restrict v = (S *)piece.v, *__restrict average = (S *)piece.average;
     const AdamRow &row = *piece.row;
     const S sign = (S)row.sign, l2 = (S)row.l2, gap1 = (S)row.gap1, gap2 = (S)row.gap2, damping = (S)row.damping,
             clip = (S)row.clip, step = (S)row.step, weight = (S)row.weight, decay = (S)row.decay,
-            m_scale = (S)row.m_scale, v_scale = (S)row.v_scale, ahead = (S)row.ahead;
-    double m2 = 0.0, away = 0.0, g2 = 0.0, next = 0.0;
+            m_scale = (S)row.m_scale, v_scale = (S)row.v_scale;
+    double m2 = 0.0, away = 0.0, g2 = 0.0;
     for (size_t at = 0; at < piece.count; at += BLOCK) {
         const size_t left = piece.count - at, n = left < BLOCK ? left : BLOCK;
-        S block_m = 0, block_d = 0, block_g = 0, block_n = 0;
-#pragma omp simd reduction(+ : block_m, block_d, block_g, block_n)
+        S block_m = 0, block_d = 0, block_g = 0;
+#pragma omp simd reduction(+ : block_m, block_d, block_g)
         for (size_t i = at; i < at + n; ++i) {
             const S x = widen(p[i]);
             S gi = sign * widen(g[i]);
@@ -141,12 +138,10 @@ template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(co
             m[i] = mi;
             block_m = add_square(mi, block_m);
             block_g = add_square(gi, block_g);
-            S mean = 0;
-            if (A != NO_AVERAGE) {
-                mean = average[i];
-                const S d = x - mean;
+            if (AVERAGE) {
+                const S d = x - average[i];
                 block_d = add_square(d, block_d);
-                mean = fused(weight, d, mean);
+                average[i] = fused(weight, d, average[i]);
             }
             S move = mi;
             if (COORD) {
@@ -157,25 +152,15 @@ template <class P, class S, bool L2, bool COORD, Averaging A> void apply_loop(co
                 move = move > clip ? clip : move;
                 move = move < -clip ? -clip : move;
             }
-            P moved;
-            narrow(fused(-step, move, decay * x), moved);
-            p[i] = moved;
-            if (A == AVERAGE_AHEAD) { // as the next round would
-                const S d = widen(moved) - mean;
-                block_n = add_square(d, block_n);
-                mean = fused(ahead, d, mean);
-            }
-            if (A != NO_AVERAGE) average[i] = mean;
+            narrow(fused(-step, move, decay * x), p[i]);
         }
         m2 += block_m > LOW<S> && block_m < HIGH<S> ? (double)block_m : exact_square(m + at, n);
         g2 += (double)block_g;
         away += distance(block_d);
-        next += distance(block_n);
     }
     sums[0] = m2;
     sums[1] = away;
     sums[2] = g2;
-    sums[3] = next;
 }
 
 template <class P, class S> void measure_typed(const AdamPiece &piece, bool with_m, double sums[2]) {
@@ -184,13 +169,12 @@ template <class P, class S> void measure_typed(const AdamPiece &piece, bool with
     return with_m ? measure_loop<P, S, false, true>(piece, sums) : measure_loop<P, S, false, false>(piece, sums);
 }
 
-template <class P, class S, bool L2, bool COORD> void apply_scope(const AdamPiece &piece, double sums[4]) {
-    if (!piece.average || piece.row->weight == 0.0) return apply_loop<P, S, L2, COORD, NO_AVERAGE>(piece, sums);
-    if (piece.row->ahead == 0.0) return apply_loop<P, S, L2, COORD, AVERAGE>(piece, sums);
-    return apply_loop<P, S, L2, COORD, AVERAGE_AHEAD>(piece, sums);
+template <class P, class S, bool L2, bool COORD> void apply_scope(const AdamPiece &piece, double sums[3]) {
+    return piece.average ? apply_loop<P, S, L2, COORD, true>(piece, sums)
+                         : apply_loop<P, S, L2, COORD, false>(piece, sums);
 }
 
-template <class P, class S> void apply_any(const AdamPiece &piece, double sums[4]) {
+template <class P, class S> void apply_any(const AdamPiece &piece, double sums[3]) {
     if (piece.row->l2 != 0.0)
         return piece.v ? apply_scope<P, S, true, true>(piece, sums) : apply_scope<P, S, true, false>(piece, sums);
     return piece.v ? apply_scope<P, S, false, true>(piece, sums) : apply_scope<P, S, false, false>(piece, sums);
@@ -202,7 +186,7 @@ void measure(int kind, const AdamPiece &piece, bool with_m, double sums[2]) {
     return measure_typed<uint16_t, float>(piece, with_m, sums);
 }
 
-void apply(int kind, const AdamPiece &piece, double sums[4]) {
+void apply(int kind, const AdamPiece &piece, double sums[3]) {
     if (kind == ADAM_FLOAT) return apply_any<float, float>(piece, sums);
     if (kind == ADAM_DOUBLE) return apply_any<double, double>(piece, sums);
     return apply_any<uint16_t, float>(piece, sums);

@@ -195,7 +195,6 @@ void bind_online(nb::module_ &mod); // online.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
-void bind_tensors(nb::module_ &mod); // tensors.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
 
 NB_MODULE(_native, mod) {
@@ -206,7 +205,6 @@ NB_MODULE(_native, mod) {
     bind_o2nc(mod);
     bind_drift(mod);
     bind_adam(mod);
-    bind_tensors(mod);
     bind_lock(mod);
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("levels", &levels, "Levels this machine can run, best first.");
