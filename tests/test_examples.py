@@ -49,7 +49,7 @@ def test_both_optimizers_train_and_are_certified():
     for loss, last, averaged, certificate in names["runs"].values():
         assert loss < 0.2
         assert min(last, averaged) > 0.95
-        assert 0.0 < certificate.bound < 1.0
+        assert 0.0 < certificate.gradient < 1.0
 
 
 def test_learned_memories_beat_naive_guesses():
