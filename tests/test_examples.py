@@ -66,3 +66,16 @@ def test_a_learner_of_ones_own_is_certified():
     assert certificate.slack > 0.0
     terms = (certificate.start, certificate.stability, certificate.variation, certificate.potential_drift)
     assert all(term > 0.0 for term in terms)
+
+
+def test_a_quantile_is_tracked_and_certified():
+    names = run("quantile")[0]
+    assert 0.87 < names["covered"] < 0.93
+    assert names["certificate"].holds
+    assert names["certificate"].regret < 0.0
+
+
+def test_a_portfolio_beats_the_equal_split_and_is_certified():
+    names = run("portfolio")[0]
+    assert names["wealth"] > names["equal"]
+    assert names["certificate"].holds

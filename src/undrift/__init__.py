@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from undrift.ensemble import drift_ensemble as drift_ensemble
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
+    from undrift.ensemble import newton_ensemble as newton_ensemble
     from undrift.fleet import Fleet as Fleet
     from undrift.learners import *  # noqa: F403  # every learner that is exported there
     from undrift.online import OnlineClassifier as OnlineClassifier
@@ -29,6 +30,7 @@ _HOME = {
     "drift_ensemble": "undrift.ensemble",
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",
+    "newton_ensemble": "undrift.ensemble",
     "Fleet": "undrift.fleet",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",

@@ -323,7 +323,7 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
 
 
 def _labels_scale(learner: Learner, stream: Stream) -> None:
-    if learner.binary:
+    if learner.loss.name != "squared":
         return
     a, b = learner.clone().play(stream.Z, stream.y).yhat, learner.clone().play(stream.Z, 1024.0 * stream.y).yhat
     size = float(np.max(np.abs(b))) + 1e-300

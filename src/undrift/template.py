@@ -51,6 +51,19 @@ class Observations(NamedTuple):
         return np.asarray(0.5 * self.weight * miss * miss)
 
 
+class Tangents(NamedTuple):
+    r"""What a learner driven by gradients keeps of the losses: $f_t+g_t\cdot u-a_t+\frac\gamma2(g_t\cdot u-a_t)^2$."""
+
+    gradient: Matrix
+    """g (T, d)."""
+    at: Vector
+    """a, the gradient times the learner's own point (T,)."""
+    value: Vector
+    """f, the learner's losses (T,)."""
+    curvature: float
+    """gamma >= 0."""
+
+
 def no_observations(dim: int) -> Observations:
     """Return no observations at all."""
     return Observations(np.zeros(0, dtype=np.int64), np.zeros((0, dim)), np.zeros(0), np.zeros(0))
@@ -79,6 +92,11 @@ class Template:
         Pseudo-observations that entered the learner's state, hence $\Phi_t$: raised pivots. None: none.
     surrogates
         The quadratic losses that the learner keeps in place of the true ones, up to constants. None: the losses.
+    tangents
+        What a learner driven by gradients keeps in place of the losses: comparators are charged by these. None: by the
+        losses.
+    bound
+        Largest $|u_t|$ it covers; infinite by default.
     blur
         Price of residuals that the learner took for rounding and dropped: a comparator u misses, in round t, at most
         $\sum_jb_{tj}u_j^2$ of squared residual (T, d). None: nothing was dropped.
@@ -101,6 +119,8 @@ class Template:
     limit: float = math.inf
     floors: Observations | None = None
     surrogates: Observations | None = None
+    tangents: Tangents | None = None
+    bound: float = math.inf
     blur: Matrix | None = None
     restart_cost: Vector | None = None
     replayed: Trace | None = None

@@ -8,6 +8,8 @@ from undrift.ensemble.discount_grid import linear_ensemble as linear_ensemble
 from undrift.ensemble.discount_grid import logistic_ensemble as logistic_ensemble
 from undrift.ensemble.drift_grid import drift_ensemble as drift_ensemble
 from undrift.ensemble.ensemble import Ensemble as Ensemble
+from undrift.ensemble.hedge import Hedge as Hedge
+from undrift.ensemble.hedge import newton_ensemble as newton_ensemble
 from undrift.ensemble.logistic import Mixable as Mixable
 from undrift.ensemble.mixer import Mixer as Mixer
 from undrift.ensemble.squared import Aggregating as Aggregating

@@ -20,6 +20,7 @@ from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
+from undrift.losses import Loss
 from undrift.trace import Trace
 
 
@@ -106,6 +107,12 @@ class Ensemble(Learner):
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         return [] if self.dim is None else self._members.learners(self.rounds)
+
+    @property
+    def loss(self) -> Loss:
+        """The loss it is for: the mixer's, if it names one."""
+        own = getattr(self.mixer, "loss", None)
+        return own if isinstance(own, Loss) else super().loss
 
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return the members as leaves of this ensemble's certificate: each plays the same rows afresh."""

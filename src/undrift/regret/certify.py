@@ -82,7 +82,8 @@ def certify(
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         learner = ReferenceLearners([learner])  # the same learner, had every label come at once
     if isinstance(learner, Composite):
-        own = logistic if getattr(learner, "binary", False) else squared
+        stated = getattr(learner, "loss", None)
+        own = stated if isinstance(stated, Loss) else logistic if getattr(learner, "binary", False) else squared
         return certify_composite(learner, Z, y, trace, u, own if loss is None else loss, certify)
     stated = getattr(learner, "loss", None)
     wanted = loss or (stated if isinstance(stated, Loss) else squared)
@@ -99,6 +100,11 @@ def certify(
     if math.isfinite(template.limit):
         starts = None if template.betas is None else np.flatnonzero(template.betas == 0.0)
         check_margins(rows, path, template.limit, starts)
+    size = float(np.sqrt(np.einsum("td,td->t", path, path).max(initial=0.0)))
+    if size > template.bound * (1.0 + 1e-12):
+        raise ConditionError(
+            f"{WHO}: the promise covers comparators with |u| <= {template.bound:g}, one has {size:g}; bound them"
+        )
     if template.restart_cost is not None:
         stability = stability + template.restart_cost
     try:

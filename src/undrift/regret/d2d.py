@@ -26,7 +26,7 @@ from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
 from undrift.regret.quadratic import merge, quadratic_values, squared_losses
 from undrift.regret.remembered import remembered_loss
-from undrift.template import Template, no_observations
+from undrift.template import Observations, Tangents, Template, no_observations
 
 TOLERANCE = 1e-12
 """A slack this far below zero, as a share of `scale`, is rounding."""
@@ -115,7 +115,10 @@ def d2d_terms(
     raised = no_observations(Z.shape[1]) if template.floors is None else template.floors
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     error = 0.0
-    if isinstance(loss, Squared):
+    if template.tangents is not None:
+        squares = quadratic_values(raised, u, rates)
+        remembered = _weigh(squares + _tangent_values(template.tangents, u, rates), rates)
+    elif isinstance(loss, Squared):
         squares = quadratic_values(merge(squared_losses(Z, y), raised), u, rates)
         remembered = _weigh(squares, rates)
     else:
@@ -148,6 +151,14 @@ def d2d_terms(
         rounding=rounding,
         floors=len(raised.round),
     )
+
+
+def _tangent_values(seen: Tangents, u: Matrix, rates: Vector) -> Vector:
+    """Return what the tangents up to each round, discounted since, say about the comparator of that round (T,)."""
+    constant = discounted_sums((seen.value - seen.at)[:, None], rates)[:, 0]
+    linear = np.einsum("td,td->t", discounted_sums(seen.gradient, rates), u)
+    bent = Observations(np.arange(len(u)), seen.gradient, seen.at, np.full(len(u), seen.curvature))
+    return np.asarray(constant + linear + (quadratic_values(bent, u, rates) if seen.curvature else 0.0))
 
 
 def _weigh(values: Vector, rates: Vector) -> list[float]:

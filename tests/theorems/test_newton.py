@@ -1,0 +1,146 @@
+"""newton: a learner driven by gradients never exceeds its certificate, whatever the convex loss."""
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift.convex_losses import Huber, LogWealth, Poisson, Quantile, absolute, log_wealth, loss_named, poisson
+from undrift.errors import ConditionError, InputError
+from undrift.losses import Loss, logistic, squared
+from undrift.regret import certify
+
+NAMES = ["absolute", "quantile(0.9)", "huber(1)", "poisson", "log_wealth", "squared"]
+
+
+def labels(rng, name, T):
+    if name == "poisson":
+        return rng.poisson(2.0, size=T).astype(float)
+    return (
+        np.exp(0.1 * rng.normal(size=T)) if name == "log_wealth" else rng.normal(size=T) * 10.0 ** rng.integers(-1, 2)
+    )
+
+
+@pytest.mark.parametrize("loss", [absolute, Quantile(0.2), Huber(0.7), poisson, log_wealth, squared], ids=repr)
+def test_slopes_are_derivatives_and_losses_are_convex(loss):
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 4000)) * 3.0
+    y = np.abs(rng.normal(size=4000)) + 0.1
+    assert (loss.value(b, y) >= loss.value(a, y) + loss.slope(a, y) * (b - a) - 1e-9 * (1.0 + loss.value(a, y))).all()
+    step = 1e-6
+    smooth = np.abs(loss.slope(a + step, y) - loss.slope(a - step, y)) < 1e-3  # away from kinks
+    numeric = (loss.value(a + step, y) - loss.value(a - step, y)) / (2.0 * step)
+    np.testing.assert_allclose(loss.slope(a, y)[smooth], numeric[smooth], rtol=1e-4, atol=1e-4)
+    assert smooth.mean() > 0.5
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("gamma", [0.0, 0.3])
+@pytest.mark.parametrize("radius", [None, 1.5])
+def test_no_run_exceeds_its_certificate(name, gamma, radius):
+    rng = np.random.default_rng(NAMES.index(name))
+    loss, bound = loss_named("test", name), 0
+    for _ in range(40):
+        T, d = int(rng.integers(1, 60)), int(rng.integers(1, 4))
+        Z, y = rng.normal(size=(T, d)) * (0.05 if name == "log_wealth" else 0.5), labels(rng, name, T)
+        u = np.repeat(rng.normal(size=(T, d)), rng.integers(1, 20), axis=0)[:T]
+        if radius is not None:
+            u *= np.minimum(1.0, radius / np.linalg.norm(u, axis=1))[:, None]
+        learner = ud.DiscountedNewton(
+            name,
+            beta=float(rng.choice([0.3, 0.9, 0.99, 1.0])),
+            gamma=gamma,
+            reg=10.0 ** rng.uniform(-1, 1),
+            radius=radius,
+        )
+        trace = learner.play(Z, y)
+        cert = certify(learner.clone(), Z, y, trace, u)
+        mine, theirs = loss.value(trace.yhat, y).sum(), loss.value(np.sum(Z * u, axis=1), y).sum()
+        assert cert.regret == pytest.approx(mine - theirs, abs=1e-9 * (abs(mine) + abs(theirs)))
+        assert cert.bound - (mine - theirs) >= -1e-11 * cert.scale
+        if radius is not None:
+            assert np.linalg.norm(learner.coef) <= radius * (1.0 + 1e-9)
+            bound += np.linalg.norm(learner.coef) > 0.999 * radius
+    assert radius is None or bound > 0  # the ball was felt
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5])
+def test_the_price_of_a_round_is_its_loss_less_what_it_adds_to_the_least_objective(gamma):
+    rng = np.random.default_rng(3)
+    T, d, beta = 30, 2, 0.9
+    Z, y = rng.normal(size=(T, d)), rng.normal(size=T)
+    learner = ud.DiscountedNewton("huber(0.5)", beta=beta, gamma=gamma)
+    points, least = [np.zeros(d)], 0.0
+    for z, label in zip(Z, y, strict=True):
+        learner.learn(z, label)
+        points.append(learner.coef)
+    trace, loss = learner.clone().play(Z, y), Huber(0.5)
+    slope = loss.slope(trace.yhat, y)
+
+    def objective(t, u):
+        miss = np.array([slope[s] * (Z[s] @ u - trace.yhat[s]) for s in range(t + 1)])
+        kept = loss.value(trace.yhat[: t + 1], y[: t + 1]) + miss + 0.5 * gamma * miss * miss
+        return 0.5 * trace.potential[t] * u @ u + np.sum(beta ** np.arange(t, -1.0, -1.0) * kept)
+
+    for t in range(T):
+        before, least = least, objective(t, points[t + 1])
+        for _ in range(20):
+            assert objective(t, points[t + 1] + 0.1 * rng.normal(size=d)) >= least - 1e-12
+        exact = loss.value(trace.yhat[t], y[t]) - (least - beta * before)
+        assert trace.stability[t] >= exact - 1e-11
+        if not gamma:
+            assert trace.stability[t] == pytest.approx(exact, abs=1e-11)
+
+
+class Power(Loss):
+    """|yhat - y|^1.5, a loss of one's own."""
+
+    name, mixability = "power", None
+
+    def value(self, yhat, y):
+        return np.abs(np.subtract(yhat, y)) ** 1.5
+
+    def slope(self, yhat, y):
+        return 1.5 * np.sign(np.subtract(yhat, y)) * np.sqrt(np.abs(np.subtract(yhat, y)))
+
+
+def test_a_loss_of_ones_own_is_learned_and_certified_but_not_saved(tmp_path):
+    rng = np.random.default_rng(4)
+    Z = rng.normal(size=(300, 2))
+    y = Z @ [1.0, -2.0] + 0.1 * rng.normal(size=300)
+    learner = ud.DiscountedNewton(Power(), beta=0.99, reg=0.5)
+    trace = learner.play(Z, y)
+    cert = certify(learner.clone(), Z, y, trace, [1.0, -2.0])
+    assert cert.holds
+    np.testing.assert_allclose(learner.coef, [1.0, -2.0], atol=0.3)
+    with pytest.raises(InputError, match=r"a loss of your own cannot be saved"):
+        learner.save(tmp_path / "model.undrift")
+
+
+def test_wrong_parameters_are_one_sentence():
+    for loss, text in (("median", r"loss must be one of squared.*got 'median'"), (3, r"loss must be a name or a Loss")):
+        with pytest.raises(InputError, match=text):
+            ud.DiscountedNewton(loss)
+    with pytest.raises(InputError, match=r"quantile\(2\)' cannot be used \(Quantile: level must be in \(0, 1\)"):
+        ud.DiscountedNewton("quantile(2)")
+    learner = ud.DiscountedNewton("absolute", radius=1.0)
+    Z, y = np.ones((5, 1)), np.ones(5)
+    with pytest.raises(ConditionError, match=r"comparators with \|u\| <= 1, one has 2"):
+        certify(learner, Z, y, learner.clone().play(Z, y), [2.0])
+    assert not isinstance(logistic, (Poisson, LogWealth))
+
+
+def test_the_ensemble_is_near_its_best_member_by_its_cost_and_certified():
+    rng = np.random.default_rng(5)
+    Z = np.column_stack([np.ones(800), rng.normal(size=800)])
+    y = np.repeat([0.0, 5.0, -3.0, 2.0], 200) + Z[:, 1] + 0.3 * rng.standard_t(2, size=800)
+    model = ud.newton_ensemble("absolute", reg=0.2)
+    trace = model.play(Z, y)
+    mine = absolute.value(trace.yhat, y).sum()
+    members = [absolute.value(one.clone().play(Z, y).yhat, y).sum() for one in model.members]
+    np.testing.assert_allclose(model.losses, members, rtol=1e-12)
+    assert mine <= np.min(members + model.cost()) + 1e-9
+    assert model.cost().max() <= 0.5 * mine
+    u = np.repeat([[0.0, 1.0], [5.0, 1.0], [-3.0, 1.0], [2.0, 1.0]], 200, axis=0)
+    cert = certify(model.clone(), Z, y, trace, u)
+    assert cert.regret == pytest.approx(mine - absolute.value(np.sum(Z * u, axis=1), y).sum(), rel=1e-9)
+    assert cert.regret <= cert.bound
