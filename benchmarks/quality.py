@@ -21,6 +21,8 @@ import pages
 import streams
 from quality_peers import SURE, Contender, Data, contenders, named
 
+from undrift import metrics
+
 MARK = "<!-- made by make quality -->"
 PREFIXES = (5_000, 10_000, 20_000)
 QUICK = 1_500
@@ -61,12 +63,10 @@ def score(yhat: np.ndarray, y: np.ndarray, binary: bool) -> Cell:
     if broken:
         return {"rows": len(y), "broken": broken}
     if binary:
-        margin = np.clip(yhat, -SURE, SURE) * np.where(y > 0.0, 1.0, -1.0)
-        right = (yhat > 0.0) == (y > 0.0)
-        return {"rows": len(y), "log_loss": float(np.mean(np.logaddexp(0.0, -margin))), "accuracy": float(right.mean())}
+        sure = np.clip(yhat, -SURE, SURE)
+        return {"rows": len(y), "log_loss": metrics.log_loss(sure, y), "accuracy": metrics.accuracy(yhat, y)}
     with np.errstate(over="ignore"):
-        mse = float(np.mean((yhat - y) ** 2))
-    return {"rows": len(y), "r2": 1.0 - mse / float(np.var(y)), "mae": float(np.mean(np.abs(yhat - y)))}
+        return {"rows": len(y), "r2": metrics.r2(yhat, y), "mae": metrics.mae(yhat, y)}
 
 
 def run(contender: Contender, data: Data) -> Cell:

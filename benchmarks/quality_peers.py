@@ -16,6 +16,7 @@ import numpy as np
 from streams import Stream
 
 import undrift as ud
+from undrift.baselines import BASELINES, Baselines
 
 CLIP = 10.0
 """Running scales make rare features huge: those of SGDRegressor stay within this, or it diverges on metro_traffic."""
@@ -65,22 +66,11 @@ def ours(speed: str) -> Callable[[Data], Told]:
     return play
 
 
-def running_mean(data: Data) -> Told:
-    before = np.concatenate(([0.0], np.cumsum(data.y)[:-1]))
-    count = np.arange(len(data.y))
-    if data.scaled.binary:
-        return Told(np.log((before + 1.0) / (count - before + 1.0)))
-    return Told(before / np.maximum(count, 1))
+def naive(column: int) -> Callable[[Data], Told]:
+    def play(data: Data) -> Told:
+        return Told(Baselines(binary=data.scaled.binary).play(data.y)[:, column])
 
-
-def last_value(data: Data) -> Told:
-    last = np.concatenate(([0.0], data.y[:-1]))
-    if not data.scaled.binary:
-        return Told(last)
-    stayed = np.concatenate(([0.0, 0.0], np.cumsum(data.y[1:] == data.y[:-1])[:-1]))  # known before each round
-    rounds = np.maximum(np.arange(len(data.y)) - 1, 0)
-    odds = np.log((stayed + 1.0) / (rounds - stayed + 1.0))
-    return Told(np.where(np.arange(len(data.y)) == 0, 0.0, (2.0 * last - 1.0) * odds))
+    return play
 
 
 def river(make: Callable[[], object], scaled: bool = False) -> Callable[[Data], Told]:
@@ -175,9 +165,8 @@ def contenders(binary: bool) -> list[Contender]:
     out = [
         Contender("undrift best (default)", ours("best")),
         Contender("undrift fast", ours("fast")),
-        Contender("base rate" if binary else "running mean", running_mean),
-        Contender("same as last time" if binary else "last value", last_value),
     ]
+    out += [Contender(name, naive(k)) for k, name in enumerate(BASELINES["classification" if binary else "regression"])]
     return out + (classifiers() if binary else regressors())
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import undrift as ud
+from undrift.baselines import BASELINES, Baselines
 from undrift.fleet import FleetRun, Outputs
 from undrift.report import render, render_fleet
 from undrift.run import FleetResult, RunData
@@ -42,10 +43,7 @@ def arrays(rounds: int, features: int = 50, snapshots: int = 2000) -> RunData:
         yhat=y + rng.normal(size=rounds),
         lower=y - 2.0,
         upper=y + 1.5,
-        baselines={
-            "last value": np.concatenate((y[:1], y[:-1])),
-            "running mean": np.cumsum(y) / np.arange(1, rounds + 1),
-        },
+        baselines=dict(zip(BASELINES["regression"], Baselines(binary=False).play(y).T, strict=True)),
         spectrum_round=at,
         half_lives=np.append(10.0 * 3.0 ** np.arange(19), np.inf),
         spectrum=rng.dirichlet(np.ones(20), size=K),

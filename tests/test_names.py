@@ -13,15 +13,6 @@ PUBLIC_WORDS = {"averaged", "fixed"}
 """Words of the public interface: `optimizer.averaged()` and `comparators.fixed`."""
 LATER = ("online/", "torch/")
 """Rooms whose functions are named anew together with their rebuilding."""
-CLASSES_TO_RENAME = {"Source", "Total", "Unit"}
-FUNCTIONS_TO_RENAME = {
-    "ensemble/stack.py:_hinted",
-    "learners/late_labels.py:_served",
-    "learners/vaw.py:_hinted",
-    "optax/leader.py:sized",
-    "regret/composite.py:_uncovered",
-    "regret/frontier.py:fitted",
-}
 
 NOT_PARTICIPLES = {
     "bed",
@@ -75,14 +66,13 @@ def test_no_two_classes_have_one_name():
     for where, node in definitions():
         if isinstance(node, ast.ClassDef):
             files[node.name.lstrip("_")].add(where)
-    allowed = HOSTS_WORDS | CLASSES_TO_RENAME
-    assert {name: sorted(found) for name, found in files.items() if len(found) > 1 and name not in allowed} == {}
+    assert {name: sorted(found) for name, found in files.items() if len(found) > 1 and name not in HOSTS_WORDS} == {}
 
 
 def test_no_function_is_named_by_a_bare_participle():
     functions = ((where, node.name) for where, node in definitions() if not isinstance(node, ast.ClassDef))
     found = {f"{where}:{name}" for where, name in functions if is_bare_participle(name) and name not in PUBLIC_WORDS}
-    assert sorted(name for name in found - FUNCTIONS_TO_RENAME if not name.startswith(LATER)) == []
+    assert sorted(name for name in found if not name.startswith(LATER)) == []
 
 
 def test_participles_are_told_from_verbs_and_nouns():

@@ -139,14 +139,14 @@ class VAWStack:
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
         m, h = self._leaders.predict(Z, first)
-        return self._hinted(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
+        return self._apply_hints(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
 
     def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
         """Close rounds."""
         m, h = self._leaders.play(Z, y, first)
         last = np.concatenate((self._last, y[:-1]))
         self._last[0] = y[-1]
-        return self._hinted(m, h, last, y)
+        return self._apply_hints(m, h, last, y)
 
     @property
     def last_label(self) -> float:
@@ -157,7 +157,7 @@ class VAWStack:
     def last_label(self, y: float) -> None:
         self._last[0] = y
 
-    def _hinted(self, m: Matrix, h: Matrix, last: Vector, y: Vector) -> MemberPredictions:
+    def _apply_hints(self, m: Matrix, h: Matrix, last: Vector, y: Vector) -> MemberPredictions:
         """Return the members' predictions and stability from their leaders' m and h, by their hints."""
         m, h = m.take(self._leader, axis=1), h.take(self._leader, axis=1)
         hints = np.zeros_like(m)

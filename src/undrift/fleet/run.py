@@ -111,7 +111,7 @@ def run(
     """
     _check.integer("Fleet", "batch", batch, 1)
     _check.integer("Fleet", "workers", workers, 1, 1024)
-    reader = _Source(fleet, records, source, batch, progress or (lambda done: None))
+    reader = _RecordFeed(fleet, records, source, batch, progress or (lambda done: None))
     with Executor(fleet, workers) as executor:
         if folder is None:
             return _run_in_memory(fleet, reader, executor, states or {}, finish)
@@ -123,7 +123,7 @@ def run(
             return _run_in_folder(fleet, reader, executor, kept, compared, states or {}, replace, finish)
 
 
-class _Source:
+class _RecordFeed:
     """The records of a source, and how many of them were read."""
 
     def __init__(self, fleet: Fleet, records: Any, source: str, size: int, progress: Callable[[int], None]) -> None:
@@ -164,7 +164,7 @@ class _Source:
 
 
 def _run_in_memory(
-    fleet: Fleet, reader: _Source, executor: Executor, states: Mapping[Key, bytes], finish: bool
+    fleet: Fleet, reader: _RecordFeed, executor: Executor, states: Mapping[Key, bytes], finish: bool
 ) -> FleetRun:
     """Advance every key, states and outputs in memory."""
     known = executor.keep_in_memory(states)
@@ -183,7 +183,7 @@ def _run_in_memory(
 
 def _run_in_folder(
     fleet: Fleet,
-    reader: _Source,
+    reader: _RecordFeed,
     executor: Executor,
     folder: Folder,
     about: Mapping[str, Any],

@@ -68,13 +68,13 @@ class LateLabels:
         """Return the prediction with this serial number, if its label was not learned yet."""
         if serial not in self._pending:
             raise InputError(f"{_check.name_of(self)}: no row {serial} waits for its label")
-        return self._served(serial, self._pending[serial])
+        return self._make_served(serial, self._pending[serial])
 
     @property
     @_thread_lock.hold_shared
     def pending(self) -> list[ServedPrediction]:
         """Predictions that were served and whose label was not learned yet, oldest first."""
-        return [self._served(serial, self._pending[serial]) for serial in self._pending]
+        return [self._make_served(serial, self._pending[serial]) for serial in self._pending]
 
     def _waits(self, delay: int) -> bool:
         """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
@@ -104,7 +104,7 @@ class LateLabels:
         record = self._serve(Z)
         serial = self._served_rows + 1
         self._pending.add(serial, record)
-        return self._served(serial, record)
+        return self._make_served(serial, record)
 
     @property
     def _served_rows(self) -> int:
@@ -128,7 +128,7 @@ class LateLabels:
         """Learn a label from the record of its row; `newest` unless a row that was served later is settled already."""
         self._play(np.ascontiguousarray(record[None, 2:]), np.array([y]))
 
-    def _served(self, serial: int, record: Vector) -> ServedPrediction:
+    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         """Return what was served, from its record."""
         return ServedPrediction(float(record[1]), bool(record[0]), serial, record.copy(), self._fingerprint)
 

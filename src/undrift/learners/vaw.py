@@ -124,7 +124,7 @@ class DiscountedVAW(InformationLearner):
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
         _check.raise_on_status(self, kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h), Z.shape[1])
-        return self._hinted(m[:, 0], h[:, 0], self._hint_values(m[:, 0], hint, self._last))
+        return self._apply_hint(m[:, 0], h[:, 0], self._hint_values(m[:, 0], hint, self._last))
 
     def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None) -> Columns:
         yhat, stability = np.empty(len(y)), np.empty(len(y))
@@ -137,7 +137,7 @@ class DiscountedVAW(InformationLearner):
             last = np.concatenate((self._last, label[:-1]))
             hints = self._hint_values(m, None if hint is None else hint[rounds], last)
             price = exact_stability(m, h, hints, label)
-            m[...] = self._hinted(m, h, hints)
+            m[...] = self._apply_hint(m, h, hints)
             h[...] = price
             self._last[0] = label[-1]
         return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
@@ -168,7 +168,7 @@ class DiscountedVAW(InformationLearner):
         return {"zero": np.zeros(len(m)), "last": np.broadcast_to(last, len(m)), "ridge": m.copy()}[self.hint]
 
     @staticmethod
-    def _hinted(m: Vector, h: Vector, hint: Vector) -> Vector:
+    def _apply_hint(m: Vector, h: Vector, hint: Vector) -> Vector:
         """Return the predictions with these hints."""
         yhat, stability = np.empty((len(m), 1)), np.empty((len(m), 1))
         hints = np.ascontiguousarray(hint)[:, None]

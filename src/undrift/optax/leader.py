@@ -139,7 +139,7 @@ def scale_by_leader(
 
         seen = sum((over(axis_name, square(leaf)) for leaf in jax.tree.leaves(g)), scalar())
 
-        def sized(leaf: jax.Array) -> jax.Array:
+        def count_entries(leaf: jax.Array) -> jax.Array:
             return over(axis_name, scalar(leaf.size))
 
         v: Tree
@@ -148,9 +148,9 @@ def scale_by_leader(
             steps = jax.tree.map(lambda mm, vv: multiplier(vv, jnp.abs(mm), 1) * mm, m, v)
         elif norm == "tensor":
             v = jax.tree.map(lambda old, new: core.ema(old, over(axis_name, square(new)), gap2), state.v, g)
-            steps = jax.tree.map(lambda mm, vv, ll: multiplier(vv, jnp.sqrt(ll), sized(mm)) * mm, m, v, lengths)
+            steps = jax.tree.map(lambda mm, vv, ll: multiplier(vv, jnp.sqrt(ll), count_entries(mm)) * mm, m, v, lengths)
         else:
-            size = sum((sized(leaf) for leaf in jax.tree.leaves(g)), scalar())
+            size = sum((count_entries(leaf) for leaf in jax.tree.leaves(g)), scalar())
             v = core.ema(state.v, seen, gap2)
             k = multiplier(v, jnp.sqrt(total), size)
             steps = jax.tree.map(lambda mm: k * mm, m)

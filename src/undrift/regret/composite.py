@@ -105,7 +105,7 @@ def certify_composite(
         scored = own.comparator_loss
         if leaf.labels is not None and isinstance(theirs, np.ndarray):
             scored = math.fsum(loss.value(margins(leaf.Z, theirs), leaf.labels).tolist())
-        through = _certificate_through(leaf, own, mine, scored, _uncovered(leaf, rows, labels, path, loss))
+        through = _certificate_through(leaf, own, mine, scored, _uncovered_loss(leaf, rows, labels, path, loss))
         if best is None or through.certified < best.certified:
             best = through
     if best is None:
@@ -129,7 +129,7 @@ def _summarise(refusals: list[str]) -> str:
     return "; ".join(few) or "it has none"
 
 
-def _uncovered(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss) -> float:
+def _uncovered_loss(leaf: Leaf, Z: Matrix, y: Vector, path: Matrix | None, loss: Loss) -> float:
     """Return the comparator's loss in rounds the leaf did not play, 0 where it is not defined there."""
     if leaf.rounds is None or path is None:
         return 0.0

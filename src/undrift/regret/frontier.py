@@ -92,14 +92,14 @@ def frontier(
     for every in sorted(lengths, reverse=True):
         moved: list[float] = []
 
-        def fitted(rows: Matrix, labels: Vector, every: int = every, moved: list[float] = moved) -> Matrix:
+        def fit_pieces(rows: Matrix, labels: Vector, every: int = every, moved: list[float] = moved) -> Matrix:
             rows, labels = check_stream(WHO, rows, labels, loss)
             centre = minimise(rows, labels, loss, limits, rows)
             u = refit_pieces(rows, labels, loss, np.arange(0, len(labels), every), limits, centre, pull)
             moved.append(path_length(u))
             return u
 
-        certificate = certify(learner, Z, y, trace, fitted, loss)
+        certificate = certify(learner, Z, y, trace, fit_pieces, loss)
         points.append(Point(every, moved[-1] if moved else 0.0, certificate))
     return points
 

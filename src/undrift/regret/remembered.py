@@ -32,7 +32,7 @@ CURVATURE = 0.25
 """Largest second derivative of the logistic loss in the prediction."""
 
 
-class Total(NamedTuple):
+class BracketedSum(NamedTuple):
     """A sum of discounted losses: the true value lies in [value, value + error]."""
 
     value: float
@@ -54,35 +54,35 @@ class Block(NamedTuple):
 
 def remembered_loss(
     Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss, betas: Vector | None = None
-) -> Total:
+) -> BracketedSum:
     """Return the sum of the module's formula, each comparator by itself where that is as quick, else in blocks.
 
     `betas`: a discount for each round in place of the constant one.
     """
     if not len(y):
-        return Total(0.0, 0.0)
+        return BracketedSum(0.0, 0.0)
     own = loss.value(margins(Z, u), y)
     rates = forgetting_rates(discount, len(y), betas)
     if betas is not None or not discount.beta or not isinstance(loss, Logistic):
         # Nothing bounds another loss's size or curvature: no window, no blocks.
-        return Total(_sum_stretches(Z, y, u, rates, loss, len(y)), 0.0)
+        return BracketedSum(_sum_stretches(Z, y, u, rates, loss, len(y)), 0.0)
     window = automatic_window(discount, len(y))
     width, count = math.isqrt(window), len(moves(u)) + 1
     if count * window <= max(CHEAP, _evaluations(len(y), window, width)):
-        return Total(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
+        return BracketedSum(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
     last = losses_of((Z @ u[-1])[None, :], y, loss)[0]
     ends = [
         *(discount.power(np.arange(len(y), 0.0, -1.0)) * last).tolist(),
         *(discount.one_minus_beta * own).tolist(),
     ]
     if not discount.one_minus_beta:
-        return Total(math.fsum(ends), 0.0)
+        return BracketedSum(math.fsum(ends), 0.0)
     allowed = SHARE * math.fsum(own.tolist())
     blocks = list(_blocks(Z, u, discount, width))
     while math.fsum(one.excess for one in blocks) > allowed and width > 1:
         narrow = _evaluations(len(y), window, width // 2)
         if count * window <= 2 * narrow and count * window <= AFFORDABLE:
-            return Total(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
+            return BracketedSum(_sum_stretches(Z, y, u, rates, loss, window), _outside(Z, u, discount, window))
         if narrow > AFFORDABLE:
             break
         width //= 2
@@ -91,7 +91,7 @@ def remembered_loss(
     value = [_earlier_rounds(Z, y, one, discount, loss, window) for one in blocks]
     value += [_same_block(Z, y, u, one, fading, discount.one_minus_beta, loss) for one in blocks]
     error = math.fsum(one.excess for one in blocks) + _outside(Z, u, discount, window)
-    return Total(math.fsum(ends) + discount.beta * math.fsum(value), discount.beta * error)
+    return BracketedSum(math.fsum(ends) + discount.beta * math.fsum(value), discount.beta * error)
 
 
 def _sum_stretches(Z: Matrix, y: Vector, u: Matrix, rates: Vector, loss: Loss, window: int) -> float:
