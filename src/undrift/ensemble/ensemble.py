@@ -99,8 +99,8 @@ class Ensemble(Learner):
         self._stability = np.zeros(len(learners))
         self.mixer = self.mixer.clone()
         self.mixer.begin(np.ones(len(learners)) if self._prior is None else self._prior)
-        mixing = self.mixer.kernel_arguments()
-        self._kernel = None if mixing is None else self._members.kernel(self._stability, mixing, self._exclusive_lock)
+        mixer = self.mixer.kernel_arguments()
+        self._kernel = None if mixer is None else self._members.kernel(self._stability, mixer, self._exclusive_lock)
 
     @property
     @_thread_lock.hold_shared
@@ -210,11 +210,11 @@ class Ensemble(Learner):
             return Columns(yhat)
         for a in range(0, len(y), BLOCK):
             part = slice(a, a + BLOCK)
-            said = self._members.play(Z[part], y[part], self.rounds + a)
-            before = None if history is None else np.empty(said.yhat.shape)
-            yhat[part] = self.mixer.play(said.yhat, y[part], weights=before)
-            said.stability[0] += self._stability
-            self._stability[...] = np.add.accumulate(said.stability, axis=0, out=said.stability)[-1]
+            played = self._members.play(Z[part], y[part], self.rounds + a)
+            before = None if history is None else np.empty(played.yhat.shape)
+            yhat[part] = self.mixer.play(played.yhat, y[part], weights=before)
+            played.stability[0] += self._stability
+            self._stability[...] = np.add.accumulate(played.stability, axis=0, out=played.stability)[-1]
             if history is not None and before is not None:
                 history.append(before)
         return Columns(yhat)
@@ -228,9 +228,9 @@ class Ensemble(Learner):
         """Let the members learn the row, and the mixer judge the answers that were served."""
         (served,), E, Z = (one[None] for one in np.split(record[1:], [1, 1 + len(self._stability)]))
         label = np.array([y])
-        said = self._members.settle(np.ascontiguousarray(Z), label, self.rounds, newest=newest)
+        played = self._members.settle(np.ascontiguousarray(Z), label, self.rounds, newest=newest)
         mixed = self.mixer.play(E, label)
-        self._stability += said.stability[0]
+        self._stability += played.stability[0]
         self._pending.late_excess += float((self.loss.value(served, label) - self.loss.value(mixed, label))[0])
 
     def _fits_record(self, record: Vector) -> bool:

@@ -297,11 +297,11 @@ class StackedMembers:
         """Close a round whose label came late; its label is the last one only if it belongs to the `newest` row."""
         stacks = [part for part in self.parts if isinstance(part, (VAWStack, DriftStack))]
         before = [part.last_label for part in stacks]
-        said = self.play(Z, y, first)
+        played = self.play(Z, y, first)
         if not newest:
             for part, last in zip(stacks, before, strict=True):
                 part.last_label = last
-        return said
+        return played
 
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""

@@ -47,16 +47,16 @@ class BaseRate(Learner):
     def _begin(self, dim: int) -> None:
         """Nothing depends on the features."""
 
-    def _guess(self) -> float:
+    def _prediction(self) -> float:
         return float(base_rate_log_odds(self._counts[0], self._counts[1], self.reg))
 
     def _predict(self, Z: Matrix) -> Vector:
-        return np.full(len(Z), self._guess())
+        return np.full(len(Z), self._prediction())
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat = np.empty_like(y)
         for t, label in enumerate(y):
-            yhat[t] = self._guess()
+            yhat[t] = self._prediction()
             self._counts *= self._discount.beta
             self._counts[int(label > 0.0)] += 1.0
         return Columns(yhat)

@@ -61,12 +61,12 @@ class Persistence(Learner):
     def _begin(self, dim: int) -> None:
         """Nothing depends on the features."""
 
-    def _guess(self) -> float:
+    def _prediction(self) -> float:
         last, stayed, changed = self._state[:, None]
         return float((no_change_log_odds(last, stayed, changed, self.reg) if self.binary else last)[0])
 
     def _predict(self, Z: Matrix) -> Vector:
-        return np.full(len(Z), self._guess())
+        return np.full(len(Z), self._prediction())
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         if not self.binary:
@@ -75,7 +75,7 @@ class Persistence(Learner):
             return Columns(yhat)
         yhat = np.empty_like(y)
         for t, label in enumerate(y):
-            yhat[t] = self._guess()
+            yhat[t] = self._prediction()
             if self._state[0]:
                 self._state[1:] *= self._discount.beta
                 self._state[1 if label == self._state[0] else 2] += 1.0

@@ -1,4 +1,4 @@
-// A lock that readers share and writers take exclusive, for objects that several threads use.
+// A lock that readers share and writers hold exclusively, for objects that several threads use.
 //
 // Compiled, because a streaming call takes less than a microsecond, and because a KeyboardInterrupt can strike between any
 // two lines of Python: here a thread either holds the lock when `enter` returns, or never had it.
@@ -29,10 +29,10 @@ class Lock {
     std::mutex guard; // of everything below; held for a few instructions, never while Python runs
     std::condition_variable changed;
     std::vector<Hold> readers;  // threads that share the lock, and how often each entered
-    Hold writer{0, 0};          // the thread that has it exclusive; depth 0: nobody
+    Hold writer{0, 0};          // the thread that holds it exclusively; depth 0: nobody
     std::deque<Waiter *> queue; // threads that wait, in the order they came: nobody starves
 
-    static Thread me() { return PyThread_get_thread_ident(); }
+    static Thread this_thread() { return PyThread_get_thread_ident(); }
 
     std::vector<Hold>::iterator reader(Thread who) {
         return std::find_if(readers.begin(), readers.end(), [&](const Hold &one) { return one.who == who; });
@@ -86,7 +86,7 @@ class Lock {
 
   public:
     void enter(bool exclusive) {
-        const Thread who = me();
+        const Thread who = this_thread();
         {
             std::lock_guard<std::mutex> held(guard);
             if (enter_again(exclusive, who) || (queue.empty() && take(exclusive, who))) return;
@@ -95,7 +95,7 @@ class Lock {
     }
 
     void leave() {
-        const Thread who = me();
+        const Thread who = this_thread();
         std::lock_guard<std::mutex> held(guard);
         const auto own = reader(who);
         if (writer.depth && writer.who == who)

@@ -1,4 +1,9 @@
 // One native vector of doubles per level, with the few operations the kernels need. Everything has internal linkage.
+//
+// V is a vector of W doubles, I one of 64-bit integers, M a mask (all bits of a lane set, or none). all(a) has the number a
+// in every lane, and like(x, a) is a as a number or as a vector, whichever x is, so that a template serves both.
+// select(m, a, b) takes lanes of a where m is set and of b elsewhere; invert(m) sets the other lanes; any(m) asks whether
+// a lane is set. fma(a, b, c) = a b + c and fnma(a, b, c) = c - a b.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +18,7 @@
 #include <immintrin.h>
 #endif
 
+// INLINE: always inlined. COLD: rarely called, and APART: kept out of its callers, whose registers it would take.
 #if defined(_MSC_VER)
 #define INLINE static __forceinline
 #define INLINE_MEMBER __forceinline
@@ -43,6 +49,7 @@ INLINE double like(double, double a) { return a; }
 INLINE double select(bool m, double a, double b) { return m ? a : b; }
 INLINE bool any(bool m) { return m; }
 INLINE bool invert(bool m) { return !m; }
+// The bits of a number, and the number with these bits.
 INLINE int64_t bits(double a) { int64_t i; memcpy(&i, &a, 8); return i; }
 INLINE double number(int64_t i) { double a; memcpy(&a, &i, 8); return a; }
 
