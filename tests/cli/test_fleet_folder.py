@@ -170,7 +170,7 @@ def test_even_without_a_lock_no_record_is_learned_twice(tmp_path, monkeypatch):
             fleet.run(rows, folder=tmp_path, batch=30)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fleet_play.Folder, "locked", lambda self: contextlib.nullcontext())
+        patch.setattr(fleet_play.Folder, "hold_lock", lambda self: contextlib.nullcontext())
         patch.setattr(fleet_play.Folder, "claim", lambda *_: None)
         patch.setattr(fleet_play.Folder, "adopt", lambda *_: None)
         message = "another process wrote to this fleet meanwhile (90 records instead of 30); nothing was learned twice"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undrift import _check, kernels
@@ -14,6 +16,7 @@ from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import ERROR, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
+from undrift.folder import Folder
 from undrift.learners import Learner
 from undrift.stopping import Interrupted
 
@@ -235,7 +238,7 @@ class Fleet:
         records: Any,
         *,
         states: Mapping[Key, bytes] | None = None,
-        folder: Any = None,
+        folder: str | os.PathLike[str] | Folder | None = None,
         source: str = "",
         about: Mapping[str, Any] | None = None,
         replace: bool = False,
@@ -244,22 +247,53 @@ class Fleet:
         workers: int = 1,
         progress: Callable[[int], None] | None = None,
     ) -> FleetRun:
-        """Advance every key on this machine; see `undrift.fleet.run.run`."""
-        from undrift.fleet.run import run
+        """Advance every key of a source, on this machine.
 
-        return run(
-            self,
-            records,
-            states=states,
-            folder=folder,
-            source=source,
-            about=about,
-            replace=replace,
-            finish=finish,
-            batch=batch,
-            workers=workers,
-            progress=progress,
-        )
+        Parameters
+        ----------
+        records
+            A data frame of any library, or an iterable of mappings (or of `undrift.fleet.record_batch.RecordBatch`).
+        states
+            States to go on from, by key; they are not changed.
+        folder
+            Keep states, outputs and progress there, saved after each batch; killed at any moment, the same call goes
+            on where it stopped, to the same bits. One process at a time; an `undrift.folder.Folder` is locked by the
+            caller. Refused if the folder's fleet has other columns, another model or another wait, or if the records
+            that were learned before are not the first ones of these.
+        source
+            Name of the records, when a folder is fed from several sources one after the other: progress is kept by
+            source.
+        about
+            What else the results depend on, JSON values by name; kept in the folder and compared like the fleet itself.
+        replace
+            Begin anew in a folder that holds a fleet. It is replaced once the first batch of the new one is learned.
+        finish
+            Release the records that still wait after the last one: nothing before them will come any more.
+        batch
+            Records advanced, and saved, at a time.
+        workers
+            Threads, or processes for models that have no compiled rounds. The results do not depend on it.
+        progress
+            Called with the number of records done so far.
+
+        Returns
+        -------
+        FleetRun
+            With a folder, `outputs` and `states` are read from there.
+        """
+        from undrift.fleet.executor import Executor
+        from undrift.fleet.run import FleetRunner
+
+        _check.integer(self, "batch", batch, 1)
+        _check.integer(self, "workers", workers, 1, 1024)
+        with Executor(self, workers) as executor:
+            runner = FleetRunner(self, executor, records, source, batch, progress or (lambda done: None))
+            if folder is None:
+                return runner.run_in_memory(states or {}, finish=finish)
+            kept = folder if isinstance(folder, Folder) else Folder(folder, "fleet")
+            with nullcontext() if kept is folder else kept.hold_lock():
+                compared = {**self.about, **(about or {})}
+                return runner.run_in_folder(kept, compared, states or {}, replace=replace, finish=finish)
 
     def _key_advance(self, key: Key, state: KeyState) -> KeyAdvance:
         return KeyAdvance(self.pool, key, state, wait=self.wait, hold=self.hold, numbered=self.numbered)
@@ -269,10 +303,8 @@ class Fleet:
 
     def _report_failure(self, state: bytes | None, batch: RecordBatch, why: str) -> tuple[bytes, list[OutputRow]]:
         """Return the state as it was, and a row of output for every record of the batch."""
-        rows: list[OutputRow] = [
-            (k, int(o), math.nan, float(y), ERROR, why)
-            for k, o, y in zip(batch.keys, batch.order, batch.y, strict=True)
-        ]
+        columns = zip(batch.keys, batch.order.tolist(), batch.y.tolist(), strict=True)
+        rows: list[OutputRow] = [(key, order, math.nan, y, ERROR, why) for key, order, y in columns]
         return self.pool.codec.pack(KeyState()) if state is None else bytes(state), rows
 
     def __repr__(self) -> str:

@@ -8,22 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from undrift.errors import InputError
+from undrift.fleet import outputs
 from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord
 from undrift.fleet.model_pool import ModelPool
-from undrift.fleet.outputs import (
-    ABSENT,
-    DUPLICATE,
-    EXPIRED,
-    GAP,
-    LABELLED,
-    LATE,
-    OK,
-    POISON,
-    PREDICTED,
-    STATUSES,
-    Key,
-    OutputRow,
-)
+from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch
 from undrift.learners import Learner
 from undrift.metrics import round_losses
@@ -47,7 +35,7 @@ class KeyAdvance:
             order = int(batch.order[i])
             why = batch.bad.get(i)
             if self.key is None:  # it belongs to no key, so nothing is remembered
-                self._output(order, NAN, float(batch.y[i]), POISON, why or "")
+                self._output(order, NAN, float(batch.y[i]), outputs.POISON, why or "")
                 continue
             if not ordered:
                 order = 0 if self.state.tracker.next is None else self.state.tracker.next
@@ -55,7 +43,7 @@ class KeyAdvance:
                 self._arrive(order, _waiting_record(batch, i), why)
             else:
                 self._learn()
-                self._output(ABSENT, NAN, float(batch.y[i]), POISON, why)
+                self._output(ABSENT, NAN, float(batch.y[i]), outputs.POISON, why)
         self._learn()
 
     def finish(self) -> None:
@@ -81,14 +69,14 @@ class KeyAdvance:
         if tracker.next is not None and order < tracker.next:
             released = tracker.was_released(order)
             reason = "or a copy of a record long gone" if released is None else ""
-            self._output(order, NAN, record.y, DUPLICATE if released else LATE, reason)
+            self._output(order, NAN, record.y, outputs.DUPLICATE if released else outputs.LATE, reason)
             return
         if order in waiting:
-            self._output(order, NAN, record.y, DUPLICATE)
+            self._output(order, NAN, record.y, outputs.DUPLICATE)
             return
         if why is not None:
             self._learn()  # so that the outputs stay in order
-            self._output(order, NAN, record.y, POISON, why)
+            self._output(order, NAN, record.y, outputs.POISON, why)
             record = WaitingRecord(UNUSABLE, ABSENT, NAN, record.z)
         tracker.observe(order, self.wait)
         waiting[order] = record
@@ -105,7 +93,7 @@ class KeyAdvance:
         missing = self.state.tracker.release(order, self.wait)
         if missing and self.numbered:
             self._learn()
-            self._output(last + 1, NAN, NAN, GAP, f"{missing} missing")
+            self._output(last + 1, NAN, NAN, outputs.GAP, f"{missing} missing")
         if record.kind == ROW:
             self._block.append((order, record))
             return
@@ -126,30 +114,32 @@ class KeyAdvance:
         try:
             served = model.ask(record.z)
         except InputError as error:
-            self._output(order, NAN, NAN, POISON, str(error))
+            self._output(order, NAN, NAN, outputs.POISON, str(error))
             return
-        self._output(order, served.yhat, NAN, PREDICTED)
+        self._output(order, served.yhat, NAN, outputs.PREDICTED)
         unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
             oldest = next(iter(unlabelled))
             model.tell(model.find_pending(unlabelled.pop(oldest)), NAN)
-            self._output(oldest, NAN, NAN, EXPIRED, f"its label did not come within {self.hold} further predictions")
+            self._output(
+                oldest, NAN, NAN, outputs.EXPIRED, f"its label did not come within {self.hold} further predictions"
+            )
 
     def _label(self, order: int, record: WaitingRecord) -> None:
         """Learn a label that came in a record of its own, from what was served for its row."""
         serial = self.state.unlabelled.pop(record.label_of, None)
         if serial is None:
-            self._output(order, NAN, record.y, POISON, f"no record {record.label_of} waits for a label")
+            self._output(order, NAN, record.y, outputs.POISON, f"no record {record.label_of} waits for a label")
             return
         model = self._acquire()
         try:
             served = model.find_pending(serial)
             model.tell(served, record.y)
         except InputError as error:
-            self._output(order, NAN, record.y, POISON, str(error))
+            self._output(order, NAN, record.y, outputs.POISON, str(error))
             return
         self.state.loss += float(round_losses(np.array([served.yhat]), np.array([record.y]), binary=model.binary)[0])
-        self._output(order, served.yhat, record.y, LABELLED, f"label of {record.label_of}")
+        self._output(order, served.yhat, record.y, outputs.LABELLED, f"label of {record.label_of}")
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -162,7 +152,7 @@ class KeyAdvance:
             yhat = model.play(Z, y).yhat
         except InputError as error:
             if len(block) == 1:
-                self._output(block[0][0], NAN, float(y[0]), POISON, str(error))
+                self._output(block[0][0], NAN, float(y[0]), outputs.POISON, str(error))
                 return
             for one in block:
                 self._block = [one]
@@ -171,7 +161,7 @@ class KeyAdvance:
         for loss in round_losses(yhat, y, binary=model.binary).tolist():
             self.state.loss += loss
         for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
-            self._output(order, prediction, record.y, OK)
+            self._output(order, prediction, record.y, outputs.OK)
 
 
 def _rows_in_order(batch: RecordBatch) -> Iterator[int]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from undrift import _check
 from undrift.errors import InputError
 from undrift.fleet.executor import KEYS, Executor, TaskResult, states_of
 from undrift.fleet.fleet import Fleet, KeyInfo
@@ -15,7 +13,7 @@ from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import Key, Outputs
 from undrift.fleet.record_batch import RecordBatch, rebatch
 from undrift.fleet.record_digest import RecordDigest
-from undrift.fleet.state_store import JOURNAL_FILE, STORE_FILE, SourceProgress, StateStore, is_store
+from undrift.fleet.state_store import JOURNAL_FILE, STORE_FILE, About, SourceProgress, StateStore, is_store
 from undrift.folder import Folder
 from undrift.learners import Learner
 
@@ -60,79 +58,82 @@ class FleetRun:
         return self.fleet.info(self.states[key])
 
 
-def run(
-    fleet: Fleet,
-    records: Any,
-    *,
-    states: Mapping[Key, bytes] | None = None,
-    folder: str | os.PathLike[str] | Folder | None = None,
-    source: str = "",
-    about: Mapping[str, Any] | None = None,
-    replace: bool = False,
-    finish: bool = False,
-    batch: int = 100_000,
-    workers: int = 1,
-    progress: Callable[[int], None] | None = None,
-) -> FleetRun:
-    """Advance every key of a source.
+class FleetRunner:
+    """One run of a fleet over the records of a source: reads them in batches, advances every key, saves the results."""
 
-    Parameters
-    ----------
-    fleet
-        Columns and model.
-    records
-        A data frame of any library, or an iterable of mappings (or of `undrift.fleet.record_batch.RecordBatch`).
-    states
-        States to go on from, by key; they are not changed.
-    folder
-        Keep states, outputs and progress there, saved after each batch; killed at any moment, the same call goes on
-        where it stopped, to the same bits. One process at a time; an `undrift.folder.Folder` is locked by the caller.
-        Refused if the folder's fleet has other columns, another model or another wait, or if the records that were
-        learned before are not the first ones of these.
-    source
-        Name of the records, when a folder is fed from several sources one after the other: progress is kept by source.
-    about
-        What else decides about the results, JSON values by name; kept in the folder and compared like the fleet itself.
-    replace
-        Begin anew in a folder that holds a fleet. It is replaced once the first batch of the new one is learned.
-    finish
-        Release the records that still wait after the last one: nothing before them will come any more.
-    batch
-        Records advanced, and saved, at a time.
-    workers
-        Threads, or processes for models that have no compiled rounds. The results do not depend on it.
-    progress
-        Called with the number of records done so far.
-
-    Returns
-    -------
-    FleetRun
-        With a folder, `outputs` and `states` are read from there.
-    """
-    _check.integer("Fleet", "batch", batch, 1)
-    _check.integer("Fleet", "workers", workers, 1, 1024)
-    reader = _RecordFeed(fleet, records, source, batch, progress or (lambda done: None))
-    with Executor(fleet, workers) as executor:
-        if folder is None:
-            return _run_in_memory(fleet, reader, executor, states or {}, finish)
-        compared = {**fleet.about, **(about or {})}
-        if isinstance(folder, Folder):
-            return _run_in_folder(fleet, reader, executor, folder, compared, states or {}, replace, finish)
-        kept = Folder(folder, "fleet")
-        with kept.hold_lock():
-            return _run_in_folder(fleet, reader, executor, kept, compared, states or {}, replace, finish)
-
-
-class _RecordFeed:
-    """The records of a source, and how many of them were read."""
-
-    def __init__(self, fleet: Fleet, records: Any, source: str, size: int, progress: Callable[[int], None]) -> None:
-        self.fleet, self.records, self.source, self.size, self.progress = fleet, records, source, size, progress
+    def __init__(
+        self, fleet: Fleet, executor: Executor, records: Any, source: str, size: int, progress: Callable[[int], None]
+    ) -> None:
+        self.fleet, self.executor, self.records = fleet, executor, records
+        self.source, self.size, self.progress = source, size, progress
         self.done, self.digest = 0, RecordDigest()
 
-    def batches(self, past: SourceProgress, where: object) -> Iterator[RecordBatch]:
+    def run_in_memory(self, states: Mapping[Key, bytes], *, finish: bool) -> FleetRun:
+        """Advance every key, states and outputs in memory."""
+        known = self.executor.keep_in_memory(states)
+        outputs: list[Outputs] = []
+        for batch in rebatch(self._read(), self.size):
+            outputs += [some for _, some in self.executor.advance(known, batch)]
+            self.done += len(batch)
+            self.progress(self.done)
+        if finish and self.fleet.wait:
+            changed, released = self._release_waiting(known, list(known))
+            outputs.append(released)
+            known.update(changed)
+        everything = Outputs.concat(outputs)
+        return FleetRun(self.fleet, known, lambda: everything)
+
+    def run_in_folder(
+        self, folder: Folder, about: About, states: Mapping[Key, bytes], *, replace: bool, finish: bool
+    ) -> FleetRun:
+        """Advance every key, states and outputs in a folder that is locked."""
+        path = folder.path / STORE_FILE
+        if not folder.is_ours(STORE_FILE) and is_store(path):  # it was copied without its manifest
+            folder.adopt(STORE_FILE, JOURNAL_FILE)
+        folder.claim(STORE_FILE, JOURNAL_FILE)
+        if replace and path.exists():
+            batches = self._unlearned_batches(SourceProgress(0, b""), folder.path)
+            with folder.new_file(STORE_FILE) as temporary:
+                with StateStore(temporary, about) as new:
+                    self._put_initial_states(new, states)
+                    for batch in islice(batches, 1):
+                        self._learn_and_save(new, batch)
+                StateStore.discard_journal(path)  # it belongs to the file that is replaced now
+            folder.delete_except(keep={STORE_FILE})
+            folder.claim(STORE_FILE, JOURNAL_FILE)
+            store = StateStore(path, about)
+        else:
+            store = StateStore(path, about)
+            self._put_initial_states(store, states)
+            batches = self._unlearned_batches(store.progress(self.source), folder.path)
+        for batch in batches:
+            self._learn_and_save(store, batch)
+        if finish and self.fleet.wait:
+            keys = list(store)
+            for a in range(0, len(keys), KEYS):
+                with store.transaction(self.source, self.done):
+                    changed, outputs = self._release_waiting(store, keys[a : a + KEYS])
+                    store.put(changed)
+                    store.add_outputs([outputs], self.source, SourceProgress(self.done, self.digest.value()))
+        return FleetRun(self.fleet, store, lambda: Outputs.concat(store.outputs(self.source)))
+
+    def _read(self) -> Iterator[RecordBatch]:
+        """Yield records as batches of any size."""
+        if hasattr(self.records, "columns"):
+            yield self.fleet.batch(self.records)
+            return
+        stream: Iterator[Any] = iter(self.records)
+        first = next(stream, None)
+        stream = stream if first is None else chain([first], stream)
+        if isinstance(first, RecordBatch):
+            yield from stream
+            return
+        while some := list(islice(stream, self.size)):
+            yield self.fleet.batch(some)
+
+    def _unlearned_batches(self, past: SourceProgress, where: object) -> Iterator[RecordBatch]:
         """Yield the records after the `past` ones, which must be those that were learned before."""
-        stream = _batches(self.fleet, self.records, self.size)
+        stream = self._read()
         rest: list[RecordBatch] = []
         while self.done < past.records:
             batch = next(stream, None)
@@ -150,11 +151,11 @@ class _RecordFeed:
             )
         yield from rebatch(chain(rest, stream), self.size)
 
-    def learn_and_save(self, store: StateStore, executor: Executor, batch: RecordBatch) -> None:
+    def _learn_and_save(self, store: StateStore, batch: RecordBatch) -> None:
         """Learn a batch and save its changes in one transaction, some keys at a time, to keep memory small."""
         with store.transaction(self.source, self.done):
             outputs: list[Outputs] = []
-            for states, some in executor.advance(store, batch):
+            for states, some in self.executor.advance(store, batch):
                 store.put(states)
                 outputs.append(some)
             self.digest.update(batch)
@@ -162,96 +163,18 @@ class _RecordFeed:
             store.add_outputs(outputs, self.source, SourceProgress(self.done, self.digest.value()))
         self.progress(self.done)
 
+    def _put_initial_states(self, store: StateStore, states: Mapping[Key, bytes]) -> None:
+        """Put in the states to go on from, for keys that have none in the store."""
+        if states:
+            with store.transaction(self.source, store.progress(self.source).records):
+                store.put(states, replace=False)
 
-def _run_in_memory(
-    fleet: Fleet, reader: _RecordFeed, executor: Executor, states: Mapping[Key, bytes], finish: bool
-) -> FleetRun:
-    """Advance every key, states and outputs in memory."""
-    known = executor.keep_in_memory(states)
-    outputs: list[Outputs] = []
-    for batch in rebatch(_batches(fleet, reader.records, reader.size), reader.size):
-        outputs += [some for _, some in executor.advance(known, batch)]
-        reader.done += len(batch)
-        reader.progress(reader.done)
-    if finish and fleet.wait:
-        changed, released = _release_waiting(fleet, known, list(known))
-        outputs.append(released)
-        known.update(changed)
-    everything = Outputs.concat(outputs)
-    return FleetRun(fleet, known, lambda: everything)
-
-
-def _run_in_folder(
-    fleet: Fleet,
-    reader: _RecordFeed,
-    executor: Executor,
-    folder: Folder,
-    about: Mapping[str, Any],
-    states: Mapping[Key, bytes],
-    replace: bool,
-    finish: bool,
-) -> FleetRun:
-    """Advance every key, states and outputs in a folder that is locked."""
-    path = folder.path / STORE_FILE
-    if not folder.is_ours(STORE_FILE) and is_store(path):  # it was copied without its manifest
-        folder.adopt(STORE_FILE, JOURNAL_FILE)
-    folder.claim(STORE_FILE, JOURNAL_FILE)
-    if replace and path.exists():
-        batches = reader.batches(SourceProgress(0, b""), folder.path)
-        with folder.new_file(STORE_FILE) as temporary:
-            with StateStore(temporary, about) as new:
-                _put_initial_states(new, reader.source, states)
-                for batch in islice(batches, 1):
-                    reader.learn_and_save(new, executor, batch)
-            StateStore.discard_journal(path)  # it belongs to the file that is replaced now
-        folder.delete_except(keep={STORE_FILE})
-        folder.claim(STORE_FILE, JOURNAL_FILE)
-        store = StateStore(path, about)
-    else:
-        store = StateStore(path, about)
-        _put_initial_states(store, reader.source, states)
-        batches = reader.batches(store.progress(reader.source), folder.path)
-    for batch in batches:
-        reader.learn_and_save(store, executor, batch)
-    if finish and fleet.wait:
-        keys = list(store)
-        for a in range(0, len(keys), KEYS):
-            with store.transaction(reader.source, reader.done):
-                changed, outputs = _release_waiting(fleet, store, keys[a : a + KEYS])
-                store.put(changed)
-                store.add_outputs([outputs], reader.source, SourceProgress(reader.done, reader.digest.value()))
-    return FleetRun(fleet, store, lambda: Outputs.concat(store.outputs(reader.source)))
-
-
-def _put_initial_states(store: StateStore, source: str, states: Mapping[Key, bytes]) -> None:
-    """Put in the states to go on from, for keys that have none in the store."""
-    if states:
-        with store.transaction(source, store.progress(source).records):
-            store.put(states, replace=False)
-
-
-def _release_waiting(fleet: Fleet, known: Mapping[Key, bytes], keys: Sequence[Key]) -> TaskResult:
-    """Release the records of keys that wait for those before them."""
-    changed: dict[Key, bytes] = {}
-    outputs: list[Outputs] = []
-    for key, state in states_of(known, keys).items():
-        if fleet.info(state).waiting:
-            changed[key], released = fleet.finish(state, key)
-            outputs.append(released)
-    return changed, Outputs.concat(outputs)
-
-
-def _batches(fleet: Fleet, records: Any, size: int) -> Iterator[RecordBatch]:
-    """Yield records as batches of any size."""
-    if hasattr(records, "columns"):
-        yield fleet.batch(records)
-        return
-    stream: Iterator[Any] = iter(records)
-    first = next(stream, None)
-    if isinstance(first, RecordBatch):
-        yield first
-        yield from stream
-        return
-    stream = stream if first is None else chain([first], stream)
-    while some := list(islice(stream, size)):
-        yield fleet.batch(some)
+    def _release_waiting(self, known: Mapping[Key, bytes], keys: Sequence[Key]) -> TaskResult:
+        """Release the records of keys that wait for those before them."""
+        changed: dict[Key, bytes] = {}
+        outputs: list[Outputs] = []
+        for key, state in states_of(known, keys).items():
+            if self.fleet.info(state).waiting:
+                changed[key], released = self.fleet.finish(state, key)
+                outputs.append(released)
+        return changed, Outputs.concat(outputs)

@@ -31,17 +31,10 @@ from numpy.typing import NDArray
 from undrift import kernels
 from undrift._typing import Vector
 from undrift.errors import ModelFileError
+from undrift.fleet import state_check
 from undrift.fleet.key_state import KeyState, WaitingRecord
 from undrift.fleet.order_tracker import OrderTracker
-from undrift.fleet.state_check import (
-    MAX_SIZE,
-    array_sizes,
-    check_model,
-    check_records,
-    check_shortened,
-    check_tracker,
-    require,
-)
+from undrift.fleet.state_check import require
 from undrift.learners.base import Arrays
 from undrift.learners.files import warn_if_level_differs
 
@@ -69,7 +62,7 @@ class StateCodec:
         self.sizes = {name: array.size for name, array in self.initial.items()}
         stacks = {name: one for name, one in initial.items() if one.ndim == 3 and one.shape[2] > 1}
         self.padding = {name: _last_half(one).tobytes() for name, one in stacks.items()}
-        self.max_size = max(MAX_SIZE, 4 * sum(self.sizes.values()))
+        self.max_size = max(state_check.MAX_SIZE, 4 * sum(self.sizes.values()))
         self._to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
     def pack(self, state: KeyState) -> bytes:
@@ -95,14 +88,12 @@ class StateCodec:
             "tracker": state.tracker.to_integers(),
             "counts": state.counts,
             "model": state.header,
-            "arrays": bool(arrays)
-            if initial_shapes or not arrays
-            else {name: list(arrays[name].shape) for name in names},
+            "arrays": bool(arrays) if initial_shapes or not arrays else _shapes(arrays),
             "waiting": [[order, one.kind, one.label_of] for order, one in waiting],
             "unlabelled": [[order, serial] for order, serial in state.unlabelled.items()],
         }
         if state.records:
-            head["records"] = {name: list(array.shape) for name, array in state.records.items()}
+            head["records"] = _shapes(state.records)
         if halved:
             head["halved"] = halved
         if short:
@@ -129,18 +120,16 @@ class StateCodec:
 
     def _read(self, head: dict[str, Any], numbers: Vector) -> KeyState:
         """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
-        check_tracker(head["tracker"])
-        check_records(head)
+        state_check.check_tracker(head["tracker"])
+        state_check.check_records(head)
         initial_shapes = head["arrays"] is True
         shapes = self.shapes if initial_shapes else head["arrays"] or {}
-        check_shortened(
-            head, self.sizes if initial_shapes else array_sizes(shapes, self.max_size + len(numbers)), self.padding
-        )
+        sizes = self.sizes if initial_shapes else state_check.array_sizes(shapes, self.max_size + len(numbers))
+        state_check.check_shortened(head, sizes, self.padding)
         halved, short = head.get("halved", []), head.get("short", {})
-        check_model(head["model"], self.dim, bool(shapes))
-        state = KeyState(
-            OrderTracker.from_integers(head["tracker"]), head["counts"], float(numbers[0]), header=head["model"]
-        )
+        state_check.check_model(head["model"], self.dim, bool(shapes))
+        tracker = OrderTracker.from_integers(head["tracker"])
+        state = KeyState(tracker, head["counts"], float(numbers[0]), header=head["model"])
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
         for order, kind, label_of in head["waiting"]:
@@ -159,7 +148,7 @@ class StateCodec:
                 array = rest.take(math.prod(shape)).reshape(shape)
             state.arrays[name] = array
         records = head.get("records", {})
-        array_sizes(records, len(numbers))
+        state_check.array_sizes(records, len(numbers))
         for name in sorted(records):
             state.records[name] = rest.take(math.prod(records[name])).reshape(records[name])
         require(rest.at == len(numbers))
@@ -177,6 +166,10 @@ class _NumberReader:
         require(self.at + count <= len(self.numbers))
         self.at += count
         return self.numbers[self.at - count : self.at]
+
+
+def _shapes(arrays: Arrays) -> dict[str, list[int]]:
+    return {name: list(array.shape) for name, array in arrays.items()}
 
 
 def _first_half(stack: NDArray[np.float64]) -> NDArray[np.float64]:
