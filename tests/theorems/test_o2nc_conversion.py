@@ -54,3 +54,66 @@ def test_the_conversion_bounds_the_mean_stationarity(name, clips):
         lefts.append(sides.left)
         rights.append(sides.right)
     assert np.mean(lefts) <= np.mean(rights)
+
+
+def coordinate_runs(objective, x0, T, D, gap, seeds, frozen=False):
+    """Runs of clipped Adam with a second moment and a clip for each coordinate: norm scope "coord"."""
+    c = Tuning(gamma=(1 - gap) * D / math.sqrt(gap), gap1=gap, gap2=0.02, nu=0.05, clip_norm=D)
+    for seed in range(seeds):
+        rows = {"truth": [], "noisy": [], "delta": [], "x": []}
+        x, m, v, delta = x0.copy(), np.zeros_like(x0), np.zeros_like(x0), np.zeros_like(x0)
+        warmth = 0.0
+        for t in range(1, T + 1):
+            x = x + core.exponential(core.bits(seed, t)[0]) * delta
+            g = objective.noisy_gradient(x, seed, t)
+            for key, value in (("truth", objective.gradient(x)), ("noisy", g), ("delta", delta), ("x", x)):
+                rows[key].append(value)
+            warmth, m, v = core.ema(warmth, 1.0, gap), core.ema(m, g, gap), core.ema(v, g**2, c.gap2)
+            delta = 0.0 * m if frozen else core.leader(m, core.rate(v, warmth, c), np.abs(m), c.ball)
+        yield {key: np.array(value) for key, value in rows.items()}
+
+
+@pytest.mark.parametrize("name", ["saturated", "kinks", "well"])
+def test_the_conversion_by_coordinates_bounds_the_mean_stationarity_in_the_l1_norm(name):
+    """With sqrt(d) on G and sigma and d on the spread; and the clip is per coordinate, so |delta| exceeds D."""
+    objective, x0, T, D, gap = Objective(name, 6, 0.3), np.linspace(-1.2, 1.0, 6), 200, 0.01, 0.05
+    problem = Problem(objective.lipschitz, objective.noise, objective.value(x0), 1.0)
+    sides, length = [], 0.0
+    for arrays in coordinate_runs(objective, x0, T, D, gap, seeds=12):
+        sides.append(lemmas.o2nc_conversion(**arrays, gap=gap, D=D, mu=0.0, problem=problem, norm="coord"))
+        length = max(length, float(np.linalg.norm(arrays["delta"], axis=1).max()))
+        assert np.abs(arrays["delta"]).max() <= D * (1 + 1e-12)
+    assert np.mean([side.left for side in sides]) <= np.mean([side.right for side in sides])
+    assert length > 1.5 * D
+
+
+def test_both_sides_of_the_l1_form_grow_alike_with_the_coordinates():
+    """Points that oscillate as far as they may: the spread of d coordinates is d times that of one.
+
+    Gradients that are all equal: their l1 norm is sqrt(d) times the length that bounds them.
+    """
+    d, T, D, gap = 9, 60, 0.5, 0.2
+    moves = np.where(np.arange(T)[:, None] % 2, D, -D) * np.ones(d)
+    x = np.cumsum(moves, axis=0)
+    quiet = Problem(1e-9, 0.0, 1e-9, 1.0)
+    zero = np.zeros((T, d))
+    wide, one = (
+        lemmas.o2nc_conversion(zero[:, :k], zero[:, :k], moves[:, :k], x[:, :k], gap, D, 0.0, quiet, norm="coord")
+        for k in (d, 1)
+    )
+    assert wide.left == pytest.approx(d * one.left, rel=1e-12)
+    assert wide.right == pytest.approx(d * one.right, rel=1e-6)
+    assert wide.left <= wide.right
+    slope = np.full((T, d), 1.0 / 3.0)  # of length 1
+    steep = Problem(1.0, 0.0, 1e-9, 1e-12)
+    found = lemmas.o2nc_conversion(slope, slope, zero, zero + 1.0, gap, D, 0.0, steep, norm="coord")
+    assert found.left == pytest.approx(math.sqrt(d), rel=1e-9)  # the l1 norm of every mean gradient
+    assert found.left <= found.right
+
+
+def test_one_coordinate_is_the_conversion_itself():
+    objective, gap, D = Objective("kinks", 1, 0.2), 0.1, 0.02
+    problem = Problem(objective.lipschitz, objective.noise, objective.value(np.array([0.7])), 2.0)
+    for arrays in coordinate_runs(objective, np.array([0.7]), 80, D, gap, seeds=2):
+        one = lemmas.o2nc_conversion(**arrays, gap=gap, D=D, mu=0.0, problem=problem)
+        assert lemmas.o2nc_conversion(**arrays, gap=gap, D=D, mu=0.0, problem=problem, norm="coord") == one

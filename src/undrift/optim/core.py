@@ -43,7 +43,7 @@ Word = Any
 NORMS: Final = {
     "all": "one second moment and one clip for all parameters together: what the four theorems cover",
     "tensor": "one per tensor: not covered by a theorem",
-    "coord": "one per coordinate: the theorems cover it only through the l1 conversion, with constants not stated here",
+    "coord": "one per coordinate: covered in the l1 norm, with G and sigma times sqrt(d), D^2 times d (key `o2nc`)",
 }
 """Norm scopes, each with what the theorems say about it."""
 

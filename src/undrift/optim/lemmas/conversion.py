@@ -52,14 +52,30 @@ def exponential_scaling(
 
 
 def o2nc_conversion(
-    truth: Matrix, noisy: Matrix, delta: Matrix, x: Matrix, gap: float, D: float, mu: float, problem: Problem
+    truth: Matrix,
+    noisy: Matrix,
+    delta: Matrix,
+    x: Matrix,
+    gap: float,
+    D: float,
+    mu: float,
+    problem: Problem,
+    *,
+    norm: str = "all",
 ) -> LemmaSides:
     r"""Lemmas 7 (mu > 0) and 8 on one trajectory; the lemma compares the **means** over the randomness. Key `o2nc`.
 
     `truth`, `noisy`, `delta`, `x` are $\nabla F(x_t), g_t, \Delta_t, x_t$, each (T, d). Left: the stationarity of
     $\bar x_t$ with its own weights and the true gradients, averaged over t. Right: the bound with the measured regret.
+
+    With norm "coord" each coordinate is a learner of its own, its moves and comparators of length D, and the mean
+    gradient is measured in the l1 norm: what is said of a length is said of every coordinate and added up.
+    Then $\sum_i\lvert\nabla_iF\rvert \le \sqrt d\,G$, $\sum_i\sigma_i \le \sqrt d\,\sigma$ and
+    $\lvert\Delta\rvert^2 \le d D^2$, so that G and sigma take a factor $\sqrt d$ and the spread a factor d.
     """
+    coord = norm == "coord"
     T, b = len(x), 1.0 - gap
+    d = x.shape[1] if coord else 1
     S, Sg = np.zeros(x.shape[1]), np.zeros(x.shape[1])
     average, spread, warmth = x[0].copy(), 0.0, 0.0
     total = regret = 0.0
@@ -70,19 +86,22 @@ def o2nc_conversion(
         spread = (1.0 - weight) * (spread + weight * float(np.sum((x[t] - average) ** 2)))
         average = average + weight * (x[t] - average)
         S = b * S + truth[t]
-        length = float(np.linalg.norm(S))
+        length = float(np.linalg.norm(S, 1 if coord else 2))
         total += gap * length / warmth + problem.c * spread
-        u = -D * S / length if length else np.concatenate([[D], np.zeros(x.shape[1] - 1)])
+        if coord:
+            u = np.where(S > 0.0, -D, D)
+        else:
+            u = -D * S / length if length else np.concatenate([[D], np.zeros(x.shape[1] - 1)])
         if t:
-            regret += b * float(Sg @ (previous - u))  # |u| = D for all t, so mu cancels here
+            regret += b * float(Sg @ (previous - u))  # |u| is the same for all t, so mu cancels here
         Sg = b * Sg + noisy[t]
-        regret += float(noisy[t] @ (delta[t] - u)) + 0.5 * mu * (float(delta[t] @ delta[t]) - D * D)
+        regret += float(noisy[t] @ (delta[t] - u)) + 0.5 * mu * (float(delta[t] @ delta[t]) - d * D * D)
         previous = u
     right = (
         problem.gap / (D * T)
-        + (2.0 * problem.lipschitz + problem.noise) / (gap * T)
-        + problem.noise * math.sqrt(gap)
-        + 12.0 * problem.c * (D / gap) ** 2
+        + math.sqrt(d) * (2.0 * problem.lipschitz + problem.noise) / (gap * T)
+        + math.sqrt(d) * problem.noise * math.sqrt(gap)
+        + 12.0 * problem.c * d * (D / gap) ** 2
         + regret / (D * T)
     )
     return LemmaSides(total / T, right)
