@@ -18,7 +18,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly
-.PHONY: test-spark test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
+.PHONY: test-spark test-clients test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -30,6 +30,9 @@ test: $(VENV)/.test
 
 test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its own environment, as Spark wants pandas < 3
 	.venv-spark/bin/python -m pytest tests/spark -x --durations 0 --timeout 240
+
+test-clients: .venv-clients/.ready  ## our optimizers used by transformers, accelerate, lightning, flax, torch's and optax's own tests
+	UNDRIFT_CLIENTS=1 OMP_NUM_THREADS=1 .venv-clients/bin/python -m pytest tests/clients -p no:cacheprovider --durations 5 --timeout 200
 
 bench-spark: .venv-spark/.ready  ## CPU per record of a fleet on Spark, ours and the engine's
 	.venv-spark/bin/python benchmarks/spark.py
@@ -105,7 +108,7 @@ bench-adam: $(VENV)/.test
 	$(BIN)/python benchmarks/optimizers.py
 
 quality-adam: $(VENV)/.test
-	$(PIP) matplotlib scikit-learn
+	$(PIP) matplotlib schedulefree scikit-learn
 	$(BIN)/python benchmarks/training.py --json build/training.json --figure build/training.png
 
 # What takes long. A part that fails does not keep the others from running.
@@ -136,7 +139,7 @@ wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all lat
 	$(BIN)/python tools/wheels.py
 
 clean:
-	rm -rf $(VENV) .venv-spark .venv-newest build dist
+	rm -rf $(VENV) .venv-spark .venv-clients .venv-newest build dist
 
 # Environments. Without a new enough Python or a compiler, one sentence says so.
 define check_machine
@@ -145,7 +148,7 @@ define check_machine
     echo "undrift needs a C++17 compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS)" >&2; exit 1
 endef
 
-$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python:
+$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python .venv-clients/bin/python:
 	$(check_machine)
 	$(PYTHON) -m venv $(@:/bin/python=)
 
@@ -160,4 +163,14 @@ $(VENV)/.test: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 
 .venv-spark/.ready: $(NATIVE) locks/spark.txt | .venv-spark/bin/python
 	$(call locked,spark) .venv-spark/bin/python $(INSTALL) --editable ".[test-spark]"
+	touch $@
+
+# torch first, from the lock: what depends on it then asks for nothing more. A client that cannot be installed is left out
+# with a word, and its tests say so.
+.venv-clients/.ready: $(NATIVE) locks/clients.txt | .venv-clients/bin/python
+	$(call locked,clients) .venv-clients/bin/python $(INSTALL) torch
+	$(call locked,clients) .venv-clients/bin/python $(INSTALL) --editable ".[torch,optax]" absl-py expecttest pytest pytest-timeout
+	for client in accelerate transformers lightning flax; do \
+	    $(call locked,clients) .venv-clients/bin/python $(INSTALL) $$client || echo "$$client cannot be installed here; its tests are left out"; \
+	done
 	touch $@

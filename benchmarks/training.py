@@ -1,4 +1,4 @@
-"""Training quality: our optimizers against Adam and AdamW on six small tasks, at equal tuning budgets.
+"""Training quality: our optimizers against Adam, AdamW, its average and schedule-free, six small tasks, equal budgets.
 
     python benchmarks/training.py [--tasks digits_mlp,char] [--folds 10] [--json FILE] [--figure FILE.png]
 
@@ -8,7 +8,7 @@ else is the same for every method: rows, initial weights, batches. So they are c
 the mean difference from Adam, its standard error, and the verdict of a paired t test at 5 %. Folds share rows, so the
 variance of the mean is that of a fold times 1/10 + test rows / training rows (Nadeau and Bengio), not 1/10.
 The verdict then covers the rows, the seeds and the choice of the rate alike.
-Needs scikit-learn (data) and, for the figure, matplotlib.
+A larger task is in characters.py. Needs scikit-learn (data), schedulefree and, for the figure, matplotlib.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,18 +34,64 @@ TUNING_SEEDS = (0, 1, 2)
 FINAL_SEEDS = (100, 101)
 HELD_BACK = 0.25  # share of the rows for testing, and of what is left for validation
 DOUBT = 0.05
+
+
+class AveragedAdamW(torch.optim.AdamW):
+    """AdamW with the exponential moving average of ten steps that people add by hand."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr, fused=True)
+        self.params, self.t = self.param_groups[0]["params"], 0
+        self.average = [p.detach().clone() for p in self.params]
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        self.t += 1
+        torch._foreach_lerp_(self.average, self.params, 0.1 / (1 - 0.9**self.t))  # of the points that had gradients
+        return super().step(closure)
+
+    @contextmanager
+    def averaged(self):
+        kept = [p.detach().clone() for p in self.params]
+        torch._foreach_copy_(self.params, self.average)
+        yield
+        torch._foreach_copy_(self.params, kept)
+
+
+def schedule_free(params, lr):
+    """Return schedule-free AdamW, its averaged weights to be had as ours are."""
+    import schedulefree
+
+    class ScheduleFree(schedulefree.AdamWScheduleFree):
+        @contextmanager
+        def averaged(self):
+            self.eval()
+            yield
+            self.train()
+
+    opt = ScheduleFree(params, lr, foreach=True)
+    opt.train()
+    return opt
+
+
 OPTIMIZERS = {
     "Adam": lambda ps, lr: torch.optim.Adam(ps, lr, fused=True),
     "AdamW": lambda ps, lr: torch.optim.AdamW(ps, lr, fused=True),
+    "AdamW averaged": AveragedAdamW,
+    "schedule-free": schedule_free,
     "ClippedAdam": lambda ps, lr: ut.ClippedAdam(ps, lr),
+    "ClippedAdam growing": lambda ps, lr: ut.ClippedAdam(ps, lr, average_horizon="growing"),
     "ClipFreeAdam": lambda ps, lr: ut.ClipFreeAdam(ps, lr),
     "ClippedAdam all": lambda ps, lr: ut.ClippedAdam(ps, lr, norm="all"),
 }
 METHODS = {
     "Adam": ("Adam", False),
     "AdamW": ("AdamW", False),
+    "AdamW averaged": ("AdamW averaged", True),
+    "schedule-free": ("schedule-free", True),
     "ClippedAdam": ("ClippedAdam", False),
     "ClippedAdam averaged": ("ClippedAdam", True),
+    "ClippedAdam growing": ("ClippedAdam growing", True),
     "ClipFreeAdam averaged": ("ClipFreeAdam", True),
     "ClippedAdam all averaged": ("ClippedAdam all", True),
 }

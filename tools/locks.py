@@ -1,7 +1,7 @@
-"""Write locks/: one version of every package that `make demo`, `make test` and `make test-spark` install.
+"""Write locks/: one version of all that `make demo`, `make test`, `make test-spark` and `make test-clients` install.
 
-make locks    or    python tools/locks.py [test] [spark]
-python tools/locks.py --compare [test] [spark]    where what is installed differs
+make locks    or    python tools/locks.py [test] [spark] [clients]
+python tools/locks.py --compare [test] [spark] [clients]    where what is installed differs
 
 The published requirements in pyproject.toml are ranges; a lock is a list of pip constraints inside them. pip resolves
 each lock once for every Python we support, from wheels alone, so that nobody compiles anything but undrift. Later
@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 HELD = ROOT / "locks" / "held.txt"
-LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",)}
+LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",), "clients": ("test-clients",)}
 """The extras of pyproject.toml that each environment installs."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SYSTEMS = (
@@ -98,7 +98,8 @@ def lock(wanted: list[str], python: str, constraints: Path = HELD) -> Versions:
     """Resolve for one Python, then again with what other systems and Pythons need besides, until nothing is missing."""
     while True:
         report = resolve(wanted, constraints, "--only-binary", ":all:", "--python-version", python)
-        found = {canonicalize_name(item["metadata"]["name"]): item["metadata"]["version"] for item in report}
+        pairs = ((canonicalize_name(item["metadata"]["name"]), item["metadata"]["version"]) for item in report)
+        found = {name: version.partition("+")[0] for name, version in pairs if not name.startswith(ACCELERATOR)}
         missing = {
             f"{requirement.name}{requirement.specifier}"
             for item in report

@@ -1,0 +1,207 @@
+"""Training quality on text: a character transformer of 0.62M parameters, tuned on validation and judged on test text.
+
+    python benchmarks/characters.py tune     one seed, 400 steps, every optimizer at its learning rates
+    python benchmarks/characters.py judge [--steps 400] [--seeds 3] [--cosine]     at the rates that tuning chose
+    python benchmarks/characters.py table    what has been run
+
+Every optimizer sees the same initial weights and batches for a seed. Averages do not change a run, so all horizons are
+kept beside it and each method chooses its own on the validation text, as it chooses its rate; schedule-free has one
+output. Finished runs are kept in build/characters.jsonl and not repeated. The text is text/shakespeare.txt.gz in
+UNDRIFT_DATA, by default ../shared/data. One thread; a run of 400 steps takes about 40 seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import statistics
+from pathlib import Path
+
+import streams
+import torch
+from torch import nn
+
+import undrift.torch as ut
+from undrift.optim import core
+
+WINDOW, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 128, 3, 4
+TUNED_STEPS, TUNING_SEED, FIRST_SEED = 400, 0, 100
+RATES = {
+    "AdamW": (1e-3, 2e-3, 4e-3),
+    "ClippedAdam": (1e-3, 2e-3, 4e-3),
+    "schedule-free AdamW": (1e-3, 3e-3, 1e-2, 3e-2),
+}
+HORIZONS = (10, 30, 100, "growing")
+RECORD = Path("build/characters.jsonl")
+
+
+def text():
+    """Return training, validation and test characters as codes, and how many there are."""
+    with gzip.open(streams.folder() / "text" / "shakespeare.txt.gz", "rt") as file:
+        whole = file.read()
+    letters = {c: i for i, c in enumerate(sorted(set(whole)))}
+    codes = torch.tensor([letters[c] for c in whole])
+    first, second = int(0.8 * len(codes)), int(0.9 * len(codes))
+    return codes[:first], codes[first:second], codes[second:], len(letters)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attend, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        b, t, _ = x.shape
+        q, k, v = self.attend(self.before(x)).reshape(b, t, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.project(seen.transpose(1, 2).reshape(b, t, WIDTH))
+        return x + self.down(nn.functional.gelu(self.up(self.between(x))))
+
+
+class Characters(nn.Module):
+    def __init__(self, letters):
+        super().__init__()
+        self.letters, self.place = nn.Embedding(letters, WIDTH), nn.Parameter(torch.zeros(WINDOW, WIDTH))
+        self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters)
+        for p in self.parameters():
+            if p.ndim == 2:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, z):
+        return self.out(self.norm(self.blocks(self.letters(z) + self.place)))
+
+
+def batch(codes, rng, size):
+    starts = torch.randint(len(codes) - WINDOW - 1, (size,), generator=rng)
+    rows = codes[starts[:, None] + torch.arange(WINDOW + 1)]
+    return rows[:, :-1], rows[:, 1:]
+
+
+def loss(model, z, y):
+    return nn.functional.cross_entropy(model(z).flatten(0, 1), y.flatten())
+
+
+@torch.no_grad()
+def judge(model, codes, size):
+    """Return the mean loss on the same windows for everybody."""
+    z, y = batch(codes, torch.Generator().manual_seed(9), size)
+    return statistics.mean(float(loss(model, z[i : i + 64], y[i : i + 64])) for i in range(0, size, 64))
+
+
+def optimizer_of(name, params, lr):
+    if name == "AdamW":
+        return torch.optim.AdamW(params, lr, fused=True)
+    if name == "ClippedAdam":
+        return ut.ClippedAdam(params, lr, nonfinite="ignore", average=False)  # averages are kept here
+    import schedulefree
+
+    opt = schedulefree.AdamWScheduleFree(params, lr, foreach=True)
+    opt.train()
+    return opt
+
+
+def weight(horizon, t):
+    """Weight of the newest point in an average."""
+    if horizon == "growing":
+        return core.growing_weight(t)
+    return (1 / horizon) / (1 - (1 - 1 / horizon) ** t)
+
+
+def run(name, lr, steps, seed, cosine):
+    """Train once; return validation and test loss of the last iterate and of every average."""
+    training, validation, test, letters = text()
+    torch.manual_seed(seed)
+    model = Characters(letters)
+    params = list(model.parameters())
+    opt = optimizer_of(name, params, lr)
+    plain = name != "schedule-free AdamW"
+    averages = {str(horizon): [p.detach().clone() for p in params] for horizon in HORIZONS} if plain else {}
+    rng = torch.Generator().manual_seed(seed + 1)
+    for t in range(1, steps + 1):
+        if cosine:
+            opt.param_groups[0]["lr"] = lr * 0.5 * (1 + math.cos(math.pi * t / steps))
+        opt.zero_grad()
+        loss(model, *batch(training, rng, BATCH)).backward()
+        with torch.no_grad():
+            for horizon in HORIZONS if plain else ():
+                torch._foreach_lerp_(averages[str(horizon)], params, weight(horizon, t))
+        opt.step()
+    if not plain:
+        opt.eval()
+    found = {"last": (judge(model, validation, 256), judge(model, test, 512))}
+    for horizon, average in averages.items():
+        with torch.no_grad():
+            torch._foreach_copy_(params, average)
+        found[horizon] = (judge(model, validation, 256), judge(model, test, 512))
+    return found
+
+
+def record():
+    return [json.loads(line) for line in RECORD.read_text().splitlines()] if RECORD.exists() else []
+
+
+def ensure(**job):
+    """Run a job unless it is in the record."""
+    if not any(all(one[key] == value for key, value in job.items()) for one in record()):
+        RECORD.parent.mkdir(exist_ok=True)
+        with RECORD.open("a") as file:
+            file.write(json.dumps({**job, "losses": run(**job)}) + "\n")
+
+
+def chosen(name):
+    """Return the rate and the output with the least validation loss in the tuning runs."""
+    runs = [one for one in record() if one["name"] == name and one["seed"] == TUNING_SEED and not one["cosine"]]
+    return min((one["losses"][key][0], one["lr"], key) for one in runs for key in one["losses"])[1:]
+
+
+def table():
+    print("| steps | rate | method | learning rate | output | validation | test, mean | std | seeds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    judged = [one for one in record() if one["seed"] >= FIRST_SEED]
+    for steps, cosine, name in sorted({(one["steps"], one["cosine"], one["name"]) for one in judged}):
+        runs = [one for one in judged if (one["steps"], one["cosine"], one["name"]) == (steps, cosine, name)]
+        for key in runs[0]["losses"]:
+            tests = [one["losses"][key][1] for one in runs]
+            seen = statistics.mean(one["losses"][key][0] for one in runs)
+            std = f"{statistics.stdev(tests):.3f}" if len(tests) > 1 else ""
+            shape = "cosine" if cosine else "constant"
+            cells = (
+                steps,
+                shape,
+                name,
+                runs[0]["lr"],
+                key,
+                f"{seen:.3f}",
+                f"{statistics.mean(tests):.3f}",
+                std,
+                len(tests),
+            )
+            print(f"| {' | '.join(map(str, cells))} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("tune", "judge", "table"))
+    parser.add_argument("--steps", type=int, default=TUNED_STEPS)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--cosine", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.what == "tune":
+        for name, rates in RATES.items():
+            for lr in rates:
+                ensure(name=name, lr=lr, steps=TUNED_STEPS, seed=TUNING_SEED, cosine=False)
+    elif options.what == "judge":
+        for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+            for name in RATES:
+                ensure(name=name, lr=chosen(name)[0], steps=options.steps, seed=seed, cosine=options.cosine)
+    table()
+
+
+if __name__ == "__main__":
+    main()
