@@ -11,8 +11,8 @@ HOSTS_WORDS = {"DriftClassifier", "DriftRegressor"}
 """The same estimator under the same name, once for each host."""
 PUBLIC_WORDS = {"averaged", "fixed"}
 """Words of the public interface: `optimizer.averaged()` and `comparators.fixed`."""
-LATER = ("online/", "torch/")
-"""Rooms whose functions are named anew together with their rebuilding."""
+LATER = ("online/",)
+"""Rooms whose functions are named anew when they are rebuilt."""
 
 NOT_PARTICIPLES = {
     "bed",

@@ -143,7 +143,7 @@ def test_rows_read_in_columns_are_those_read_one_by_one(call, monkeypatch, optio
     Path("pumps.csv").write_text("\n".join(lines) + "\n")
     known = ("--key", "pump", "--target", "heat", "--features", "load,speed", "--no-report", "--quiet", *options)
     assert call("fleet", "pumps.csv", *known, "-o", "quick")[0] == 0
-    monkeypatch.setattr(RecordReader, "_by_column", lambda *_: None)
+    monkeypatch.setattr(RecordReader, "by_column", lambda *_: None)
     assert call("fleet", "pumps.csv", *known, "-o", "slow")[0] == 0
     for name in ("predictions.csv", "keys.csv"):
         assert Path("quick", name).read_bytes() == Path("slow", name).read_bytes()

@@ -269,7 +269,7 @@ def test_pages_of_other_writers_are_understood(tmp_path, version):
             row_group_size=4000, use_dictionary=["s"], write_page_checksum=True, column_encoding=None,
         )  # fmt: skip
         file = VerifiedFile(path, str(path))
-        pages = list(parquet_pages._pages(file, (), 100))
+        pages = list(parquet_pages.page_headers(file, (), 100))
         facts = written.ParquetFile(path).metadata
         for column, name in enumerate(cells):
             chunks = [facts.row_group(group).column(column) for group in range(facts.num_row_groups)]

@@ -14,7 +14,7 @@ from undrift.torch.tensors import Slot, Sums, numbers
 Tensors = list[torch.Tensor]
 
 
-def widened(tensors: Tensors, like: Tensors) -> Tensors:
+def widen(tensors: Tensors, like: Tensors) -> Tensors:
     """Return tensors in the type of their state; the same objects if they have it."""
     return [t if t.dtype == s.dtype else t.to(s.dtype) for t, s in zip(tensors, like, strict=True)]
 
@@ -36,11 +36,11 @@ class ForeachPart:
 
     def gradients(self, row: Row) -> Tensors:
         """Return the gradients of what is minimised; new tensors whenever they differ from the parameters' own."""
-        gs = widened([slot.g for slot in self.slots], self.ms)
+        gs = widen([slot.g for slot in self.slots], self.ms)
         if row.sign < 0.0:
             gs = list(torch._foreach_neg(gs))
         if row.l2 != 0.0:
-            gs = list(torch._foreach_add(gs, widened(self.ps, self.ms), alpha=row.l2))
+            gs = list(torch._foreach_add(gs, widen(self.ps, self.ms), alpha=row.l2))
         return gs
 
     def measure(self, row: Row, with_m: bool) -> Sums:
@@ -56,7 +56,7 @@ class ForeachPart:
         Without averages the distance is 0.
         """
         gs, ms = self.gradients(row), self.ms
-        xs = widened(self.ps, ms)
+        xs = widen(self.ps, ms)
         averages = [slot.average for slot in self.slots if slot.average is not None]
         away = list(torch._foreach_sub(xs, averages)) if averages else []
         if averages:

@@ -85,6 +85,11 @@ class Predictions:
         return self._low, self._sum / self.rows, self._high
 
     @property
+    def features(self) -> Sequence[str]:
+        """What the model is given of each row."""
+        return self._encoder.features
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader of the rows so far must know."""
         return tuple(self._notes())

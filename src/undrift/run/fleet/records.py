@@ -47,9 +47,9 @@ class RecordReader:
                 orders = parse_integers(batch.columns[fields.order], self.na)
             else:
                 orders = self.time.read(source, batch.lines, batch.columns[fields.order])
-            yield self._by_column(batch, keys, orders) or self._row_by_row(batch, keys, orders)
+            yield self.by_column(batch, keys, orders) or self.row_by_row(batch, keys, orders)
 
-    def _by_column(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch | None:
+    def by_column(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch | None:
         """Return records made column by column; None if a cell is not what its column is."""
         fields, n = self.fleet.fields, len(keys)
         order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
@@ -87,7 +87,7 @@ class RecordReader:
                 unknown[i] = f"target '{self.fleet.fields.target}' is {label!r:.40}, neither {named}"
         return y, unknown
 
-    def _row_by_row(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch:
+    def row_by_row(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch:
         """Return records made one by one, those that cannot be used marked with the reason."""
         fields = self.fleet.fields
         columns: dict[str, list[Any]] = {}

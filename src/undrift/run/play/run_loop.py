@@ -26,6 +26,7 @@ from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.first_rows import read_first_rows
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
+from undrift.run.settings import Settings
 from undrift.stopping import Interrupted, StopRequest
 
 BATCHES_PER_COMMIT = 4
@@ -53,7 +54,7 @@ class RunLoop:
         first, batches = read_first_rows(source)
         self.roles = infer_columns(first)
         self.encoder = Encoder(source, self.roles)
-        self.batches = _split_batches(batches, self._batch_size())
+        self.batches = _split_batches(batches, rows_per_batch(len(self.encoder.features), self.settings))
         binary = self.roles.task == "classification"
         self.baseline_names = BASELINES[self.roles.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
@@ -65,16 +66,6 @@ class RunLoop:
         self.batches_done = 0  # committed, or waiting to be
         self.pending: list[dict[str, Any]] = []
         self.seconds = 0.0
-
-    def _batch_size(self) -> int:
-        """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
-
-        Requests to stop are looked at in between. The number depends on the columns alone, so that a resumed run cuts
-        its rows at the same places.
-        """
-        width = len(self.encoder.features) * (2 if self.settings.missing == "indicate" else 1)
-        microseconds = 50 + width**2 // 32
-        return max(8, 250_000 // (microseconds * (4 if self.settings.delay else 1)))
 
     def start(self, state: RunState | None) -> None:
         """Begin, or go on from a commit."""
@@ -227,6 +218,16 @@ class RunLoop:
         self.parts = ["predictions.parquet"]
         self.provenance["finished"] = now()
         return self._commit("finished")
+
+
+def rows_per_batch(width: int, settings: Settings) -> int:
+    """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
+
+    Requests to stop are looked at in between. The number depends on the columns alone, so that a resumed run cuts its
+    rows at the same places.
+    """
+    microseconds = 50 + (width * (2 if settings.missing == "indicate" else 1)) ** 2 // 32
+    return max(8, 250_000 // (microseconds * (4 if settings.delay else 1)))
 
 
 def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:

@@ -41,18 +41,15 @@ class Snapshots:
 
     def arrays(self) -> dict[str, Vector]:
         """Return everything as arrays; coefficients of features that were not there yet are NaN."""
+        out = {"half_lives": self.half_lives, "stride": np.array([float(self.stride)])}
         if not self.rows:
-            return {"round": np.zeros(0), "half_lives": self.half_lives, "spectrum": np.zeros((0, 0))} | {
-                "weights": np.zeros((0, 0)),
-                "coef": np.zeros((0, 0)),
-                "stride": np.array([float(self.stride)]),
-            }
+            return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in ("spectrum", "weights", "coef")}}
         rounds, spectrum, weights, coef = zip(*self.rows, strict=True)
         wide = np.full((len(coef), max(len(one) for one in coef)), np.nan)
         for k, one in enumerate(coef):
             wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
-        out = {"round": np.array(rounds), "half_lives": self.half_lives, "spectrum": np.array(spectrum)}
-        return {**out, "weights": np.array(weights), "coef": wide, "stride": np.array([float(self.stride)])}
+        out |= {"round": np.array(rounds), "spectrum": np.array(spectrum), "weights": np.array(weights)}
+        return {**out, "coef": wide}
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""

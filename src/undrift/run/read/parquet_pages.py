@@ -28,7 +28,7 @@ def row_bytes(file: VerifiedFile, leave_out: Collection[str], widest: int) -> fl
     """Return the most that a row unpacks to, by means over pages; refuse large pages and too many columns."""
     largest: dict[str, float] = {}
     try:
-        for name, page in _pages(file, leave_out, widest):
+        for name, page in page_headers(file, leave_out, widest):
             unpacked = page[2]
             if not 0 <= unpacked <= PAGE:
                 raise DataError(
@@ -43,7 +43,7 @@ def row_bytes(file: VerifiedFile, leave_out: Collection[str], widest: int) -> fl
     return sum(largest.values())
 
 
-def _pages(file: VerifiedFile, leave_out: Collection[str], widest: int) -> Iterator[tuple[str, Fields]]:
+def page_headers(file: VerifiedFile, leave_out: Collection[str], widest: int) -> Iterator[tuple[str, Fields]]:
     """Yield the column's name and the header of every page."""
     tail = file.read_at(max(0, file.size - 8), 8)
     length = int.from_bytes(tail[:4], "little")
