@@ -54,7 +54,7 @@ def regions(gap1: ArrayLike, nu: float = 1e-3, epsilon: float = 1.0) -> list[Reg
     epsilon = _check.interval("regions", "epsilon", epsilon, "(0, 1]")
     found = []
     for theorem in THEOREMS.values():
-        limit = (epsilon / theorem.reach) ** 2
+        limit = (epsilon / theorem.factor) ** 2
         inside = grid <= limit
         q = grid * (2.0 - grid)
         if theorem.by_margin:

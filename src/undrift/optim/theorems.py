@@ -100,19 +100,19 @@ class Theorem:
     """Factor of (G + sigma) / epsilon in the horizon."""
 
     @property
-    def reach(self) -> int:
-        """16 or 64: 1 - beta1 <= (epsilon / (reach (G + sigma)))^2, times 1 - rho^2 for the margin theorems."""
+    def factor(self) -> int:
+        """16 or 64: 1 - beta1 <= (epsilon / (factor (G + sigma)))^2, times 1 - rho^2 for the margin theorems."""
         return 64 if self.by_margin else 16
 
     def gap1_limit(self, epsilon: Fraction, S: Fraction, rho: Fraction) -> Fraction:
         """Largest 1 - beta1."""
         wide = 1 - rho * rho if self.by_margin else Fraction(1)
-        return (epsilon / (self.reach * S)) ** 2 * max(wide, Fraction(0))
+        return (epsilon / (self.factor * S)) ** 2 * max(wide, Fraction(0))
 
     def smallest_epsilon_squared(self, at: Setting, S: Fraction, rho: Fraction) -> Fraction | None:
         """Square of the smallest epsilon that beta1 allows; None when no epsilon does."""
         wide = 1 - rho * rho if self.by_margin else Fraction(1)
-        return None if wide <= 0 else (self.reach * S) ** 2 * at.gap1 / wide
+        return None if wide <= 0 else (self.factor * S) ** 2 * at.gap1 / wide
 
     def structure(self, at: Setting, S: Fraction, rho: Fraction | None) -> list[Clause]:
         """Clauses on nu and beta2, which no choice of epsilon or T repairs."""
@@ -131,9 +131,9 @@ class Theorem:
 
     def gap1_clause(self, at: Setting, epsilon: Fraction, S: Fraction, rho: Fraction) -> Clause:
         """Clause on beta1 for a target epsilon."""
-        text = f"1 - beta1 <= (epsilon / ({self.reach} (G + sigma)))^2"
+        text = f"1 - beta1 <= (epsilon / ({self.factor} (G + sigma)))^2"
         if self.by_margin:
-            text = f"1 - beta1 <= (epsilon sqrt(1 - rho^2) / ({self.reach} (G + sigma)))^2"
+            text = f"1 - beta1 <= (epsilon sqrt(1 - rho^2) / ({self.factor} (G + sigma)))^2"
         return at_most("beta1", at.gap1, self.gap1_limit(epsilon, S, rho), text)
 
     def horizon(self, at: Setting, problem: Problem, epsilon: Fraction, rho: Fraction) -> int:

@@ -48,11 +48,11 @@ def tail_weight(discount: Discount, window: int, t: Rounds) -> Vector:
 
 def steepness(Z: Matrix, y: Vector, old: Matrix, new: Matrix, loss: Loss) -> Vector:
     """Return, for each pair of comparators, a bound on |f_s(new) - f_s(old)| over all rounds s."""
-    reach = float(np.linalg.norm(Z, axis=1).max(initial=0.0))
-    step = np.linalg.norm(new - old, axis=1) * reach
+    largest_row = float(np.linalg.norm(Z, axis=1).max(initial=0.0))
+    step = np.linalg.norm(new - old, axis=1) * largest_row
     if isinstance(loss, Logistic):
         return np.asarray(step)
-    middle = 0.5 * np.linalg.norm(new + old, axis=1) * reach
+    middle = 0.5 * np.linalg.norm(new + old, axis=1) * largest_row
     return np.asarray(step * (middle + np.abs(y).max(initial=0.0)))
 
 

@@ -58,7 +58,6 @@ def run(where, kind, tensors, threads=1, with_m=True):
 @pytest.mark.parametrize("coord", [True, False])
 @pytest.mark.parametrize("average", [True, False])
 @pytest.mark.parametrize("with_m", [True, False])
-@pytest.mark.every_level
 def test_equals_its_twin(kind, coord, average, with_m):
     one, two = Tensors(kind, 4, coord, average), Tensors(kind, 4, coord, average)
     expected = run(reference_adam, kind, two, with_m=with_m)
