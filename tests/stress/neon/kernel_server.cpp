@@ -1,6 +1,5 @@
 // The compiled kernels of another processor as a process: calls come in on the standard input, what they did to their
 // arrays goes out. Python's side is remote_kernels.py; the order of numbers and arrays is written there.
-#include "../../../src/undrift/kernels/native/adam.h"
 #include "../../../src/undrift/kernels/native/dispatch.h"
 
 #include <cmath>
@@ -9,9 +8,6 @@
 #include <string>
 #include <vector>
 
-namespace undrift {
-extern const AdamTable adam_portable, adam_neon;
-}
 using namespace undrift;
 
 static int64_t integer() {
@@ -135,7 +131,7 @@ static int64_t whole_round(Call &call) {
 
 static int64_t adam(Call &call) {
     const auto &n = call.numbers;
-    const AdamTable &loops = table().name == std::string("neon") ? adam_neon : adam_portable;
+    const AdamTable &loops = *table().adam;
     const AdamPiece piece{call.get(1), call.get(2), call.get(3), call.get(4), call.get(5), (size_t)n[4],
                           (const AdamRow *)call.get(0)};
     if (n[1])

@@ -1,15 +1,12 @@
 // The two phases of an Adam step over many tensors, read by address: pieces are shared out among threads, sums are kept
 // per piece and added in order, so that the result does not depend on the number of threads.
 #include "adam.h"
+#include "array.h"
 #include "dispatch.h"
 
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <atomic>
-#include <string>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #if defined(__linux__)
@@ -21,26 +18,11 @@ using namespace undrift;
 
 namespace {
 
-using Addresses = nb::ndarray<const uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Integers = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Sums = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Addresses = Array<const uint64_t, 1>;
 
 constexpr size_t LOOKED_AT = 65536;       // numbers in one piece of the first phase, read at four places far apart
 constexpr size_t STEPPED = 16384;         // and of the second: a few streams of it fit the second-level cache
 constexpr size_t WORTH_A_THREAD = 200000; // numbers; below this a thread costs more than it saves
-
-// The loops of the level that was chosen for all kernels.
-const AdamTable &loops() {
-#if defined(UNDRIFT_X86)
-    const std::string name = table().name;
-    return name == "v4" ? adam_v4 : name == "v3" ? adam_v3 : name == "v2" ? adam_v2 : adam_portable;
-#elif defined(UNDRIFT_NEON)
-    return table().name == std::string("neon") ? adam_neon : adam_portable;
-#else
-    return adam_portable;
-#endif
-}
 
 struct Job {
     std::vector<AdamPiece> pieces;
@@ -59,7 +41,7 @@ const uint64_t *address(const Addresses &a, size_t n) {
 }
 
 Job cut(size_t piece_size, size_t columns, int kind, const Addresses &p, const Addresses &g, const Addresses &m, const uint64_t *v,
-        const uint64_t *average, const Integers &size, const Rows &rows, const Integers &which, const Sums &out) {
+        const uint64_t *average, const Indices &size, const Inputs &rows, const Indices &which, const Matrix &out) {
     const size_t n = p.shape(0);
     check(kind >= 0 && kind <= 2 && rows.shape(1) * sizeof(double) == sizeof(AdamRow));
     check(size.shape(0) == n && which.shape(0) == n && out.shape(0) == n && out.shape(1) == columns);
@@ -111,16 +93,7 @@ template <class Act> void spread(const Job &job, size_t threads, const Act &act)
     if (threads < 2 || job.total < WORTH_A_THREAD) return take();
     if (const Team run = team()) return run(&take_all<decltype(take)>, &take, (unsigned)threads, 0);
     if (threads > 1 + job.total / WORTH_A_THREAD) threads = 1 + job.total / WORTH_A_THREAD;
-    std::vector<std::thread> helpers;
-    for (size_t k = 1; k < threads; ++k) {
-        try {
-            helpers.emplace_back(take);
-        } catch (const std::system_error &) {
-            break; // no more threads to be had: the rest is done here
-        }
-    }
-    take();
-    for (std::thread &t : helpers) t.join();
+    run_parts(threads, 0, [&](size_t, double *) { take(); });
 }
 
 void add_up(const Job &job, double *out, size_t n) {
@@ -130,10 +103,10 @@ void add_up(const Job &job, double *out, size_t n) {
             out[job.columns * job.owner[k] + c] += job.sums[job.columns * k + c];
 }
 
-void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size, Rows rows, Integers which,
-                  bool with_m, size_t threads, Sums out) {
+void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Indices size, Inputs rows, Indices which,
+                  bool with_m, size_t threads, Matrix out) {
     Job job = cut(LOOKED_AT, 2, kind, p, g, m, nullptr, nullptr, size, rows, which, out);
-    const AdamTable &loop = loops();
+    const AdamTable &loop = *table().adam;
     nb::gil_scoped_release unlocked;
     const size_t pieces = job.pieces.size();
     // Backwards: what was read last is still in the cache when the second phase starts at the front.
@@ -144,10 +117,10 @@ void adam_measure(int kind, Addresses p, Addresses g, Addresses m, Integers size
     add_up(job, out.data(), out.shape(0));
 }
 
-void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Integers size,
-                Rows rows, Integers which, size_t threads, Sums out) {
+void adam_apply(int kind, Addresses p, Addresses g, Addresses m, Addresses v, Addresses average, Indices size,
+                Inputs rows, Indices which, size_t threads, Matrix out) {
     Job job = cut(STEPPED, 3, kind, p, g, m, address(v, p.shape(0)), address(average, p.shape(0)), size, rows, which, out);
-    const AdamTable &loop = loops();
+    const AdamTable &loop = *table().adam;
     nb::gil_scoped_release unlocked;
     spread(job, threads, [&](size_t i) { loop.apply(kind, job.pieces[i], &job.sums[3 * i]); });
     add_up(job, out.data(), out.shape(0));

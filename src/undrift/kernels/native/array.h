@@ -27,17 +27,18 @@ struct NumpyArray {
 
 constexpr int NUMPY_CONTIGUOUS = 0x1, NUMPY_ALIGNED = 0x100, NUMPY_WRITEABLE = 0x400;
 
-// Whether numbers of NumPy's type `type_num` are doubles, or integers of 64 bits (which are long or long long).
+// Whether numbers of NumPy's type `type_num` are of type T: double, or integers of 64 bits (long or long long).
 template <class T> bool has_type(int type_num) {
+    constexpr bool is_unsigned = std::is_unsigned_v<T>;
     if constexpr (std::is_same_v<std::remove_const_t<T>, double>)
         return type_num == 12;
     else
-        return type_num == 9 || (type_num == 7 && sizeof(long) == 8);
+        return type_num == 9 + is_unsigned || (type_num == 7 + is_unsigned && sizeof(long) == 8);
 }
 
 inline PyTypeObject *numpy_type = nullptr;
 
-// A contiguous array of ND axes, of double or int64_t; T is const where the kernel only reads.
+// A contiguous array of ND axes, of double, int64_t or uint64_t; T is const where the kernel only reads.
 template <class T, int ND> struct Array {
     T *first = nullptr;
     size_t sizes[ND] = {};

@@ -13,11 +13,6 @@ using namespace undrift;
 
 namespace {
 
-using Input = Array<const double, 1>;
-using Inputs = Array<const double, 2>;
-using Matrix = Array<double, 2>;
-using State = Array<double, 3>;
-
 double dot(const double *a, const double *b, size_t d) {
     double sum = 0.0;
     for (size_t j = 0; j < d; ++j) sum += a[j] * b[j];

@@ -1,6 +1,7 @@
 // What one instruction-set level offers: plain structs and function pointers, nothing inline, so that no code compiled for
 // a newer processor can be run on an older one.
 #pragma once
+#include "adam.h"
 #include "definitions.h"
 
 namespace undrift {
@@ -81,6 +82,7 @@ struct KernelTable {
     size_t (*slot_size)(const EnsembleCall &);
     size_t (*keyed_scratch)(const EnsembleCall &);
     void (*keyed_play)(const EnsembleCall &, const KeyedCall &, double *scratch);
+    const AdamTable *adam;
     // The scalar equation of logistic loss by itself, for its own tests.
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
 };

@@ -171,18 +171,23 @@ size_t mixer_scratch(const MixerCall &mix) { return 10 * (mix.members + W); } //
 
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
+#define ADAM_TABLE adam_portable
 extern const KernelTable table_portable = {"portable",
 #elif UNDRIFT_LEVEL == 1
+#define ADAM_TABLE adam_neon
 extern const KernelTable table_neon = {"neon",
 #elif UNDRIFT_LEVEL == 2
+#define ADAM_TABLE adam_v2
 extern const KernelTable table_v2 = {"v2",
 #elif UNDRIFT_LEVEL == 3
+#define ADAM_TABLE adam_v3
 extern const KernelTable table_v3 = {"v3",
 #else
+#define ADAM_TABLE adam_v4
 extern const KernelTable table_v4 = {"v4",
 #endif
                                     W, invalid_input, learner_scratch, vaw_play, vaw_predict, aioli_play, aioli_predict,
                                     mixer_scratch, mix_logistic, mix_squared, ensemble_scratch, ensemble_play,
-                                    ensemble_predict, SLOT_LANES, slot_size, keyed_scratch, keyed_play,
+                                    ensemble_predict, SLOT_LANES, slot_size, keyed_scratch, keyed_play, &ADAM_TABLE,
                                     log_odds_of_arrays};
 } // namespace undrift

@@ -1,7 +1,6 @@
 // Algorithm 2 (exponentiated O2NC with clipped or clip-free Adam) on a built-in objective. reference_o2nc.py is the
 // definition, names and order of operations included; this is the same text, compiled.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,14 +8,12 @@
 #include <limits>
 #include <vector>
 
+#include "array.h"
+
 namespace nb = nanobind;
+using namespace undrift;
 
 namespace {
-
-using Vector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Input = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Offsets = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Counts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 struct Words {
     uint32_t a, b;
@@ -92,8 +89,8 @@ void gradient(int kind, const double *x, size_t d, double *out) {
 void o2nc_gradient(int kind, Input x, Vector out) { gradient(kind, x.data(), x.shape(0), out.data()); }
 
 int o2nc_play(int kind, Input numbers, uint64_t seed, int64_t steps, Vector x_, Vector average_, Vector m_,
-              Vector truth_, Vector delta_, Vector sample_, Vector v_, Offsets offsets_, Vector scalars_,
-              Counts counts_) {
+              Vector truth_, Vector delta_, Vector sample_, Vector v_, Indices offsets_, Vector scalars_,
+              Integers counts_) {
     const double noise = numbers.data()[0], gamma = numbers.data()[1], gap1 = numbers.data()[2],
                  gap2 = numbers.data()[3], nu = numbers.data()[4], mu = numbers.data()[5],
                  clip_norm = numbers.data()[6], c = numbers.data()[7];
