@@ -123,6 +123,6 @@ def test_nothing_learned_is_nothing_scored():
 def test_keys_of_equal_length_are_drawn_without_regard_to_how_well_they_did():
     given = {f"k{k}": (np.full(3, float(k)), np.array([0.0, 1.0, 0.0])) for k in range(400)}
     found = summarize_keys(outputs(given), "regression").keys  # the larger the prediction the worse: k399 first
-    drawn = sorted(found, key=KeyReport.draw, reverse=True)[:100]
+    drawn = sorted(found, key=KeyReport.sampling_key, reverse=True)[:100]
     places = [found.index(one) for one in drawn]
     assert 150 < np.mean(places) < 250

@@ -37,7 +37,7 @@ def certify(
     state = certify_run(run)
     found = state["certificates"]
     counted = [one for one in found if one["refused"] is None]
-    failed = [one["name"] for one in counted if not one["holds"] or not _near(one, within)]
+    failed = [one["name"] for one in counted if not one["holds"] or not _is_within(one, within)]
     if json:
         facts = {"run": str(run), "within": within, "replayed": same, "failed": failed, "notes": state["notes"]}
         print_json(facts | {"certificates": found})
@@ -48,7 +48,7 @@ def certify(
     return ExitCode.FINE if counted else ExitCode.CONDITION_NOT_MET
 
 
-def _near(one: dict[str, Any], within: float | None) -> bool:
+def _is_within(one: dict[str, Any], within: float | None) -> bool:
     return within is None or (one["ratio"] is not None and one["ratio"] <= 1.0 + within / 100.0)
 
 

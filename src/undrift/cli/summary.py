@@ -64,11 +64,11 @@ def _memory(run: RunData) -> str:
     half = mean_half_life(run.half_lives, run.spectrum)
     if math.isinf(half):
         return "Memory it found best: all of the past; nothing here is forgotten."
-    return f"Memory it found best: an observation counts half after about {_round(half)} rows."
+    return f"Memory it found best: an observation counts half after about {_two_digits(half)} rows."
 
 
 def _certificate(run: RunData) -> str:
-    found = [one for one in run.certificates if one["refused"] is None and _says(one["ratio"])]
+    found = [one for one in run.certificates if one["refused"] is None and _is_informative(one["ratio"])]
     if not found:
         return ""
     strong = [one for one in found if one["ratio"] <= USEFUL]
@@ -80,12 +80,12 @@ def _certificate(run: RunData) -> str:
     return f"Certified: its loss is {much} that of {rival}, chosen with all the answers known."
 
 
-def _says(ratio: float | None) -> bool:
+def _is_informative(ratio: float | None) -> bool:
     """Whether a certificate is worth a line; a comparator that loses nothing but rounding makes any ratio huge."""
     return ratio is not None and ratio < 10.0
 
 
-def _round(x: float) -> str:
+def _two_digits(x: float) -> str:
     return f"{float(f'{x:.2g}'):,.0f}"
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Predictions:
-    """What a model says about the rows of a file, batch by batch: no more of them is ever held.
+    """Predictions of the rows of a file, batch by batch; only one batch is in memory at a time.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Predictions:
     learner
         The model.
     level
-        Of the intervals.
+        Part of the labels that the intervals are made to hold.
     classes
         The two labels, the negative one first; none for numbers.
     stop
@@ -103,27 +103,27 @@ class Predictions:
         columns: dict[str, Any] = {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
         if isinstance(self._learner, OnlineRegressor):
             low, high = self._learner.predict_interval(table, self._level)
-            shown = self._learner.predict(table)
-            frame = pl.DataFrame(columns | {"prediction": shown, "lower": low, "upper": high})
+            predicted = self._learner.predict(table)
+            frame = pl.DataFrame(columns | {"prediction": predicted, "lower": low, "upper": high})
             if self._encoder.settings.lag:
                 first = pl.int_range(pl.len()) == -self.rows
                 frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
         else:
             odds = self._learner.predict(table)
-            shown = sigmoid(odds)
+            predicted = sigmoid(odds)
             labels = pl.Series([self._classes[int(one > 0.0)] for one in odds], dtype=pl.String)
-            frame = pl.DataFrame(columns | {"label": labels, "probability": shown})
+            frame = pl.DataFrame(columns | {"label": labels, "probability": predicted})
         unknown = rows.line[np.isnan(rows.Z[:, self._encoder.lags]).any(axis=1)]
         if len(unknown) and not self._unknown:
             self._first_unknown = int(unknown[0])
         self._unknown += len(unknown)
-        self.rows += len(shown)
-        self._low, self._high = min(self._low, float(shown.min())), max(self._high, float(shown.max()))
-        self._sum += float(shown.sum())
+        self.rows += len(predicted)
+        self._low, self._high = min(self._low, float(predicted.min())), max(self._high, float(predicted.max()))
+        self._sum += float(predicted.sum())
         return frame
 
     def _notes(self) -> Iterator[str]:
-        """Yield what is less sure than it looks, above all after the first row: the model learns nothing on the way."""
+        """Yield what makes predictions less certain than they look: the model does not learn from row to row."""
         source, task = self._encoder.source, self._encoder.roles.task
         for one in self._encoder.problems.entries():
             if one["kind"] in ("infinite", "too large"):
@@ -144,7 +144,7 @@ class Predictions:
 def predict_file(
     model: str | os.PathLike[str], file: str, level: float = 0.9, stop: StopRequest | None = None
 ) -> Predictions:
-    """Return what the model of a run says about every row of a file, batch by batch; nothing is learned."""
+    """Return the predictions of every row of a file by the model of a run, batch by batch; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
     state = read_state(folder)
     if state["model"] is None:

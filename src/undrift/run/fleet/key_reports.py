@@ -113,7 +113,7 @@ class AgeLosses(NamedTuple):
 
 
 class FleetSummary(NamedTuple):
-    """Everything that was added up."""
+    """The outputs of a fleet, summed up."""
 
     keys: list[KeyReport]
     """The worst first: least skill, then keys without a score."""
@@ -160,7 +160,7 @@ def _count_problems(outputs: Outputs) -> list[RecordProblem]:
 
 
 def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
-    """Put rounds, losses and the change of late into the reports; return losses by age."""
+    """Fill in the rounds, losses and recent change of each report; return the losses by rows seen."""
     rows = np.flatnonzero(~(np.isnan(outputs.prediction) | np.isnan(outputs.target)))
     rows = rows[np.argsort(codes[rows], kind="stable")]
     if not len(rows):
@@ -184,7 +184,7 @@ def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Out
 
 
 def _compare_quarters(report: KeyReport, loss: Vector) -> None:
-    """Hold the last quarter against the two before: by means, and by ranks, which no outlier can bend."""
+    """Compare the last quarter with the two before: by means, and by the rank-sum test, which no outlier can bend."""
     quarter = len(loss) // 4
     both = loss[quarter:]
     old, new = both[:-quarter], both[-quarter:]

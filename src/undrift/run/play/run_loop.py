@@ -105,7 +105,7 @@ class RunLoop:
             self.scores.resume(saved["scores"])
 
     def play_all(self, progress: Callable[[Progress], None], stop: StopRequest) -> RunState:
-        """Play what is left, then close the run."""
+        """Play the rows that are left, then finish the run."""
         while (batch := self._next(stop)) is not None:
             rows = self.encoder.encode(batch)
             if len(rows.y):
@@ -163,7 +163,7 @@ class RunLoop:
         self.pending = []
 
     def _commit(self, status: str = "running") -> RunState:
-        """Write what happened since the last commit; only the last rename makes it count."""
+        """Write what happened since the last commit; it counts from the moment `run.json` is renamed into place."""
         self._write_part()
         model, trace = "model.undrift", "trace.undrift"
         if status == "running":  # names that nothing has: what `run.json` names is never overwritten

@@ -52,13 +52,13 @@ def read_state(folder: Path) -> RunState:
     if state["format"] > FORMAT:
         raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
     with explain_damage(folder):
-        _check(state)
+        _require_valid(state)
     return state
 
 
 @contextlib.contextmanager
 def explain_damage(folder: Path) -> Iterator[None]:
-    """Turn what a damaged `run.json` makes its readers stumble over into one sentence."""
+    """Turn the errors that reading a damaged `run.json` leads to into one sentence."""
     try:
         yield
     except UndriftError:
@@ -75,7 +75,7 @@ def settings_of(folder: Path, state: RunState) -> Settings:
         return Settings.from_dict(state["settings"], str(folder / STATE))
 
 
-def _check(state: RunState) -> None:
+def _require_valid(state: RunState) -> None:
     """Raise TypeError or ValueError for a state that no run writes."""
     for name, kind in _KINDS.items():
         if not isinstance(state[name], kind):

@@ -7,7 +7,7 @@ from typing import Any
 
 from undrift.run.read.rows import Lines
 
-FIRST = 5
+KEPT_LINES = 5
 """Lines kept of each problem."""
 
 NOTES = {
@@ -21,7 +21,7 @@ NOTES = {
 
 
 class DataProblems:
-    """What was wrong, so far."""
+    """What was wrong with the data so far, by kind and column."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:
         self._found: dict[tuple[str, str | None], dict[str, Any]] = {
@@ -32,15 +32,15 @@ class DataProblems:
         """Count cells of a kind, on these lines."""
         if not len(lines):
             return
-        one = self._of(kind, column, NOTES.get(kind, ""))
+        one = self._entry(kind, column, NOTES.get(kind, ""))
         one["count"] += len(lines)
-        one["lines"] += [int(line) for line in lines[: FIRST - len(one["lines"])]] if len(one["lines"]) < FIRST else []
+        one["lines"] += [int(line) for line in lines[: max(0, KEPT_LINES - len(one["lines"]))]]
 
     def add_column(self, kind: str, column: str, count: int, note: str) -> None:
         """State something about a whole column."""
-        self._of(kind, column, note)["count"] = count
+        self._entry(kind, column, note)["count"] = count
 
-    def _of(self, kind: str, column: str | None, note: str) -> dict[str, Any]:
+    def _entry(self, kind: str, column: str | None, note: str) -> dict[str, Any]:
         fresh: dict[str, Any] = {"kind": kind, "column": column, "count": 0, "lines": [], "note": note}
         return self._found.setdefault((kind, column), fresh)
 

@@ -41,7 +41,7 @@ def csv_batches(source: Source) -> Iterator[RowBatch]:
 
 
 class _BoundedLines:
-    """Lines on their way into rows; quotes may join any number of lines, so the length of a row is bounded here."""
+    """Lines for the CSV reader, which joins lines inside quotes; a row that grows too long that way is refused."""
 
     def __init__(self, source: Source, lines: Iterator[str]) -> None:
         self._source, self._lines = source, lines
