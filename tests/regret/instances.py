@@ -1,24 +1,43 @@
-"""Random and adversarial runs of composites with the certificate of each, for the tests and `make stress-certify`."""
+"""Random and adversarial runs with the certificate of each, for the tests and `make stress-certify`.
+
+Every family returns the certificate and the regret, which is computed here from predictions, rows and labels alone.
+"""
+
+import math
 
 import numpy as np
 
 import undrift as ud
-from undrift.regret import certify
+from undrift import convex_losses, losses
+from undrift.regret import HindsightLeaves, certify
 
 BETAS = (0.01, 0.1, 0.3, 0.6, 0.9, 0.99, 1.0)
+EXTREME_BETAS = (1e-300, 1e-100, 1e-17, 1e-12, 1e-3, 0.5, 0.99, 0.999999, 1.0)
 KINDS = ("random", "dead", "doubled", "frozen", "scaled", "one-hot", "silent", "waking", "spikes")
+EXTREME_KINDS = (*KINDS, "nearly the same", "codes", "tiny", "huge")
 
 
-def rows(rng, T, d):
+def regret(yhat, y, Z, u, loss):
+    """Losses of predictions less those of comparators, one rounding in all."""
+    return math.fsum([*loss.value(yhat, y).tolist(), *(-loss.value(np.sum(Z * u, axis=1), y)).tolist()])
+
+
+def rows(rng, T, d, kinds=KINDS):
     """A random or adversarial design."""
-    kind = rng.choice(KINDS)
+    kind = rng.choice(kinds)
     Z = rng.normal(size=(T, d))
+    if kind == "nearly the same":
+        Z = Z[:, :1] * (1.0 + 10.0 ** rng.uniform(-15, -6) * rng.normal(size=(T, d)))
+    elif kind == "codes":
+        Z[rng.random((T, d)) < 0.1] = 10.0 ** rng.uniform(9, 60)
+    elif kind in ("tiny", "huge"):
+        Z *= 10.0 ** (rng.uniform(-60, -5) if kind == "tiny" else rng.uniform(5, 30))
     if kind == "dead":
         Z[:, -1] = 0.0
     elif kind == "doubled":
         Z[:, -1] = Z[:, 0]
     elif kind == "frozen":
-        Z[T // 4 :] = Z[T // 4]
+        Z[T // 4 :] = Z[T // 4 : T // 4 + 1]
     elif kind == "scaled":
         Z *= 10.0 ** rng.integers(-5, 6, size=d)
     elif kind == "one-hot":
@@ -76,7 +95,8 @@ def linear(rng):
     y = numbers(rng, Z, u)
     hint = str(rng.choice(["zero", "last", "ridge"]))
     model = ud.linear_ensemble(horizon=int(rng.integers(1, 100)), reg=10.0 ** rng.uniform(-4, 2), hint=hint)
-    return certify(model, Z, y, model.play(Z, y), u)
+    trace = model.play(Z, y)
+    return certify(model, Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.squared)
 
 
 def logistic(rng):
@@ -86,7 +106,8 @@ def logistic(rng):
     u *= min(1.0, bound / max(float(np.linalg.norm(u, axis=1).max()), 1e-300))
     y = signs(rng, Z, u)
     model = ud.logistic_ensemble(bound=bound, radius=radius, horizon=int(rng.integers(1, 100)))
-    return certify(model, Z, y, model.play(Z, y), u)
+    trace = model.play(Z, y)
+    return certify(model, Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.logistic)
 
 
 def mixed(rng):
@@ -105,7 +126,8 @@ def mixed(rng):
         y = signs(rng, Z, u)
         members = [ud.DiscountedAIOLI(beta=float(b), bound=reach) for b in rng.choice(BETAS, 2, replace=False)]
         model = ud.Ensemble([*members, ud.BaseRate(), ud.DiscountedAIOLI(beta=0.5, bound=0.1)])
-    return certify(model, Z, y, model.play(Z, y), u)
+    trace = model.play(Z, y)
+    return certify(model, Z, y, trace, u), regret(trace.yhat, y, Z, u, model.loss)
 
 
 def holes(rng, Z, y):
@@ -135,7 +157,8 @@ def estimator(rng, kind):
         u = within(u, design.rows, design.margin * rng.uniform() ** 2)
     elif rng.integers(2):
         u[:, 0] += np.nanmean(y)
-    return certify(model, Z, y, trace, u)
+    yhat = trace.yhat[~np.isnan(y)]
+    return certify(model, Z, y, trace, u), regret(yhat, design.labels, design.rows, u, model.loss)
 
 
 def regressor(rng):
@@ -146,10 +169,90 @@ def classifier(rng):
     return estimator(rng, ud.OnlineClassifier)
 
 
+def short(rng):
+    """A few rounds, and often none, one or two."""
+    T = rng.integers(0, 3) if rng.integers(3) == 0 else rng.integers(3, 50)
+    return int(T), int(rng.integers(1, 5))
+
+
+def far(rng, T, d):
+    """A comparator as `path` has them, of any size."""
+    return path(rng, T, d)[:T] * 10.0 ** rng.choice([0.0, 0.0, rng.uniform(-12, 12)])
+
+
+def single(rng, model, Z, y, u):
+    """Certify one learner, against its own leader now and then."""
+    trace = model.play(Z, y)
+    if rng.integers(4) == 0 and model.dim is not None:
+        u = np.tile(model.coef, (len(y), 1))
+    if math.isfinite(reach := getattr(model, "reach", math.inf)) and len(y):
+        u = within(u, Z, reach * rng.uniform())
+    return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, model.loss)
+
+
+def vaw(rng):
+    T, d = short(rng)
+    Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
+    y = np.clip(numbers(rng, Z, u) * 10.0 ** rng.choice([0.0, rng.uniform(-20, 20)]), -1e75, 1e75)
+    beta, reg = float(rng.choice(EXTREME_BETAS)), 10.0 ** rng.choice([0.0, rng.uniform(-9, 10)])
+    return single(rng, ud.DiscountedVAW(beta=beta, reg=reg, hint=str(rng.choice(["zero", "last", "ridge"]))), Z, y, u)
+
+
+def aioli(rng):
+    T, d = short(rng)
+    Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
+    y, reg = signs(rng, Z, u), 10.0 ** rng.choice([0.0, rng.uniform(-9, 10)])
+    model = ud.DiscountedAIOLI(beta=float(rng.choice(EXTREME_BETAS)), reg=reg, bound=10.0 ** rng.uniform(-1, 2))
+    return single(rng, model, Z, y, u)
+
+
+def drift(rng):
+    T, d = short(rng)
+    Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
+    tau, reg = 10.0 ** rng.uniform(-6, 9), 10.0 ** rng.uniform(-6, 6)
+    model = ud.DriftVAW(tau, reg=reg, hint=str(rng.choice(["zero", "last", "ridge"])))
+    return single(rng, model, Z, np.clip(numbers(rng, Z, u), -1e75, 1e75), u)
+
+
+def newton(rng):
+    T, d = short(rng)
+    name = str(rng.choice(["absolute", "quantile(0.8)", "huber(0.5)", "poisson", "log_wealth"]))
+    Z = rows(rng, T, d) * (0.01 if name in ("poisson", "log_wealth") else 1.0)
+    u, radius = path(rng, T, d)[:T], None if rng.integers(2) else 3.0
+    if radius is not None:
+        u = u * np.minimum(1.0, radius / np.maximum(np.linalg.norm(u, axis=1), 1e-300))[:, None]
+    y = np.abs(numbers(rng, Z, u)) + 0.5
+    gamma = float(rng.choice([0.0, 0.0, 0.3]))
+    beta, reg = float(rng.choice([0.3, 0.9, 0.99, 1.0])), 10.0 ** rng.uniform(-1, 1)
+    model = ud.DiscountedNewton(name, beta=beta, gamma=gamma, reg=reg, radius=radius)
+    trace = model.play(Z, y)
+    return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, convex_losses.loss_named("test", name))
+
+
+def hindsight(rng):
+    """Predictions of nobody in particular, through leaves that know the comparator."""
+    T, d = shape(rng)
+    Z, u = rows(rng, T, d), path(rng, T, d)[:T]
+    y = numbers(rng, Z, u)
+    trace = ud.trace.Trace(y + rng.normal(size=T))
+    return certify(HindsightLeaves(), Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.squared)
+
+
 FAMILIES = {
+    "VAW": vaw,
+    "AIOLI": aioli,
+    "DriftVAW": drift,
+    "Newton": newton,
+    "hindsight": hindsight,
     "linear ensemble": linear,
     "logistic ensemble": logistic,
     "mixed ensemble": mixed,
     "OnlineRegressor": regressor,
     "OnlineClassifier": classifier,
 }
+
+
+def below(cert, measured):
+    """Whether a certificate lies below the regret by more than rounding, or says so of itself wrongly."""
+    room = 1e-12 * cert.scale + 1e-15 * (abs(measured) + abs(cert.comparator_loss) + abs(cert.incurred))
+    return not cert.holds or not cert.bound - measured >= -room

@@ -8,7 +8,17 @@ from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Learner, Persistence
 from undrift.learners.base import Columns
 from undrift.losses import logistic, squared
-from undrift.regret import Template, certify, d2d_identity, discounted_regret, dynamic_regret, path_length
+from undrift.regret import (
+    Template,
+    bounds,
+    certify,
+    d2d_identity,
+    discounted_regret,
+    dynamic_regret,
+    frontier,
+    lemmas,
+    path_length,
+)
 from undrift.trace import Trace
 
 rng = np.random.default_rng(0)
@@ -180,3 +190,37 @@ def test_a_learner_that_returns_stability_and_potential_is_certified():
         certify(LeakyDescent(eta=0.05, claims=0.5), Z, labels, trace, u)
     with pytest.raises(InputError, match=r"the trace does not fit these rows"):
         certify(learner, Z, labels + 1.0, trace, u)
+
+
+def test_a_learner_is_played_where_no_trace_is_given():
+    given = certify(VAW, Z, Y, TRACE, [1.0, 0.0])
+    assert certify(VAW, Z, Y, u=[1.0, 0.0]) == given
+    with pytest.raises(InputError, match=r"certify: give u, the comparators, or a function that finds them"):
+        certify(VAW, Z, Y, TRACE)
+    with pytest.raises(InputError, match=r"certify: give trace, what play returned; Template cannot be played again"):
+        certify(Template(beta=0.9), Z, Y, u=[0.0, 0.0])
+
+
+NONE, SAME = np.zeros((0, 2)), np.ones((3000, 2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: lemmas.vaw_rescaled(SAME, SAME[:, 0], [1.0, 1.0], beta=0.5),
+        lambda: lemmas.vaw_rescaled(SAME[:1], [1.0], [1.0, 1.0], reg=0.0),
+        lambda: lemmas.aioli_rescaled(SAME, SAME[:, 0], [0.1, 0.1], bound=1.0, radius=2.0, beta=0.5),
+        lambda: lemmas.discounted_potential(SAME, SAME[:, 0], beta=0.5),
+    ],
+)
+def test_a_matrix_that_cannot_be_inverted_is_one_sentence(call):
+    with pytest.raises(ConditionError, match=r"lemmas: the information matrix is singular in float64; take a longer"):
+        call()
+
+
+def test_no_rounds_are_no_trouble():
+    learner = VAW.clone()
+    assert lemmas.vaw_rescaled(NONE, [], [1.0, 1.0]) == (0.0, 0.0)
+    assert lemmas.aioli_rescaled(NONE, [], [1.0, 1.0], bound=1.0, radius=1.0).left == 0.0
+    assert [point.certificate.bound for point in frontier(learner, NONE, [], learner.clone().play(NONE, []))] == [0.0]
+    assert bounds.logistic_ensemble(NONE, [], [0.1, 0.1], bound=1.0, radius=1.0).path == 0.0

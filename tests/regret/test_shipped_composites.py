@@ -1,10 +1,20 @@
-"""Ensembles and online estimators never exceed their certificates, whatever the rows, labels and comparators."""
+"""No learner, ensemble or online estimator exceeds its certificate, whatever the rows, labels and comparators.
+
+The regret is computed from predictions, rows and labels alone.
+"""
 
 import instances
 import numpy as np
 import pytest
 
+from undrift.errors import ConditionError
+
 COUNTS = {
+    "VAW": 600,
+    "AIOLI": 400,
+    "DriftVAW": 400,
+    "Newton": 200,
+    "hindsight": 60,
     "linear ensemble": 300,
     "logistic ensemble": 300,
     "mixed ensemble": 400,
@@ -12,19 +22,25 @@ COUNTS = {
     "OnlineClassifier": 400,
 }
 """`make stress-certify` runs thousands of each."""
-SHORT = ("mixed ensemble", "OnlineRegressor", "OnlineClassifier")
+ALONE = ("VAW", "AIOLI", "DriftVAW", "Newton")
+SHORT = ("VAW", "AIOLI", "mixed ensemble", "OnlineRegressor", "OnlineClassifier")
 """Families with memories so short that pivots are raised."""
 
 
 @pytest.mark.parametrize("family", COUNTS)
 def test_no_composite_exceeds_its_certificate(family):
-    leaves, floored, moved = set(), 0, 0
+    leaves, floored, moved, refused = set(), 0, 0, 0
     for seed in range(COUNTS[family]):
-        cert = instances.FAMILIES[family](np.random.default_rng(seed))
-        assert cert.slack >= -1e-12 * cert.scale, f"instance {seed}"
+        try:
+            cert, measured = instances.FAMILIES[family](np.random.default_rng(seed))
+        except ConditionError:  # numbers beyond float64's range
+            refused += 1
+            continue
+        assert not instances.below(cert, measured), f"instance {seed}"
         leaves.add(cert.leaf)
         floored += cert.floors > 0
         moved += cert.variation != 0.0
-    assert len(leaves) > 5  # not always the same way out
-    assert moved > COUNTS[family] // 4
+    assert family in ALONE or len(leaves) > 5  # not always the same way out
+    assert moved > COUNTS[family] // 8
     assert (floored > 5) == (family in SHORT)
+    assert refused <= COUNTS[family] // 5

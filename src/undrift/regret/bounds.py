@@ -217,7 +217,8 @@ def logistic_ensemble(
         count = max(1, math.ceil(math.log2(max(dim * rounds, 1) / smallest)) + 1)
     else:
         count = _check.integer(who, "experts", experts, 1)
-    root = math.sqrt(price * rounds * (varies := _variation_at_beta_star(Z, y, u, logistic, reg, price * rounds)))
+    varies = _variation_at_beta_star(Z, y, u, logistic, reg, price * rounds) if rounds else 0.0
+    root = math.sqrt(price * rounds * varies)
     beyond = not varies or math.sqrt(price * rounds / varies) > dim * rounds
     return ClosedForm(
         start=0.5 * reg * _start(u),

@@ -28,7 +28,12 @@ WHO = "certify"
 
 
 def certify(
-    learner: object, Z: ArrayLike, y: ArrayLike, trace: Trace, u: Comparator, loss: Loss | None = None
+    learner: object,
+    Z: ArrayLike,
+    y: ArrayLike,
+    trace: Trace | None = None,
+    u: Comparator | None = None,
+    loss: Loss | None = None,
 ) -> Certificate:
     r"""Measure the dynamic regret of a run against comparators and bound it, term by term.
 
@@ -73,11 +78,16 @@ def certify(
     --------
     >>> from undrift.learners import DiscountedVAW
     >>> Z, y = np.ones((6, 1)), np.array([1.0, 1.2, 0.8, 3.0, 3.1, 2.9])
-    >>> trace = DiscountedVAW(beta=0.5).play(Z, y)
-    >>> c = certify(DiscountedVAW(beta=0.5), Z, y, trace, np.repeat([[1.0], [3.0]], 3, axis=0))
+    >>> c = certify(DiscountedVAW(beta=0.5), Z, y, u=np.repeat([[1.0], [3.0]], 3, axis=0))
     >>> round(c.regret, 3), round(c.bound, 3), c.holds
     (7.847, 8.582, True)
     """
+    if u is None:
+        raise InputError(f"{WHO}: give u, the comparators, or a function that finds them such as comparators.fixed")
+    if trace is None:
+        if not isinstance(learner, Learner):
+            raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
+        trace = learner.clone().play(Z, y)
     if isinstance(learner, Learner) and not isinstance(learner, Composite) and trace.delay:
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         learner = ReferenceLearners([learner])  # the same learner, had every label come at once

@@ -12,13 +12,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.discount import Discount, as_discount
+from undrift.errors import ConditionError
 from undrift.learners.information import InformationLearner
 from undrift.losses import Loss, logistic, sigmoid, softplus, squared
 from undrift.regret._input import check_comparator, check_stream, moves
 from undrift.regret.past_losses import jumps
 from undrift.regret.variation import discounted_variation
+
+
+def _solve(A: Matrix, b: Vector) -> Vector:
+    """Return A^-1 b, or say that forgetting or a ridge of 0 left nothing to invert."""
+    try:
+        return np.asarray(np.linalg.solve(A, b))
+    except np.linalg.LinAlgError:
+        raise ConditionError(
+            "lemmas: the information matrix is singular in float64; take a longer memory, a larger reg, or fewer rounds"
+        ) from None
+
+
+def _last(u: Matrix) -> Vector:
+    """Return the comparator of the last round; 0 where there is none."""
+    return u[-1] if len(u) else np.zeros(u.shape[1])
 
 
 class Sides(NamedTuple):
@@ -43,14 +59,14 @@ def vaw_rescaled(
     Sides(left=0.5, right=0.0005)
     """
     Z, y = check_stream("vaw_rescaled", Z, y, squared)
-    point: Vector = check_comparator("vaw_rescaled", u, *Z.shape)[-1]
+    point = _last(check_comparator("vaw_rescaled", u, *Z.shape))
     A, r = reg * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
     left = right = before = 0.0
     for z, label in zip(Z, y, strict=True):
         A, r = beta * A + np.outer(z, z), beta * r
-        yhat = float(z @ np.linalg.solve(A, r))
+        yhat = float(z @ _solve(A, r))
         left = beta * left + 0.5 * float((yhat - label) ** 2 - (z @ point - label) ** 2)
-        price = 0.5 * float(label) ** 2 * float(z @ np.linalg.solve(A, z))
+        price = 0.5 * float(label) ** 2 * float(z @ _solve(A, z))
         right, before = beta * right + price, beta * right
         r = r + label * z
     start = 0.5 * reg * beta ** len(y) * float(point @ point)
@@ -73,18 +89,18 @@ def aioli_rescaled(
     (0.3799, 0.7222)
     """
     Z, y = check_stream("aioli_rescaled", Z, y, logistic)
-    point: Vector = check_comparator("aioli_rescaled", u, *Z.shape)[-1]
+    point = _last(check_comparator("aioli_rescaled", u, *Z.shape))
     bend = 1.0 + bound * radius
     P, r = reg * np.eye(Z.shape[1]), np.zeros(Z.shape[1])
     left = right = 0.0
     for z, label in zip(Z, y, strict=True):
         P, r = beta * P, beta * r
-        m0, kappa = float(z @ np.linalg.solve(P, r)), float(z @ np.linalg.solve(P, z))
+        m0, kappa = float(z @ _solve(P, r)), float(z @ _solve(P, z))
         yhat = _bisect(m0, kappa)
         k = float(sigmoid(yhat) * sigmoid(-yhat)) / bend
         left = beta * left + float(softplus(-label * yhat) - softplus(-label * float(z @ point)))
         P = P + k * np.outer(z, z)
-        right = beta * right + bend * k * float(z @ np.linalg.solve(P, z))
+        right = beta * right + bend * k * float(z @ _solve(P, z))
         r = r + (label * float(sigmoid(-label * yhat)) + k * yhat) * z
     return Sides(left, 0.5 * reg * beta ** len(y) * float(point @ point) + right)
 
@@ -202,7 +218,7 @@ def discounted_potential(
         A = d.beta * A + np.outer(z, z)
         energy = d.beta * energy + float(z @ z)
         if weight and z.any():
-            left.append(float(weight) * float(z @ np.linalg.solve(A, z)))
+            left.append(float(weight) * float(z @ _solve(A, z)))
     top = float(weights.max(initial=0.0))
     total = math.fsum(weights.tolist()) if printed else len(Z) * top
     return Sides(math.fsum(left), dim * d.rate * total + top * dim * math.log1p(energy / (reg * dim)))

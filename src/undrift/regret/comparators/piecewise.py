@@ -83,6 +83,8 @@ def refit_pieces(
 ) -> Matrix:
     """Return the comparator fitted anew on each stretch that begins at `starts`."""
     u = np.empty_like(Z)
+    if not len(y):
+        return u
     weight = np.sqrt(pull / max(len(y), 1) * loss.curvature(Z @ centre, y))
     average = np.linalg.qr(Z * weight[:, None]).R
     for begin, end in zip(starts, [*starts[1:], len(y)], strict=True):
