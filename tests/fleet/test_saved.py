@@ -61,6 +61,25 @@ def test_records_of_served_rows_are_saved(tmp_path):
     assert len(whole.model("a").pending) == fleet.info(whole.states["a"]).unlabelled == 5
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda records: {"information": records["pending.heads"], **records},
+        lambda records: {name: array for name, array in records.items() if name != "pending.heads"},
+        lambda records: {**records, "pending.heads": 2.0 * records["pending.heads"]},
+        lambda records: {**records, "pending.records": np.full_like(records["pending.records"], np.nan)},
+    ],
+)
+def test_edited_records_are_refused(change):
+    fleet = ud.Fleet(ud.DiscountedVAW(half_life=9), **FIELDS)
+    state, _ = fleet.advance(None, [{**ROWS[0], "y": None}])
+    one = fleet.pool.codec.unpack(state)
+    assert fleet.pool.codec.pack(one) == state
+    one.records = change(one.records)
+    with pytest.raises(ModelFileError, match="it was edited"):
+        fleet.advance(fleet.pool.codec.pack(one), ROWS[1:])
+
+
 def test_an_expired_row_leaves_no_record():
     fleet = ud.Fleet(ud.DiscountedVAW(half_life=9), **FIELDS, label_of="of", hold=2)
     run = fleet.run([{**ROWS[n], "y": None, "of": None} for n in range(6)])

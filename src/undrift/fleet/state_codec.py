@@ -37,6 +37,7 @@ from undrift.fleet.order_tracker import OrderTracker
 from undrift.fleet.state_check import require
 from undrift.learners.base import Arrays
 from undrift.learners.files import warn_if_level_differs
+from undrift.learners.served import PREFIX
 
 VERSION, OLDEST = 4, 4
 """Version of the layout that is written, and the oldest one that is read: those below are of undrift 0.1."""
@@ -149,6 +150,7 @@ class StateCodec:
             state.arrays[name] = array
         records = head.get("records", {})
         state_check.array_sizes(records, len(numbers))
+        require(all(name.startswith(PREFIX) for name in records))
         for name in sorted(records):
             state.records[name] = rest.take(math.prod(records[name])).reshape(records[name])
         require(rest.at == len(numbers))
