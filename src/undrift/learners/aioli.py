@@ -10,6 +10,7 @@ from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels import layout
+from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns
 from undrift.learners.information import InformationLearner
 from undrift.losses import logistic, sigmoid
@@ -77,18 +78,7 @@ class DiscountedAIOLI(InformationLearner):
         self._inverse_curvature = np.array([1.0 / self.curvature])
 
     def _make_kernel(self) -> kernels.EnsembleKernel:
-        return kernels.EnsembleKernel(
-            binary=True,
-            state=self._state,
-            beta=self._betas,
-            inverse_curvature=self._inverse_curvature,
-            leader=np.zeros(1, dtype=np.int64),
-            hint=np.zeros(1, dtype=np.int64),
-            last_label=np.zeros(1),
-            stability=np.zeros(1),
-            mixer=None,
-            lock=self._exclusive_lock,
-        )
+        return self._kernel_of_one(self._inverse_curvature, Hint.ZERO, np.zeros(1))
 
     @property
     def reach(self) -> float:

@@ -106,6 +106,21 @@ class InformationLearner(DiscountedLearner):
         """Return whole rounds over this learner's own arrays, the short way for one row at a time."""
         raise NotImplementedError
 
+    def _kernel_of_one(self, inverse_curvature: Vector, hint: int, last_label: Vector) -> kernels.EnsembleKernel:
+        """Return an ensemble of this learner alone."""
+        return kernels.EnsembleKernel(
+            binary=self.binary,
+            state=self._state,
+            beta=self._betas,
+            inverse_curvature=inverse_curvature,
+            leader=np.zeros(1, dtype=np.int64),
+            hint=np.array([hint], dtype=np.int64),
+            last_label=last_label,
+            stability=np.zeros(1),
+            mixer=None,
+            lock=self._exclusive_lock,
+        )
+
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_kernel": None}  # it points into the arrays of this very learner
 

@@ -108,18 +108,7 @@ class DiscountedVAW(InformationLearner):
         return _HintedTemplate(self.discount, learner=self, **self._terms_of_promise(Z, y))
 
     def _make_kernel(self) -> kernels.EnsembleKernel:
-        return kernels.EnsembleKernel(
-            binary=False,
-            state=self._state,
-            beta=self._betas,
-            inverse_curvature=np.empty(0),
-            leader=np.zeros(1, dtype=np.int64),
-            hint=np.array([HINTS.index(self.hint)], dtype=np.int64),
-            last_label=self._last,
-            stability=np.zeros(1),
-            mixer=None,
-            lock=self._exclusive_lock,
-        )
+        return self._kernel_of_one(np.empty(0), HINTS.index(self.hint), self._last)
 
     def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
