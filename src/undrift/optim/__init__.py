@@ -19,4 +19,5 @@ from undrift.optim.plan import best_epsilon as best_epsilon
 from undrift.optim.plan import tune as tune
 from undrift.optim.problem import Problem as Problem
 from undrift.optim.problem import goldstein as goldstein
+from undrift.optim.stationarity import LiveCertificate as LiveCertificate
 from undrift.optim.stationarity import StationarityCertificate as StationarityCertificate
