@@ -28,7 +28,7 @@ def piecewise(
     bound: float | None = None,
     margin: float | None = None,
 ) -> Matrix:
-    r"""Return the best piecewise constant comparator (T, d).
+    r"""Return the best piecewise constant comparator (T, d); for logistic loss a good one.
 
     Parameters
     ----------
@@ -49,9 +49,10 @@ def piecewise(
     Notes
     -----
     Cuts are optimal among at most 511 evenly spaced candidates (every round when T <= 512), by dynamic programming over
-    the exact cost of every stretch. Logistic costs come from the quadratic at the best fixed comparator; every piece is
-    then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted within them. Where a piece
-    leaves a choice, it stays near the best fixed comparator, in units of the features' sizes over the whole stream.
+    the exact cost of every stretch. Logistic costs come from the quadratic at the best fixed comparator, so that cuts
+    may be off; every piece is then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted
+    within them. Where a piece leaves a choice, it stays near the best fixed comparator, in units of the features' sizes
+    over the whole stream.
 
     Key `frontier`; its page has figures for `pull`.
 
