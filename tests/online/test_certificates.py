@@ -47,7 +47,7 @@ def test_the_design_is_what_the_learners_inside_saw(kind, T, indicators):
         own = leaf.learner.clone()
         assert repr(own) == text
         own.play(leaf.Z, leaf.y)
-        state, betas = (part.sweep.state, part.sweep.beta) if hasattr(part, "sweep") else (part.state, part.beta)
+        state, betas = (part.leaders.state, part.leaders.beta) if hasattr(part, "leaders") else (part.state, part.beta)
         at = int(np.flatnonzero(betas == own.beta)[0])
         inside = layout.leader(state, at, leaf.Z.shape[1])
         np.testing.assert_allclose(own.coef, inside, rtol=1e-9, atol=1e-9 * np.abs(inside).max())
@@ -122,7 +122,7 @@ def test_features_that_came_late_are_part_of_the_design():
     cert = certify(model, rows, y, trace, comparators.fixed)
     assert cert.holds
     assert cert.comparator_loss < 1e-9
-    state = model._heart.families["linear"].sweep.state  # the same learner, though it met the feature later
+    state = model._heart.families["linear"].leaders.state  # the same learner, though it met the feature later
     leaf = next(leaf for leaf in model.leaves(rows, y, None) if leaf.learner.beta == 1.0)
     own = leaf.learner.clone()
     own.play(leaf.Z, leaf.y)
