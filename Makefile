@@ -169,7 +169,7 @@ $(VENV)/.test: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 # with a word, and its tests say so.
 .venv-clients/.ready: $(NATIVE) locks/clients.txt | .venv-clients/bin/python
 	$(call locked,clients) .venv-clients/bin/python $(INSTALL) torch
-	$(call locked,clients) .venv-clients/bin/python $(INSTALL) --editable ".[torch,optax]" absl-py expecttest pytest pytest-timeout
+	$(call locked,clients) .venv-clients/bin/python $(INSTALL) --editable ".[torch,optax]" absl-py expecttest hypothesis pytest pytest-timeout
 	for client in accelerate transformers lightning flax; do \
 	    $(call locked,clients) .venv-clients/bin/python $(INSTALL) $$client || echo "$$client cannot be installed here; its tests are left out"; \
 	done
