@@ -19,7 +19,7 @@ for t in range(T):
     row = {"price": price[t], "age": age[t]}
     if t >= 3000:
         row["mobile"] = mobile[t]  # a name nobody saw before
-    yhat[t], naive[t] = model.predict(row), base.predict([])  # log-odds
+    yhat[t], naive[t] = model.log_odds(row), base.predict([])  # of a learner by itself, predict is log-odds
     model.learn(row, clicked[t])
     base.learn([], clicked[t])
 
@@ -34,5 +34,5 @@ if __name__ == "__main__":
         ("with mobile", slice(3000, T)),
     ):
         print(f"  {name:18} {loss[part].mean():.3f} against {naive_loss[part].mean():.3f}")
-    print(f"chance that the last visitor clicks again: {model.predict_proba(row):.0%}")
+    print(f"chance that the last visitor clicks again: {model.predict_proba(row)[1]:.0%}")
     print("never worse than any candidate by more than", np.round(model.cost().max(), 2), "in total")

@@ -88,7 +88,9 @@ def test_stability_is_tight_for_one_round():
         u = (y * z) / A
         regret = 0.5 * (trace.yhat[0] - y) ** 2 - 0.5 * (u * z - y) ** 2
         assert regret <= 0.5 * trace.potential[0] * u * u + trace.stability[0] + 1e-15
-        assert trace.stability[0] == pytest.approx(0.5 * (y - hint) ** 2 * z * z / A, rel=1e-14)
+        q = z * z / A
+        exact = 0.5 * q * ((y - hint) ** 2 - (1.0 - q) * hint**2)
+        assert trace.stability[0] == pytest.approx(exact, rel=1e-13)
 
 
 def test_potential_is_reg_beta_to_the_t():
@@ -154,8 +156,8 @@ def test_numbers_that_leave_the_range_start_the_learner_afresh():
     ("model", "columns"),
     [
         (ud.DiscountedVAW(hint="last"), 3),
-        (ud.DiscountedAIOLI(), 4.5),  # its labels are kept as -1 and +1 while it runs, and checked by truth values
-        (ud.DiscountedMean(), 3),
+        (ud.DiscountedAIOLI(), 11.5),  # the exact price of a round takes seven columns in between
+        (ud.DiscountedMean(), 7.5),
         (ud.Persistence(), 2),  # the last label and the labels but the last, joined
     ],
     ids=lambda x: type(x).__name__,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "Ensemble": "undrift.ensemble",

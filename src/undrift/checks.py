@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,18 +64,23 @@ def _bits(*traces: Trace) -> list[bytes]:
     return [b"".join(part.tobytes() for part in column if part is not None) for column in columns]
 
 
+def _score(learner: Learner, z: ArrayLike) -> Any:
+    """Return what a trace holds for a row that comes next: the prediction, or log-odds where `predict` gives labels."""
+    return getattr(learner, "log_odds", learner.predict)(z)
+
+
 def _claim(holds: object, learner: Learner, what: str) -> None:
     if not holds:
         raise AssertionError(f"{learner!r}: {what}")
 
 
 def _predict_is_pure(learner: Learner, stream: Stream) -> None:
-    _claim(np.isfinite(learner.predict(stream.Z[0])), learner, "predict fails before the first round")
+    _claim(np.isfinite(_score(learner, stream.Z[0])), learner, "predict fails before the first round")
     _claim(learner.dim is None, learner, "predict before the first round changed the learner")
     learner.play(stream.Z[:30], stream.y[:30])
     before = learner.copy()
-    one = [learner.predict(z) for z in stream.Z[30:40]]
-    many = learner.predict(stream.Z[30:40])
+    one = [_score(learner, z) for z in stream.Z[30:40]]
+    many = _score(learner, stream.Z[30:40])
     _claim(all(isinstance(yhat, float) for yhat in one), learner, "predict of one row is not a float")
     _claim(learner == before, learner, "predict changed the learner")
     _claim(many.shape == (10,) and many.dtype == np.float64, learner, "predict of rows is not a float64 vector")
@@ -84,7 +90,7 @@ def _predict_is_pure(learner: Learner, stream: Stream) -> None:
 def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
     slow, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
-        yhat.append(slow.predict(z))
+        yhat.append(_score(slow, z))
         _claim(slow.learn(z, y) is None, learner, "learn returns something")
     trace = learner.play(stream.Z, stream.y)
     _claim(np.array(yhat).tobytes() == trace.yhat.tobytes(), learner, "play predicts other bits than row by row")
@@ -124,7 +130,7 @@ def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
 def _ask_and_tell_at_once_are_learn(learner: Learner, stream: Stream) -> None:
     prompt, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
-        before = prompt.predict(z)
+        before = _score(prompt, z)
         served = prompt.ask(z)
         yhat.append(served.yhat)
         _claim(served.yhat == before, learner, "ask answers otherwise than predict")
@@ -194,15 +200,15 @@ def _threads_take_turns(learner: Learner, stream: Stream) -> None:
     for order in (parts, parts[::-1]):
         serial = learner.clone()
         serial.play(stream.Z[:10], stream.y[:10])
-        said.append(serial.predict(stream.Z[0]))
+        said.append(_score(serial, stream.Z[0]))
         for part in order:
             serial.play(stream.Z[part], stream.y[part])
-            said.append(serial.predict(stream.Z[0]))
+            said.append(_score(serial, stream.Z[0]))
         orders.append(serial)
     learner.play(stream.Z[:10], stream.y[:10])
 
     def look() -> None:
-        seen.extend(learner.predict(stream.Z[0]) for _ in range(20))
+        seen.extend(_score(learner, stream.Z[0]) for _ in range(20))
 
     works: list[Callable[[], object]] = [
         look,
@@ -266,7 +272,7 @@ def _zero_rows_are_a_no_op(learner: Learner, stream: Stream) -> None:
     for Z in nothing:
         _claim(len(learner.play(Z, [])) == 0, learner, "zero rows leave a trace")
     _claim(learner == before, learner, "zero rows changed the learner")
-    _claim(learner.predict(stream.Z[:0]).shape == (0,), learner, "predict of zero rows is not an empty vector")
+    _claim(_score(learner, stream.Z[:0]).shape == (0,), learner, "predict of zero rows is not an empty vector")
 
 
 def _bad_input_is_refused(learner: Learner, stream: Stream) -> None:
@@ -305,7 +311,7 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
         yield f"y = {value}", partial(learner.play, Z, with_value(y, value))
     if not learner.grows:
         yield "one feature too many", lambda: learner.play(np.hstack([Z, Z[:, :1]]), y)
-        yield "predict of one feature too few", lambda: learner.predict(Z[0, 1:])
+        yield "predict of one feature too few", lambda: _score(learner, Z[0, 1:])
     if learner.binary:
         yield "label 2", lambda: learner.play(Z, with_value(y, 2.0))
         yield "label 0.5", lambda: learner.learn(Z[0], 0.5)
@@ -318,7 +324,7 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
     yield "an integer beyond float64", lambda: learner.learn([10**400, 1, 1], 1.0)
     yield "a label beyond float64", lambda: learner.learn(Z[0], 10**400)
     yield "no label", lambda: learner.learn(Z[0], None)  # type: ignore[arg-type]  # wrong on purpose
-    yield "a complex number", lambda: learner.predict(Z[0] + 1j)
+    yield "a complex number", lambda: _score(learner, Z[0] + 1j)
     yield "several rows to learn", lambda: learner.learn(Z, 1.0)
 
 

@@ -71,7 +71,8 @@ def pinball(yhat: Vector, y: Vector, *, level: float) -> float:
 
 def coverage(lower: Vector, upper: Vector, y: Vector) -> float:
     """Return the part of labels that lie in their interval."""
-    return float(np.mean((lower <= y) & (y <= upper)))
+    there = ~(np.isnan(lower) | np.isnan(upper))
+    return float(np.mean(((lower <= y) & (y <= upper))[there])) if there.any() else math.nan
 
 
 def round_losses(yhat: Vector, y: Vector, *, binary: bool) -> Vector:

@@ -111,8 +111,8 @@ class DriftClassifier(base.MiniBatchClassifier):
             if len(self.classes) < 2 or not x:
                 known = self.classes or [False, True]
                 return dict.fromkeys(known, 1.0 / len(known))
-            p = self.model.predict_proba(_fill_row(x, self.model.names))
-            return {self.classes[0]: 1.0 - p, self.classes[1]: p}
+            both = self.model.predict_proba(_fill_row(x, self.model.names))
+            return dict(zip(self.classes, both.tolist(), strict=True))
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
@@ -128,8 +128,8 @@ class DriftClassifier(base.MiniBatchClassifier):
         with self._lock.shared:
             if len(self.classes) < 2:
                 return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
-            p = self.model.predict_proba(_fill_frame(X, self.model.names))
-            return pd.DataFrame({self.classes[0]: 1.0 - p, self.classes[1]: p}, index=X.index)
+            both = self.model.predict_proba(_fill_frame(X, self.model.names))
+            return pd.DataFrame(both, columns=self.classes, index=X.index)
 
     def _to_signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
         """Return -1 for the class seen first, +1 for the other, and both; False and True, 0 and 1 keep their sense."""

@@ -139,7 +139,7 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
         """Return the likelier class of each row, as if it came next."""
         check_is_fitted(self)
         with self._lock.shared:
-            at = (self.model_.predict(self._check_rows(X, reset=False)) > 0.0).astype(int)
+            at = (self.model_.log_odds(self._check_rows(X, reset=False)) > 0.0).astype(int)
             return self.classes_[np.minimum(at, len(self.classes_) - 1)]
 
     def predict_proba(self, X: Data) -> Data:
@@ -147,13 +147,13 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
         check_is_fitted(self)
         with self._lock.shared:
             p = self.model_.predict_proba(self._check_rows(X, reset=False))
-            return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
+            return p if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def decision_function(self, X: Data) -> Data:
         """Return the log-odds of the second class."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict(self._check_rows(X, reset=False))
+            return self.model_.log_odds(self._check_rows(X, reset=False))
 
     def _start(self, classes: Data, y: Data) -> None:
         if len(classes) > 2:

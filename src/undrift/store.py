@@ -25,8 +25,8 @@ from safetensors import SafetensorError, safe_open
 from undrift._typing import Scalar
 from undrift.errors import ModelFileError
 
-FORMAT = 1
-"""Number of the file format; a reader refuses a larger one and keeps reading every smaller one."""
+FORMAT = 2
+"""Number of the file format; a reader refuses a larger one and keeps reading every smaller one from 2 on."""
 
 Header = dict[str, "Scalar | Header"]
 Arrays = Mapping[str, NDArray[np.float64]]
@@ -119,6 +119,11 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
     if not isinstance(version, int) or version > FORMAT:
         raise ModelFileError(
             f"{path}: format {version!s:.20} is newer than this undrift reads ({FORMAT}); upgrade undrift"
+        )
+    if version == 1:
+        raise ModelFileError(
+            f"{path}: written by undrift 0.1, whose files later versions do not read; learn the data again "
+            "(files of 0.2 and later stay readable)"
         )
     if version < 1:
         raise ModelFileError(f"{path}: the header is damaged; save it again")

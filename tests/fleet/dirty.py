@@ -97,7 +97,7 @@ def plain_loop(make_model, streams, binary=False):
                     rows.append((key, n, None, y, "poison", f"no record {row['of']} waits for a label"))
             else:
                 z = [row[name] for name in FEATURES]
-                yhat = model.predict(z)
+                yhat = getattr(model, "log_odds", model.predict)(z)
                 if y is None:
                     waiting[n] = model.ask(z)
                     rows.append((key, n, yhat, None, "predicted", ""))

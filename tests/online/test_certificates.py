@@ -43,13 +43,11 @@ def test_the_design_is_what_the_learners_inside_saw(kind, T, indicators):
     model.play(Z, y)
     for leaf in model.leaves(Z, y, None):
         family, text = leaf.name.split("/")
-        part = model._heart.families[family]
         own = leaf.learner.clone()
         assert repr(own) == text
         own.play(leaf.Z, leaf.y)
-        state, betas = (part.leaders.state, part.leaders.beta) if hasattr(part, "leaders") else (part.state, part.beta)
-        at = int(np.flatnonzero(betas == own.beta)[0])
-        inside = layout.leader(state, at, leaf.Z.shape[1])
+        at = int(np.flatnonzero(model.plan.family_betas[family] == own.beta)[0])
+        inside = layout.leader(model.part(f"{family}.information"), at, leaf.Z.shape[1])
         np.testing.assert_allclose(own.coef, inside, rtol=1e-9, atol=1e-9 * np.abs(inside).max())
     linear, waves = model.design(Z, y), model.design(Z, y, "waves")
     assert linear.rows.shape == (np.count_nonzero(~np.isnan(y)), 1 + 3 * (2 if indicators else 1))
@@ -122,7 +120,7 @@ def test_features_that_came_late_are_part_of_the_design():
     cert = certify(model, rows, y, trace, comparators.fixed)
     assert cert.holds
     assert cert.comparator_loss < 1e-9
-    state = model._heart.families["linear"].leaders.state  # the same learner, though it met the feature later
+    state = model.part("linear.information")  # the same learner, though it met the feature later
     leaf = next(leaf for leaf in model.leaves(rows, y, None) if leaf.learner.beta == 1.0)
     own = leaf.learner.clone()
     own.play(leaf.Z, leaf.y)

@@ -82,7 +82,7 @@ def test_same_seed_same_run_and_inputs_are_not_kept():
     assert not np.shares_memory(a.sample, a.average)
     assert a.coverage == "one second moment and one clip for all parameters together: what the four theorems cover"
     d = o2nc(Objective("well", 2, 0.1), x0, BY_HAND, 500, seed=7, norm="coord")
-    assert "only through the l1 conversion" in d.coverage
+    assert "covered in the l1 norm" in d.coverage
 
 
 def test_gradients_above_g_are_reported():

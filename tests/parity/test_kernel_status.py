@@ -12,7 +12,6 @@ from undrift.ensemble.stack import AIOLIStack, DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.reference_ensemble import EnsembleKernel
-from undrift.online.classification import LogisticFamily
 
 SOURCE = Path(ud.__file__).parent
 STATUS = {"vaw_play", "vaw_predict", "aioli_play", "aioli_predict", "play_keys", "predict_rows", "o2nc_play"}
@@ -57,9 +56,9 @@ def test_rounds_say_where_the_number_is(kind, binary) -> None:
 def test_what_a_kernel_refuses_is_an_error_and_never_an_empty_array() -> None:
     Z, y = np.ones((5, 3)), np.ones(5)
     Z[3, 2] = np.nan
-    sweep, family = DiscountedLeaders(np.array([0.9, 0.8]), np.ones(2), 3), LogisticFamily(np.array([0.9, 0.8]), 1.0, 3)
+    leaders = DiscountedLeaders(np.array([0.9, 0.8]), np.ones(2), 3)
     stacks = VAWStack([ud.DiscountedVAW()], 3), AIOLIStack([ud.DiscountedAIOLI()], 3)
-    for part in (sweep, family, *stacks):
+    for part in (leaders, *stacks):
         for call in (lambda part=part: part.play(Z, y, 0), lambda part=part: part.predict(Z, 0)):
             with pytest.raises(InputError, match="which z in row 3, feature 2 is not"):
                 call()

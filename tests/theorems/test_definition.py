@@ -41,7 +41,8 @@ def test_vaw_predicts_with_the_minimiser(hint, beta, reg, dim, seed):
         x = np.linalg.solve(past + ridge + np.outer(Z[t], Z[t]), right + guess * Z[t])
         assert trace.yhat[t] == pytest.approx(x @ Z[t], abs=1e-9, rel=1e-9)
         after = Z[t] @ np.linalg.solve(past + ridge + np.outer(Z[t], Z[t]), Z[t])
-        assert trace.stability[t] == pytest.approx(0.5 * (y[t] - guess) ** 2 * after, abs=1e-9, rel=1e-9)
+        exact = 0.5 * after * ((y[t] - guess) ** 2 - (1.0 - after) * (leader - guess) ** 2)
+        assert trace.stability[t] == pytest.approx(exact, abs=1e-9, rel=1e-9)
     assert model.coef == pytest.approx(final_leader(Z, y, beta, reg), abs=1e-8)
 
 
@@ -74,6 +75,7 @@ def test_aioli_predicts_with_the_minimiser(beta, reg, dim, seed, bound):
         reach = 1.0 + abs(Z[t] @ np.linalg.solve(past, pull))
         m = brentq(leftover, -reach, reach, xtol=1e-14, rtol=8.9e-16)
         assert trace.yhat[t] == pytest.approx(m, abs=1e-9, rel=1e-9)
-        z = np.sqrt(curvature[t]) * Z[t]
-        after = z @ np.linalg.solve(past + np.outer(z, z), z)
-        assert trace.stability[t] == pytest.approx(bend * after, abs=1e-9, rel=1e-9)
+        kappa = Z[t] @ np.linalg.solve(past, Z[t])
+        # with slope f' and hint tanh(m/2): (tanh(m/2) - f')^2 = sigma(y m)^2
+        exact = 0.5 * kappa * ((np.tanh(0.5 * m) - f1[t]) ** 2 / (1.0 + curvature[t] * kappa) - np.tanh(0.5 * m) ** 2)
+        assert trace.stability[t] == pytest.approx(exact, abs=1e-9, rel=1e-9)

@@ -1,8 +1,9 @@
 r"""Mixers for squared loss: where the mixing rate comes from, and what it can cost.
 
-All of them clip members to the labels seen so far, and all share one accounting. With the inverse rate $\iota_t$ of
+All of them clip members to the labels seen so far, the last two also to a reach around the heaviest member, and all
+share one accounting. With the inverse rate $\iota_t$ of
 round t, the mix loss $m_t = -\iota_t\ln\sum_i w_{t,i}e^{-\ell_{t,i}/\iota_t}$, the prior p and the mixture's loss
-$\ell_t$: when weights are tempered towards the prior as the rate falls and sharpened as it rises
+$\ell_t$: when weights are tempered towards the prior as the rate falls and kept as it rises
 (`kernels.reference_mix`),
 
 $$\sum_t \ell_t - \ell_{t,i} \le \sum_t(\ell_t - m_t) + \ln\tfrac1{p_i}\sum_t(\iota_{t+1} - \iota_t)_+
@@ -11,8 +12,12 @@ $$\sum_t \ell_t - \ell_{t,i} \le \sum_t(\ell_t - m_t) + \ln\tfrac1{p_i}\sum_t(\i
 Proof. $m_t - \ell_{t,i} = \iota_t(\ln\frac1{w_{t,i}} - \ln\frac1{v_{t,i}})$ for the posterior v. If the rate falls,
 $r = \iota_t/\iota_{t+1} \le 1$, the weights $v^rp^{1-r}/S$ have $S \le 1$ (Hoelder), hence
 $\iota_{t+1}\ln\frac1{w_{t+1,i}} \le \iota_t\ln\frac1{v_{t,i}} + (\iota_{t+1}-\iota_t)\ln\frac1{p_i}$; if it rises,
-$v^r/S$ has $S \le 1$ because $r \ge 1$, and the second term is 0; a share costs at most
+$w_{t+1} = v_t$ and $\iota_{t+1}\ln\frac1{v_{t,i}} \le \iota_t\ln\frac1{v_{t,i}}$; a share costs at most
 $\iota_{t+1}\ln\frac1{1-\text{share}}$. Sum, drop $-\iota_{T+1}\ln\frac1{w_{T+1,i}} \le 0$.
+
+Nothing is asked of the rates, nor of how members are clipped: losses are those of the clipped members, and `cost` adds
+what clipping changed. So rates may forget a shock. With the mean |residual| $q$ of the last 20 rounds or so, what a
+rate is made of is cut down to a multiple of $q^2$, and members count as at most $36q$ away from the heaviest.
 
 Squared loss $(e-y)^2/2$ is exp-concave at the rate $1/\max_i(e_i-y)^2$, so gaps $\ell_t - m_t$ are positive only in
 rounds whose residuals are larger than the rate allowed for.
@@ -134,10 +139,11 @@ class Aggregating(SquaredMixer):
 class SelfConfident(SquaredMixer):
     r"""Weighted mean at a rate that follows the residuals, not the labels: as fast as the data allow.
 
-    The inverse rate is $\Delta_t/C$, $\Delta_t$ the sum of positive mixability gaps so far, $C = \max(1, \ln N)$.
-    With a uniform prior, losses exceed each (clipped) member's by at most $2\Delta_T \le R^2(2C + 1)$, $R$ the largest
-    residual of any member: a gap is positive only while $\Delta_{t-1} < C R^2$, and is at most $R^2/2$. `cost` gives
-    the number for the run itself, which is usually far smaller.
+    The inverse rate is $\Delta_t/C$, $\Delta_t$ the sum of positive mixability gaps, $C = \max(1, \ln N)$, cut down to
+    $36q^2$ where the recent mean |residual| $q$ says that a shock is over. With a uniform prior and no share, losses
+    exceed each (clipped) member's by at most $R^2(2C + 1)$ plus twice what was cut, $R$ the largest residual of any
+    member: a gap is positive only while $\Delta_{t-1} < C R^2$, and is at most $R^2/2$. `cost` gives the number for the
+    run itself.
 
     Parameters
     ----------
@@ -169,6 +175,7 @@ class SelfConfident(SquaredMixer):
 class ResidualScale(SquaredMixer):
     r"""Weighted mean at the rate 1 / (`scale` x mean squared residual of the mixture over the last 1000 rounds or so).
 
+    That mean is cut down to $12q^2$ where the recent mean |residual| $q$ says that a shock is over.
     Quick: made to be followed by a learner over several such mixtures. Nothing is proved before the run; `cost` is
     the accounted cost of the rates used, valid for every run and possibly large.
 

@@ -9,13 +9,11 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.model_pool import initial_model
 from undrift.kernels import layout
-from undrift.kernels.definitions import ENSEMBLE_SLOT
+from undrift.kernels.definitions import ENSEMBLE_SLOT, EstimatorNumber
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.learners.base import Arrays
 from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.online.classifiers import Classifiers
-from undrift.online.many import Many
-from undrift.online.regressors import Regressors
+from undrift.online.base import OnlineLearner
 from undrift.store import Header
 
 Integers = NDArray[np.int64]
@@ -35,11 +33,45 @@ def has_compiled_rounds(model: Learner) -> bool:
     return getattr(initial_model(model, max(1, model.least_dim)), "_kernel", None) is not None
 
 
-def slot_layout(initial: Learner) -> SlotLayout | Many:
+def slot_layout(initial: Learner) -> SlotLayout | EstimatorSlots:
     """Return how models of this kind lie in slots."""
-    if isinstance(initial, OnlineRegressor):
-        return Regressors(initial)
-    return Classifiers(initial) if isinstance(initial, OnlineClassifier) else SlotLayout(initial)
+    return EstimatorSlots(initial) if isinstance(initial, OnlineLearner) else SlotLayout(initial)
+
+
+class EstimatorSlots:
+    """Slots with an online estimator each: a slot is its state vector."""
+
+    def __init__(self, initial: OnlineLearner) -> None:
+        self.plan = initial.plan
+        self.blank = self.plan.blank()
+        self.size = len(self.blank)
+        self._rounds = self.plan.layout.starts["numbers"] + EstimatorNumber.ROUNDS
+
+    def header(self, rounds: int, dim: int) -> Header:
+        """Return what the header of a saved estimator has beyond its parameters."""
+        return {"rounds": rounds, "dim": dim, "began": dim}
+
+    def play_keys(
+        self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
+    ) -> int:
+        """Close rounds of the estimators in slots; rows are sorted by slot, then order. Return a refusal, or 0."""
+        refused = self.plan.kernel.play_keys(states, slots, Z, y, yhat, np.empty(len(y)), threads)
+        rounds[slots] = states[slots, self._rounds].astype(np.int64)
+        return int(refused)
+
+    def note_labels(self, states: Matrix, slots: Integers, y: Vector) -> None:
+        """Keep in the states how the labels of two classes are called."""
+        negative = self.plan.layout.starts["numbers"] + EstimatorNumber.NEGATIVE_LABEL
+        states[slots[y == -1.0], negative] = -1.0
+
+    def read(self, slot: Vector) -> Arrays:
+        """Return the arrays of the estimator in a slot."""
+        return self.plan.layout.arrays(slot)
+
+    def write(self, slot: Vector, arrays: Arrays) -> None:
+        """Put an estimator's arrays into a slot."""
+        for name, part in self.plan.layout.arrays(slot).items():
+            part[...] = arrays[name]
 
 
 class SlotLayout:

@@ -22,9 +22,8 @@ from undrift.fleet.order_tracker import OrderTracker
 from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
 from undrift.fleet.record_batch import RecordBatch
 from undrift.fleet.released_ranges import ReleasedRanges
-from undrift.fleet.slot_layout import SlotLayout, slot_layout
+from undrift.fleet.slot_layout import EstimatorSlots, SlotLayout, slot_layout
 from undrift.metrics import round_losses
-from undrift.online.many import Many
 
 if TYPE_CHECKING:
     from undrift.fleet.fleet import Fleet
@@ -42,7 +41,7 @@ class SlotStore(Mapping[Key, bytes]):
         self._initial = initial_model(
             fleet.prototype, self.dim
         )  # owns the arrays that the kernel's handle was made with
-        self.layout: SlotLayout | Many = slot_layout(self._initial)
+        self.layout: SlotLayout | EstimatorSlots = slot_layout(self._initial)
         self.slots: dict[Key, int] = {}
         self._extra: dict[int, KeyState] = {}
         self.states: Matrix = np.empty((0, self.layout.size))
@@ -149,6 +148,8 @@ class SlotStore(Mapping[Key, bytes]):
         refused = self.layout.play_keys(self.states, self.rounds, at, Z, labels, yhat, threads)
         if refused:
             raise ModelFileError("Fleet: a state holds numbers that no model has; it was damaged or edited")
+        if binary and isinstance(self.layout, EstimatorSlots):
+            self.layout.note_labels(self.states, at, y)
         first = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
         lengths, keys_at = np.diff(first, append=len(at)), at[first]
         if self.fleet.fields.order is not None:

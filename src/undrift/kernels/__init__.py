@@ -8,19 +8,18 @@ rounds and any layout of the state, within a level.
 from __future__ import annotations
 
 from undrift.kernels._native import EnsembleKernel as EnsembleKernel
+from undrift.kernels._native import Estimator as Estimator
 from undrift.kernels._native import Lock as Lock
 from undrift.kernels._native import Shared as Shared
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
-from undrift.kernels._native import despike_labels as despike_labels
 from undrift.kernels._native import drift_play as drift_play
 from undrift.kernels._native import drift_predict as drift_predict
 from undrift.kernels._native import fill_rows as fill_rows
-from undrift.kernels._native import hinted_answers as hinted_answers
 from undrift.kernels._native import hinted_predictions as hinted_predictions
-from undrift.kernels._native import interval_play as interval_play
+from undrift.kernels._native import learned_labels as learned_labels
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic
 from undrift.kernels._native import mix_logistic_predict as mix_logistic_predict

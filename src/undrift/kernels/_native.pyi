@@ -33,6 +33,7 @@ def adam_apply(
     threads: int,
     out: Matrix,
 ) -> None: ...
+def learned_labels(y: Vector, out: Vector) -> float: ...
 def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None: ...
 def vaw_play(
     state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1
@@ -154,11 +155,81 @@ def o2nc_play(
     scalars: Vector,
     counts: NDArray[np.int64],
 ) -> int: ...
-def interval_play(state: Vector, up: Vector, down: Vector, residual: Vector) -> None: ...
 def waves(table: Matrix, X: Matrix, bound: float, out: Matrix, first: int) -> None: ...
 def fill_rows(value: Vector, seen: Vector, missing: Vector, Z: Matrix, out: Matrix) -> None: ...
 def scale_rows(
     center: Vector, scale: Vector, limit: Vector, exceeded: Vector, first: int, Z: Matrix, out: Matrix
 ) -> None: ...
-def despike_labels(state: Vector, factor: float, first: int, y: Vector, out: Vector) -> None: ...
-def hinted_answers(m: Matrix, h: Matrix, hint: Vector, scale: float, out: Matrix) -> None: ...
+
+class Estimator:
+    record_size: int
+    ends_at: int
+    candidates_at: int
+
+    def __init__(
+        self,
+        *,
+        binary: bool,
+        indicators: bool,
+        dim: int,
+        began: int,
+        waves: Matrix,
+        up: Vector,
+        down: Vector,
+        blank: Vector,
+        parts: dict[str, tuple[int, int]],
+    ) -> None: ...
+    def add_family(
+        self,
+        *,
+        parts: dict[str, tuple[int, int]],
+        name: str,
+        dim: int,
+        beta: Vector,
+        inverse_curvature: Vector,
+        log_prior: Vector,
+        share: float,
+        rule: int,
+        scale: float,
+    ) -> None: ...
+    def set_level2(
+        self,
+        *,
+        parts: dict[str, tuple[int, int]],
+        name: str,
+        dim: int,
+        beta: Vector,
+        inverse_curvature: Vector,
+        log_prior: Vector,
+        share: float,
+        rule: int,
+        scale: float,
+    ) -> None: ...
+    def set_last(
+        self,
+        *,
+        parts: dict[str, tuple[int, int]],
+        name: str,
+        log_prior: Vector,
+        share: float,
+        rule: int,
+        scale: float,
+    ) -> None: ...
+    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool) -> int: ...
+    def settle(self, state: Vector, record: Vector, y: float) -> int: ...
+    def refit(self, state: Vector) -> None: ...
+    def predict_rows(self, state: Vector, Z: Matrix, yhat: Vector) -> int: ...
+    def predict_row(self, state: Vector, z: NDArray[np.float64]) -> float | None: ...
+    def learn_row(self, state: Vector, z: NDArray[np.float64], y: float) -> bool: ...
+    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> int: ...
+    def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int: ...
+    def play_keys(
+        self,
+        states: Matrix,
+        slots: NDArray[np.int64],
+        Z: Matrix,
+        y: Vector,
+        yhat: Vector,
+        known: Vector,
+        threads: int,
+    ) -> int: ...

@@ -117,6 +117,21 @@ MIX_LIMIT = 1e150
 RESIDUAL_ROUNDS = 1000.0
 """Rounds over which a mixer averages squared residuals, once it has seen as many."""
 
+RECENT_ROUNDS = 20.0
+"""Rounds over which it averages |residuals|, to see when a shock is over: a mean 1000 times too large is forgotten
+within 140 rounds."""
+
+MOST_SQUARED_RESIDUAL = 12.0
+"""The mean squared residual is cut down to this many squares of the recent mean |residual| (8 variances, were they
+normal), ..."""
+
+MOST_GAPS = 36.0
+"""... and the sum of positive mixability gaps to this many."""
+
+FARTHEST_MEMBER = 36.0
+"""Members count as at most this many recent mean |residuals| away from the heaviest: a fixed share gives weight to
+members that a shock has left far off."""
+
 
 LEVERAGE_LIMIT = 1e12
 """A row of larger leverage would leave too few digits of the covariance of a `DriftVAW`: it starts afresh."""
@@ -163,7 +178,7 @@ class MixingRule(IntEnum):
     AGGREGATING = 1
     """The largest label; predicts by Vovk's substitution."""
     SELF_CONFIDENT = 2
-    """The sum of positive mixability gaps; predicts the weighted mean."""
+    """The sum of positive mixability gaps, as far as it is remembered; predicts the weighted mean."""
     RESIDUAL_SCALE = 3
     """The mean squared residual of the mixture; predicts the weighted mean."""
 
@@ -178,7 +193,8 @@ class MixerState(IntEnum):
     INVERSE_RATE = 2
     """The inverse rate of the coming round; 0 keeps the prior."""
     POSITIVE_GAPS = 3
-    """The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive."""
+    """The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive; cut down
+    where the last rounds contradict it."""
     GAPS = 4
     """The sum of all mixability gaps."""
     RATE_RISES = 5
@@ -186,9 +202,11 @@ class MixerState(IntEnum):
     SHARE_COST = 6
     """What the fixed share may have cost."""
     MEAN_SQUARED_RESIDUAL = 7
-    """The running mean of the mixture's squared residuals."""
+    """The running mean of the mixture's squared residuals, cut down where the last rounds contradict it."""
     ROUNDS = 8
     """The rounds closed."""
+    RECENT_RESIDUAL = 9
+    """The running mean of the mixture's |residuals| over the last rounds."""
 
 
 INFORMATION = Layout(
@@ -212,3 +230,144 @@ ENSEMBLE_SLOT = Layout(
     Field("clipped_losses", "members", "The same with predictions clipped to the labels' range."),
 )
 """One key's ensemble in the states of `play_keys`: the states of its discounts, its mixer and its sums."""
+
+
+WARMUP = 256
+"""Labelled rows an online estimator keeps, to fit its scaling again when it has seen 4, 32 and this many."""
+
+CHUNK = 128
+"""Rows an online estimator takes at a time, so that what its members answer stays in cache."""
+
+CLIP = 30.0
+"""Scaled features are clipped here at first: far outside anything ordinary, far inside what a broken sensor says."""
+
+CREEP = 1.05
+"""A clip limit widens by this factor at a lone outlier,"""
+
+LEAP = 2.0
+"""and by this one at each that follows without a pause,"""
+
+WIDEST_LIMIT = 1e60
+"""but never beyond this, so that products of two scaled numbers stay ordinary."""
+
+NEVER = -2.0
+"""The serial number of the last outlier, before there was one."""
+
+ROUNDING = 1e-12
+"""A spread below this share of the largest number is the rounding of a constant."""
+
+JUMP_FACTOR = 8.0
+"""A label may jump this many mean jumps before it is cut; 6 deviations, were jumps normal."""
+
+JUMP_ROUNDS = 200.0
+"""Rounds over which the mean jump of the labels is averaged."""
+
+MOST_CUTS = 200.0
+"""Doublings of the bound on a jump are counted up to this number."""
+
+INTERVAL_ROUNDS = 200.0
+"""Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many."""
+
+WILD = 10.0
+"""A residual or jump counts at most this many times its running mean when that is updated."""
+
+SMALLEST_WIDTH = 1e-100
+"""Half-widths of intervals stay above this many units,"""
+
+LARGEST_WIDTH = 1e100
+"""and below this many."""
+
+MOST_LEVELS = 32
+"""Interval levels an estimator can follow at once."""
+
+MOST_SCALES = 1e60
+"""Level 2 sees differences of labels up to this many label scales."""
+
+SURE = 13.8
+"""Level 2 sees log-odds up to this, a probability of one in a million."""
+
+
+class Despiker(IntEnum):
+    """The numbers by which an online regressor tells a bad label from a new level."""
+
+    LAST = 0
+    """The last label that was not cut."""
+    MEAN_JUMP = 1
+    """The running mean of |jumps|; 0 until labels differ."""
+    CUTS = 2
+    """How many labels of the present series were cut."""
+
+
+class RecordPart(IntEnum):
+    """The numbers at the head of the record of a served row."""
+
+    SERIAL = 0
+    """Its place among all rows served, from 1 on."""
+    WIDTH = 1
+    """How many features rows had."""
+    KNOWN = 2
+    """1 if a label had been settled before, so that the prediction means something."""
+    BOUNDED = 3
+    """1 if there was an interval."""
+    YHAT = 4
+    """The prediction."""
+    HINT = 5
+    """The last label known, as learners saw it; for two classes the log-odds of no change."""
+    ERROR = 6
+    """The last error known of the richest family."""
+    WEIGHT = 7
+    """How much the row counts; 1."""
+    ELAPSED = 8
+    """Time since the row before; 1."""
+
+
+class EstimatorNumber(IntEnum):
+    """The single numbers in the state of an online estimator."""
+
+    ROUNDS = 0
+    """Labels settled."""
+    SKIPPED = 1
+    """Those of rows that were served before any label was known: nothing was predicted that could be judged."""
+    UNLABELLED = 2
+    """Rows whose label never came."""
+    SERVED = 3
+    """Rows served: the serial number of the last one."""
+    LAST_SERIAL = 4
+    """The highest serial number settled."""
+    CENTER = 5
+    """What is taken off labels before the families learn them; fixed between refits."""
+    LABEL_SCALE = 6
+    """The unit of level 2's features; 0 until labels differ."""
+    LAST = 7
+    """The last label."""
+    HINT = 8
+    """The last label as learners saw it."""
+    ERROR = 9
+    """The last error of the richest family."""
+    LATE = 10
+    """Loss of served predictions beyond what the weights of settling time would have lost with the same answers."""
+    MEAN = 11
+    """The mean of all labels."""
+    STAYED = 12
+    """Labels that were the same as the one before, of two classes."""
+    CHANGED = 13
+    """Labels that were not."""
+    NEGATIVE = 14
+    """Labels -1."""
+    POSITIVE = 15
+    """Labels +1."""
+    NEGATIVE_LABEL = 16
+    """What the negative label of two classes was called, 0 or -1;"""
+    BOOLEAN_LABELS = 17
+    """1 if labels were given as False and True."""
+
+
+class IntervalState(IntEnum):
+    """The first numbers in the state of intervals; half-widths in units follow, then hits, level by level."""
+
+    UNIT = 0
+    """The mean |residual|."""
+    ROUNDS = 1
+    """How many labels were compared with an interval."""
+    RESIDUALS = 2
+    """How many residuals the unit has seen."""

@@ -6,10 +6,10 @@ posterior v, reached at the rate $1/\iota$ ("inverse rate" $\iota$, in units of 
 weights w at the inverse rate $\iota'$:
 
     v_i ~ w_i exp(-loss_i / iota)
-    w_i ~ v_i^r p_i^(1 - r)   if r = iota / iota' <= 1,   v_i^r otherwise
+    w_i ~ v_i^r p_i^(1 - r)   if r = iota / iota' <= 1,   v_i otherwise
     w_i <- (1 - share) w_i + share p_i
 
-With p the prior, both branches normalise by a sum of at most 1 (Hoelder; r >= 1), so that
+With p the prior, the first branch normalises by a sum of at most 1 (Hoelder), and ln(1/v_i) >= 0, so that
 iota' ln(1/w_i) <= iota ln(1/v_i) + max(0, iota' - iota) ln(1/p_i) + iota' ln(1/(1 - share)): lowering the rate is paid
 once, raising it again is free. Summed over rounds this bounds the mix loss by member i's, for any rates whatever.
 """
@@ -21,7 +21,15 @@ import math
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import MIX_LIMIT, RESIDUAL_ROUNDS, MixingRule
+from undrift.kernels.definitions import (
+    FARTHEST_MEMBER,
+    MIX_LIMIT,
+    MOST_GAPS,
+    MOST_SQUARED_RESIDUAL,
+    RECENT_ROUNDS,
+    RESIDUAL_ROUNDS,
+    MixingRule,
+)
 from undrift.kernels.definitions import MixerState as S
 
 
@@ -68,11 +76,13 @@ def mix_squared(
     losses: Vector,
     clipped_losses: Vector,
     weights: Matrix,
+    late: float = 1.0,
 ) -> None:
     """Mix predictions E (rounds, members) of real labels under (yhat - y)^2 / 2, changing weights and state in place.
 
     Members are clipped to the labels' range so far, a NaN counting as 0: to [-M, M], M = max |y|, under RANGE and
-    AGGREGATING, to [min y, max y] otherwise (0 before the first label). The inverse rate is
+    AGGREGATING, to [min y, max y] otherwise (0 before the first label), and there to
+    FARTHEST_MEMBER recent mean |residuals| around the heaviest member. The inverse rate is
 
     | rule | inverse rate of the next round | prediction |
     |---|---|---|
@@ -81,12 +91,17 @@ def mix_squared(
     | SELF_CONFIDENT | (sum of positive mixability gaps) / max(1, ln N) | weighted mean |
     | RESIDUAL_SCALE | `scale` times the running mean of (yhat - y)^2 | weighted mean |
 
+    The sum and the mean are cut down to MOST_GAPS and MOST_SQUARED_RESIDUAL squares of the recent mean |residual|.
     `MixerState` says what the numbers of `state` are; mixability gaps, the loss of yhat minus the mix loss, are summed
     under the last two rules only. Adds each member's loss to `losses` as it predicted, to `clipped_losses` as it was
     clipped; `weights` as in `mix_logistic`. Whatever the rates, under the last two rules
     sum of losses of yhat - clipped_losses_i <= GAPS + ln(1/p_i) RATE_RISES + SHARE_COST.
+
+    An online estimator's label may come `late` rows after members answered, 1 if promptly: weights then follow it that
+    much more slowly, the inverse rate being multiplied by `late` and `share` divided by it.
     """
     symmetric = rule in (MixingRule.RANGE, MixingRule.AGGREGATING)
+    share /= late
     for t in range(len(y)):
         if len(weights):
             weights[t] = _normalized_weights(log_weights)
@@ -94,7 +109,7 @@ def mix_squared(
         low, high = float(state[S.LABEL_MIN]), float(state[S.LABEL_MAX])
         inverse_rate = float(state[S.INVERSE_RATE])
         raw = _clamp_predictions(E[t])
-        e = np.clip(raw, low, high)
+        e = _clip_members(log_weights, state, rule, raw)
         yhat[t] = _mix_predictions(log_weights, state, rule, raw)
         losses += 0.5 * (raw - label) ** 2
         clipped_losses += 0.5 * (e - label) ** 2
@@ -116,6 +131,8 @@ def mix_squared(
         residual = (yhat[t] - label) ** 2
         change = residual - state[S.MEAN_SQUARED_RESIDUAL]
         state[S.MEAN_SQUARED_RESIDUAL] += change / min(state[S.ROUNDS], RESIDUAL_ROUNDS)
+        change = abs(yhat[t] - label) - state[S.RECENT_RESIDUAL]
+        state[S.RECENT_RESIDUAL] += change / min(state[S.ROUNDS], RECENT_ROUNDS)
         if symmetric:
             state[S.LABEL_MAX] = max(high, abs(label))
             state[S.LABEL_MIN] = -state[S.LABEL_MAX]
@@ -124,13 +141,13 @@ def mix_squared(
         else:
             state[S.LABEL_MIN], state[S.LABEL_MAX] = min(low, label), max(high, label)
 
-        next_rate = _inverse_rate(rule, scale, state, len(e))
+        next_rate = late * _inverse_rate(rule, scale, state, len(e))
         state[S.RATE_RISES] += max(next_rate - inverse_rate, 0.0)
         if next_rate > 0.0:
             state[S.SHARE_COST] -= next_rate * math.log1p(-share)
-            if next_rate != inverse_rate:
+            if next_rate > inverse_rate:
                 r = inverse_rate / next_rate
-                _set_log_weights(log_weights, r * log_weights + max(1.0 - r, 0.0) * log_prior)
+                _set_log_weights(log_weights, r * log_weights + (1.0 - r) * log_prior)
             _apply_fixed_share(log_weights, log_prior, share)
         state[S.INVERSE_RATE] = next_rate
 
@@ -160,19 +177,33 @@ def _clamp_predictions(e: Vector) -> Vector:
 
 
 def _mix_predictions(log_weights: Vector, state: Vector, rule: int, raw: Vector) -> float:
-    """Return the rule's mixture of predictions, clipped to the range of the labels."""
-    e = np.clip(raw, state[S.LABEL_MIN], state[S.LABEL_MAX])
+    """Return the rule's mixture of predictions, clipped to what is plausible."""
+    e = _clip_members(log_weights, state, rule, raw)
     if rule == MixingRule.AGGREGATING:
         return _aggregating_prediction(log_weights, e, float(state[S.LABEL_MAX]))
     return _weighted_mean(log_weights, e)
 
 
+def _clip_members(log_weights: Vector, state: Vector, rule: int, raw: Vector) -> Vector:
+    """Clip predictions to the range of the labels and, where rates follow residuals, to a reach around the heaviest."""
+    e = np.clip(raw, state[S.LABEL_MIN], state[S.LABEL_MAX])
+    reach = FARTHEST_MEMBER * state[S.RECENT_RESIDUAL]
+    if rule in (MixingRule.SELF_CONFIDENT, MixingRule.RESIDUAL_SCALE) and reach > 0.0:
+        heaviest = e[log_weights == np.max(log_weights)]
+        middle = 0.5 * (np.min(heaviest) + np.max(heaviest))
+        e = np.clip(e, middle - reach, middle + reach)
+    return np.asarray(e, dtype=np.float64)
+
+
 def _inverse_rate(rule: int, scale: float, state: Vector, members: int) -> float:
-    """Return the inverse rate of the coming round; 0 keeps the prior until members differ."""
+    """Forget what is contradicted; return the inverse rate of the coming round, 0 to keep the prior."""
     if rule == MixingRule.RANGE:
         return float(4.0 * state[S.LABEL_MAX] ** 2)
     if rule == MixingRule.AGGREGATING:
         return float(state[S.LABEL_MAX] ** 2)
+    square = state[S.RECENT_RESIDUAL] ** 2  # what the last rounds contradict is forgotten
+    state[S.MEAN_SQUARED_RESIDUAL] = min(state[S.MEAN_SQUARED_RESIDUAL], MOST_SQUARED_RESIDUAL * square)
+    state[S.POSITIVE_GAPS] = min(state[S.POSITIVE_GAPS], MOST_GAPS * square)
     if rule == MixingRule.SELF_CONFIDENT:
         return float(state[S.POSITIVE_GAPS] / max(1.0, math.log(members)))
     return float(scale * state[S.MEAN_SQUARED_RESIDUAL])

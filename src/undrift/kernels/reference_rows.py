@@ -13,9 +13,6 @@ WIDEST = 1e60
 NEVER = -2.0
 """The round of the last outlier, before there was one."""
 
-LAST, BOUND, CUT = range(3)
-"""Places in the state of `despike_labels`: last label not cut, bound on a jump (0: none yet), round of the last cut."""
-
 
 def fill_rows(value: Vector, seen: Vector, missing: Vector, Z: Matrix, out: Matrix) -> None:
     """Copy rows, each hole (NaN) filled with the last value before it; a feature never seen stays NaN.
@@ -36,8 +33,8 @@ def scale_rows(
 ) -> None:
     """Centre, scale and clip rows after `first` rounds; NaN becomes 0.
 
-    A feature with scale 0 sleeps until it leaves its centre, and that step becomes its scale. One beyond its limit is
-    cut there, and the limit widens: by LEAP if the round before (`exceeded`) was beyond it too, else by CREEP.
+    A feature with scale 0 sleeps until it leaves its centre, and that step becomes its scale. One beyond its limit
+    widens the limit, by LEAP if the round before (`exceeded`) was beyond it too, else by CREEP, and is cut there.
     """
     for t in range(len(Z)):
         for j in range(Z.shape[1]):
@@ -46,38 +43,7 @@ def scale_rows(
                 scale[j] = abs(away)
             x = away / float(scale[j]) if scale[j] > 0.0 else away
             if abs(x) > limit[j]:
-                x = math.copysign(limit[j], x)
                 limit[j] = min(limit[j] * (LEAP if exceeded[j] == first + t - 1 else CREEP), WIDEST)
+                x = math.copysign(min(abs(x), limit[j]), x)
                 exceeded[j] = first + t
             out[t, j] = x
-
-
-def despike_labels(state: Vector, factor: float, first: int, y: Vector, out: Vector) -> None:
-    """Copy labels after `first` rounds, jumps cut at the bound, which widens as limits do in `scale_rows`.
-
-    Jumps are counted from the last label that was not cut. While the bound is 0, the first jump sets it, to `factor`
-    times its size.
-    """
-    for t in range(len(y)):
-        jump, bound = float(y[t] - state[LAST]), float(state[BOUND])
-        out[t] = y[t]
-        if abs(jump) > bound:
-            if bound == 0.0:
-                state[BOUND] = factor * abs(jump)
-            else:
-                out[t] = state[LAST] + math.copysign(bound, jump)
-                state[BOUND] = bound * (LEAP if state[CUT] == first + t - 1 else CREEP)
-                state[CUT] = first + t
-                continue  # the way back from a spike is not a jump
-        state[LAST] = y[t]
-
-
-def hinted_answers(m: Matrix, h: Matrix, hint: Vector, scale: float, out: Matrix) -> None:
-    """Fill the first columns of `out` with (`scale` m + h hint) / (1 + h), a second half, if there is one, with m.
-
-    m is the leader's prediction of each memory, h its leverage, both (rounds, memories).
-    """
-    memories = m.shape[1]
-    out[:, :memories] = (m * scale + h * hint[:, None]) / (1.0 + h)
-    if out.shape[1] == 2 * memories:
-        out[:, memories:] = m

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check
-from undrift._typing import Matrix, Vector
-from undrift.ensemble.logistic import Mixable
-from undrift.errors import InputError
+from undrift import _check, _thread_lock
+from undrift._typing import Vector
+from undrift.errors import InputError, ModelFileError
+from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
 from undrift.losses import sigmoid
-from undrift.online.base import WAVES, OnlineLearner
-from undrift.online.classification import ClassificationCore, no_change
+from undrift.online.base import OnlineLearner
 from undrift.online.rows import Rows
+
+Label = bool | int | float
+"""A label of two classes as it was given: False and True, 0 and 1, or -1 and +1."""
 
 
 class OnlineClassifier(OnlineLearner):
@@ -36,8 +38,9 @@ class OnlineClassifier(OnlineLearner):
 
     Notes
     -----
-    `predict` gives log-odds of the label +1 (1, True), `predict_proba` the probability. Log-loss exceeds that of every
-    candidate, base rate and "same as last time" among them, by at most `cost()`: ln(1 / its prior), whatever happens.
+    `predict` gives a label as it was given, `predict_proba` the probabilities of the negative and the positive one,
+    `log_odds` the log-odds of the label +1 (1, True), which is also what a `Trace` holds. Log-loss exceeds that of
+    every candidate, base rate and "same as last time" among them, by at most `cost()`, whatever happens.
 
     Examples
     --------
@@ -47,17 +50,55 @@ class OnlineClassifier(OnlineLearner):
     >>> y = rng.random(500) < 1 / (1 + np.exp(-4 * Z[:, 0]))
     >>> model = OnlineClassifier(speed="fast")
     >>> trace = model.play(Z, y)
-    >>> bool(model.predict_proba([1.0, 0.0]) > 0.9)
+    >>> model.predict([1.0, 0.0]), bool(model.log_odds([1.0, 0.0]) > 2.0)
+    (True, True)
+    >>> bool(model.predict_proba([1.0, 0.0])[1] > 0.9)
     True
     """
 
     binary = True
-    baselines = ("base rate", "no change")
 
-    def predict_proba(self, z: Rows) -> Prediction:
-        """Return the probability of the label +1 (1, True)."""
-        p = sigmoid(self.predict(z))
-        return float(p) if np.ndim(p) == 0 else p
+    def __init__(
+        self, *, speed: str = "best", indicators: bool = False, seed: int = 0, half_life: float | None = None
+    ) -> None:
+        super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life)
+        self._label_names: tuple[Label, Label] = (0, 1)
+
+    @property
+    @_thread_lock.hold_shared
+    def classes(self) -> list[Label]:
+        """The labels learned so far, as they were given, the negative one first."""
+        if self.dim is None:
+            return []
+        seen = (EstimatorNumber.NEGATIVE, EstimatorNumber.POSITIVE)
+        return [name for name, count in zip(self._label_names, seen, strict=True) if self._number(count)]
+
+    @_thread_lock.hold_shared
+    def predict(self, z: Rows) -> Prediction:
+        """Return the more probable label of the coming round, as it was given; an array for several rows.
+
+        Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing.
+        """
+        score = self.log_odds(z)
+        negative, positive = self._label_names
+        if np.ndim(score) == 0:
+            return positive if score > 0.0 else negative
+        return np.where(np.asarray(score) > 0.0, positive, negative)
+
+    @_thread_lock.hold_shared
+    def predict_proba(self, z: Rows) -> Vector:
+        """Return the probabilities of the negative and the positive label, (2,) for one row, (n, 2) for several."""
+        score = np.asarray(self._score(z))
+        return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
+
+    @_thread_lock.hold_shared
+    def log_odds(self, z: Rows) -> Prediction:
+        """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""
+        if type(z) is np.ndarray and self.dim is not None:
+            yhat = self._plan.kernel.predict_row(self._state, z)
+            if yhat is not None:
+                return yhat
+        return self._score(z)
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -67,35 +108,27 @@ class OnlineClassifier(OnlineLearner):
                 f"{_check.name_of(self)}: y must have two classes, got {len(np.unique(known))} different labels; "
                 "multi-class is not supported yet, use one classifier per class"
             )
-        return super()._labels(y, count)
+        signs = super()._labels(y, count)
+        self._name_labels(np.asarray(y).dtype.kind, known)
+        return signs
 
-    def _core(self, dim: int) -> ClassificationCore:
-        return ClassificationCore(dim, WAVES[self.speed], self.seed, self._betas)
+    def _name_labels(self, kind: str, labels: Vector) -> None:
+        """Remember how labels are given: as booleans, or with -1 for the negative one."""
+        if kind == "b":
+            self._label_names = (False, True)
+        elif (labels == -1.0).any():
+            self._label_names = (-1, 1)
 
-    def _last_mixer(self) -> Mixable:
-        return Mixable()
+    def _count(self) -> None:
+        """Take the counts from the state, and keep in it how labels are called."""
+        super()._count()
+        at, (negative, _) = self._plan.layout.starts["numbers"], self._label_names
+        self._state[at + EstimatorNumber.NEGATIVE_LABEL] = float(negative)
+        self._state[at + EstimatorNumber.BOOLEAN_LABELS] = float(negative is False)
 
-    def _baseline_start(self) -> Vector:
-        return np.zeros(5)  # last label, stayed, changed, labels -1, labels +1
-
-    def _baseline_peek(self, rows: int) -> Matrix:
-        last, stayed, changed, minus, plus = self._baseline
-        rate, same = np.log((plus + 1.0) / (minus + 1.0)), last * np.log((stayed + 1.0) / (changed + 1.0))
-        return np.tile([rate, same], (rows, 1))
-
-    def _baseline_play(self, y: Vector) -> Matrix:
-        last, _, _, minus, plus = self._baseline
-        up: Vector = np.cumsum(y > 0.0) - (y > 0.0)
-        down = np.arange(len(y)) - up
-        rate = np.log((plus + up + 1.0) / (minus + down + 1.0))
-        said = np.column_stack([rate, no_change(self._baseline[:3], y)])
-        product = shifted_product(float(last), y)
-        counts = product > 0.0, product < 0.0, y < 0.0, y > 0.0
-        self._baseline[1:] += [np.count_nonzero(one) for one in counts]
-        self._baseline[0] = y[-1]
-        return said
-
-
-def shifted_product(last: float, y: Vector) -> Vector:
-    """Return each label times the one before it."""
-    return np.concatenate(([last], y[:-1])) * y
+    def _adopt_state(self) -> None:
+        boolean, negative = (self._number(EstimatorNumber[name]) for name in ("BOOLEAN_LABELS", "NEGATIVE_LABEL"))
+        if negative not in (0.0, -1.0) or boolean not in (0.0, 1.0):
+            raise ModelFileError(f"{_check.name_of(self)}: the saved names of the labels cannot be used")
+        self._label_names = (False, True) if boolean else (int(negative), 1)
+        super()._adopt_state()

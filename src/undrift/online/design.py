@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock
+from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
-from undrift.learners import DiscountedAIOLI, Learner
-from undrift.online.core import Core, Members
-from undrift.online.rows import Memory, Rows
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
+from undrift.online.named_rows import NamedRows
+from undrift.online.plan import EstimatorPlan
+from undrift.online.rows import Rows, fill_holes
 from undrift.regret import Leaf
-from undrift.streams import Scaling
+from undrift.streams import Scaling, Waves
 
 REFITS = (4, 32, 256)
-"""Rounds after which the scaling is fitted again to all rows so far; after the last it is frozen."""
+"""Labelled rows after which the scaling is fitted again to all of them; after the last it is frozen."""
 
 
 class Design(NamedTuple):
@@ -35,21 +35,13 @@ class Design(NamedTuple):
     """Largest |u.z| that a learner over these rows covers: infinite for regression, BR for two classes."""
 
 
-class DesignedLearner(Learner):
+class DesignedLearner(NamedRows):
     """The part of an online estimator that says what its linear learners see, and offers them as leaves."""
 
     indicators: bool
 
-    def _core(self, dim: int) -> Core:
+    def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
         raise NotImplementedError
-
-    def _arriving(self, z: Rows) -> tuple[Matrix, list[str] | None, bool]:
-        """Return rows to learn, the names of their columns, and whether there was one row only."""
-        raise NotImplementedError
-
-    def _learned(self, y: Vector) -> Vector:
-        """Return the labels of a whole run as the core saw them."""
-        return y
 
     def design(self, Z: Rows, y: ArrayLike, family: str = "linear") -> Design:
         """Return the rows of a whole run as the learners inside saw them: where comparators of `certify` live.
@@ -65,77 +57,110 @@ class DesignedLearner(Learner):
         >>> design.names, design.rows[:3, 1].round(2).tolist()
         (['constant', 'z0'], [-1.51, -0.3, 0.9])
         """
-        X, labels, names = self._frozen(Z, y)
-        core = self._core(X.shape[1])
-        choices = list(dict.fromkeys("waves" if name == "waves" else "linear" for name in core.families))
+        X, labels, names, plan = self._scaled_run(Z, y)
+        choices = list(dict.fromkeys("waves" if name == "waves" else "linear" for name in plan.families))
         waves = _check.choice(self, "family", family, tuple(choices)) == "waves"
-        rows = core.inputs(X)[-1 if waves else 0]
-        members = [one for name, part in core.families.items() if (name == "waves") == waves for one in part.members()]
+        rows = _with_waves(X, plan) if waves else _with_constant(X)
+        members = [one for name in plan.families if (name == "waves") == waves for one in family_members(plan, name)]
         bent = [f"wave {k}" for k in range(rows.shape[1] - 1 - len(names))]
         return Design(rows, labels, ["constant", *names, *bent], reach(members))
 
     def leaves(self, Z: Rows, y: ArrayLike, u: Matrix | None) -> list[Leaf]:
-        """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`."""
-        X, labels, _ = self._frozen(Z, y)
-        core = self._core(X.shape[1])
-        return leaves(_check.name_of(self), core.families, core.inputs(X), self._learned(labels), labels, u)
+        """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`.
+
+        A leaf learns what the family learned: labels less their centre, spikes cut. Comparators and the labels they are
+        scored with are moved by the same centre.
+        """
+        X, labels, _, plan = self._scaled_run(Z, y)
+        designs = {"linear": _with_constant(X)} | ({"waves": _with_waves(X, plan)} if "waves" in plan.families else {})
+        widths = sorted({rows.shape[1] for rows in designs.values()})
+        if u is not None and u.shape[1] not in widths:
+            raise ConditionError(
+                f"{_check.name_of(self)}: comparators need one number for each of the {' or '.join(map(str, widths))} "
+                f"columns of design(Z, y).rows, got {u.shape[1]}; build them on that design"
+            )
+        soft, center = self._learned_labels(labels)
+        cut = None if np.array_equal(soft, labels) else labels - center
+        out = []
+        for name in plan.families:
+            rows = designs["waves" if name == "waves" else "linear"]
+            path = None if u is None else _widened(u, rows.shape[1])
+            if path is not None:
+                path = centre_comparators(path, center)
+            for one in family_members(plan, name):
+                trace = one.clone().play(rows, soft - center)
+                out.append(Leaf(f"{name}/{one!r}", one, rows, soft - center, trace, path, labels=cut))
+        return out
+
+    def label_center(self, y: Vector) -> float:
+        """Return what the families take off the labels of a whole run; 0 for two classes."""
+        return self._learned_labels(y)[1]
+
+    def _learned_labels(self, labels: Vector) -> tuple[Vector, float]:
+        """Return labels with spikes cut, as the families learn them, and their centre."""
+        soft = labels.copy()
+        if self.binary:
+            return soft, 0.0
+        center = kernels.learned_labels(labels, soft)
+        return soft, center if np.all(np.abs(labels - center) <= _check.LIMIT) else 0.0
 
     @_thread_lock.hold_shared
-    def _frozen(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str]]:
-        """Return the labelled rows of a whole run in the coordinates of the last refit, labels and feature names."""
-        rows, names, _ = self._arriving(Z)
+    def _scaled_run(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:
+        """Return a whole run's labelled rows as the last refit scales them, labels, feature names, and the plan."""
+        rows, names, _ = self._rows_to_learn(Z)
         labels = self._labels(y, len(rows))
         known = ~np.isnan(labels)
         if not known.any():
             raise InputError(f"{_check.name_of(self)}: a design needs rows with labels, got none")
-        filled = self._with_indicators(rows, Memory(rows.shape[1]).fill(rows))[known]
-        X = scaled(filled, max((count for count in REFITS if count <= len(filled)), default=0))
+        filled = fill_holes(rows)
+        if self.indicators:
+            both = np.empty((len(rows), 2 * rows.shape[1]))
+            both[:, 0::2], both[:, 1::2] = filled, np.isnan(rows)
+            filled = both
         names = [f"z{j}" for j in range(rows.shape[1])] if names is None else names
         if self.indicators:
             names = [part for name in names for part in (name, f"{name} missing")]
-        return X, labels[known], names
-
-    def _with_indicators(self, Z: Matrix, filled: Matrix) -> Matrix:
-        """Append 1 where a number was missing; pairs (value, indicator) stay together when features are added."""
-        if not self.indicators:
-            return filled
-        out = np.empty((len(Z), 2 * Z.shape[1]))
-        out[:, 0::2], out[:, 1::2] = filled, np.isnan(Z)
-        return out
+        return _scale_run(filled, known), labels[known], names, self._plan_for(rows.shape[1], rows.shape[1])
 
 
-def scaled(filled: Matrix, fitted: int) -> Matrix:
-    """Return labelled rows scaled as by an estimator that took its scaling from the first `fitted` of them."""
-    scaling = Scaling(filled.shape[1])
-    if fitted:
-        known = ~np.isnan(filled[:fitted])
-        scaling.fit(np.where(known, filled[:fitted], 0.0), known.astype(np.float64))
-    return scaling.apply(filled, 0)
+def centre_comparators(u: Matrix, center: float) -> Matrix:
+    """Return comparators of a design for labels less `center`: their constant is less by it."""
+    return u - center * np.eye(1, u.shape[1]) if center else u
+
+
+def _scale_run(filled: Matrix, labelled: NDArray[np.bool_]) -> Matrix:
+    """Return the labelled rows of a run as the last refit of the warm-up and the rows after it scale them."""
+    scaling, first = Scaling(filled.shape[1]), filled[labelled]
+    fitted = max((count for count in REFITS if count <= len(first)), default=0)
+    if not fitted:
+        return scaling.apply(filled, 1)[labelled]
+    there = ~np.isnan(first[:fitted])
+    scaling.fit(np.where(there, first[:fitted], 0.0), there.astype(np.float64))
+    rest = int(np.flatnonzero(labelled)[fitted - 1]) + 1
+    later = labelled[rest:]
+    return np.concatenate((scaling.apply(first[:fitted], 0), scaling.apply(filled[rest:], rest + 1)[later]))
+
+
+def _with_constant(X: Matrix) -> Matrix:
+    return np.column_stack([np.ones(len(X)), X])
+
+
+def _with_waves(X: Matrix, plan: EstimatorPlan) -> Matrix:
+    """Return a constant, the features and their waves."""
+    return np.column_stack([np.ones(len(X)), X, Waves.from_table(plan.waves).apply(X)])
+
+
+def family_members(plan: EstimatorPlan, name: str) -> list[Learner]:
+    """Return every answer that a family's mixer hears as a fresh learner of its own."""
+    betas = [float(beta) for beta in plan.family_betas[name]]
+    if plan.binary:
+        return [DiscountedAIOLI(beta=beta, curvature=plan.curvatures[name]) for beta in betas]
+    return [DiscountedVAW(beta=beta, hint=hint) for hint in ("last", "ridge") for beta in betas]
 
 
 def reach(members: list[Learner]) -> float:
     """Return the largest |u.z| one of the learners covers."""
     return max(one.reach if isinstance(one, DiscountedAIOLI) else math.inf for one in members)
-
-
-def leaves(
-    who: str, families: Mapping[str, Members], inputs: list[Matrix], learned: Vector, labels: Vector, u: Matrix | None
-) -> list[Leaf]:
-    """Return every memory of every family as a leaf; comparators over fewer columns ignore the others."""
-    widths = sorted({rows.shape[1] for rows in inputs})
-    if u is not None and u.shape[1] not in widths:
-        raise ConditionError(
-            f"{who}: comparators need one number for each of the {' or '.join(map(str, widths))} columns of "
-            f"design(Z, y).rows, got {u.shape[1]}; build them on that design"
-        )
-    cut = None if np.array_equal(learned, labels) else labels
-    out = []
-    for (name, family), rows in zip(families.items(), inputs, strict=True):
-        path = None if u is None else _widened(u, rows.shape[1])
-        for one in family.members():
-            trace = one.clone().play(rows, learned)
-            out.append(Leaf(f"{name}/{one!r}", one, rows, learned, trace, path, labels=cut))
-    return out
 
 
 def _widened(u: Matrix, width: int) -> Matrix | None:

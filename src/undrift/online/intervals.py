@@ -1,4 +1,10 @@
-"""Intervals: how far off predictions were lately, for several levels at once."""
+r"""Intervals: how far off served predictions were lately, for several levels at once.
+
+The half-width of level p is $q_p$ times the mean |residual|. A label outside multiplies $q_p$ by exp(STEP p), one
+inside by exp(-STEP (1 - p)); summed up, measured coverage differs from p by $|\ln(q_T/q_1)|$ / (STEP T): adaptive
+conformal inference on a log scale, for any sequence of residuals. Late labels are compared with the interval that was
+served, and take steps smaller by the cube root of how late they are.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift import _check, kernels
-from undrift._typing import Vector
+from undrift import _check
+from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
-from undrift.kernels.reference_interval import COUNT, FIRST, UNIT
+from undrift.kernels.definitions import IntervalState
 from undrift.learners.served import Interval as Interval
 
 LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
+"""Levels that are followed; others lie between them."""
 START = np.array([0.85, 1.05, 1.3, 1.6, 2.06, 2.46, 2.92, 3.23])
 """Half-widths in mean absolute residuals to begin with: those of a normal distribution."""
 STEP = 0.05
@@ -31,51 +38,30 @@ class Coverage(NamedTuple):
     """In how many rounds."""
 
 
-class Intervals:
-    r"""Half-widths that widen after a miss and narrow after a hit, so that hits settle at the level whatever the data.
+def check_level(who: object, level: float) -> float:
+    """Return a level that intervals can be given for."""
+    at = _check.number(who, "level", level)
+    if not LEVELS[0] <= at <= LEVELS[-1]:
+        raise InputError(f"{_check.name_of(who)}: level must be in [0.5, 0.99], got {level!r}")
+    return at
 
-    A round changes $\ln q$ by `STEP` times (level - hit); summed up, measured coverage differs from the level by
-    $|\ln(q_T/q_1)|$ / (`STEP` T): adaptive conformal inference on a log scale, for any sequence of residuals.
-    """
 
-    def __init__(self) -> None:
-        self.state = np.concatenate((np.zeros(FIRST), START, np.zeros(len(LEVELS))))
+def half_widths(ends: Matrix, level: float) -> Vector:
+    """Return the half-width at a level from the ends of all tracked levels (n, 2 levels), between two by logarithms."""
+    half = (ends[:, 1::2] - ends[:, 0::2]) / 2.0
+    tracked = np.flatnonzero(level == LEVELS)
+    if len(tracked):
+        return np.asarray(half[:, tracked[0]])
+    k = int(np.searchsorted(LEVELS, level))
+    part = (level - LEVELS[k - 1]) / (LEVELS[k] - LEVELS[k - 1])
+    there = np.isfinite(half[:, k])
+    low, high = (np.log(np.where(there, np.maximum(half[:, i], 1e-300), 1.0)) for i in (k - 1, k))
+    return np.where(there, np.exp(low + part * (high - low)), math.inf)
 
-    def play(self, residual: Vector) -> None:
-        """Follow residuals |y - yhat|."""
-        kernels.interval_play(self.state, UP, DOWN, residual)
 
-    def followed(self, who: object, residual: Vector, level: float) -> Vector:
-        """Follow residuals and return the half-width before each of them."""
-        tracked = np.flatnonzero(level == LEVELS)
-        if not len(tracked):
-            return np.array([self._next(who, residual[t : t + 1], level) for t in range(len(residual))])
-        states, last = np.empty((len(residual), FIRST + len(LEVELS))), FIRST + int(tracked[0]) + 1
-        now, play = self.state[: FIRST + len(LEVELS)], kernels.interval_play
-        for t in range(len(residual)):
-            states[t] = now
-            play(self.state, UP, DOWN, residual[t : t + 1])
-        return np.asarray(states[:, UNIT] * np.max(states[:, FIRST:last], axis=1))
-
-    def _next(self, who: object, residual: Vector, level: float) -> float:
-        width = self.half_width(who, level)
-        self.play(residual)
-        return width
-
-    def half_width(self, who: object, level: float) -> float:
-        """Return the half-width for a level, between tracked ones by their logarithms."""
-        at = _check.number(who, "level", level)
-        if not LEVELS[0] <= at <= LEVELS[-1]:
-            raise InputError(f"{_check.name_of(who)}: level must be in [0.5, 0.99], got {level!r}")
-        q = np.maximum.accumulate(self.state[FIRST : FIRST + len(LEVELS)])
-        tracked = np.flatnonzero(at == LEVELS)
-        if len(tracked):
-            return float(self.state[UNIT] * q[tracked[0]])
-        return float(self.state[UNIT]) * math.exp(float(np.interp(at, LEVELS, np.log(q))))
-
-    def coverage(self) -> list[Coverage]:
-        """Return measured coverage of every tracked level."""
-        rounds, hits = int(self.state[COUNT]), self.state[FIRST + len(LEVELS) :]
-        return [
-            Coverage(float(level), float(hit) / max(1, rounds), rounds) for level, hit in zip(LEVELS, hits, strict=True)
-        ]
+def measured_coverage(state: Vector) -> list[Coverage]:
+    """Return the coverage of every tracked level, from the state of the intervals."""
+    rounds, hits = int(state[IntervalState.ROUNDS]), state[len(IntervalState) + len(LEVELS) :]
+    return [
+        Coverage(float(level), float(hit) / max(1, rounds), rounds) for level, hit in zip(LEVELS, hits, strict=True)
+    ]

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _thread_lock
 from undrift._typing import Matrix, Vector
-from undrift.ensemble.squared import SelfConfident
-from undrift.learners.base import Arrays
-from undrift.online.base import WAVES, OnlineLearner
-from undrift.online.design import REFITS
-from undrift.online.intervals import Coverage, Interval, Intervals
-from undrift.online.regression import RegressionCore
+from undrift.kernels.definitions import RecordPart
+from undrift.learners.base import Prediction
+from undrift.learners.served import ServedPrediction
+from undrift.online.base import OnlineLearner
+from undrift.online.intervals import LEVELS, Coverage, Interval, check_level, half_widths, measured_coverage
 from undrift.online.rows import Rows
-from undrift.streams import Despiker
 from undrift.trace import Trace
 
 
@@ -42,8 +38,9 @@ class OnlineRegressor(OnlineLearner):
     Notes
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
-    a number known for every run. Labels scaled by s scale predictions by s. A label far beyond all jumps so far is
-    predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean jumps, unless it lasts.
+    a number known for every run, late labels included. Labels a + s y give predictions a + s yhat. Before the first
+    label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. A label far beyond all jumps so far
+    is predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean jumps, unless it lasts.
 
     Examples
     --------
@@ -60,95 +57,92 @@ class OnlineRegressor(OnlineLearner):
     True
     """
 
-    baselines = ("last value", "running mean")
-    _level: float | None = None
-    _widths: list[Vector] | None = None
+    @_thread_lock.hold_shared
+    def predict(self, z: Rows) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
+
+        Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing;
+        a name that a mapping lacks is 0, an unknown one is ignored until it is learned. An unknown name in a row that
+        lacks a known one which it resembles is refused as a slip.
+        """
+        if type(z) is np.ndarray and self.dim is not None:
+            yhat = self._plan.kernel.predict_row(self._state, z)
+            if yhat is not None:
+                return yhat
+        return self._score(z)
+
+    @_thread_lock.hold_exclusive
+    def learn(self, z: Rows, y: float) -> None:
+        """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
+        quick = type(y) is float and type(z) is np.ndarray and self.dim is not None and not len(self._pending)
+        if quick and self._plan.kernel.learn_row(self._state, z, y):
+            self.rounds += 1
+            return
+        super().learn(z, y)
 
     @_thread_lock.hold_shared
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
-        """Return an interval for the label of each row; in the long run the share `level` of labels lies inside."""
-        yhat, half = self.predict(z), self.half_width(level)
-        return Interval(yhat - half, yhat + half)
+        """Return an interval for the label of each row; in the long run the share `level` of labels lies inside.
+
+        Until two different labels were learned and a prediction was found wrong, there is none: it is infinite.
+        """
+        at = check_level(self, level)
+        Z, single = self._rows_to_predict(z)
+        low, high = self._interval_at(self._predictor(Z)._ends(Z), at)
+        return Interval(float(low[0]), float(high[0])) if single else Interval(low, high)
+
+    def _ends(self, Z: Matrix) -> Matrix:
+        """Return the interval ends of all tracked levels for rows that might come next, infinite without intervals."""
+        kernel = self._plan.kernel
+        record, ends = np.zeros(kernel.record_size), np.empty((len(Z), 2 * self._plan.levels))
+        for t, z in enumerate(Z):
+            kernel.serve(self._state, z, record, False)
+            ends[t] = (
+                record[kernel.ends_at :] if record[RecordPart.BOUNDED] else np.tile([-np.inf, np.inf], len(LEVELS))
+            )
+        return ends
 
     @_thread_lock.hold_shared
     def half_width(self, level: float = 0.9) -> float:
         """Return how far the interval for the coming round reaches to either side, whatever its row."""
-        return (self._intervals if self.dim is not None else Intervals()).half_width(self, level)
+        at = check_level(self, level)
+        if self.dim is None:
+            return np.inf
+        return float(half_widths(self._ends(np.zeros((1, self.dim))), at)[0])
 
-    @_thread_lock.hold_exclusive
     def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0, interval: float | None = None) -> Trace:
         """Close a block of rounds, as every learner does.
 
-        With `interval`, a level such as 0.9, the trace keeps for every row the interval `predict_interval` would have
-        given before its label was seen.
+        With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        With `interval`, a level such as 0.9, the trace keeps the interval that was served with every row.
         """
-        if interval is None or self._waits(delay):
-            return super().play(Z, y, delay=delay)
-        Intervals().half_width(self, interval)  # refuses a level before anything is learned
-        widths: list[Vector] = []
-        self._level, self._widths = interval, widths
-        try:
-            trace = super().play(Z, y)
-        finally:
-            self._level = self._widths = None
-        half = np.concatenate(widths) if widths else np.empty(0)
-        return replace(trace, lower=trace.yhat - half, upper=trace.yhat + half)
+        level = None if interval is None else check_level(self, interval)
+        return self._play_block(Z, y, delay, level)
 
     @_thread_lock.hold_shared
     def coverage(self) -> list[Coverage]:
-        """Return how often labels lay inside the intervals predicted for them, level by level."""
-        return (self._intervals if self.dim is not None else Intervals()).coverage()
+        """Return how often labels lay inside the intervals served for them, level by level."""
+        if self.dim is None:
+            return [Coverage(float(level), 0.0, 0) for level in LEVELS]
+        return measured_coverage(self.part("intervals"))
 
-    def _core(self, dim: int) -> RegressionCore:
-        return RegressionCore(dim, WAVES[self.speed], self.seed, self._betas)
+    def _interval_at(self, ends: Matrix, level: float) -> tuple[Vector, Vector]:
+        tracked = np.flatnonzero(level == LEVELS)
+        if len(tracked):
+            k = 2 * int(tracked[0])
+            return ends[:, k].copy(), ends[:, k + 1].copy()
+        half, bounded = half_widths(ends, level), np.isfinite(ends[:, 0])
+        middle = np.where(bounded, (np.where(bounded, ends[:, 0], 0.0) + np.where(bounded, ends[:, 1], 0.0)) / 2.0, 0.0)
+        return middle - half, middle + half
 
-    def _last_mixer(self) -> SelfConfident:
-        return SelfConfident()
-
-    def _begin(self, dim: int) -> None:
-        super()._begin(dim)
-        self._despiker, self._intervals = Despiker(), Intervals()
-
-    def _baseline_start(self) -> Vector:
-        return np.zeros(3)  # last label, sum, count
-
-    def _baseline_peek(self, rows: int) -> Matrix:
-        last, total, count = self._baseline
-        return np.tile([last, total / max(count, 1.0)], (rows, 1))
-
-    def _baseline_play(self, y: Vector) -> Matrix:
-        _, total, count = self._baseline
-        sums = np.add.accumulate(np.concatenate(([total], y)))
-        said = np.empty((len(y), 2))
-        said[0, 0], said[1:, 0] = self._baseline[0], y[:-1]
-        np.divide(sums[:-1], np.maximum(count + np.arange(len(y)), 1.0), out=said[:, 1])
-        self._baseline[...] = y[-1], sums[-1], count + len(y)
-        return said
-
-    def _softened(self, y: Vector, first: int) -> Vector:
-        return self._despiker.apply(y, first) if first >= REFITS[0] else y
-
-    def _refitted(self, y: Vector) -> Vector:
-        return self._despiker.fit(y)
-
-    def _learned(self, y: Vector) -> Vector:
-        fitted = max((count for count in REFITS if count <= len(y)), default=0)
-        if not fitted:
-            return y
-        despiker = Despiker()
-        return np.concatenate((despiker.fit(y[:fitted]), despiker.apply(y[fitted:], fitted)))
-
-    def _closed(self, yhat: Vector, y: Vector) -> None:
-        residual = np.abs(y - yhat)
-        if self._level is None or self._widths is None:
-            self._intervals.play(residual)
-        else:
-            self._widths.append(self._intervals.followed(self, residual, self._level))
-
-    def _skip(self, Z: Matrix, rounds: int) -> Vector:
-        if self._level is not None and self._widths is not None:
-            self._widths.append(np.full(len(Z), self._intervals.half_width(self, self._level)))
-        return super()._skip(Z, rounds)
-
-    def _arrays(self) -> Arrays:
-        return {**super()._arrays(), "despiker": self._despiker.state, "intervals": self._intervals.state}
+    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
+        ends = record[self._plan.kernel.ends_at - 2 * (self._plan.dim - int(record[RecordPart.WIDTH])) :].reshape(-1, 2)
+        far = not record[RecordPart.BOUNDED]
+        intervals = {
+            float(level): Interval(-np.inf, np.inf) if far else Interval(float(low), float(high))
+            for level, (low, high) in zip(LEVELS, ends, strict=True)
+        }
+        known = bool(record[RecordPart.KNOWN])
+        return ServedPrediction(
+            float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint, intervals
+        )

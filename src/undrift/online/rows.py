@@ -11,7 +11,7 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._names import find_similar
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix
 from undrift.errors import InputError
 
 Rows = Any
@@ -149,28 +149,8 @@ def _from_frame(who: object, frame: Rows, names: Sequence[str]) -> Matrix:
     return out
 
 
-class Memory:
-    """Last seen values, for numbers that are missing; and how many were."""
-
-    def __init__(self, dim: int) -> None:
-        self.value, self.seen, self.missing = np.zeros(dim), np.zeros(dim), np.zeros(dim)
-
-    def peek(self, Z: Matrix) -> Matrix:
-        """Return rows with holes filled as if each came next; what was never seen stays NaN."""
-        last = np.where(self.seen > 0.0, self.value, math.nan)
-        return np.where(np.isnan(Z), last, Z)
-
-    def fill(self, Z: Matrix) -> Matrix:
-        """Return the next rows, each hole filled with the last value seen before it; what was never seen stays NaN."""
-        filled = np.empty_like(Z)
-        kernels.fill_rows(self.value, self.seen, self.missing, Z, filled)
-        return filled
-
-    def grow(self, count: int) -> None:
-        """Add features that were 0 so far."""
-        for name, array in self.arrays().items():
-            setattr(self, name, np.concatenate((array, np.full(count, 1.0 if name == "seen" else 0.0))))
-
-    def arrays(self) -> dict[str, Vector]:
-        """Return the state by name."""
-        return {"value": self.value, "seen": self.seen, "missing": self.missing}
+def fill_holes(Z: Matrix) -> Matrix:
+    """Return the rows of a whole run, each hole filled with the last value seen before it; never seen stays NaN."""
+    filled, (value, seen, missing) = np.empty_like(Z), np.zeros((3, Z.shape[1]))
+    kernels.fill_rows(value, seen, missing, Z, filled)
+    return filled

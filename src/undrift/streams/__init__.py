@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from undrift.streams.features import Waves as Waves
-from undrift.streams.scaling import Despiker as Despiker
 from undrift.streams.scaling import Scaling as Scaling
 from undrift.streams.synthetic import Synthetic as Synthetic
 from undrift.streams.synthetic import synthetic as synthetic

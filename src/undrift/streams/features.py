@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
 from undrift import kernels
 from undrift._typing import Matrix
-from undrift.streams.scaling import CLIP
+from undrift.kernels.definitions import CLIP
 
 
 class Waves:
@@ -44,6 +45,13 @@ class Waves:
         inputs = np.concatenate(turns)[: 2 * count].reshape(count, 2)
         weights = rng.normal(size=(count, 2)) / (2.0 * math.pi * math.sqrt(2.0))
         self.table = np.column_stack([inputs, weights, rng.random(count)])  # i, j, w1, w2, phase; in turns
+
+    @classmethod
+    def from_table(cls, table: Matrix) -> Self:
+        """Return the waves of a table made before."""
+        waves = cls.__new__(cls)
+        waves.table = table
+        return waves
 
     def apply(self, X: Matrix, out: Matrix | None = None, first: int = 0) -> Matrix:
         """Return the features of each row; in columns `first`, `first` + 1, ... of `out` if that is given."""

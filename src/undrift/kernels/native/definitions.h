@@ -46,6 +46,21 @@ constexpr double MIX_LIMIT = 1e+150;
 // Rounds over which a mixer averages squared residuals, once it has seen as many.
 constexpr double RESIDUAL_ROUNDS = 1000.0;
 
+// Rounds over which it averages |residuals|, to see when a shock is over: a mean 1000 times too large is forgotten
+// within 140 rounds.
+constexpr double RECENT_ROUNDS = 20.0;
+
+// The mean squared residual is cut down to this many squares of the recent mean |residual| (8 variances, were they
+// normal), ...
+constexpr double MOST_SQUARED_RESIDUAL = 12.0;
+
+// ... and the sum of positive mixability gaps to this many.
+constexpr double MOST_GAPS = 36.0;
+
+// Members count as at most this many recent mean |residuals| away from the heaviest: a fixed share gives weight to
+// members that a shock has left far off.
+constexpr double FARTHEST_MEMBER = 36.0;
+
 // A row of larger leverage would leave too few digits of the covariance of a DriftVAW: it starts afresh.
 constexpr double LEVERAGE_LIMIT = 1000000000000.0;
 
@@ -95,7 +110,7 @@ struct MixingRule {
         RANGE = 0,
         // The largest label; predicts by Vovk's substitution.
         AGGREGATING = 1,
-        // The sum of positive mixability gaps; predicts the weighted mean.
+        // The sum of positive mixability gaps, as far as it is remembered; predicts the weighted mean.
         SELF_CONFIDENT = 2,
         // The mean squared residual of the mixture; predicts the weighted mean.
         RESIDUAL_SCALE = 3,
@@ -112,7 +127,8 @@ struct MixerState {
         LABEL_MAX = 1,
         // The inverse rate of the coming round; 0 keeps the prior.
         INVERSE_RATE = 2,
-        // The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive.
+        // The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive; cut
+        // down     where the last rounds contradict it.
         POSITIVE_GAPS = 3,
         // The sum of all mixability gaps.
         GAPS = 4,
@@ -120,12 +136,14 @@ struct MixerState {
         RATE_RISES = 5,
         // What the fixed share may have cost.
         SHARE_COST = 6,
-        // The running mean of the mixture's squared residuals.
+        // The running mean of the mixture's squared residuals, cut down where the last rounds contradict it.
         MEAN_SQUARED_RESIDUAL = 7,
         // The rounds closed.
         ROUNDS = 8,
+        // The running mean of the mixture's |residuals| over the last rounds.
+        RECENT_RESIDUAL = 9,
     };
-    static constexpr size_t SIZE = 9;
+    static constexpr size_t SIZE = 10;
 };
 
 // The state of one learner with dim features.
@@ -176,12 +194,160 @@ struct EnsembleSlotLayout {
     constexpr explicit EnsembleSlotLayout(size_t information_size, size_t members)
         : information(0)
         , mixer_state(information + information_size)
-        , last_label(mixer_state + 9)
+        , last_label(mixer_state + 10)
         , stability(last_label + 1)
         , log_weights(stability + members)
         , losses(log_weights + members)
         , clipped_losses(losses + members)
         , size(clipped_losses + members) {}
+};
+
+// Labelled rows an online estimator keeps, to fit its scaling again when it has seen 4, 32 and this many.
+constexpr int64_t WARMUP = 256;
+
+// Rows an online estimator takes at a time, so that what its members answer stays in cache.
+constexpr int64_t CHUNK = 128;
+
+// Scaled features are clipped here at first: far outside anything ordinary, far inside what a broken sensor says.
+constexpr double CLIP = 30.0;
+
+// A clip limit widens by this factor at a lone outlier,
+constexpr double CREEP = 1.05;
+
+// and by this one at each that follows without a pause,
+constexpr double LEAP = 2.0;
+
+// but never beyond this, so that products of two scaled numbers stay ordinary.
+constexpr double WIDEST_LIMIT = 1e+60;
+
+// The serial number of the last outlier, before there was one.
+constexpr double NEVER = -2.0;
+
+// A spread below this share of the largest number is the rounding of a constant.
+constexpr double ROUNDING = 1e-12;
+
+// A label may jump this many mean jumps before it is cut; 6 deviations, were jumps normal.
+constexpr double JUMP_FACTOR = 8.0;
+
+// Rounds over which the mean jump of the labels is averaged.
+constexpr double JUMP_ROUNDS = 200.0;
+
+// Doublings of the bound on a jump are counted up to this number.
+constexpr double MOST_CUTS = 200.0;
+
+// Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many.
+constexpr double INTERVAL_ROUNDS = 200.0;
+
+// A residual or jump counts at most this many times its running mean when that is updated.
+constexpr double WILD = 10.0;
+
+// Half-widths of intervals stay above this many units,
+constexpr double SMALLEST_WIDTH = 1e-100;
+
+// and below this many.
+constexpr double LARGEST_WIDTH = 1e+100;
+
+// Interval levels an estimator can follow at once.
+constexpr int64_t MOST_LEVELS = 32;
+
+// Level 2 sees differences of labels up to this many label scales.
+constexpr double MOST_SCALES = 1e+60;
+
+// Level 2 sees log-odds up to this, a probability of one in a million.
+constexpr double SURE = 13.8;
+
+// The numbers by which an online regressor tells a bad label from a new level.
+struct Despiker {
+    enum : int {
+        // The last label that was not cut.
+        LAST = 0,
+        // The running mean of |jumps|; 0 until labels differ.
+        MEAN_JUMP = 1,
+        // How many labels of the present series were cut.
+        CUTS = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
+// The numbers at the head of the record of a served row.
+struct RecordPart {
+    enum : int {
+        // Its place among all rows served, from 1 on.
+        SERIAL = 0,
+        // How many features rows had.
+        WIDTH = 1,
+        // 1 if a label had been settled before, so that the prediction means something.
+        KNOWN = 2,
+        // 1 if there was an interval.
+        BOUNDED = 3,
+        // The prediction.
+        YHAT = 4,
+        // The last label known, as learners saw it; for two classes the log-odds of no change.
+        HINT = 5,
+        // The last error known of the richest family.
+        ERROR = 6,
+        // How much the row counts; 1.
+        WEIGHT = 7,
+        // Time since the row before; 1.
+        ELAPSED = 8,
+    };
+    static constexpr size_t SIZE = 9;
+};
+
+// The single numbers in the state of an online estimator.
+struct EstimatorNumber {
+    enum : int {
+        // Labels settled.
+        ROUNDS = 0,
+        // Those of rows that were served before any label was known: nothing was predicted that could be judged.
+        SKIPPED = 1,
+        // Rows whose label never came.
+        UNLABELLED = 2,
+        // Rows served: the serial number of the last one.
+        SERVED = 3,
+        // The highest serial number settled.
+        LAST_SERIAL = 4,
+        // What is taken off labels before the families learn them; fixed between refits.
+        CENTER = 5,
+        // The unit of level 2's features; 0 until labels differ.
+        LABEL_SCALE = 6,
+        // The last label.
+        LAST = 7,
+        // The last label as learners saw it.
+        HINT = 8,
+        // The last error of the richest family.
+        ERROR = 9,
+        // Loss of served predictions beyond what the weights of settling time would have lost with the same answers.
+        LATE = 10,
+        // The mean of all labels.
+        MEAN = 11,
+        // Labels that were the same as the one before, of two classes.
+        STAYED = 12,
+        // Labels that were not.
+        CHANGED = 13,
+        // Labels -1.
+        NEGATIVE = 14,
+        // Labels +1.
+        POSITIVE = 15,
+        // What the negative label of two classes was called, 0 or -1;
+        NEGATIVE_LABEL = 16,
+        // 1 if labels were given as False and True.
+        BOOLEAN_LABELS = 17,
+    };
+    static constexpr size_t SIZE = 18;
+};
+
+// The first numbers in the state of intervals; half-widths in units follow, then hits, level by level.
+struct IntervalState {
+    enum : int {
+        // The mean |residual|.
+        UNIT = 0,
+        // How many labels were compared with an interval.
+        ROUNDS = 1,
+        // How many residuals the unit has seen.
+        RESIDUALS = 2,
+    };
+    static constexpr size_t SIZE = 3;
 };
 
 } // namespace undrift

@@ -246,7 +246,22 @@ static double aggregating_prediction(const MixerScratch &s, double bound) {
     return smaller(larger(prediction, -bound), bound);
 }
 
-// The mixture of the members' predictions E. Leaves them in `raw` and, clipped to the range of the labels, in `e`.
+// Clip the predictions to `reach` around that of the heaviest member, the middle of them if several are.
+static void clip_to_heaviest(const MixerScratch &s, double reach) {
+    V top = s.log_weights[0], low = all(MIX_LIMIT), high = all(-MIX_LIMIT);
+    for (size_t k = 1; k < s.n; ++k) top = larger(top, s.log_weights[k]);
+    const V most = all(max_lane(top));
+    for (size_t k = 0; k < s.n; ++k) {
+        const M heaviest = s.log_weights[k] == most;
+        low = smaller(low, select(heaviest, s.e[k], all(MIX_LIMIT)));
+        high = larger(high, select(heaviest, s.e[k], all(-MIX_LIMIT)));
+    }
+    const double middle = 0.5 * (min_lane(low) + max_lane(high));
+    for (size_t k = 0; k < s.n; ++k) s.e[k] = smaller(larger(s.e[k], all(middle - reach)), all(middle + reach));
+}
+
+// The mixture of the members' predictions E. Leaves them in `raw` and, clipped to the range of the labels and
+// to what the last residuals make plausible, in `e`.
 static double mix_predictions(const MixerScratch &s, const MixerCall &mix, const double *E) {
     const double low = mix.state[MixerState::LABEL_MIN], high = mix.state[MixerState::LABEL_MAX];
     s.load_members(s.raw, E, E[0]);
@@ -255,6 +270,8 @@ static double mix_predictions(const MixerScratch &s, const MixerCall &mix, const
         s.raw[k] = larger(smaller(without_nan, all(MIX_LIMIT)), all(-MIX_LIMIT));
         s.e[k] = smaller(larger(s.raw[k], all(low)), all(high));
     }
+    const double reach = FARTHEST_MEMBER * mix.state[MixerState::RECENT_RESIDUAL];
+    if (mix.rule >= MixingRule::SELF_CONFIDENT && reach > 0.0) clip_to_heaviest(s, reach);
     return mix.rule == MixingRule::AGGREGATING ? aggregating_prediction(s, high) : weighted_mean(s);
 }
 
@@ -270,14 +287,16 @@ static double add_losses(const MixerScratch &s, double label, double clipped_lab
     return s.smallest_loss();
 }
 
-// Update the range of the labels and the mean squared residual; returns the inverse rate of the next round.
+// Update the range of the labels and the means of the residuals; returns the inverse rate of the next round.
 static double update_inverse_rate(const MixerCall &mix, double prediction, double label) {
     double *state = mix.state;
     double &low = state[MixerState::LABEL_MIN], &high = state[MixerState::LABEL_MAX];
     double &mean_square = state[MixerState::MEAN_SQUARED_RESIDUAL];
     state[MixerState::ROUNDS] += 1.0;
     const double residual = (prediction - label) * (prediction - label);
+    double &recent = state[MixerState::RECENT_RESIDUAL], &gaps = state[MixerState::POSITIVE_GAPS];
     mean_square += (residual - mean_square) / smaller(state[MixerState::ROUNDS], RESIDUAL_ROUNDS);
+    recent += (magnitude(prediction - label) - recent) / smaller(state[MixerState::ROUNDS], RECENT_ROUNDS);
     if (mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING) {
         high = larger(high, magnitude(label));
         low = -high;
@@ -289,8 +308,10 @@ static double update_inverse_rate(const MixerCall &mix, double prediction, doubl
         low = smaller(low, label);
         high = larger(high, label);
     }
-    return mix.rule == MixingRule::SELF_CONFIDENT ? state[MixerState::POSITIVE_GAPS] / mix.log_members
-                                                  : mix.scale * mean_square;
+    // What the last rounds contradict is forgotten.
+    mean_square = smaller(mean_square, MOST_SQUARED_RESIDUAL * (recent * recent));
+    gaps = smaller(gaps, MOST_GAPS * (recent * recent));
+    return mix.rule == MixingRule::SELF_CONFIDENT ? gaps / mix.log_members : mix.scale * mean_square;
 }
 
 static void mix_squared(const MixerCall &mix, double *scratch) {
@@ -326,9 +347,9 @@ static void mix_squared(const MixerCall &mix, double *scratch) {
         if (next > 0.0) state[MixerState::SHARE_COST] -= next * mix.log_one_minus_share;
         state[MixerState::INVERSE_RATE] = next;
         if (!(next > 0.0)) continue;
-        if (next != inverse_rate) { // w_i <- w_i^r prior_i^(1 - r) as the rate falls, w_i^r as it rises
-            const double r = inverse_rate / next, more = larger(1.0 - r, 0.0);
-            for (size_t k = 0; k < s.n; ++k) s.v[k] = fma(all(r), s.log_weights[k], more * s.log_prior[k]);
+        if (next > inverse_rate) { // w_i <- w_i^r prior_i^(1 - r) as the rate falls; as it rises they stay
+            const double r = inverse_rate / next;
+            for (size_t k = 0; k < s.n; ++k) s.v[k] = fma(all(r), s.log_weights[k], (1.0 - r) * s.log_prior[k]);
             s.set_log_weights();
         }
         s.apply_fixed_share(mix.share);

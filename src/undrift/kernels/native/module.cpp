@@ -192,6 +192,7 @@ static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs
 
 void bind_ensemble(nb::module_ &mod);  // ensemble.cpp
 void bind_online(nb::module_ &mod); // online.cpp
+void bind_estimator(nb::module_ &mod); // estimator.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
@@ -202,6 +203,7 @@ NB_MODULE(_native, mod) {
     check_numpy();
     bind_ensemble(mod);
     bind_online(mod);
+    bind_estimator(mod);
     bind_o2nc(mod);
     bind_drift(mod);
     bind_adam(mod);

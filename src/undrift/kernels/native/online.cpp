@@ -15,26 +15,6 @@ using InputTable = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::devi
 
 namespace {
 
-void interval_play(Vector state, Input up, Input down, Input residual) {
-    constexpr double LATELY = 200.0, WILD = 10.0;
-    const size_t levels = up.shape(0), rounds = residual.shape(0);
-    if (down.shape(0) != levels || state.shape(0) != 2 + 2 * levels)
-        throw nb::value_error("kernels: the interval's arrays do not fit together");
-    double &unit = state.data()[0], &count = state.data()[1], *q = state.data() + 2, *hits = q + levels;
-    nb::gil_scoped_release unlocked;
-    for (size_t t = 0; t < rounds; ++t) {
-        const double r = residual.data()[t];
-        for (size_t k = 0; k < levels; ++k) {
-            const bool inside = r <= unit * q[k];
-            q[k] *= inside ? down.data()[k] : up.data()[k];
-            hits[k] += inside;
-        }
-        count += 1.0;
-        const double counted = unit > 0.0 ? std::min(r, WILD * unit) : r;
-        unit += (counted - unit) / std::min(count, LATELY);
-    }
-}
-
 // The integer below x; exact below 2^51, where waves live.
 inline double below(double x) {
     const double near = (x + 6755399441055744.0) - 6755399441055744.0;
@@ -121,8 +101,8 @@ void scale_rows(Input center, Vector scale, Vector limit, Vector exceeded, doubl
             if (unit[j] == 0.0) unit[j] = std::fabs(away);
             double x = unit[j] > 0.0 ? away / unit[j] : away;
             if (std::fabs(x) > most[j]) {
-                x = std::copysign(most[j], x);
                 most[j] = std::min(most[j] * (when[j] == now - 1.0 ? LEAP : CREEP), WIDEST);
+                x = std::copysign(std::min(std::fabs(x), most[j]), x);
                 when[j] = now;
             }
             to[j] = x;
@@ -130,51 +110,11 @@ void scale_rows(Input center, Vector scale, Vector limit, Vector exceeded, doubl
     }
 }
 
-void despike_labels(Vector state, double factor, double first, Input y, Vector out) {
-    const size_t rounds = y.shape(0);
-    if (state.shape(0) != 3 || out.shape(0) != rounds)
-        throw nb::value_error("kernels: the arrays of the labels do not fit together");
-    double &last = state.data()[0], &bound = state.data()[1], &cut = state.data()[2];
-    nb::gil_scoped_release unlocked;
-    for (size_t t = 0; t < rounds; ++t) {
-        const double label = y.data()[t], jump = label - last, now = first + static_cast<double>(t);
-        if (std::fabs(jump) > bound) {
-            if (bound == 0.0) {
-                bound = factor * std::fabs(jump);
-            } else {
-                out.data()[t] = last + std::copysign(bound, jump);
-                bound *= cut == now - 1.0 ? LEAP : CREEP;
-                cut = now;
-                continue;  // the way back from a spike is not a jump
-            }
-        }
-        out.data()[t] = last = label;
-    }
-}
-
-void hinted_answers(InputTable m, InputTable h, Input hint, double scale, Table out) {
-    const size_t rounds = m.shape(0), memories = m.shape(1), width = out.shape(1);
-    if (h.shape(0) != rounds || h.shape(1) != memories || hint.shape(0) != rounds || out.shape(0) != rounds ||
-        (width != memories && width != 2 * memories))
-        throw nb::value_error("kernels: the arrays of the answers do not fit together");
-    nb::gil_scoped_release unlocked;
-    for (size_t t = 0; t < rounds; ++t) {
-        const double *leader = m.data() + t * memories, *lever = h.data() + t * memories, guess = hint.data()[t];
-        double *to = out.data() + t * width;
-        for (size_t k = 0; k < memories; ++k)
-            to[k] = (leader[k] * scale + lever[k] * guess) / (1.0 + lever[k]);
-        if (width > memories) std::copy(leader, leader + memories, to + memories);
-    }
-}
-
 }  // namespace
 
 void bind_online(nb::module_ &m) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
-    m.def("interval_play", &interval_play, a("state"), a("up"), a("down"), a("residual"));
     m.def("waves", &waves, a("table"), a("X"), nb::arg("bound"), a("out"), nb::arg("first"));
     m.def("fill_rows", &fill_rows, a("value"), a("seen"), a("missing"), a("Z"), a("out"));
     m.def("scale_rows", &scale_rows, a("center"), a("scale"), a("limit"), a("exceeded"), nb::arg("first"), a("Z"), a("out"));
-    m.def("despike_labels", &despike_labels, a("state"), nb::arg("factor"), nb::arg("first"), a("y"), a("out"));
-    m.def("hinted_answers", &hinted_answers, a("m"), a("h"), a("hint"), nb::arg("scale"), a("out"));
 }

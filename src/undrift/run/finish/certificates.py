@@ -15,6 +15,7 @@ from undrift.errors import ConditionError, DataError, InputError
 from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
+from undrift.online.design import centre_comparators
 from undrift.regret import Certificate, Leaf, certify
 from undrift.run.finish.run_comparators import run_comparators
 from undrift.run.play.run_folder import RunFolder
@@ -45,7 +46,7 @@ class _LinearLeaves:
     """
 
     def __init__(self, model: OnlineLearner, rows: Table, y: Vector) -> None:
-        self.binary = model.binary
+        self.binary, self._model = model.binary, model
         every = model.leaves(rows, y, None)
         flattest = min(_curvature(leaf) for leaf in every)
         some = [leaf for leaf in every if _curvature(leaf) == flattest and _hint(leaf) != "last"]
@@ -53,7 +54,8 @@ class _LinearLeaves:
 
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return the leaves, for comparators `u`."""
-        return [replace(leaf, comparator=u) for leaf in self._leaves]
+        path = None if u is None else centre_comparators(u, self._model.label_center(y))
+        return [replace(leaf, comparator=path) for leaf in self._leaves]
 
 
 def _price(leaf: Leaf) -> float:

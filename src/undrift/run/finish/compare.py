@@ -13,7 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.baselines import BASELINES, Baselines
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
-from undrift.online.rows import Memory
+from undrift.online.rows import fill_holes
 from undrift.run.finish.peers import Contender, installed_peers
 from undrift.run.play.scores import score_predictions
 from undrift.run.prepare.load_rows import load_rows
@@ -52,7 +52,7 @@ def compare_file(
     rows = settings.limit or ROWS
     table, y, task = load_rows(Source(path, replace(settings, limit=rows)), rows)
     Z = table.values
-    filled = np.nan_to_num(Memory(Z.shape[1]).fill(Z))
+    filled = np.nan_to_num(fill_holes(Z))
     known = ~np.isnan(y)
 
     def score(name: str, kind: str, yhat: Vector, seconds: float) -> LearnerResult:

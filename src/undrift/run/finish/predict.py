@@ -16,7 +16,7 @@ from undrift import store
 from undrift.errors import DataError, InputError
 from undrift.folder import regular_file
 from undrift.losses import sigmoid
-from undrift.online import OnlineRegressor, Table
+from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
 from undrift.run.play.run_model import load_model
@@ -108,8 +108,8 @@ class Predictions:
             if self._encoder.settings.lag:
                 first = pl.int_range(pl.len()) == -self.rows
                 frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
-        else:
-            odds = self._learner.predict(table)
+        elif isinstance(self._learner, OnlineClassifier):
+            odds = self._learner.log_odds(table)
             predicted = sigmoid(odds)
             labels = pl.Series([self._classes[int(one > 0.0)] for one in odds], dtype=pl.String)
             frame = pl.DataFrame(columns | {"label": labels, "probability": predicted})

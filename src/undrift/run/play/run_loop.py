@@ -136,7 +136,8 @@ class RunLoop:
     def _play(self, rows: EncodedRows) -> None:
         predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y)
         baselines = self.baselines.play(rows.y)
-        self.scores.add(rows.y, np.column_stack([predictions.yhat, baselines]))
+        judged = np.where(predictions.known, rows.y, np.nan)  # not before the first label was known
+        self.scores.add(judged, np.column_stack([predictions.yhat, baselines]))
         self.pending.append(self._columns(rows, predictions, baselines))
 
     def _columns(self, rows: EncodedRows, predictions: BlockPredictions, baselines: Matrix) -> dict[str, Any]:
@@ -156,7 +157,8 @@ class RunLoop:
             return
         pl = polars("undrift run")
         joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
-        frame = pl.DataFrame(joined).with_columns(pl.col("y").fill_nan(None))
+        holes = ("y", "lower", "upper")
+        frame = pl.DataFrame(joined).with_columns(pl.col(name).fill_nan(None) for name in holes if name in joined)
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)
@@ -208,7 +210,7 @@ class RunLoop:
     def _finish(self) -> RunState:
         """Learn the labels that are still to come, join the parts, and commit the run as finished."""
         if self.run_model.model.dim is not None:
-            self.run_model.finish(self.encoder.features)
+            self.run_model.finish()
         if self.run_model.model.rounds == 0:
             raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
         if self.replacing:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import undrift
 from undrift._typing import Matrix, Vector
@@ -24,8 +25,10 @@ class BlockPredictions(NamedTuple):
 
     yhat: Vector
     """Predictions (n,)."""
+    known: NDArray[np.bool_]
+    """Whether a label was known before (n,); predictions made before say nothing."""
     lower: Vector | None
-    """Intervals; None for two classes."""
+    """Intervals, NaN where there was none yet; None for two classes."""
     upper: Vector | None
 
 
@@ -42,86 +45,55 @@ def make_model(settings: Settings, task: str) -> OnlineLearner:
 
 
 class RunModel:
-    """A model, the rows that still wait for their label, and snapshots of what it believed."""
+    """A model, which keeps the rows that still wait for their label, and snapshots of what it believed."""
 
     def __init__(self, model: OnlineLearner, delay: int, width: int) -> None:
         self.model, self.delay = model, delay
         self.snapshots = Snapshots(width)
-        self.waiting = np.zeros((0, width + 1))  # features and label, oldest first
 
     def play(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Predict rows, and learn those whose label becomes known on the way."""
-        if self.delay:
-            return self._play_late(names, Z, y)
         blocks = []
         a = 0
         while a < len(y):
             due = self.snapshots.next_round(self.model.rounds)
-            reached = np.cumsum(~np.isnan(y[a:])) >= due - self.model.rounds
-            full = bool(reached.any())
-            b = a + int(np.argmax(reached)) + 1 if full else len(y)
+            b = min(len(y), a + due - self.model.rounds)  # a row settles one label at most
             blocks.append(self._play_block(Table(names, Z[a:b]), y[a:b]))
-            if full:
+            if self.model.rounds == due:
                 self.snapshots.take(self.model)
             a = b
         return _join_predictions(blocks)
 
     def _play_block(self, rows: Table, y: Vector) -> BlockPredictions:
         if isinstance(self.model, OnlineRegressor):
-            trace = self.model.play(rows, y, interval=LEVEL)
-            return BlockPredictions(trace.yhat, trace.lower, trace.upper)
-        return BlockPredictions(self.model.play(rows, y).yhat, None, None)
+            trace = self.model.play(rows, y, delay=self.delay, interval=LEVEL)
+        else:
+            trace = self.model.play(rows, y, delay=self.delay)
+        known = np.ones(len(y), bool) if trace.known is None else trace.known
+        if trace.lower is None or trace.upper is None:
+            return BlockPredictions(trace.yhat, known, None, None)
+        lower, upper = (np.where(np.isfinite(ends), ends, np.nan) for ends in (trace.lower, trace.upper))
+        return BlockPredictions(trace.yhat, known, lower, upper)
 
-    def _play_late(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
-        """Row by row: a label is learned `delay` rows after its row was predicted."""
-        added = Z.shape[1] + 1 - self.waiting.shape[1]
-        if added:  # texts that came up since: 0 in the rows that wait
-            kept = self.waiting
-            self.waiting = np.concatenate((kept[:, :-1], np.zeros((len(kept), added)), kept[:, -1:]), axis=1)
-        queue = np.concatenate((self.waiting, np.column_stack([Z, y])))
-        ahead = len(self.waiting)
-        blocks, learned = [], 0
-        for t in range(len(y)):
-            row = Table(names, Z[t : t + 1])
-            if isinstance(self.model, OnlineRegressor):
-                yhat, half = self.model.predict(row), self.model.half_width(LEVEL)
-                blocks.append(BlockPredictions(yhat, yhat - half, yhat + half))
-            else:
-                blocks.append(BlockPredictions(self.model.predict(row), None, None))
-            if ahead + t + 1 - learned > self.delay:
-                self._learn(names, queue[learned])
-                learned += 1
-        self.waiting = queue[learned:].copy()
-        return _join_predictions(blocks)
-
-    def _learn(self, names: list[str], row: Vector) -> None:
-        before = self.model.rounds
-        self.model.play(Table(names, row[None, :-1]), row[-1:])
-        if self.model.rounds > before and self.model.rounds == self.snapshots.next_round(before):
-            self.snapshots.take(self.model)
-
-    def finish(self, names: list[str]) -> None:
-        """Learn what still waits, and take a last snapshot."""
-        for row in self.waiting:
-            self._learn(names, row)
-        self.waiting = self.waiting[:0]
+    def finish(self) -> None:
+        """Take a last snapshot; rows that still wait for their label stay in the model."""
         self.snapshots.take(self.model)
 
     def arrays(self) -> dict[str, Vector]:
         """Return what the next row depends on, besides the model."""
-        return {"waiting": self.waiting, **self.snapshots.arrays()}
+        return self.snapshots.arrays()
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""
-        self.waiting = arrays["waiting"]
         self.snapshots.resume(arrays)
 
 
 def _join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:
-    yhat, lower, upper = zip(*blocks, strict=True) if blocks else ((), (), ())
+    yhat, known, lower, upper = zip(*blocks, strict=True) if blocks else ((), (), (), ())
+    joined, judged = np.concatenate([np.empty(0), *yhat]), np.concatenate([np.empty(0, bool), *known])
     if not blocks or lower[0] is None:
-        return BlockPredictions(np.concatenate([np.empty(0), *yhat]), None, None)
-    return BlockPredictions(np.concatenate(yhat), np.concatenate(lower), np.concatenate(upper))
+        return BlockPredictions(joined, judged, None, None)
+    return BlockPredictions(joined, judged, np.concatenate(lower), np.concatenate(upper))
 
 
 def load_model(path: str) -> OnlineLearner:

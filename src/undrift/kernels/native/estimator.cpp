@@ -1,0 +1,265 @@
+// Python's handle on the round of an online estimator. The plan is made once; every call brings the state vector.
+#include "estimator.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+
+#include "array.h"
+#include "dispatch.h"
+
+namespace nb = nanobind;
+using namespace undrift;
+
+
+namespace {
+
+void need(bool fits, const char *what) {
+    if (!fits) throw nb::value_error((std::string("Estimator: ") + what + " do not fit together").c_str());
+}
+
+std::vector<double> copy_of(const Input &a) { return {a.data(), a.data() + a.shape(0)}; }
+
+// Where a part of the state begins; its size must be the one the loops rely on.
+size_t part(const nb::dict &parts, const std::string &name, size_t size, size_t state_size) {
+    need(parts.contains(name.c_str()), ("the parts of the state (no " + name + ")").c_str());
+    const auto [begin, length] = nb::cast<std::pair<size_t, size_t>>(parts[name.c_str()]);
+    need(length == size && begin <= state_size && length <= state_size - begin, ("the parts of the state (" + name + ")").c_str());
+    return begin;
+}
+
+Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::string &name, size_t dim, const Input &beta,
+               const Input &inverse_curvature, const Input &log_prior, double share, int rule, double scale) {
+    Stage s;
+    s.dim = dim;
+    s.beta = copy_of(beta);
+    s.inverse_curvature = copy_of(inverse_curvature);
+    s.log_prior = copy_of(log_prior);
+    s.members = s.log_prior.size();
+    s.share = share;
+    s.rule = rule;
+    s.scale = scale;
+    need(s.members && (!s.memories() || !plan.binary || s.inverse_curvature.size() == s.memories()), "memories and members");
+    if (s.memories()) {
+        const size_t groups = (s.memories() + s.lanes() - 1) / s.lanes();
+        s.information = part(parts, name + ".information", groups * s.lanes() * (3 * dim + 3 + dim * (dim - 1) / 2), plan.blank.size());
+        need(s.information % 8 == 0, "the parts of the state");
+    }
+    s.log_weights = part(parts, name + ".log_weights", s.members, plan.blank.size());
+    s.losses = part(parts, name + ".losses", s.members, plan.blank.size());
+    s.clipped_losses = part(parts, name + ".clipped_losses", s.members, plan.blank.size());
+    s.mixer = part(parts, name + ".mixer", MixerState::SIZE, plan.blank.size());
+    return s;
+}
+
+void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, const Inputs &waves, const Input &up,
+            const Input &down, const Input &blank, const nb::dict &parts) {
+    new (self) Estimator();
+    EstimatorPlan &p = self->plan;
+    p.binary = binary;
+    p.indicators = indicators;
+    p.dim = dim;
+    p.began = began;
+    need(began >= 1 && began <= dim && waves.shape(1) == 5 && up.shape(0) == down.shape(0) && up.shape(0) <= size_t(MOST_LEVELS), "the sizes");
+    p.waves.assign(waves.data(), waves.data() + 5 * waves.shape(0));
+    const double inputs = static_cast<double>(indicators ? 2 * began : began);
+    for (size_t k = 0; k < p.waves.size(); k += 5)
+        need(p.waves[k] >= 0.0 && p.waves[k] < inputs && p.waves[k + 1] >= 0.0 && p.waves[k + 1] < inputs, "waves and features");
+    p.up = copy_of(up);
+    p.down = copy_of(down);
+    p.blank = copy_of(blank);
+    const size_t width = p.width();
+    p.numbers = part(parts, "numbers", EstimatorNumber::SIZE, p.blank.size());
+    p.value = part(parts, "value", dim, p.blank.size());
+    p.seen = part(parts, "seen", dim, p.blank.size());
+    p.missing = part(parts, "missing", dim, p.blank.size());
+    p.center = part(parts, "center", width, p.blank.size());
+    p.scale = part(parts, "scale", width, p.blank.size());
+    p.limit = part(parts, "limit", width, p.blank.size());
+    p.exceeded = part(parts, "exceeded", width, p.blank.size());
+    p.buffer = part(parts, "buffer", WARMUP * width, p.blank.size());
+    p.known = part(parts, "known", WARMUP * width, p.blank.size());
+    p.labels = part(parts, "labels", WARMUP, p.blank.size());
+    p.hints = part(parts, "hints", WARMUP, p.blank.size());
+    p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
+    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 2 * p.levels() : 0, p.blank.size());
+}
+
+double *state_of(const Estimator &e, const Vector &state) {
+    need(state.shape(0) == e.plan.blank.size(), "the state and the plan");
+    need(e.plan.last.members == e.plan.candidates(), "stages and candidates");
+    return state.data();
+}
+
+// 0, or 1 + index of the first feature that may not be used, or -(1 + index) of the first such label; NaN is missing.
+int64_t refusal(const Estimator &e, const double *Z, size_t rows, const double *y, size_t labels) {
+    for (size_t i = 0; i < rows * e.plan.dim; ++i)
+        if (Z[i] == Z[i] && !(std::fabs(Z[i]) <= INPUT_LIMIT)) return 1 + static_cast<int64_t>(i);
+    for (size_t i = 0; i < labels; ++i)
+        if (y[i] == y[i] && !(e.plan.binary ? std::fabs(y[i]) == 1.0 : std::fabs(y[i]) <= INPUT_LIMIT)) return -1 - static_cast<int64_t>(i);
+    return 0;
+}
+
+int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool commit) {
+    double *S = state_of(e, state);
+    need(z.shape(0) == e.plan.dim && record.shape(0) == e.plan.record_size(), "the row and the record");
+    const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
+    if (!bad) e.serve(table(), S, z.data(), record.data(), commit);
+    return bad;
+}
+
+int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat) {
+    double *S = state_of(e, state);
+    need(Z.shape(1) == e.plan.dim && yhat.shape(0) == Z.shape(0), "rows and predictions");
+    const KernelTable &level = table();
+    nb::gil_scoped_release unlocked;
+    const int64_t bad = refusal(e, Z.data(), Z.shape(0), nullptr, 0);
+    std::vector<double> record(e.plan.record_size());
+    for (size_t t = 0; !bad && t < Z.shape(0); ++t) {
+        e.serve(level, S, Z.data() + t * e.plan.dim, record.data(), false);
+        yhat.data()[t] = record[RecordPart::YHAT];
+    }
+    return bad;
+}
+
+// The quick way of a streaming call: a plain row of the right width, or else None.
+nb::object predict_row(const Estimator &e, Vector state, nb::handle z) {
+    Array<const double, 1> row;
+    if (!row.read(z.ptr()) || row.shape(0) != e.plan.dim || refusal(e, row.data(), 1, nullptr, 0)) return nb::none();
+    std::vector<double> record(e.plan.record_size());
+    e.serve(table(), state_of(e, state), row.data(), record.data(), false);
+    return nb::steal(PyFloat_FromDouble(record[RecordPart::YHAT]));
+}
+
+// The same for learning: false, and nothing learned, unless the row and the label are plain numbers that can be used.
+bool learn_row(const Estimator &e, Vector state, nb::handle z, double y) {
+    Array<const double, 1> row;
+    if (y != y || !row.read(z.ptr()) || row.shape(0) != e.plan.dim || refusal(e, row.data(), 1, &y, 1)) return false;
+    double yhat;
+    e.play(table(), state_of(e, state), row.data(), &y, 1, &yhat, nullptr, nullptr);
+    return true;
+}
+
+int64_t settle(const Estimator &e, Vector state, Input record, double y) {
+    double *S = state_of(e, state);
+    need(record.shape(0) == e.plan.record_size(), "the record");
+    const int64_t bad = refusal(e, nullptr, 0, &y, 1);
+    if (!bad) e.settle(table(), S, record.data(), y);
+    return bad;
+}
+
+int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix ends, Vector known) {
+    double *S = state_of(e, state);
+    const size_t rows = Z.shape(0), levels = e.plan.levels();
+    need(Z.shape(1) == e.plan.dim && y.shape(0) == rows && yhat.shape(0) == rows, "rows and labels");
+    need(!ends.shape(0) || (ends.shape(0) == rows && ends.shape(1) == 2 * levels), "rows and interval ends");
+    need(!known.shape(0) || known.shape(0) == rows, "rows and outputs");
+    const KernelTable &level = table();
+    nb::gil_scoped_release unlocked;
+    const int64_t bad = refusal(e, Z.data(), rows, y.data(), rows);
+    if (!bad)
+        e.play(level, S, Z.data(), y.data(), rows, yhat.data(), ends.shape(0) ? ends.data() : nullptr,
+               known.shape(0) ? known.data() : nullptr);
+    return bad;
+}
+
+// By hand only while the rows are kept: after the last refit they are not.
+void refit(const Estimator &e, Vector state) {
+    double *S = state_of(e, state);
+    const double rounds = S[e.plan.numbers + EstimatorNumber::ROUNDS];
+    need(rounds >= 1.0 && rounds < static_cast<double>(WARMUP), "the refit and the rows kept");
+    e.refit(table(), S);
+}
+
+// Serve row t, then settle what row t - delay was served, for all rows. `records` begins with `pending` earlier records,
+// whose labels are the first of `y`, and receives those of the rows.
+int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix records, size_t pending, size_t delay) {
+    double *S = state_of(e, state);
+    const size_t rows = Z.shape(0), size = e.plan.record_size();
+    need(Z.shape(1) == e.plan.dim && y.shape(0) == pending + rows && records.shape(0) == pending + rows &&
+             records.shape(1) == size && pending <= delay,
+         "rows, labels and records");
+    const KernelTable &level = table();
+    nb::gil_scoped_release unlocked;
+    const int64_t bad = refusal(e, Z.data(), rows, y.data(), y.shape(0));
+    if (bad) return bad;
+    for (size_t t = 0; t < rows; ++t) {
+        e.serve(level, S, Z.data() + t * e.plan.dim, records.data() + (pending + t) * size, true);
+        if (pending + t >= delay) {
+            const size_t due = pending + t - delay;
+            e.settle(level, S, records.data() + due * size, y.data()[due]);
+        }
+    }
+    return 0;
+}
+
+// Rows of many estimators, sorted by slot: each slot's are played in order.
+int64_t play_keys(const Estimator &e, Matrix states, Indices slots, Inputs Z, Input y, Vector yhat, Vector known, size_t threads) {
+    (void)threads;
+    const size_t rows = Z.shape(0), d = e.plan.dim;
+    need(states.shape(1) == e.plan.blank.size() && e.plan.last.members == e.plan.candidates(), "the states and the plan");
+    need(slots.shape(0) == rows && Z.shape(1) == d && y.shape(0) == rows && yhat.shape(0) == rows && known.shape(0) == rows, "rows and labels");
+    for (size_t i = 0; i < rows; ++i) need(slots.data()[i] >= 0 && size_t(slots.data()[i]) < states.shape(0), "slots and states");
+    const KernelTable &level = table();
+    nb::gil_scoped_release unlocked;
+    const int64_t bad = refusal(e, Z.data(), rows, y.data(), rows);
+    if (bad) return bad;
+    for (size_t begin = 0, end; begin < rows; begin = end) {
+        for (end = begin + 1; end < rows && slots.data()[end] == slots.data()[begin];) ++end;
+        e.play(level, states.data() + size_t(slots.data()[begin]) * states.shape(1), Z.data() + begin * d, y.data() + begin,
+               end - begin, yhat.data() + begin, nullptr, known.data() + begin);
+    }
+    return 0;
+}
+
+// The labels of a whole run as the families learn them, less nothing: spikes cut. Returns their centre.
+double learned_labels(Input y, Vector out) {
+    const size_t rows = y.shape(0);
+    need(out.shape(0) == rows, "labels");
+    return despike_run(y.data(), rows, out.data());
+}
+
+} // namespace
+
+void bind_estimator(nb::module_ &m) {
+    const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
+    m.def("learned_labels", &learned_labels, a("y"), a("out"));
+    nb::class_<Estimator>(m, "Estimator")
+        .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
+             a("waves"), a("up"), a("down"), a("blank"), nb::arg("parts"))
+        .def("add_family",
+             [](Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
+                Input log_prior, double share, int rule, double scale) {
+                 e.plan.families.push_back(stage_of(e.plan, parts, name, dim, beta, inverse_curvature, log_prior, share, rule, scale));
+             },
+             nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"), a("inverse_curvature"), a("log_prior"),
+             nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
+        .def("set_level2",
+             [](Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
+                Input log_prior, double share, int rule, double scale) {
+                 e.plan.level2 = stage_of(e.plan, parts, name, dim, beta, inverse_curvature, log_prior, share, rule, scale);
+             },
+             nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"), a("inverse_curvature"), a("log_prior"),
+             nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
+        .def("set_last",
+             [](Estimator &e, const nb::dict &parts, const std::string &name, Input log_prior, double share, int rule, double scale) {
+                 e.plan.last = stage_of(e.plan, parts, name, 0, Input(), Input(), log_prior, share, rule, scale);
+                 e.plan.corrections = part(parts, "corrections", 2 * e.plan.candidates(), e.plan.blank.size());
+             },
+             nb::kw_only(), nb::arg("parts"), nb::arg("name"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
+        .def_prop_ro("record_size", [](const Estimator &e) { return e.plan.record_size(); })
+        .def_prop_ro("ends_at", [](const Estimator &e) { return e.plan.ends_at(); })
+        .def_prop_ro("candidates_at", [](const Estimator &e) { return e.plan.candidates_at(); })
+        .def("serve", &serve, a("state"), a("z"), a("record"), nb::arg("commit"))
+        .def("predict_rows", &predict_rows, a("state"), a("Z"), a("yhat"))
+        .def("predict_row", &predict_row, a("state"), nb::arg("z"))
+        .def("learn_row", &learn_row, a("state"), nb::arg("z"), nb::arg("y"))
+        .def("settle", &settle, a("state"), a("record"), nb::arg("y"))
+        .def("refit", &refit, a("state"))
+        .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("ends"), a("known"))
+        .def("play_late", &play_late, a("state"), a("Z"), a("y"), a("records"), nb::arg("pending"), nb::arg("delay"))
+        .def("play_keys", &play_keys, a("states"), a("slots"), a("Z"), a("y"), a("yhat"), a("known"), nb::arg("threads"));
+}

@@ -1,0 +1,137 @@
+// An online estimator's round over one state vector: a row is served, which gives a record of plain numbers, and settled
+// from that record when its label is known. The twin is kernels/reference_estimator.py.
+#pragma once
+#include <string.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "dispatch.h"
+#include "estimator_rows.h"
+
+namespace undrift {
+
+// Memories over one design and the mixture of their answers; the last mixer is a stage without memories.
+struct Stage {
+    size_t dim = 0, members = 0;
+    double share = 0.0, scale = 1.0;
+    int rule = 0;
+    std::vector<double> beta, inverse_curvature, log_prior;
+    size_t information = 0, log_weights = 0, losses = 0, clipped_losses = 0, mixer = 0; // where they are in the state
+
+    size_t memories() const { return beta.size(); }
+    size_t lanes() const { return memories() <= 2 ? 1 : LANES; }
+    size_t units(const KernelTable &level) const {
+        return lanes() == 1 ? memories() : (memories() + level.width - 1) / level.width;
+    }
+    LearnerCall run(double *S, int64_t first, size_t rows, const double *Z) const {
+        LearnerCall run{};
+        run.state = S + information;
+        run.dim = dim;
+        run.lanes = lanes();
+        run.learners = memories();
+        run.beta = beta.data();
+        run.inverse_curvature = inverse_curvature.data();
+        run.first = first;
+        run.rounds = rows;
+        run.Z = Z;
+        return run;
+    }
+    MixerCall mix(double *S, size_t rows, const double *E) const {
+        MixerCall mix{};
+        mix.log_weights = S + log_weights;
+        mix.log_prior = log_prior.data();
+        mix.members = members;
+        mix.rounds = rows;
+        mix.share = share;
+        mix.log_one_minus_share = std::log1p(-share);
+        mix.E = E;
+        mix.state = S + mixer;
+        mix.rule = rule;
+        mix.scale = scale;
+        mix.log_members = std::fmax(1.0, std::log(static_cast<double>(members)));
+        return mix;
+    }
+};
+
+// What stays the same for all estimators of one kind, and where the parts of a state vector are.
+struct EstimatorPlan {
+    bool binary = false, indicators = false;
+    size_t dim = 0, began = 0;      // features now, and when the core began: waves are made of those
+    std::vector<double> waves;      // (count, 5)
+    std::vector<Stage> families;    // those over the linear design first, then the one with waves, if there is one
+    Stage level2, last;
+    std::vector<double> up, down;   // what a miss and a hit do to the half-width of each interval level
+    std::vector<double> blank;      // the state before the first round
+    size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
+    size_t labels = 0, hints = 0, despiker = 0, intervals = 0, corrections = 0;
+
+    size_t waves_count() const { return waves.size() / 5; }
+    size_t width() const { return indicators ? 2 * dim : dim; }
+    size_t levels() const { return up.size(); }
+    size_t candidates() const { return families.size() + 3; }
+    bool waved(size_t family) const { return waves_count() && family + 1 == families.size(); }
+    size_t answers() const {
+        size_t count = level2.members;
+        for (const Stage &one : families) count += one.members;
+        return count;
+    }
+    // A record: its head, the filled row, a mask of holes, the answers of every stage, the candidates, the interval ends.
+    size_t row_at() const { return RecordPart::SIZE; }
+    size_t holes_at() const { return row_at() + dim; }
+    size_t answers_at() const { return holes_at() + dim; }
+    size_t candidates_at() const { return answers_at() + answers(); }
+    size_t ends_at() const { return candidates_at() + candidates(); }
+    size_t record_size() const { return ends_at() + 2 * levels(); }
+    Scaling scaling(double *S) const { return {S + center, S + scale, S + limit, S + exceeded}; }
+};
+
+// Scratch of one call, for up to `rows` rows at a time; the kernels' own comes last.
+struct EstimatorScratch {
+    double *filled, *holes, *wide, *X, *linear, *waved, *m, *h, *E, *mixtures, *F, *y, *soft, *target, *hint, *error, *miss;
+    double *candidates, *yhat, *record, *kernel;
+    EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
+};
+
+// The labels of a whole run as the families learn them in the end, spikes cut; returns what they are centred by.
+double despike_run(const double *y, size_t rows, double *out);
+
+class Estimator {
+  public:
+    EstimatorPlan plan;
+
+    // Serve one row. With `commit` it has really come: last-seen values, scaling and the serial number advance.
+    void serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const;
+    // Settle a record; a NaN label closes it without a lesson.
+    void settle(const KernelTable &level, double *S, const double *record, double y) const;
+    // Serve and settle rows at once. `ends` (rows, 2 levels) and `known` (rows) may be null.
+    void play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
+              double *known) const;
+    // Take the scaling from the first rows again and let a fresh core learn them in the order they were settled.
+    void refit(const KernelTable &level, double *S) const;
+
+  private:
+    void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
+    void widen(const double *filled, const double *holes, double *wide) const;
+    void design(const double *X, double *out, bool with_waves) const;
+    void answer(const Stage &stage, const double *m, const double *h, double hint, double center, double *E) const;
+    void level2_row(const double *mixtures, size_t stride, double hint, double error, double center, double scale, double *F) const;
+    void mix_predict(const KernelTable &level, const Stage &stage, double *S, const double *E, double *yhat, double *scratch) const;
+    void mix_learn(const KernelTable &level, const Stage &stage, double *S, const double *E, const double *y, size_t rows,
+                   double late, double *yhat, double *scratch) const;
+    void widen_range(const Stage &stage, double *S, double label) const;
+    void learn_stages(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record, bool judged,
+                      int64_t first, int64_t level2_first) const;
+    void serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const;
+    void take_label(double *S, double serial, double y, double soft) const;
+    void baselines(const double *S, double *out, double *hint) const;
+    void judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const;
+    double lateness(const double *S, const double *record) const;
+    void follow_interval(double *S, const double *record_ends, bool bounded, double yhat, double y, double late) const;
+    bool has_interval(const double *S, double label_min, double label_max, double late) const;
+    void interval_ends(const double *S, double yhat, double *ends) const;
+    void remember(double *S, const double *filled, const double *holes, double y, double hint) const;
+};
+
+} // namespace undrift

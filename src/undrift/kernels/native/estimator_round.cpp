@@ -1,0 +1,333 @@
+// The round of an online estimator: serve a row, settle its record, and both at once for whole blocks.
+#include "estimator.h"
+
+namespace undrift {
+
+namespace {
+constexpr size_t REFITS[] = {4, 32, WARMUP};
+
+bool is_refit(double rounds) { return rounds == REFITS[0] || rounds == REFITS[1] || rounds == REFITS[2]; }
+
+// Rows until the next refit.
+size_t rows_left(double rounds) {
+    for (const size_t refit : REFITS)
+        if (rounds < static_cast<double>(refit)) return refit - static_cast<size_t>(rounds);
+    return std::numeric_limits<size_t>::max();
+}
+
+// Hand out interval ends; where there is no interval they are infinite.
+void copy_ends(const double *from, bool bounded, size_t levels, double *to) {
+    constexpr double far = std::numeric_limits<double>::infinity();
+    for (size_t k = 0; k < 2 * levels; ++k) to[k] = bounded ? from[k] : k % 2 ? far : -far;
+}
+} // namespace
+
+// Fill holes with the last value seen; what was never seen stays NaN.
+void Estimator::impute(double *S, const double *z, double *filled, double *holes, bool commit) const {
+    double *value = S + plan.value, *seen = S + plan.seen, *missing = S + plan.missing;
+    for (size_t j = 0; j < plan.dim; ++j) {
+        const bool hole = z[j] != z[j];
+        filled[j] = !hole ? z[j] : seen[j] != 0.0 ? value[j] : std::numeric_limits<double>::quiet_NaN();
+        holes[j] = hole;
+        if (!commit) continue;
+        if (hole)
+            missing[j] += 1.0;
+        else
+            value[j] = z[j], seen[j] = 1.0;
+    }
+}
+
+// Put an indicator beside each feature, 1 where its value was missing.
+void Estimator::widen(const double *filled, const double *holes, double *wide) const {
+    for (size_t j = 0; j < plan.dim; ++j) {
+        if (!plan.indicators) {
+            wide[j] = filled[j];
+            continue;
+        }
+        wide[2 * j] = filled[j];
+        wide[2 * j + 1] = holes[j];
+    }
+}
+
+// Whether there is an interval: two different labels were settled, some prediction was found wrong, and as many were judged
+// as labels are late by, since that many neighbours tell little more than one.
+bool Estimator::has_interval(const double *S, double label_min, double label_max, double late) const {
+    const double *state = S + plan.intervals;
+    return plan.levels() && label_min < label_max && state[IntervalState::UNIT] > 0.0 && state[IntervalState::RESIDUALS] >= late;
+}
+
+// Lower and upper ends of the tracked levels around a prediction; a higher level is at least as wide. Without an
+// interval they are the prediction itself.
+void Estimator::interval_ends(const double *S, double yhat, double *ends) const {
+    const double *state = S + plan.intervals;
+    double half = 0.0;
+    for (size_t k = 0; k < plan.levels(); ++k) {
+        half = std::max(half, state[IntervalState::UNIT] * state[IntervalState::SIZE + k]);
+        ends[2 * k] = yhat - half;
+        ends[2 * k + 1] = yhat + half;
+    }
+}
+
+// Update the intervals with a label whose row was served this prediction and these ends.
+void Estimator::follow_interval(double *S, const double *ends, bool bounded, double yhat, double y, double late) const {
+    const size_t levels = plan.levels();
+    if (!levels) return;
+    double *state = S + plan.intervals, *width = state + IntervalState::SIZE, *hits = width + levels;
+    const double residual = std::fabs(y - yhat);
+    if (bounded) {
+        // Late labels move the widths in smaller steps: they all come to bear before the first of them shows.
+        const double part = late > 1.0 ? 1.0 / std::cbrt(late) : 1.0;
+        state[IntervalState::ROUNDS] += 1.0;
+        for (size_t k = 0; k < levels; ++k) {
+            const bool inside = ends[2 * k] <= y && y <= ends[2 * k + 1];
+            const double step = inside ? plan.down[k] : plan.up[k];
+            width[k] = std::min(std::max(width[k] * (part < 1.0 ? std::pow(step, part) : step), SMALLEST_WIDTH), LARGEST_WIDTH);
+            hits[k] += inside;
+        }
+    }
+    double &unit = state[IntervalState::UNIT], &count = state[IntervalState::RESIDUALS];
+    count += 1.0;
+    unit += ((unit > 0.0 ? std::min(residual, WILD * unit) : residual) - unit) / std::min(count, INTERVAL_ROUNDS);
+}
+
+// Keep a row of the warm-up, in the order of settling.
+void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint) const {
+    const size_t t = static_cast<size_t>(S[plan.numbers + EstimatorNumber::ROUNDS]), width = plan.width();
+    if (t >= size_t(WARMUP)) return;
+    double *row = S + plan.buffer + t * width, *known = S + plan.known + t * width;
+    widen(filled, holes, row);
+    for (size_t j = 0; j < width; ++j) {
+        known[j] = row[j] == row[j];
+        if (known[j] == 0.0) row[j] = 0.0;
+    }
+    S[plan.labels + t] = y;
+    S[plan.hints + t] = hint;
+}
+
+// The rest of serving, once the row is filled (record) and scaled (w.X): what every stage and the last mixer answer.
+void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const {
+    double *n = S + plan.numbers, *answers = record + plan.answers_at(), *candidates = record + plan.candidates_at();
+    const size_t families = plan.families.size();
+    const double center = n[EstimatorNumber::CENTER], unit = n[EstimatorNumber::LABEL_SCALE];
+    const bool known = n[EstimatorNumber::ROUNDS] > 0.0;
+    double hint;
+    baselines(S, candidates + 1 + families, &hint);
+    record[RecordPart::WIDTH] = static_cast<double>(plan.dim);
+    record[RecordPart::KNOWN] = known;
+    record[RecordPart::HINT] = hint;
+    record[RecordPart::ERROR] = n[EstimatorNumber::ERROR];
+    record[RecordPart::WEIGHT] = record[RecordPart::ELAPSED] = 1.0;
+    const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
+    for (size_t f = 0; f < families; ++f) {
+        const Stage &stage = plan.families[f];
+        double *Z = plan.waved(f) ? w.waved : w.linear;
+        if (f == 0 || plan.waved(f)) design(w.X, Z, plan.waved(f));
+        LearnerCall run = stage.run(S, first, 1, Z);
+        run.m_or_yhat = w.m;
+        run.h_or_stability = w.h;
+        (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
+        answer(stage, w.m, w.h, hint, center, answers);
+        mix_predict(level, stage, S, answers, candidates + 1 + f, w.kernel);
+        answers += stage.members;
+    }
+    const Stage &stage = plan.level2;
+    const double scale = unit > 0.0 ? unit : 1.0, richest = candidates[families];
+    level2_row(candidates + 1, 1, hint, n[EstimatorNumber::ERROR], center, scale, w.F);
+    LearnerCall run = stage.run(S, first - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]), 1, w.F);
+    run.m_or_yhat = w.m;
+    run.h_or_stability = w.h;
+    (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
+    for (size_t k = 0; k < stage.memories(); ++k)
+        answers[k] = plan.binary ? w.m[k] : richest + scale * (w.m[k] / (1.0 + w.h[k]));
+    mix_predict(level, stage, S, answers, candidates, w.kernel);
+    double yhat;
+    mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
+    record[RecordPart::YHAT] = known ? yhat : 0.0;
+    const double *range = S + plan.last.mixer;
+    const bool bounded = has_interval(S, range[MixerState::LABEL_MIN], range[MixerState::LABEL_MAX], record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
+    record[RecordPart::BOUNDED] = bounded;
+    interval_ends(S, record[RecordPart::YHAT], record + plan.ends_at());
+}
+
+void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const {
+    EstimatorScratch w(plan, level, 1);
+    double *filled = record + plan.row_at(), *holes = record + plan.holes_at();
+    double &served = S[plan.numbers + EstimatorNumber::SERVED];
+    impute(S, z, filled, holes, commit);
+    widen(filled, holes, w.wide);
+    record[RecordPart::SERIAL] = served + 1.0;
+    scale_row(plan.scaling(S), w.wide, plan.width(), served + 1.0, commit, w.X);
+    if (commit) served += 1.0;
+    serve_scaled(level, S, w, record);
+    for (size_t j = 0; j < plan.dim; ++j)
+        if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only
+}
+
+void Estimator::settle(const KernelTable &level, double *S, const double *record, double y) const {
+    double *n = S + plan.numbers;
+    if (y != y) {
+        n[EstimatorNumber::UNLABELLED] += 1.0;
+        return;
+    }
+    EstimatorScratch w(plan, level, 1);
+    const size_t width = static_cast<size_t>(record[RecordPart::WIDTH]); // features added since were 0
+    for (size_t j = 0; j < plan.dim; ++j) {
+        w.holes[j] = j < width && record[plan.holes_at() + j] != 0.0;
+        w.filled[j] = j >= width ? 0.0 : record[plan.holes_at() + j] == 2.0 ? std::numeric_limits<double>::quiet_NaN() : record[plan.row_at() + j];
+    }
+    const bool known = record[RecordPart::KNOWN] != 0.0, first = n[EstimatorNumber::ROUNDS] == 0.0;
+    if (first && !plan.binary) n[EstimatorNumber::CENTER] = y;
+    w.y[0] = y;
+    w.soft[0] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? y : despike(S + plan.despiker, y);
+    baselines(S, w.candidates, w.hint);
+    if (known || first) w.hint[0] = known ? record[RecordPart::HINT] : y;
+    w.error[0] = record[RecordPart::ERROR];
+    remember(S, w.filled, w.holes, y, w.hint[0]);
+    widen(w.filled, w.holes, w.wide);
+    rescale_row(plan.scaling(S), w.wide, plan.width(), w.X);
+    const int64_t rounds = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
+    learn_stages(level, S, w, 1, record, known, rounds, rounds - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]));
+    const double yhat = record[RecordPart::YHAT];
+    if (known) {
+        if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) n[EstimatorNumber::ERROR] = w.miss[0];
+        std::copy(record + plan.candidates_at(), record + plan.ends_at(), w.candidates);
+        judge(level, S, w, 1, record);
+        follow_interval(S, record + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, yhat, y, lateness(S, record));
+    } else {
+        widen_range(plan.last, S, w.soft[0]);
+        n[EstimatorNumber::SKIPPED] += 1.0;
+    }
+    take_label(S, record[RecordPart::SERIAL], y, w.soft[0]);
+    if (is_refit(n[EstimatorNumber::ROUNDS])) refit(level, S);
+}
+
+void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
+                     double *known) const {
+    const size_t d = plan.dim, width = plan.width(), all = plan.candidates(), levels = plan.levels();
+    double *n = S + plan.numbers;
+    std::vector<double> record(plan.record_size());
+    const auto alone = [&](size_t t) { // what a row by itself gives
+        yhat[t] = record[RecordPart::YHAT];
+        if (known) known[t] = record[RecordPart::KNOWN];
+        if (ends) copy_ends(record.data() + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, levels, ends + t * 2 * levels);
+    };
+    for (size_t t = 0; t < rows;) {
+        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0) {
+            serve(level, S, Z + t * d, record.data(), true);
+            settle(level, S, record.data(), y[t]);
+            alone(t++);
+            continue;
+        }
+        // As many rows as can be taken together: labelled, and before a refit.
+        const size_t most = std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS]));
+        EstimatorScratch w(plan, level, most);
+        size_t count = 0;
+        for (; count < most && y[t + count] == y[t + count]; ++count) {
+            double *filled = w.filled + count * d, *holes = w.holes + count * d;
+            impute(S, Z + (t + count) * d, filled, holes, true);
+            widen(filled, holes, w.wide);
+            n[EstimatorNumber::SERVED] += 1.0;
+            scale_row(plan.scaling(S), w.wide, width, n[EstimatorNumber::SERVED], true, w.X + count * width);
+        }
+        const double serial = n[EstimatorNumber::SERVED] - static_cast<double>(count);
+        const double late = serial + 1.0 - n[EstimatorNumber::LAST_SERIAL]; // of the first row; the others follow at once
+        const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]), skipped = static_cast<int64_t>(n[EstimatorNumber::SKIPPED]);
+        w.error[0] = n[EstimatorNumber::ERROR];
+        for (size_t k = 0; k < count; ++k) {
+            w.y[k] = y[t + k];
+            w.soft[k] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? w.y[k] : despike(S + plan.despiker, w.y[k]);
+            baselines(S, w.candidates + k * all + 1 + plan.families.size(), w.hint + k);
+            remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k]);
+            take_label(S, serial + static_cast<double>(k + 1), w.y[k], w.soft[k]);
+        }
+        learn_stages(level, S, w, count, nullptr, true, first, first - skipped);
+        n[EstimatorNumber::ERROR] = w.miss[count - 1];
+        double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
+        judge(level, S, w, count, nullptr);
+        for (size_t k = 0; k < count; ++k) {
+            double own[2 * MOST_LEVELS];
+            const bool bounded = has_interval(S, low, high, k ? 1.0 : late); // by the labels before this one
+            interval_ends(S, w.yhat[k], own);
+            follow_interval(S, own, bounded, w.yhat[k], w.y[k], 1.0);
+            low = std::min(low, w.soft[k]);
+            high = std::max(high, w.soft[k]);
+            yhat[t + k] = w.yhat[k];
+            if (known) known[t + k] = 1.0;
+            if (ends) copy_ends(own, bounded, levels, ends + (t + k) * 2 * levels);
+        }
+        if (is_refit(n[EstimatorNumber::ROUNDS])) refit(level, S);
+        t += count;
+    }
+}
+
+// Set up the despiker from the first labels, which come out cut; returns their median, which they are centred by.
+static double fit_despiker(double *despiker, size_t rows, double *labels) {
+    const double center = median_of(labels, rows);
+    despiker[Despiker::LAST] = center;
+    despiker[Despiker::MEAN_JUMP] = usual_jump(labels, rows);
+    despiker[Despiker::CUTS] = 0.0;
+    for (size_t t = 0; t < rows; ++t) labels[t] = despike(despiker, labels[t]);
+    return center;
+}
+
+double despike_run(const double *y, size_t rows, double *out) {
+    size_t fitted = 0;
+    for (const size_t refit : REFITS)
+        if (rows >= refit) fitted = refit;
+    std::copy(y, y + rows, out);
+    if (!fitted) return rows ? y[0] : 0.0;
+    double despiker[Despiker::SIZE];
+    const double center = fit_despiker(despiker, fitted, out);
+    for (size_t t = fitted; t < rows; ++t) out[t] = despike(despiker, out[t]);
+    return center;
+}
+
+void Estimator::refit(const KernelTable &level, double *S) const {
+    double *n = S + plan.numbers;
+    const size_t rows = static_cast<size_t>(n[EstimatorNumber::ROUNDS]), width = plan.width();
+    fit_scaling(plan.scaling(S), S + plan.buffer, S + plan.known, rows, width);
+    const auto restart = [&](const Stage &one) {
+        const size_t size = (one.memories() + one.lanes() - 1) / one.lanes() * one.lanes() * (3 * one.dim + 3 + one.dim * (one.dim - 1) / 2);
+        std::copy_n(plan.blank.data() + one.information, size, S + one.information);
+        std::copy_n(plan.blank.data() + one.log_weights, one.members, S + one.log_weights);
+        std::fill_n(S + one.losses, one.members, 0.0);
+        std::fill_n(S + one.clipped_losses, one.members, 0.0);
+        std::fill_n(S + one.mixer, MixerState::SIZE, 0.0);
+    };
+    for (const Stage &one : plan.families) restart(one);
+    restart(plan.level2);
+    std::vector<double> soft(S + plan.labels, S + plan.labels + rows);
+    if (!plan.binary) {
+        n[EstimatorNumber::CENTER] = fit_despiker(S + plan.despiker, rows, soft.data());
+        n[EstimatorNumber::LABEL_SCALE] = spread_of(soft.data(), rows);
+    }
+    size_t newest = rows - 1; // the row with the last label: labels may have been settled in another order
+    while (newest && S[plan.labels + newest] != n[EstimatorNumber::LAST]) --newest;
+    double error = 0.0, newest_error = 0.0;
+    for (size_t t = 0; t < rows;) {
+        const size_t count = t ? std::min(rows - t, size_t(CHUNK)) : 1;
+        EstimatorScratch w(plan, level, count);
+        w.error[0] = error;
+        for (size_t k = 0; k < count; ++k) {
+            const double *row = S + plan.buffer + (t + k) * width, *known = S + plan.known + (t + k) * width;
+            for (size_t j = 0; j < width; ++j) w.wide[j] = known[j] != 0.0 ? row[j] : std::numeric_limits<double>::quiet_NaN();
+            scale_row(plan.scaling(S), w.wide, width, static_cast<double>(t + k), true, w.X + k * width);
+            w.soft[k] = soft[t + k];
+            w.hint[k] = S[plan.hints + t + k];
+        }
+        learn_stages(level, S, w, count, nullptr, t > 0, static_cast<int64_t>(t), static_cast<int64_t>(t) - 1);
+        if (t) error = w.miss[count - 1];
+        if (t && newest >= t && newest < t + count) newest_error = w.miss[newest - t];
+        t += count;
+    }
+    n[EstimatorNumber::ERROR] = newest_error;
+    n[EstimatorNumber::SKIPPED] = 1.0; // level 2 has learned all rows but the first
+    n[EstimatorNumber::HINT] = soft[newest];
+    if (rows < size_t(WARMUP)) return;
+    std::fill_n(S + plan.buffer, WARMUP * width, 0.0);
+    std::fill_n(S + plan.known, WARMUP * width, 0.0);
+    std::fill_n(S + plan.labels, WARMUP, 0.0);
+    std::fill_n(S + plan.hints, WARMUP, 0.0);
+}
+
+} // namespace undrift

@@ -1,0 +1,273 @@
+"""NumPy twin of `Estimator`, the round of an online estimator: slow, plain, and the definition of correct.
+
+A row is *served*, which gives a record of plain numbers, and *settled* from that record when its label is known.
+
+    row z ──fill holes──> scale ──> x ──┬─ family 1: memories ──mixer──> mixture 1 ─┬─> level 2: memories ──mixer──┐
+                                        └─ family n: memories ──mixer──> mixture n ─┤                              │
+                                             last label, last error ────────────────┘        level 2, mixtures,    │
+    yhat <──last mixer── candidates <──────────────────────────────────────────────────── and naive baselines <────┘
+
+Settling learns from what was *served*: memories learn the row, mixers judge the served answers, level 2 the served
+mixtures, intervals the served prediction. So a late label teaches what it would have taught on time, and nothing that
+was not known when the row was served is credited to anybody.
+
+The state is one vector; `parts` says where each named part begins and how long it is. Regression has labels y and
+squared loss; two classes have labels -1, +1 and logistic loss, all answers being log-odds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.kernels import reference_estimator_rows as preparation
+from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, MixerState
+from undrift.kernels.definitions import EstimatorNumber as N
+from undrift.kernels.definitions import RecordPart as R
+from undrift.kernels.reference_estimator_candidates import Answers, CandidateStages
+from undrift.kernels.reference_estimator_stages import follow_interval, has_interval, interval_ends
+from undrift.kernels.reference_mix import softplus
+
+REFITS = (4, 32, WARMUP)
+"""Labels after which scaling is taken from the rows so far, and everything learned again from them."""
+NEVER_SEEN = 2.0
+"""In a record's mask of holes: the feature had never been seen, so there was nothing to fill the hole with."""
+
+
+class Estimator(CandidateStages):
+    """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
+
+    @property
+    def answers_at(self) -> int:
+        """Where the members' answers begin in a record: after its head, the filled row and the mask of holes."""
+        return len(R) + 2 * self.dim
+
+    @property
+    def candidates_at(self) -> int:
+        """Where the candidates begin."""
+        return self.answers_at + sum(stage.members for stage in self.families) + self.level2.members
+
+    @property
+    def ends_at(self) -> int:
+        """Where the ends of the intervals begin: low and high, level by level."""
+        return self.candidates_at + self.last.members
+
+    @property
+    def record_size(self) -> int:
+        """How many numbers a record has."""
+        return self.ends_at + 2 * len(self.up)
+
+    # ---- serving -----------------------------------------------------------------------------------------------
+
+    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool) -> int:
+        """Fill the record of a row; return 0, or the place of a number that may not be used.
+
+        With `commit` the row has really come: what depends on features alone (last-seen values, the scale of a column
+        that moves for the first time, clip limits) and the serial number advance. Without it nothing changes.
+        """
+        if bad := self._refuse(z, np.empty(0)):
+            return bad
+        numbers, value, seen = (self.part(state, name) for name in ("numbers", "value", "seen"))
+        filled, holes = preparation.fill_holes(z, value, seen)
+        wide = preparation.add_indicators(filled, holes, self.indicators)
+        serial = float(numbers[N.SERVED]) + 1.0
+        x = preparation.scale_row(self._scaling(state), wide, serial, commit)
+        if commit:
+            preparation.remember_values(z, value, seen, self.part(state, "missing"))
+            numbers[N.SERVED] = serial
+
+        hint, error, known = self.hint(state), float(numbers[N.ERROR]), numbers[N.ROUNDS] > 0.0
+        answers = self.answer(state, x, hint, error, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
+        yhat = self.last.mix(state, answers.candidates) if known else 0.0
+        intervals, (low, high) = self.part(state, "intervals"), self._label_range(state)
+        bounded = has_interval(intervals, low, high, serial - float(numbers[N.LAST_SERIAL]))
+
+        record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
+        record[[R.YHAT, R.HINT, R.ERROR, R.WEIGHT, R.ELAPSED]] = yhat, hint, error, 1.0, 1.0
+        never = np.isnan(filled)  # records hold numbers only
+        filled_holes = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes)]
+        ends = interval_ends(intervals, len(self.up), yhat)
+        record[len(R) :] = np.concatenate([*filled_holes, answers.members, answers.candidates, ends])
+        return 0
+
+    # ---- settling ----------------------------------------------------------------------------------------------
+
+    def settle(self, state: Vector, record: Vector, y: float) -> int:
+        """Learn from a record and its label; NaN closes it without a lesson. Returns as `serve`."""
+        if bad := self._refuse(np.empty(0), np.array([y])):
+            return bad
+        numbers = self.part(state, "numbers")
+        if math.isnan(y):
+            numbers[N.UNLABELLED] += 1.0
+            return 0
+        rounds, serial = int(numbers[N.ROUNDS]), float(record[R.SERIAL])
+        known, late = record[R.KNOWN] != 0.0, float(numbers[N.SERVED]) - serial + 1.0
+        if rounds == 0 and not self.binary:
+            numbers[N.CENTER] = y
+        soft = y if self.binary or rounds < REFITS[0] else preparation.despike(self.part(state, "despiker"), y)
+        # Where nothing was known, there was no hint either; a refit will use what is known by now.
+        hint = float(record[R.HINT]) if known else y if rounds == 0 else self.hint(state)
+
+        filled, holes = np.split(record[len(R) : self.answers_at].copy(), 2)
+        filled[holes == NEVER_SEEN] = np.nan
+        since = int(record[R.WIDTH])
+        filled[since:], holes[since:] = 0.0, 0.0  # features added since the row was served
+        wide = preparation.add_indicators(filled, np.minimum(holes, 1.0), self.indicators)
+        if rounds < WARMUP:
+            self._remember(state, rounds, wide, y, hint)
+        x = preparation.rescale_row(self._scaling(state), wide)  # by today's scaling
+        answers, candidates = np.split(record[self.answers_at : self.ends_at], [self.candidates_at - self.answers_at])
+        served = Answers(answers, candidates) if known else None
+        skipped = int(numbers[N.SKIPPED])
+        error = self.learn(state, x, soft, hint, float(record[R.ERROR]), served, late, rounds, skipped)
+        if known:
+            if serial > numbers[N.LAST_SERIAL]:
+                numbers[N.ERROR] = error
+            self._judge(state, candidates, float(record[R.YHAT]), y, soft, late)
+            intervals, ends = self.part(state, "intervals"), record[self.ends_at :]
+            bounded, yhat = record[R.BOUNDED] != 0.0, float(record[R.YHAT])
+            follow_interval(intervals, self.up, self.down, ends, bounded, yhat, y, late)
+        else:
+            self.last.widen_range(state, soft)
+            numbers[N.SKIPPED] += 1.0
+        self._take_label(state, serial, y, soft)
+        if rounds + 1 in REFITS:
+            self.refit(state)
+        return 0
+
+    def _judge(self, state: Vector, candidates: Vector, yhat: float, y: float, soft: float, late: float) -> None:
+        """Let the last mixer judge the served candidates by the label as seen, s, and account for what that leaves out.
+
+        LATE grows by loss(yhat) - loss(now): what was predicted against what the weights of settling time make of the
+        same candidates. Losses by the label as it came follow exactly from those by s:
+
+            (p - y)^2 / 2 = (p - s)^2 / 2 + (s - y) (p - (s + y) / 2)
+
+        `corrections` sums the last term for every candidate p, and its excess (s - y) (yhat - p) for the prediction.
+        """
+        now = self.last.mix(state, candidates)
+        self.last.learn_mixer(state, candidates, soft, late)
+        if self.binary:
+            served_loss, loss = softplus(np.array([-soft * yhat, -soft * now])).tolist()
+        else:
+            served_loss, loss = 0.5 * (yhat - soft) ** 2, 0.5 * (now - soft) ** 2
+        self.part(state, "numbers")[N.LATE] += served_loss - loss
+        corrections, excess = np.split(self.part(state, "corrections"), 2)
+        corrections += (soft - y) * (candidates - 0.5 * (soft + y))
+        excess += (soft - y) * (yhat - candidates)
+
+    def _take_label(self, state: Vector, serial: float, y: float, soft: float) -> None:
+        """Update what baselines and hint are made of; the last label is that of the highest serial number settled."""
+        n = self.part(state, "numbers")
+        newest = serial > n[N.LAST_SERIAL]
+        if self.binary:
+            if newest and n[N.ROUNDS] > 0.0:
+                n[N.STAYED if y == n[N.LAST] else N.CHANGED] += 1.0
+            n[N.POSITIVE if y > 0.0 else N.NEGATIVE] += 1.0
+        n[N.ROUNDS] += 1.0
+        n[N.MEAN] += (y - n[N.MEAN]) / n[N.ROUNDS]
+        if newest:
+            n[[N.LAST_SERIAL, N.LAST, N.HINT]] = serial, y, soft
+
+    def _remember(self, state: Vector, t: int, wide: Vector, y: float, hint: float) -> None:
+        """Keep a row of the warm-up, in the order of settling."""
+        known = ~np.isnan(wide)
+        self._rows(state, "buffer")[t], self._rows(state, "known")[t] = np.where(known, wide, 0.0), known
+        self.part(state, "labels")[t], self.part(state, "hints")[t] = y, hint
+
+    def refit(self, state: Vector) -> None:
+        """Take scaling, label centre and label scale from the first rows, and let fresh stages learn these again.
+
+        The rows come in the order they were settled, with their hints as served; mixers judge what the fresh stages
+        answer. The last mixer, the baselines and the intervals have judged what was really served: they stay.
+        """
+        numbers = self.part(state, "numbers")
+        rounds = int(numbers[N.ROUNDS])
+        rows, known = self._rows(state, "buffer")[:rounds], self._rows(state, "known")[:rounds]
+        soft, hints = self.part(state, "labels")[:rounds].copy(), self.part(state, "hints")
+        newest = int(np.flatnonzero(soft == numbers[N.LAST])[-1])  # the row with the last label
+        preparation.fit_scaling(self._scaling(state), rows, known)
+        for stage in (*self.families, self.level2):
+            stage.restart(state, self.blank)
+        if not self.binary:
+            numbers[N.CENTER] = preparation.median(soft)
+            soft = preparation.fit_despiker(self.part(state, "despiker"), soft)
+            numbers[N.LABEL_SCALE] = preparation.spread(soft)
+        error = numbers[N.ERROR] = 0.0
+        for t in range(rounds):
+            row = np.where(known[t] != 0.0, rows[t], np.nan)
+            x = preparation.scale_row(self._scaling(state), row, float(t), commit=True)
+            hint = float(hints[t])
+            answers = self.answer(state, x, hint, error, first=t, skipped=1) if t else None
+            error = self.learn(state, x, float(soft[t]), hint, error, answers, 1.0, t, 1)
+            if t == newest:
+                numbers[N.ERROR] = error
+        numbers[N.SKIPPED] = 1.0  # level 2 has learned all rows but the first
+        numbers[N.HINT] = soft[newest]
+        if rounds == WARMUP:
+            for name in ("buffer", "known", "labels", "hints"):
+                self.part(state, name)[...] = 0.0
+
+    # ---- many rows ---------------------------------------------------------------------------------------------
+
+    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> int:
+        """Serve and settle row by row; `ends` (infinite where there is no interval) and `known` may have no rows."""
+        if bad := self._refuse(Z, y):
+            return bad
+        record = np.empty(self.record_size)
+        for t in range(len(Z)):
+            self.serve(state, Z[t], record, True)
+            self.settle(state, record, float(y[t]))
+            yhat[t] = record[R.YHAT]
+            if len(known):
+                known[t] = record[R.KNOWN]
+            if len(ends):
+                ends[t] = record[self.ends_at :] if record[R.BOUNDED] else np.tile([-np.inf, np.inf], len(self.up))
+        return 0
+
+    def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int:
+        """Serve row t, then settle what was served `delay` rows before it.
+
+        `records` begins with `pending` earlier records, whose labels are the first of `y`, and receives those of `Z`.
+        """
+        if bad := self._refuse(Z, y):
+            return bad
+        for t in range(pending, pending + len(Z)):
+            self.serve(state, Z[t - pending], records[t], True)
+            if t >= delay:
+                self.settle(state, records[t - delay], float(y[t - delay]))
+        return 0
+
+    def play_keys(
+        self, states: Matrix, slots: NDArray[np.int64], Z: Matrix, y: Vector, yhat: Vector, known: Vector
+    ) -> int:
+        """Play rows of many estimators: row i belongs to the state `states[slots[i]]`."""
+        if bad := self._refuse(Z, y):
+            return bad
+        for i, slot in enumerate(slots.tolist()):
+            here = slice(i, i + 1)
+            self.play(states[slot], Z[here], y[here], yhat[here], np.empty((0, 0)), known[here])
+        return 0
+
+    # ---- the state ---------------------------------------------------------------------------------------------
+
+    def _refuse(self, Z: Matrix, y: Vector) -> int:
+        """Return 0, 1 + flat index of the first feature that may not be used, or -(1 + index) of such a label."""
+        bad = np.abs(Z.ravel()) > INPUT_LIMIT  # NaN is missing, not bad
+        if bad.any():
+            return 1 + int(np.argmax(bad))
+        bad = ~np.isnan(y) & (np.abs(y) != 1.0 if self.binary else np.abs(y) > INPUT_LIMIT)
+        return -1 - int(np.argmax(bad)) if bad.any() else 0
+
+    def _rows(self, state: Vector, name: str) -> Matrix:
+        return self.part(state, name).reshape(WARMUP, -1)
+
+    def _scaling(self, state: Vector) -> preparation.ColumnScaling:
+        return preparation.ColumnScaling(*(self.part(state, name) for name in ("center", "scale", "limit", "exceeded")))
+
+    def _label_range(self, state: Vector) -> tuple[float, float]:
+        mixer = self.last.view(state, "mixer")
+        return float(mixer[MixerState.LABEL_MIN]), float(mixer[MixerState.LABEL_MAX])

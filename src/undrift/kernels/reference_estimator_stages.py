@@ -1,0 +1,218 @@
+"""NumPy twin of an online estimator's stages: memories with their mixer, level 2's features, and intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import TypedDict
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.kernels import reference, reference_mix
+from undrift.kernels.definitions import (
+    INTERVAL_ROUNDS,
+    LANES,
+    LARGEST_WIDTH,
+    MOST_SCALES,
+    SMALLEST_WIDTH,
+    SURE,
+    WILD,
+    IntervalState,
+    MixerState,
+)
+from undrift.kernels.layout import State, length
+
+Parts = dict[str, tuple[int, int]]
+"""Begin and length of each named part of a state vector."""
+
+
+class MixerSettings(TypedDict):
+    """What a mixer is made of."""
+
+    parts: Parts
+    name: str
+    log_prior: Vector
+    share: float
+    rule: int
+    scale: float
+
+
+class StageSettings(MixerSettings):
+    """What memories and their mixer are made of."""
+
+    dim: int
+    beta: Vector
+    inverse_curvature: Vector
+
+
+class Stage:
+    """Memories over one design and the mixture of their answers; the last mixer is a stage without memories."""
+
+    def __init__(self, binary: bool, mixer: MixerSettings, memories: StageSettings | None = None) -> None:
+        self.binary, self.parts, self.name = binary, mixer["parts"], mixer["name"]
+        self.log_prior, self.members = mixer["log_prior"], len(mixer["log_prior"])
+        self.share, self.rule, self.scale = mixer["share"], mixer["rule"], mixer["scale"]
+        self.dim = memories["dim"] if memories else 0
+        self.beta = memories["beta"] if memories else np.empty(0)
+        self.inverse_curvature = memories["inverse_curvature"] if memories else np.empty(0)
+
+    def view(self, state: Vector, part: str) -> Vector:
+        """Return a part of the stage's state."""
+        begin, size = self.parts[f"{self.name}.{part}"]
+        return state[begin : begin + size]
+
+    def predict_memories(self, state: Vector, first: int, z: Vector) -> tuple[Vector, Vector]:
+        """Return every memory's prediction for a row after `first` rounds, and its leverage.
+
+        Squared loss (discounted VAW): m = z.x, x the leader, and h = z'(beta A)^-1 z. Logistic loss (discounted
+        AIOLI): the log-odds, and no leverage.
+        """
+        m, h = np.zeros((1, len(self.beta))), np.zeros((1, len(self.beta)))
+        if self.binary:
+            reference.aioli_predict(self._information(state), self.beta, first, z[None], m)
+        else:
+            reference.vaw_predict(self._information(state), self.beta, first, z[None], m, h)
+        return m[0], h[0]
+
+    def learn_memories(self, state: Vector, first: int, z: Vector, target: float) -> None:
+        """Close a round of every memory; `target` is the label as the memories count it."""
+        one, two = np.zeros((1, len(self.beta))), np.zeros((1, len(self.beta)))
+        information, y = self._information(state), np.array([target])
+        if self.binary:
+            reference.aioli_play(information, self.beta, self.inverse_curvature, first, z[None], y, one, two)
+        else:
+            reference.vaw_play(information, self.beta, first, z[None], y, one, two)
+
+    def mix(self, state: Vector, answers: Vector) -> float:
+        """Return the mixture of answers under the weights of now."""
+        yhat, log_weights = np.empty(1), self.view(state, "log_weights")
+        if self.binary:
+            reference_mix.mix_logistic_predict(log_weights, answers[None], yhat)
+        else:
+            mixer = self.view(state, "mixer")
+            reference_mix.mix_squared_predict(log_weights, mixer, self.rule, answers[None], yhat)
+        return float(yhat[0])
+
+    def learn_mixer(self, state: Vector, answers: Vector, label: float, late: float) -> None:
+        """Let the mixer judge answers by the label, which came `late` rows after they were served, 1 if promptly.
+
+        The `late` rows served meanwhile could not know the label, so that their losses all come to bear before the
+        first of them shows: the mixer learns that much more slowly.
+        """
+        log_weights, losses = self.view(state, "log_weights"), self.view(state, "losses")
+        E, y, yhat, none = answers[None], np.array([label]), np.empty(1), np.empty((0, self.members))
+        mixer, late = self.view(state, "mixer"), max(late, 1.0)
+        if self.binary:
+            reference_mix.mix_logistic(log_weights, self.log_prior, self.share / late, E, y, yhat, losses, none)
+            mixer[0] += 1.0  # what a fixed share may have cost is counted in rounds
+        else:
+            clipped, scale = self.view(state, "clipped_losses"), self.scale
+            reference_mix.mix_squared(
+                log_weights,
+                self.log_prior,
+                self.share,
+                mixer,
+                self.rule,
+                scale,
+                E,
+                y,
+                yhat,
+                losses,
+                clipped,
+                none,
+                late,
+            )
+
+    def widen_range(self, state: Vector, label: float) -> None:
+        """Take the label of a row for which nothing was predicted: the mixer only learns that labels reach that far."""
+        if self.binary:
+            return
+        mixer = self.view(state, "mixer")
+        first = mixer[MixerState.ROUNDS] == 0.0
+        mixer[MixerState.LABEL_MIN] = label if first else min(mixer[MixerState.LABEL_MIN], label)
+        mixer[MixerState.LABEL_MAX] = label if first else max(mixer[MixerState.LABEL_MAX], label)
+        mixer[MixerState.ROUNDS] = max(mixer[MixerState.ROUNDS], 1.0)
+
+    def restart(self, state: Vector, blank: Vector) -> None:
+        """Make memories and mixer what they were before the first round."""
+        for part in ("information", "log_weights", "losses", "clipped_losses", "mixer"):
+            self.view(state, part)[...] = self.view(blank, part)
+
+    def _information(self, state: Vector) -> State:
+        lanes = 1 if len(self.beta) <= 2 else LANES
+        return self.view(state, "information").reshape(-1, length(self.dim), lanes)
+
+
+def hinted_answers(m: Vector, h: Vector, hint: float, center: float) -> Vector:
+    """Return what squared-loss memories answer in label units: each with the last label as hint, then each without.
+
+    The memories learn labels minus `center`, so that with b = hint - center
+    the first are center + (m + h b) / (1 + h), the others center + m.
+    """
+    return np.concatenate([center + (m + h * (hint - center)) / (1.0 + h), center + m])
+
+
+def regression_features(mixtures: Vector, hint: float, error: float, center: float, scale: float) -> Vector:
+    """Return level 2's features for numbers, in label scales.
+
+    With r the mixture of the last, richest family they are
+
+        (r - center, other mixtures - r, hint - r, error) / scale
+
+    Differences, so that a constant added to all labels changes nothing. Level 2 learns (y - r) / scale.
+    """
+    richest = mixtures[-1]
+    features = np.array([richest - center, *(mixtures[:-1] - richest), hint - richest, error])
+    return np.asarray(np.clip(features / scale, -MOST_SCALES, MOST_SCALES))
+
+
+def classification_features(mixtures: Vector, hint: float, error: float) -> Vector:
+    """Return level 2's features for two classes: log-odds of the families and of no change, twice the error, 1."""
+    return np.asarray(np.clip([*mixtures, hint, 2.0 * error, 1.0], -SURE, SURE))
+
+
+def has_interval(intervals: Vector, label_min: float, label_max: float, late: float) -> bool:
+    """Return whether there is an interval for a row `late` rows after the last one whose label is known.
+
+    Two different labels were settled, some prediction was found wrong, and at least `late` of them were judged, since
+    that many neighbours tell little more than one.
+    """
+    if not len(intervals):
+        return False
+    wrong, enough = intervals[IntervalState.UNIT] > 0.0, intervals[IntervalState.RESIDUALS] >= late
+    return bool(label_min < label_max and wrong and enough)
+
+
+def interval_ends(intervals: Vector, levels: int, yhat: float) -> Vector:
+    """Return (low, high) of every level: yhat -+ unit max(q_1, ..., q_k), so that a higher level is no narrower."""
+    width = intervals[len(IntervalState) : len(IntervalState) + levels]
+    half = intervals[IntervalState.UNIT] * np.maximum.accumulate(width) if levels else width
+    return np.column_stack([yhat - half, yhat + half]).ravel()
+
+
+def follow_interval(
+    intervals: Vector, up: Vector, down: Vector, ends: Vector, bounded: bool, yhat: float, y: float, late: float
+) -> None:
+    """Update the intervals with a label whose row was served this prediction and, if `bounded`, these ends.
+
+    A miss multiplies the level's half-width q_k (in units) by up_k, a hit by down_k; for a late label by their power
+    1 / late^(1/3), since many of them come to bear before the first one shows. The unit is the running mean of
+    |y - yhat|, in which one residual counts at most WILD units:
+
+        unit <- unit + (min(|y - yhat|, WILD unit) - unit) / min(residuals, INTERVAL_ROUNDS)
+    """
+    levels = len(up)
+    if not levels:
+        return
+    if bounded:
+        intervals[IntervalState.ROUNDS] += 1.0
+        for k in range(levels):
+            inside = ends[2 * k] <= y <= ends[2 * k + 1]
+            step = float(down[k] if inside else up[k]) ** (1.0 / math.cbrt(max(late, 1.0)))
+            at = len(IntervalState) + k
+            intervals[at] = min(max(intervals[at] * step, SMALLEST_WIDTH), LARGEST_WIDTH)
+            intervals[at + levels] += inside
+    unit, residual = float(intervals[IntervalState.UNIT]), abs(y - yhat)
+    intervals[IntervalState.RESIDUALS] += 1.0
+    counted = min(residual, WILD * unit) if unit > 0.0 else residual
+    intervals[IntervalState.UNIT] += (counted - unit) / min(intervals[IntervalState.RESIDUALS], INTERVAL_ROUNDS)

@@ -1,0 +1,148 @@
+"""Inspection: what an online estimator tells about itself: candidates, memories, coefficients, counts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undrift import _thread_lock
+from undrift._typing import Vector
+from undrift.ensemble.logistic import Mixable
+from undrift.ensemble.mixer import Mixer
+from undrift.ensemble.squared import SelfConfident
+from undrift.kernels import layout
+from undrift.kernels.definitions import EstimatorNumber
+from undrift.online.memories import Line, Memories, Spectrum
+from undrift.online.memories import half_life as half_life_of
+from undrift.online.named_rows import NamedRows
+from undrift.online.plan import EstimatorPlan
+
+
+class Inspection(NamedRows):
+    """The read-only side of an online estimator."""
+
+    _plan: EstimatorPlan
+    _state: Vector
+
+    @property
+    def plan(self) -> EstimatorPlan:
+        """What the estimator is made of, and where its state keeps it; from the first row on."""
+        return self._plan
+
+    def part(self, name: str) -> Vector:
+        """Return a part of the state by its name in `plan.layout`: the numbers themselves, for reading."""
+        return self._plan.layout.view(self._state, name)
+
+    def _last_mixer(self) -> Mixer:
+        """Return the last mixer as an object over its part of the state."""
+        mixer = (Mixable if self.binary else SelfConfident)(share=self._plan.last_share)
+        mixer.begin(np.exp(self._plan.prior("last")))
+        mixer.arrays().update(
+            {
+                "log_weights": self.part("last.log_weights"),
+                "losses": self.part("last.losses"),
+                "charged": self.part("last.clipped_losses"),
+                "rate": self.part("last.mixer"),
+            }
+        )
+        return mixer
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of what the last mixer chooses from: level 2, the families, the baselines."""
+        return [] if self.dim is None else list(self._plan.candidates)
+
+    @property
+    @_thread_lock.hold_shared
+    def weights(self) -> Vector:
+        """The candidates' weights for the coming round; they sum to 1."""
+        return np.zeros(0) if self.dim is None else self._last_mixer().weights
+
+    @property
+    @_thread_lock.hold_shared
+    def losses(self) -> Vector:
+        """Sum of each candidate's losses so far, over the rows for which a label was known before."""
+        return np.zeros(0) if self.dim is None else self.part("last.losses") + self.part("corrections")[0]
+
+    @_thread_lock.hold_shared
+    def cost(self) -> Vector:
+        """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
+
+        The mixer learns from softened labels, and late ones are judged by the weights held when they come; what the
+        labels as they came and the predictions as they were served changed is known exactly, and added.
+        """
+        if self.dim is None:
+            return np.zeros(0)
+        late = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.LATE]
+        return np.asarray(self._last_mixer().cost() + self.part("corrections")[1] + late)
+
+    @_thread_lock.hold_shared
+    def spectrum(self) -> Spectrum:
+        """Return how fast the data forget: the weight of each memory length in the linear families.
+
+        Within a family the weights are those of its mixer, which follows the best memory of the moment; families (one
+        for regression, three curvatures for two classes) count by what the last mixer thinks of them. The waves, which
+        have two long memories only, and level 2, which forgets how to combine and not what it saw, are left out.
+        """
+        if self.dim is None:
+            return Spectrum(np.zeros(0), np.zeros(0))
+        found, trust = self._linear()
+        weights = np.sum([w * one.weights for w, one in zip(trust, found, strict=True)], axis=0)
+        return Spectrum(half_life_of(found[0].beta), weights / np.sum(weights))
+
+    @_thread_lock.hold_shared
+    def line(self) -> Line:
+        """Return the coefficients of the linear memory that leads, in the units of the rows.
+
+        For two classes they are log-odds. Waves and level 2 bend and correct what this line says; it is for reading.
+        """
+        if self.dim is None:
+            return Line(np.zeros(0), 0.0, math.inf)
+        found, trust = self._linear()
+        best = found[int(np.argmax(trust))]
+        i = int(np.argmax(best.weights))
+        x = layout.leader(best.state, i, best.dim)
+        scale, center = self.part("scale"), self.part("center")
+        awake = scale > 0.0
+        coef = np.where(awake, x[1:] / np.where(awake, scale, 1.0), 0.0)
+        level = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.CENTER]
+        return Line(coef, float(level + x[0] - np.sum(coef * center)), float(half_life_of(best.beta)[i]))
+
+    def _linear(self) -> tuple[list[Memories], Vector]:
+        """Return the linear families' memories, and how far the last mixer trusts each family."""
+        found = []
+        for name in self._plan.families:
+            if name == "waves":
+                continue
+            weights = np.exp(self.part(f"{name}.log_weights"))
+            beta = self._plan.family_betas[name]
+            each = (weights / np.sum(weights)).reshape(-1, len(beta)).sum(axis=0)  # both hints share a weight
+            found.append(Memories(name, beta, each, self.part(f"{name}.information"), self._plan.family_dims[name]))
+        trust = self.part("last.log_weights")[[self._plan.candidates.index(one.family) for one in found]]
+        return found, np.exp(trust - np.max(trust))
+
+    @property
+    @_thread_lock.hold_shared
+    def floored(self) -> int:
+        """Pivots of the linear memories that were kept from vanishing: there, forgetting was suspended."""
+        if self.dim is None:
+            return 0
+        found = self._linear()[0]
+        return int(
+            sum(layout.parts(one.state, i, one.dim)["floored"][0] for one in found for i in range(len(one.beta)))
+        )
+
+    @property
+    @_thread_lock.hold_shared
+    def missing(self) -> Vector:
+        """How many values of each feature were missing in the rows that came."""
+        return np.zeros(0) if self.dim is None else self.part("missing").copy()
+
+    @property
+    @_thread_lock.hold_shared
+    def unlabelled(self) -> int:
+        """Rows whose label never came."""
+        if self.dim is None:
+            return 0
+        return int(self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.UNLABELLED])

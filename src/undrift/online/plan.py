@@ -1,0 +1,210 @@
+"""What an online estimator is made of, and where each part lies in its state vector; `kernels.Estimator` runs it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import kernels
+from undrift._typing import Matrix, Vector
+from undrift.kernels import layout
+from undrift.kernels.definitions import (
+    CLIP,
+    NEVER,
+    WARMUP,
+    Despiker,
+    EstimatorNumber,
+    IntervalState,
+    MixerState,
+    MixingRule,
+)
+from undrift.online.intervals import DOWN, LEVELS, START, UP
+from undrift.online.memories import BETAS
+from undrift.streams import Waves
+
+REGRESSION_WAVE_BETAS = 1.0 - 1.0 / np.array([250.0, 2000.0])
+"""Two memories suffice for the many-parameter family, which cannot use short ones."""
+CLASSIFICATION_WAVE_BETAS = 1.0 - 1.0 / np.array([1000.0, 10000.0])
+"""A label of two classes says less than a number: the many-parameter family needs longer memories."""
+CURVATURES = (1.0, 0.2, 0.04)
+"""1 / (1 + BR) of the linear families of a classifier: B is learned, not asked for."""
+WAVE_CURVATURE = 0.1
+LEVEL2_CURVATURE = 0.5
+FAMILY_SHARE, LOGISTIC_SHARE, LEVEL2_SHARE = 0.01, 1e-3, 1e-3
+"""Weight that returns to the prior each round: families' mixers for numbers, all mixers for two classes, level 2's."""
+WARMUP_PARTS = ("labels", "hints", "buffer", "known")
+"""The last parts of a state: what is kept of the rows of the warm-up."""
+WAVES = {"fast": 0, "best": 48}
+"""How many waves, by speed."""
+LEVEL2_PRIOR = 0.9
+"""Level 2's weight in the last mixer before the first round; the other candidates share the rest."""
+LAST_SHARE = 1e-4
+"""The same for the last mixer of numbers, which so comes back from a baseline that a shock made the best for a while;
+that of two classes gives nothing back."""
+
+
+class StateLayout:
+    """Named parts of one float64 vector: where each begins and its shape."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self.starts: dict[str, int] = {}
+        self.size = 0
+
+    def add(self, name: str, *shape: int) -> None:
+        """Append a part, on a cache line where it is a stack of memories."""
+        if len(shape) == 3:
+            self.size = -(-self.size // 8) * 8
+        self.starts[name], self.shapes[name] = self.size, shape
+        self.size += int(np.prod(shape, dtype=np.int64))
+
+    def view(self, state: Vector, name: str) -> Vector:
+        """Return a part of a state, in its shape and without copying."""
+        start, shape = self.starts[name], self.shapes[name]
+        return state[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+
+    def arrays(self, state: Vector) -> dict[str, NDArray[np.float64]]:
+        """Return a state as the arrays of a file: the rows of the warm-up by themselves, all else in one.
+
+        The warm-up's are mostly zeros, which a fleet does not write.
+        """
+        arrays = {name: self.view(state, name) for name in WARMUP_PARTS}
+        return {"state": state[: self.starts[WARMUP_PARTS[0]]], **arrays}
+
+    def parts(self) -> dict[str, tuple[int, int]]:
+        """Return begin and length of each part, as the kernels want them."""
+        return {name: (self.starts[name], int(np.prod(shape, dtype=np.int64))) for name, shape in self.shapes.items()}
+
+
+class EstimatorPlan:
+    """The stages of one kind of estimator over `dim` features, `began` of them from the start."""
+
+    def __init__(
+        self, *, binary: bool, dim: int, began: int, waves: int, seed: int, indicators: bool, betas: Vector | None
+    ) -> None:
+        self.binary, self.dim, self.began, self.warmup = binary, dim, began, WARMUP
+        self.levels, self.last_share = (0, 0.0) if binary else (len(LEVELS), LAST_SHARE)
+        self.width = dim * (2 if indicators else 1)
+        self.layout = StateLayout()
+        memories = BETAS if betas is None else betas
+        wave_betas = (CLASSIFICATION_WAVE_BETAS if binary else REGRESSION_WAVE_BETAS) if betas is None else betas
+        self.waves: Matrix = Waves(began * (2 if indicators else 1), waves, seed).table if waves else np.empty((0, 5))
+        names = [f"curvature {k:g}" for k in CURVATURES] if binary else ["linear"]
+        self.family_dims = dict.fromkeys(names, 1 + self.width)
+        self.family_betas = dict.fromkeys(names, memories)
+        self.curvatures = dict(zip(names, CURVATURES, strict=False)) if binary else {}
+        if waves:
+            self.family_dims["waves"], self.family_betas["waves"] = 1 + self.width + waves, wave_betas
+            self.curvatures["waves"] = WAVE_CURVATURE
+        self.families = list(self.family_dims)
+        self.baselines = ["base rate", "no change"] if binary else ["last value", "running mean"]
+        self.candidates = ["level 2", *self.families, *self.baselines]
+        self.level2_dim = len(self.families) + (3 if binary else 2)
+        self.level2_betas = memories
+        self._lay_out()
+        self.kernel = self._compile(indicators)
+
+    def _lay_out(self) -> None:
+        add, d, wide = self.layout.add, self.dim, self.width
+        for name in (*self.families, "level 2"):
+            beta = self.level2_betas if name == "level 2" else self.family_betas[name]
+            dim = self.level2_dim if name == "level 2" else self.family_dims[name]
+            add(f"{name}.information", *layout.fresh(dim, np.ones(len(beta))).shape)
+        for name in (*self.families, "level 2", "last"):
+            for part in ("log_weights", "losses", "clipped_losses"):
+                add(f"{name}.{part}", self.members(name))
+            add(f"{name}.mixer", len(MixerState))
+        add("numbers", len(EstimatorNumber))
+        for name in ("value", "seen", "missing"):
+            add(name, d)
+        for name in ("center", "scale", "limit", "exceeded"):
+            add(name, wide)
+        add("corrections", 2, len(self.candidates))
+        add("despiker", len(Despiker))
+        add("intervals", 0 if self.binary else len(IntervalState) + 2 * len(LEVELS))
+        for name in WARMUP_PARTS:
+            add(name, WARMUP, *([wide] if name in ("buffer", "known") else []))
+        self.layout.size = -(-self.layout.size // 8) * 8
+
+    def members(self, name: str) -> int:
+        """Return how many answers the mixer of a stage hears."""
+        if name == "last":
+            return len(self.candidates)
+        if name == "level 2":
+            return len(self.level2_betas)
+        return len(self.family_betas[name]) * (1 if self.binary else 2)
+
+    def prior(self, name: str) -> Vector:
+        """Return the logarithms of a mixer's weights before the first round."""
+        count = self.members(name)
+        weights = np.ones(count)
+        if name == "last":
+            weights[0], weights[1:] = LEVEL2_PRIOR, (1.0 - LEVEL2_PRIOR) / (count - 1)
+        return np.asarray(np.log(weights) - np.log(np.sum(weights)))
+
+    def blank(self) -> Vector:
+        """Return the state before the first round."""
+        raw = np.zeros(self.layout.size + 8)
+        skip = (-raw.ctypes.data // 8) % 8
+        state = raw[skip : skip + self.layout.size]
+        view = self.layout.view
+        for name in (*self.families, "level 2"):
+            beta = self.level2_betas if name == "level 2" else self.family_betas[name]
+            dim = self.level2_dim if name == "level 2" else self.family_dims[name]
+            view(state, f"{name}.information")[...] = layout.fresh(dim, np.ones(len(beta)))
+        for name in (*self.families, "level 2", "last"):
+            view(state, f"{name}.log_weights")[...] = self.prior(name)
+        view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
+        if not self.binary:
+            view(state, "intervals")[len(IntervalState) : len(IntervalState) + len(LEVELS)] = START
+        return state
+
+    def _compile(self, indicators: bool) -> kernels.Estimator:
+        none, parts = np.empty(0), self.layout.parts()
+        kernel = kernels.Estimator(
+            binary=self.binary,
+            indicators=indicators,
+            dim=self.dim,
+            began=self.began,
+            waves=np.ascontiguousarray(self.waves),
+            up=none if self.binary else UP,
+            down=none if self.binary else DOWN,
+            blank=self.blank(),
+            parts=parts,
+        )
+        share = LOGISTIC_SHARE if self.binary else FAMILY_SHARE
+        for name in self.families:
+            beta = self.family_betas[name]
+            bend = np.full(len(beta), 1.0 / self.curvatures[name]) if self.binary else none
+            kernel.add_family(
+                parts=parts, name=name, dim=self.family_dims[name], beta=beta, inverse_curvature=bend,
+                log_prior=self.prior(name), share=share, rule=MixingRule.RESIDUAL_SCALE, scale=2.0,
+            )  # fmt: skip
+        bend = np.full(len(self.level2_betas), 1.0 / LEVEL2_CURVATURE) if self.binary else none
+        kernel.set_level2(
+            parts=parts, name="level 2", dim=self.level2_dim, beta=self.level2_betas, inverse_curvature=bend,
+            log_prior=self.prior("level 2"), share=LEVEL2_SHARE, rule=MixingRule.SELF_CONFIDENT, scale=1.0,
+        )  # fmt: skip
+        kernel.set_last(
+            parts=parts, name="last", log_prior=self.prior("last"), share=self.last_share,
+            rule=MixingRule.SELF_CONFIDENT, scale=1.0,
+        )  # fmt: skip
+        return kernel
+
+
+@lru_cache(maxsize=256)
+def make_plan(
+    binary: bool, dim: int, began: int, waves: int, seed: int, indicators: bool, betas: tuple[float, ...] | None
+) -> EstimatorPlan:
+    """Return the plan of such estimators; all of one kind share it."""
+    return EstimatorPlan(
+        binary=binary,
+        dim=dim,
+        began=began,
+        waves=waves,
+        seed=seed,
+        indicators=indicators,
+        betas=None if betas is None else np.array(betas),
+    )

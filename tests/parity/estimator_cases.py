@@ -1,0 +1,105 @@
+"""Streams and plans the estimator's parity tests share, and how the kernel and its twin run them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import kernels
+from undrift.kernels import reference_estimator
+from undrift.online.plan import EstimatorPlan
+
+Array = NDArray[np.float64]
+BETAS = np.array([0.8, 0.97, 1.0])
+
+
+class Case(NamedTuple):
+    """An estimator and a stream for it."""
+
+    binary: bool
+    waves: int = 0
+    indicators: bool = False
+    dim: int = 3
+    began: int = 3
+    rows: int = 40
+    kind: str = "plain"
+    delay: int = 0
+    two: bool = False
+    """Two memories, which lie in memory one by one, in place of three, which lie in lanes."""
+
+
+def plan(case: Case, twin: bool = False) -> EstimatorPlan:
+    """Return the plan of a case, over the compiled kernel or over its twin."""
+    settings: dict[str, Any] = {"betas": BETAS[1:] if case.two else BETAS, "seed": 1}
+    for name in ("binary", "waves", "indicators", "dim", "began"):
+        settings[name] = getattr(case, name)
+    if not twin:
+        return EstimatorPlan(**settings)
+    with mock.patch.object(kernels, "Estimator", reference_estimator.Estimator):
+        return EstimatorPlan(**settings)
+
+
+def stream(case: Case) -> tuple[Array, Array]:
+    """Draw the rows and labels of a case."""
+    rng = np.random.default_rng([case.rows, case.dim, len(case.kind)])
+    n, kind = case.rows, case.kind
+    Z = rng.normal(size=(n, case.dim)) * np.logspace(-2, 2, case.dim) + np.linspace(0.0, 1e3, case.dim)
+    signal = 50.0 * Z[:, 0] + 0.02 * Z[:, -1] + np.sin(np.arange(n) / 9.0)
+    y = signal + 0.3 * rng.normal(size=n)
+    if case.binary:
+        y = np.where(y > np.median(y), 1.0, -1.0)
+    if kind == "holes":
+        Z[rng.random(Z.shape) < 0.2] = np.nan
+        Z[: n // 3, 0] = np.nan  # never seen so far
+    if kind == "unlabelled":
+        y[rng.random(n) < 0.2] = np.nan
+        y[[0, 2, 4]] = np.nan
+    if kind == "constant":
+        Z[: n // 2, 0], Z[:, 1] = 7.3, -0.1
+        y[: n // 4] = y[0]
+    if kind == "outliers":
+        Z[n // 2, 0], Z[n // 2 + 3 : n // 2 + 8, 1], Z[3, 2] = 1e6, -1e9, 1e12
+    if kind == "spikes" and not case.binary:
+        y[[5, n // 2]], y[n // 2 + 5 : n // 2 + 9] = [-9999.0, 1e6], 300.0
+    return Z, y
+
+
+class Outcome(NamedTuple):
+    """All numbers of a run."""
+
+    state: Array
+    records: Array
+    """(rows, record_size)"""
+
+
+def run_late(case: Case, which: EstimatorPlan) -> Outcome:
+    """Serve every row and settle it `delay` rows later."""
+    Z, y = stream(case)
+    state, records = which.blank(), np.full((len(Z), which.kernel.record_size), np.nan)
+    assert which.kernel.play_late(state, Z, y, records, 0, case.delay) == 0
+    return Outcome(state, records)
+
+
+def run_shuffled(case: Case, which: EstimatorPlan) -> Outcome:
+    """Serve rows in order, and settle the waiting ones in any order; some are never settled."""
+    Z, y = stream(case)
+    rng = np.random.default_rng(5)
+    state, records = which.blank(), np.full((len(Z), which.kernel.record_size), np.nan)
+    waiting: list[int] = []
+    for t in range(len(Z)):
+        assert which.kernel.serve(state, Z[t], records[t], True) == 0
+        waiting.append(t)
+        while len(waiting) > 1 and rng.random() < 0.55:
+            due = waiting.pop(int(rng.integers(len(waiting))))
+            assert which.kernel.settle(state, records[due], float(y[due])) == 0
+    return Outcome(state, records)
+
+
+@cache
+def expected(case: Case, shuffled: bool = False) -> Outcome:
+    """Return what the twin makes of a case; it does not depend on the kernel level."""
+    return (run_shuffled if shuffled else run_late)(case, plan(case, twin=True))

@@ -1,0 +1,229 @@
+"""The compiled round of an online estimator against its NumPy twin, on every level this machine has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from estimator_cases import Case, Outcome, expected, plan, run_late, run_shuffled, stream
+from tolerances import TOLERANCES
+
+from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart
+
+EXACT = {"value", "seen", "missing", "center", "scale", "limit", "exceeded", "buffer", "known", "labels", "despiker"}
+"""Parts that are made of rows and labels alone: equal to the bit."""
+KINDS = ("plain", "holes", "unlabelled", "constant", "outliers", "spikes")
+CASES = [
+    *(Case(binary, kind=kind, indicators=kind == "holes") for binary in (False, True) for kind in KINDS),
+    *(Case(binary, waves=6, indicators=on, kind="holes") for binary in (False, True) for on in (False, True)),
+    *(Case(binary, waves=6, dim=4, began=2, indicators=on) for binary in (False, True) for on in (False, True)),
+    *(Case(binary, kind="spikes", delay=delay, two=True) for binary in (False, True) for delay in (1, 5)),
+    Case(False, waves=4, rows=270, two=True, dim=2, began=2, kind="unlabelled"),
+    Case(True, rows=270, two=True, dim=2, began=2, kind="unlabelled"),
+]
+
+
+def name_of(case):
+    more = (
+        [f"waves{case.waves}"] * bool(case.waves)
+        + ["indicators"] * case.indicators
+        + [f"late{case.delay}"] * bool(case.delay)
+    )
+    return "-".join(["classes" if case.binary else "numbers", case.kind, str(case.rows), *more])
+
+
+def agree(case: Case, got: Outcome, want: Outcome) -> None:
+    layout = plan(case).layout
+    assert got.state.shape == want.state.shape
+    assert got.records.shape == want.records.shape
+    assert np.isfinite(got.state).all()
+    assert np.isfinite(got.records).all()
+    for name in layout.shapes:
+        ours, twins = layout.view(got.state, name), layout.view(want.state, name)
+        if name.endswith(".information"):  # lanes without a memory are padding, whose numbers mean nothing
+            memories = 2 if case.two else 3
+            ours, twins = ours[:, :, :memories], twins[:, :, :memories]
+        if name in EXACT:
+            np.testing.assert_array_equal(ours, twins, err_msg=name)
+        elif twins.size:
+            allowed = TOLERANCES["estimator log-weights" if name.endswith("log_weights") else "estimator"]
+            most = allowed.relative * np.max(np.abs(twins))
+            np.testing.assert_allclose(ours, twins, rtol=0.0, atol=most, err_msg=name)
+    most = TOLERANCES["estimator"].relative * np.max(np.abs(want.records), axis=0)
+    assert (np.abs(got.records - want.records) <= most).all()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_the_kernel_agrees_with_its_twin(case):
+    agree(case, run_late(case, plan(case)), expected(case))
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_labels_may_come_in_any_order(binary):
+    case = Case(binary, rows=60, two=True, kind="holes")
+    agree(case, run_shuffled(case, plan(case)), expected(case, shuffled=True))
+
+
+def play(which, state, Z, y):
+    yhat, known = np.empty(len(y)), np.empty(len(y))
+    ends = np.empty((len(y), which.kernel.record_size - which.kernel.ends_at))
+    assert which.kernel.play(state, Z, y, yhat, ends, known) == 0
+    return np.column_stack([yhat, known, ends])
+
+
+BITS = [
+    Case(binary, waves=waves, indicators=on, rows=420, dim=5, began=4, kind=kind)
+    for binary in (False, True)
+    for waves, on in ((0, True), (48, False))
+    for kind in KINDS
+]
+
+
+@pytest.mark.parametrize("case", BITS, ids=name_of)
+def test_blocks_cuts_and_single_rows_give_the_same_bits(case):
+    which, (Z, y) = plan(case), stream(case)
+    whole = which.blank()
+    said = play(which, whole, Z, y)
+    late = run_late(case, which)
+    assert late.state.tobytes() == whole.tobytes()
+    head, ends = late.records[:, [RecordPart.YHAT, RecordPart.KNOWN]], late.records[:, which.kernel.ends_at :].copy()
+    ends[late.records[:, RecordPart.BOUNDED] == 0.0, 0::2] = -np.inf
+    ends[late.records[:, RecordPart.BOUNDED] == 0.0, 1::2] = np.inf
+    assert np.column_stack([head, ends]).tobytes() == said.tobytes()
+    for cuts in ([1, 2, 3, 5, 33, 129, 300], list(range(1, case.rows))):
+        state, pieces = which.blank(), []
+        for rows, labels in zip(np.split(Z, cuts), np.split(y, cuts), strict=True):
+            pieces.append(play(which, state, rows, labels))
+        assert state.tobytes() == whole.tobytes()
+        assert np.concatenate(pieces).tobytes() == said.tobytes()
+
+
+def test_late_play_can_be_cut_anywhere():
+    case = Case(False, rows=300, kind="holes", delay=5)
+    which, (Z, y) = plan(case), stream(case)
+    want, state, size = run_late(case, which), which.blank(), which.kernel.record_size
+    waiting, labels = np.empty((0, size)), np.empty(0)
+    for rows, new in zip(np.split(Z, [3, 4, 90]), np.split(y, [3, 4, 90]), strict=True):
+        records, labels = np.concatenate([waiting, np.empty((len(rows), size))]), np.concatenate([labels, new])
+        assert which.kernel.play_late(state, rows, labels, records, len(waiting), 5) == 0
+        waiting, labels = records[-5:].copy(), labels[-5:]
+    assert state.tobytes() == want.state.tobytes()
+    assert waiting.tobytes() == want.records[-5:].tobytes()
+
+
+def test_an_unlabelled_row_delays_the_interval_alike_in_blocks_and_row_by_row():
+    case = Case(False)
+    which, (Z, _) = plan(case), stream(case)
+    y = np.array([1.0, 2.0, np.nan, 4.0, 3.0, 5.0])
+    state, records = which.blank(), np.empty((6, which.kernel.record_size))
+    assert which.kernel.play_late(state, Z[:6], y, records, 0, 0) == 0
+    assert records[:, RecordPart.BOUNDED].tolist() == [0.0, 0.0, 1.0, 0.0, 1.0, 1.0]  # the fourth is 2 rows late
+    block = which.blank()
+    assert np.isfinite(play(which, block, Z[:6], y)[:, 2]).tolist() == [False, False, True, False, True, True]
+    assert block.tobytes() == state.tobytes()
+
+
+def test_the_last_label_is_that_of_the_newest_row_after_a_refit_too():
+    case = Case(False)
+    which, (Z, y) = plan(case), stream(case)
+    state, records = which.blank(), np.empty((4, which.kernel.record_size))
+    for t in range(4):
+        which.kernel.serve(state, Z[t], records[t], True)
+    for t in (0, 3, 1, 2):  # a refit follows the fourth
+        which.kernel.settle(state, records[t], float(y[t]))
+    numbers = which.layout.view(state, "numbers")
+    assert numbers[EstimatorNumber.ROUNDS] == 4.0
+    assert numbers[EstimatorNumber.LAST] == numbers[EstimatorNumber.HINT] == y[3]
+
+
+def test_hints_of_the_warm_up_are_log_odds_for_two_classes():
+    case = Case(True, delay=3)
+    which, (Z, _) = plan(case), stream(case)
+    state, records = which.blank(), np.empty((6, which.kernel.record_size))
+    y = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
+    assert which.kernel.play_late(state, Z[:6], y, records, 0, 3) == 0
+    # Rows 2 and 3 were served before any label: log-odds of no change after one label and after two equal ones.
+    np.testing.assert_allclose(which.layout.view(state, "hints")[1:3], [0.0, np.log(2.0)], rtol=1e-15)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_serving_without_commitment_changes_nothing(binary):
+    case = Case(binary, rows=50, kind="holes")
+    which, (Z, y) = plan(case), stream(case)
+    state, records = which.blank(), np.empty((2, which.kernel.record_size))
+    play(which, state, Z[:-1], y[:-1])
+    before = state.tobytes()
+    assert which.kernel.serve(state, Z[-1], records[0], False) == 0
+    assert state.tobytes() == before
+    assert which.kernel.serve(state, Z[-1], records[1], True) == 0
+    assert records[0].tobytes() == records[1].tobytes()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1.01 * INPUT_LIMIT])
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("twin", [False, True])
+def test_numbers_that_may_not_be_used_are_refused_and_nothing_changes(binary, value, twin):
+    case = Case(binary, rows=6)
+    which, (Z, y) = plan(case, twin), stream(case)
+    state, size = which.blank(), which.kernel.record_size
+    record, records, yhat, none = np.empty(size), np.empty((6, size)), np.empty(6), np.empty((0, size))
+    assert which.kernel.serve(state, Z[0], record, True) == 0
+    before = state.tobytes()
+    bad_Z, bad_y = Z.copy(), y.copy()
+    bad_Z[4, 1], bad_y[3] = value, value
+    for rows, labels, status in ((bad_Z, y, 1 + 4 * 3 + 1), (Z, bad_y, -4), (bad_Z, bad_y, 14)):
+        assert which.kernel.play(state, rows, labels, yhat, none, np.empty(0)) == status
+        assert which.kernel.play_late(state, rows, labels, records, 0, 2) == status
+    assert which.kernel.serve(state, bad_Z[4], record, True) == 2
+    assert which.kernel.settle(state, record, value) == -1
+    if binary:
+        assert which.kernel.settle(state, record, 0.5) == -1
+    assert state.tobytes() == before
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    which, (Z, y) = plan(Case(False)), stream(Case(False))
+    kernel, state, size, rows = which.kernel, which.blank(), which.kernel.record_size, len(y)
+    ends, record, records = np.empty((rows, size - kernel.ends_at)), np.empty(size), np.empty((rows, size))
+    calls = [
+        lambda: kernel.serve(state[1:], Z[0], record, True),
+        lambda: kernel.serve(state, Z[0, 1:], record, True),
+        lambda: kernel.serve(state, Z[0], record[1:], True),
+        lambda: kernel.settle(state, record[1:], 1.0),
+        lambda: kernel.play(state, Z, y[1:], np.empty(rows), ends, np.empty(rows)),
+        lambda: kernel.play(state, Z, y, np.empty(rows - 1), ends, np.empty(rows)),
+        lambda: kernel.play(state, Z, y, np.empty(rows), ends[:, 1:].copy(), np.empty(rows)),
+        lambda: kernel.play(state, Z, y, np.empty(rows), ends, np.empty(rows - 1)),
+        lambda: kernel.play(state, np.empty((rows, 2)), y, np.empty(rows), ends, np.empty(rows)),
+        lambda: kernel.play_late(state, Z, y, records[1:], 0, 0),
+        lambda: kernel.play_late(state, Z[1:].copy(), y, records, 1, 0),
+        lambda: kernel.refit(state),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="do not fit together"):
+            call()
+    assert state.tobytes() == which.blank().tobytes()
+
+
+def test_a_refit_needs_rows_that_are_still_kept():
+    case = Case(False, rows=300)
+    which, (Z, y) = plan(case), stream(case)
+    state = which.blank()
+    play(which, state, Z, y)
+    with pytest.raises(ValueError, match="do not fit together"):
+        which.kernel.refit(state)
+
+
+def test_parts_beyond_the_end_of_the_state_are_refused():
+    which = plan(Case(False))
+    which.layout.starts["known"] += 8
+    with pytest.raises(ValueError, match=r"the parts of the state \(known\) do not fit together"):
+        which._compile(False)
+
+
+def test_intervals_count_what_they_were_compared_with():
+    case = Case(False, rows=120)
+    which = plan(case)
+    outcome = run_late(case, which)
+    intervals = which.layout.view(outcome.state, "intervals")
+    assert intervals[IntervalState.ROUNDS] == outcome.records[:, RecordPart.BOUNDED].sum()
+    assert intervals[IntervalState.RESIDUALS] == outcome.records[:, RecordPart.KNOWN].sum()
