@@ -25,7 +25,7 @@ class LateLabels:
     """The part of a learner that waits for labels: `ask`, `tell`, and `play` with a delay.
 
     By default a record is the prediction and the row, and settling it is learning the row. A learner whose `_play`
-    depends on what was predicted (a mixer) provides `_serve`, `_settle` and `_fits_record` of its own.
+    depends on what was predicted (an ensemble) provides `_serve`, `_settle` and `_fits_record` of its own.
     """
 
     accepts_nan: ClassVar[bool]

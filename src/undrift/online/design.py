@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
+from undrift.kernels.definitions import WARMUP
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.online.named_rows import NamedRows
 from undrift.online.plan import EstimatorPlan
@@ -18,7 +19,7 @@ from undrift.online.rows import Rows, fill_holes
 from undrift.regret import Leaf
 from undrift.streams import Scaling, Waves
 
-REFITS = (4, 32, 256)
+REFITS = (4, 32, WARMUP)
 """Labelled rows after which the scaling is fitted again to all of them; after the last it is frozen."""
 
 

@@ -1,5 +1,5 @@
-// What the online estimators do around their learners, round by round; reference_rows.py, reference_interval.py and
-// reference_waves.py define it, to the bit.
+// Rows of a whole run as an online estimator scales them, for its design, and waves; reference_rows.py and reference_waves.py
+// define it, to the bit.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
