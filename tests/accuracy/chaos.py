@@ -43,8 +43,8 @@ def work(job: tuple[str, float, int]) -> Storm:
     y = np.where(rng.random(rounds) < 1.0 / (1.0 + np.exp(-odds)), 1.0, -1.0)
     touched = case.U.copy()
     touched[min(TOUCHED, rounds // 10)] *= 1.0 + TOUCH
-    truth = closed_loop(case.U, case.prior(), y, BETA, measure.BEND)
-    other = closed_loop(touched, case.prior(), y, BETA, measure.BEND)
+    truth = closed_loop(case.U, case.prior(), y, BETA, measure.INVERSE_CURVATURE)
+    other = closed_loop(touched, case.prior(), y, BETA, measure.INVERSE_CURVATURE)
     run = measure.played("aioli", case.Z, y, [BETA], 0)
     yhat = run.one[:, 0]
     given = measure.open_loop(case, y, yhat, BETA, [k * rounds // 12 - 1 for k in range(1, 13)])
