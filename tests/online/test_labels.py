@@ -125,3 +125,28 @@ def test_two_classes_are_called_as_they_were_given():
         both = model.predict_proba(Z[:5])
         np.testing.assert_allclose(both.sum(axis=1), 1.0)
         np.testing.assert_allclose(np.log(both[:, 1] / both[:, 0]), model.log_odds(Z[:5]), rtol=1e-9)
+
+
+def test_looking_at_a_run_does_not_rename_its_labels():
+    rng = np.random.default_rng(7)
+    Z = rng.normal(size=(60, 2))
+    model = ud.OnlineClassifier(speed="fast")
+    model.play(Z, (Z[:, 0] > 0.0).astype(int))
+    before = model.copy()
+    model.design(Z, np.where(Z[:, 0] > 0.0, 1, -1))
+    model.leaves(Z, Z[:, 0] > 0.0, None)
+    assert model == before
+    assert model.classes == [0, 1]
+
+
+def test_labels_that_are_told_late_are_called_as_they_were_told():
+    model = ud.OnlineClassifier(speed="fast")
+    for z, y in (([1.0], True), ([-1.0], False)):
+        model.tell(model.ask(z), y)
+    assert [type(one) for one in model.copy().classes] == [bool, bool]
+
+
+def test_a_late_run_says_how_late_it_was():
+    Z, y = linear_stream(8, rows=50)
+    assert ud.OnlineRegressor(speed="fast").play(Z, y, delay=3).delay == 3
+    assert ud.OnlineRegressor(speed="fast").play(Z, y).delay == 0

@@ -40,8 +40,9 @@ class JsonColumns:
         with explain_disk_errors(FILES):
             for name, cells in columns.items():
                 begin = "," if name in self._files else ""
-                if not begin:  # open until the columns are left
-                    self._files[name] = tempfile.TemporaryFile("w+", encoding="ascii", newline="")  # noqa: SIM115
+                if not begin:
+                    file = tempfile.TemporaryFile("w+", encoding="ascii", newline="")  # noqa: SIM115  # closed at the exit
+                    self._files[name] = file
                 text = format_json(cells, indent=None, separators=(",\n      ", ": "))
                 self._files[name].write(f"{begin}\n      {text[1:-1]}")
 

@@ -68,6 +68,7 @@ class OnlineLearner(Inspection, DesignedLearner):
                 f"{_check.name_of(self)}: learn takes one row, got {len(arriving.values)}; use play(Z, y) for a block"
             )
         labels = self._labels(y, 1)
+        self._name_labels(y)
         self._admit(arriving.names)
         self._close(arriving.values, lambda: self._play(arriving.values, labels))
 
@@ -100,6 +101,7 @@ class OnlineLearner(Inspection, DesignedLearner):
         if not len(rows):
             empty = None if level is None else np.empty(0)
             return replace(self._close(rows, lambda: Columns(np.empty(0))), lower=empty, upper=empty)
+        self._name_labels(y)
         self._admit(arriving.names)
         self._fix_width(rows.shape[1])
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
@@ -117,7 +119,7 @@ class OnlineLearner(Inspection, DesignedLearner):
             known = some_known > 0.0
             self._count()
         lower, upper = self._interval_at(ends, level) if level is not None else (None, None)
-        return Trace(yhat, None, None, *who, first, lower=lower, upper=upper, known=known)
+        return Trace(yhat, None, None, *who, first, lower=lower, upper=upper, known=known, delay=delay)
 
     def _interval_at(self, ends: Matrix, level: float) -> tuple[Vector, Vector]:
         """Return lower and upper ends at a level, from the ends of the tracked levels (n, 2 levels)."""
@@ -212,6 +214,9 @@ class OnlineLearner(Inspection, DesignedLearner):
         out = labels.copy()
         out[known] = _check.signs(self, labels[known])
         return out
+
+    def _name_labels(self, y: ArrayLike) -> None:
+        """Remember how checked labels are called; numbers have no names."""
 
     def _arrays(self) -> Arrays:
         return self._plan.layout.arrays(self._state)

@@ -10,6 +10,7 @@ from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
+from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import Rows
@@ -108,15 +109,20 @@ class OnlineClassifier(OnlineLearner):
                 f"{_check.name_of(self)}: y must have two classes, got {len(np.unique(known))} different labels; "
                 "multi-class is not supported yet, use one classifier per class"
             )
-        signs = super()._labels(y, count)
-        self._name_labels(np.asarray(y).dtype.kind, known)
-        return signs
+        return super()._labels(y, count)
 
-    def _name_labels(self, kind: str, labels: Vector) -> None:
-        """Remember how labels are given: as booleans, or with -1 for the negative one."""
-        if kind == "b":
+    @_thread_lock.hold_exclusive
+    def tell(self, served: ServedPrediction, y: float) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
+        super().tell(served, y)
+        self._name_labels(y)
+        self._count()
+
+    def _name_labels(self, y: ArrayLike) -> None:
+        given = np.asarray(y)
+        if given.dtype.kind == "b":
             self._label_names = (False, True)
-        elif (labels == -1.0).any():
+        elif np.any(given == -1):
             self._label_names = (-1, 1)
 
     def _count(self) -> None:
