@@ -20,6 +20,15 @@ struct LearnerCall {
     const void *discounts;  // DiscountLanes by unit, worked out before; null: the level works them out itself
 };
 
+// Rounds of learners that share their information matrix among several outputs; `run` has one lane, no y and no m.
+struct OutputsCall {
+    LearnerCall run;
+    size_t outputs;
+    double *theta;   // (learners, dim, outputs)
+    const double *Y; // (rounds, outputs); NaN: missing
+    double *m;       // (rounds, learners, outputs)
+};
+
 // Rounds of a mixer: the predictions E of its members, (rounds, members), and the labels.
 struct MixerCall {
     double *log_weights;
@@ -83,6 +92,9 @@ struct KernelTable {
     size_t (*keyed_scratch)(const EnsembleCall &);
     void (*keyed_play)(const EnsembleCall &, const KeyedCall &, double *scratch);
     const AdamTable *adam;
+    size_t (*outputs_scratch)(const OutputsCall &);
+    void (*outputs_play)(const OutputsCall &, double *scratch);
+    void (*outputs_predict)(const OutputsCall &, double *scratch);
     // The scalar equation of logistic loss by itself, for its own tests.
     void (*log_odds)(const double *m0, const double *kappa, double *m, size_t count);
 };

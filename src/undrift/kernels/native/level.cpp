@@ -1,6 +1,6 @@
 // One instruction-set level: compiled once per level with its own flags and its number as UNDRIFT_LEVEL (see vec.h).
 #include "mix.h"
-#include "single_learner.h"
+#include "outputs.h"
 
 namespace {
 
@@ -189,5 +189,5 @@ extern const KernelTable table_v4 = {"v4",
                                     W, invalid_input, learner_scratch, vaw_play, vaw_predict, aioli_play, aioli_predict,
                                     mixer_scratch, mix_logistic, mix_squared, ensemble_scratch, ensemble_play,
                                     ensemble_predict, SLOT_LANES, slot_size, keyed_scratch, keyed_play, &ADAM_TABLE,
-                                    log_odds_of_arrays};
+                                    outputs_scratch, outputs_play, outputs_predict, log_odds_of_arrays};
 } // namespace undrift
