@@ -8,7 +8,8 @@ import pytest
 
 import undrift as ud
 from undrift import _check, kernels
-from undrift.ensemble.stack import AIOLIStack, DiscountedLeaders, VAWStack
+from undrift.ensemble.aioli_stack import AIOLIStack
+from undrift.ensemble.vaw_stack import DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.reference_ensemble import EnsembleKernel

@@ -1,25 +1,22 @@
-"""Members that are `DriftVAW`, advanced together by one kernel call, and the ensemble that learns the drift rate."""
+"""Members that are `DriftVAW`, advanced together by one kernel call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
-from undrift.kernels.arguments import MixerArguments
+from undrift.ensemble.stack import MemberPredictions, Stack
 from undrift.kernels.definitions import DriftCount
 from undrift.learners import DriftVAW, Learner
 from undrift.learners.base import Arrays
 from undrift.learners.drift import answer, hints, prices
 
 
-class DriftStack:
+class DriftStack(Stack):
     """Members that are `DriftVAW`, each with its own price of movement."""
-
-    predicts_zero = False
 
     def __init__(self, learners: Sequence[DriftVAW], dim: int) -> None:
         self.learners, self.dim = list(learners), dim
@@ -30,21 +27,6 @@ class DriftStack:
         self._counts = np.zeros((len(learners), len(DriftCount)))
         self._last = np.zeros(1)
 
-    def kernel(
-        self, members: NDArray[np.int64], stability: Vector, mixer: MixerArguments, lock: kernels.Lock
-    ) -> kernels.EnsembleKernel | None:
-        """Return None: these members have no rounds, mixture included, in one call."""
-        return None
-
-    @property
-    def last_label(self) -> float:
-        """The label that hints of the kind "last" repeat."""
-        return float(self._last[0])
-
-    @last_label.setter
-    def last_label(self, y: float) -> None:
-        self._last[0] = y
-
     def predict(self, Z: Matrix, first: int) -> Matrix:
         """Return predictions (rows, members)."""
         m, h = np.empty((len(Z), len(self._reg))), np.empty((len(Z), len(self._reg)))
@@ -52,8 +34,8 @@ class DriftStack:
         _check.raise_on_status(self, status, self.dim)
         return answer(m, h, self._guesses(m, self._last))
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> tuple[Matrix, Matrix]:
-        """Close rounds; return predictions and prices (rounds, members)."""
+    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+        """Close rounds."""
         m, h, event = (np.empty((len(y), len(self._reg))) for _ in range(3))
         status = kernels.drift_play(
             self._covariance, self._leader, self._counts, self._reg, self._step, first, Z, y, m, h, event
@@ -62,7 +44,7 @@ class DriftStack:
         guess = self._guesses(m, np.concatenate((self._last, y[:-1])))
         yhat = answer(m, h, guess)
         self._last[0] = y[-1]
-        return yhat, prices(m, h, guess, event, yhat, y)
+        return MemberPredictions(yhat, prices(m, h, guess, event, yhat, y))
 
     def _guesses(self, m: Matrix, last: Vector) -> Matrix:
         columns = [hints(one.hint, m[:, i : i + 1], last) for i, one in enumerate(self.learners)]
@@ -76,11 +58,6 @@ class DriftStack:
             "counts": self._counts,
             "last": self._last,
         }
-
-    def load_arrays(self, arrays: Arrays, first: int) -> None:
-        """Take over saved arrays."""
-        for name, array in self.arrays().items():
-            array[...] = arrays[name]
 
     def members(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, with the state they have now."""

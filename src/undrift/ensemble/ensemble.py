@@ -14,7 +14,7 @@ from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
-from undrift.ensemble.stack import BLOCK, StackedMembers
+from undrift.ensemble.stacked_members import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
 from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
@@ -228,7 +228,8 @@ class Ensemble(Learner):
         """Let the members learn the row, and the mixer judge the answers that were served."""
         (served,), E, Z = (one[None] for one in np.split(record[1:], [1, 1 + len(self._stability)]))
         label = np.array([y])
-        played = self._members.settle(np.ascontiguousarray(Z), label, self.rounds, newest=newest)
+        play = self._members.play if newest else self._members.play_late
+        played = play(np.ascontiguousarray(Z), label, self.rounds)
         mixed = self.mixer.play(E, label)
         self._stability += played.stability[0]
         self._pending.late_excess += float((self.loss.value(served, label) - self.loss.value(mixed, label))[0])

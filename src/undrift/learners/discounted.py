@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from undrift import _check
 from undrift._typing import Scalar
 from undrift.discount import Discount, make_discount
@@ -11,11 +13,13 @@ from undrift.learners.base import Learner
 class DiscountedLearner(Learner):
     """A learner in which a round of age $k$ counts $\\beta^k$."""
 
+    _ridges: ClassVar[str] = "[1e-140, 1e140]"  # the values `reg` may take
+
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         if beta is None and half_life is None:
             beta = 0.99
         self._discount = make_discount(self, beta, half_life)
-        self.reg = _check.interval(self, "reg", reg, "[1e-140, 1e140]")
+        self.reg = _check.interval(self, "reg", reg, self._ridges)
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
 
     @property

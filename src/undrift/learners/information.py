@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -98,6 +98,14 @@ class InformationLearner(DiscountedLearner):
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))
         self._kernel = self._make_kernel()
+
+    def clone_with_state(self, state: layout.State, i: int, dim: int, rounds: int) -> Self:
+        """Return a fresh learner with these parameters and the state of learner i of a stack after so many rounds."""
+        one = self.clone()
+        one._begin(dim)
+        one.dim, one.rounds = dim, rounds
+        one._state[...] = layout.single_state(state, i, dim)
+        return one
 
     def _min_array_size(self, dim: int) -> int:
         return layout.length(dim)

@@ -10,9 +10,9 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.convex_losses import loss_named
-from undrift.discount import Discount, make_discount
 from undrift.errors import InputError
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Arrays, Columns
+from undrift.learners.discounted import DiscountedLearner
 from undrift.losses import Loss
 from undrift.template import Tangents, Template
 
@@ -21,7 +21,7 @@ LEAST_RIDGE = 1e-8
 EPS = float(np.finfo(np.float64).eps)
 
 
-class DiscountedNewton(Learner):
+class DiscountedNewton(DiscountedLearner):
     r"""Linear prediction under any convex loss, on a drifting stream.
 
     With its gradient $g_s$ where the learner was, each past loss counts as
@@ -59,6 +59,8 @@ class DiscountedNewton(Learner):
     True
     """
 
+    _ridges = "[1e-50, 1e50]"
+
     def __init__(
         self,
         loss: str | Loss = "absolute",
@@ -71,35 +73,16 @@ class DiscountedNewton(Learner):
     ) -> None:
         if not isinstance(loss, (str, Loss)):
             raise InputError(f"{_check.name_of(self)}: loss must be a name or a Loss, got {_check.describe(loss)}")
-        if beta is None and half_life is None:
-            beta = 0.99
         self._loss = loss_named(self, loss) if isinstance(loss, str) else loss
         self._given = loss
-        self._discount = make_discount(self, beta, half_life)
         self.gamma = _check.interval(self, "gamma", gamma, "[0, 1e50]")
-        self.reg = _check.interval(self, "reg", reg, "[1e-50, 1e50]")
         self.radius = np.inf if radius is None else _check.interval(self, "radius", radius, "(0, 1e50]")
-        super().__init__(loss=self._loss.name, beta=beta, half_life=half_life, gamma=gamma, reg=reg, radius=radius)
+        super().__init__(beta=beta, half_life=half_life, reg=reg, loss=self._loss.name, gamma=gamma, radius=radius)
 
     @property
     def loss(self) -> Loss:
         """The loss it is for."""
         return self._loss
-
-    @property
-    def discount(self) -> Discount:
-        """The discount with 1 - beta to full precision."""
-        return self._discount
-
-    @property
-    def beta(self) -> float:
-        """Discount factor."""
-        return self._discount.beta
-
-    @property
-    def half_life(self) -> float:
-        """Rounds after which a loss counts half; infinity for beta = 1."""
-        return self._discount.half_life
 
     @property
     def coef(self) -> Vector:
@@ -188,9 +171,7 @@ def _minimise(A: Matrix, pull: Vector, radius: float) -> Vector:
     values, vectors = np.linalg.eigh(A)
     along = (vectors.T @ pull) ** 2
     k, size = 0.0, np.inf
-    for _ in range(
-        50
-    ):  # Newton's method on 1 / |u(k)|, which is concave in k: it comes from below and does not overshoot
+    for _ in range(50):  # Newton's method on 1 / |u(k)|, concave in k: it comes from below and does not overshoot
         size = float(np.sqrt(np.sum(along / (values + k) ** 2)))
         if size <= radius * (1.0 + 1e-12):
             break

@@ -85,7 +85,7 @@ class DesignedLearner(NamedRows):
         out = []
         for name in plan.families:
             rows = designs["waves" if name == "waves" else "linear"]
-            path = None if u is None else _widened(u, rows.shape[1])
+            path = None if u is None else _widen(u, rows.shape[1])
             if path is not None:
                 path = centre_comparators(path, center)
             for one in family_members(plan, name):
@@ -164,7 +164,7 @@ def reach(members: list[Learner]) -> float:
     return max(one.reach if isinstance(one, DiscountedAIOLI) else math.inf for one in members)
 
 
-def _widened(u: Matrix, width: int) -> Matrix | None:
+def _widen(u: Matrix, width: int) -> Matrix | None:
     """Return comparators with zeros for columns they do not know, None when they know more than there are."""
     if u.shape[1] > width:
         return None
