@@ -109,7 +109,7 @@ def spoil(index, value):
     [
         ({"format": 3}, {}, "format 3 is newer than this undrift reads"),
         ({"format": 1}, {}, "written by undrift 0.1, whose files later versions do not read; learn the data again"),
-        ({"format": "x"}, {}, "format x"),
+        ({"format": "x"}, {}, "the header is damaged"),
         ({"class": "os.system"}, {}, "'os.system' is not a learner"),
         ({"class": "load"}, {}, "'load' is not a learner"),
         ({"class": "Learner"}, {}, "'Learner' is not a learner"),

@@ -116,7 +116,9 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
         header = _decode(header)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ModelFileError(f"{path}: the header is damaged; save it again") from None
-    if not isinstance(version, int) or version > FORMAT:
+    if not isinstance(version, int):
+        raise ModelFileError(f"{path}: the header is damaged; save it again")
+    if version > FORMAT:
         raise ModelFileError(
             f"{path}: format {version!s:.20} is newer than this undrift reads ({FORMAT}); upgrade undrift"
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.prepare.task import MOSTLY, infer_task
+from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task
 from undrift.run.read.cells import LIMIT, parse_texts, time_parser
 from undrift.run.read.source import Source
 
@@ -112,11 +112,11 @@ def _kind(first: FirstRows, name: str) -> str:
     if isinstance(cells, np.ndarray):
         return "time" if cells.dtype.kind == "M" else "number"
     numbers, known = first.count_numbers(name)
-    if numbers >= MOSTLY * known:
+    if numbers >= SHARE_OF_A_KIND * known:
         return "number"
     formats = {first.source.settings.time_format or "iso", "iso"}
     times = sum(any(_is_time(cell, one) for one in formats) for _, cell in first.known_cells(name))
-    return "time" if times >= MOSTLY * known else "text"
+    return "time" if times >= SHARE_OF_A_KIND * known else "text"
 
 
 def _is_time(cell: object, time_format: str) -> bool:

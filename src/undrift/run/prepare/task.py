@@ -22,8 +22,8 @@ from undrift.errors import DataError, InputError
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.read.cells import label_text, parse_number
 
-MOSTLY = 0.9
-"""A column is what this part of its first cells is; the others are then errors, with their lines."""
+SHARE_OF_A_KIND = 0.9
+"""A column is of the kind (number, time) of at least this share of its first cells; the others are then errors."""
 NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
 LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
 """Pairs of numbers that are two classes however few rows there are."""
@@ -75,7 +75,7 @@ def _are_numbers(cells: list[object]) -> bool:
         isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
         for cell in cells
     )
-    return not flags and sum(parse_number(cell) is not None for cell in cells) >= MOSTLY * len(cells)
+    return not flags and sum(parse_number(cell) is not None for cell in cells) >= SHARE_OF_A_KIND * len(cells)
 
 
 def _task_of_numbers(first: FirstRows, values: list[float]) -> str:
