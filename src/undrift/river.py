@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 
+from undrift import _check
 from undrift.errors import InputError, MissingExtraError
 from undrift.kernels import Lock
+from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.peeked import PeekedRow
 
 try:
     from river import base
@@ -22,6 +26,63 @@ Frame = Any
 """A pandas data frame or series, which is what River's mini-batch methods pass."""
 
 
+class KeptPredictions:
+    """What was predicted for rows whose label may come later, found again by the row itself; the oldest go first.
+
+    River hands a late label over without saying which prediction it belongs to. Learning from what was really predicted
+    keeps late labels from being learned as if they had come on time.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[int, tuple[Hashable, PeekedRow]] = {}  # by number, oldest first
+        self._numbers: dict[Hashable, deque[int]] = {}  # of each row's predictions, oldest first
+        self._last = 0
+        self._lock = Lock()  # its own: predictions of several threads are kept at the same time
+
+    def keep(self, x: Row, peeked: PeekedRow) -> None:
+        """Keep a prediction; a row predicted again before anything was learned has one prediction, not two."""
+        row = _identify(x)
+        if row is None or not self._most:
+            return
+        with self._lock:
+            newest = self._kept.get(self._last)
+            if newest is not None and newest[0] == row and newest[1].rounds == peeked.rounds > 0:
+                return
+            self._last += 1
+            self._kept[self._last] = row, peeked
+            self._numbers.setdefault(row, deque()).append(self._last)
+            if len(self._kept) > self._most:
+                self._remove(next(iter(self._kept)))
+
+    def take(self, x: Row) -> PeekedRow | None:
+        """Return the oldest prediction kept for this row, and forget it; None if there is none."""
+        row = _identify(x)
+        with self._lock:
+            return self._remove(self._numbers[row][0]) if row is not None and row in self._numbers else None
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _remove(self, number: int) -> PeekedRow:
+        row, peeked = self._kept.pop(number)
+        numbers = self._numbers[row]
+        numbers.popleft()  # the oldest of all is the oldest of its row
+        if not numbers:
+            del self._numbers[row]
+        return peeked
+
+
+def _identify(x: Row) -> Hashable | None:
+    """Return what equal rows have in common; None for rows that cannot be compared."""
+    try:
+        identity: Hashable = frozenset(x.items())
+        hash(identity)
+    except TypeError:
+        return None
+    return identity
+
+
 class DriftRegressor(base.MiniBatchRegressor):
     """`OnlineRegressor` for River.
 
@@ -29,6 +90,14 @@ class DriftRegressor(base.MiniBatchRegressor):
     ----------
     speed, indicators, seed
         As in `OnlineRegressor`, which is kept as `model`.
+    pending
+        How many predictions are kept for labels that come late; the oldest go first.
+
+    Notes
+    -----
+    `learn_one` learns from what was predicted for this very row, if it was, as with `evaluate.progressive_val_score`
+    and a `delay`. Rows are the same if all their values are; behind transformers that learn meanwhile they may not be,
+    and such a row is learned as if it had just been predicted. Predicting changes no model.
 
     Examples
     --------
@@ -39,8 +108,10 @@ class DriftRegressor(base.MiniBatchRegressor):
     6.0
     """
 
-    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0, pending: int = 1024) -> None:
         self.speed, self.indicators, self.seed = speed, indicators, seed
+        self.pending = _check.integer(self, "pending", pending, 0)
+        self._predicted = KeptPredictions(self.pending)
         self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed)
         self._lock = Lock()
 
@@ -48,12 +119,12 @@ class DriftRegressor(base.MiniBatchRegressor):
         """Close one round."""
         with self._lock:
             if x:
-                self.model.learn(_fill_row(x, self.model.names), y)
+                _learn(self.model, self._predicted, x, y)
 
     def predict_one(self, x: Row) -> float:
-        """Return the prediction for the coming round."""
+        """Return the prediction for the coming round, and keep it for a label that comes late."""
         with self._lock.shared:
-            return float(self.model.predict(_fill_row(x, self.model.names))) if x and self.model.rounds else 0.0
+            return _predict(self.model, self._predicted, x) if x else 0.0
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
@@ -77,6 +148,14 @@ class DriftClassifier(base.MiniBatchClassifier):
     ----------
     speed, indicators, seed
         As in `OnlineClassifier`, which is kept as `model`.
+    pending
+        How many predictions are kept for labels that come late; the oldest go first.
+
+    Notes
+    -----
+    `learn_one` learns from what was predicted for this very row, if it was, as with `evaluate.progressive_val_score`
+    and a `delay`. Rows are the same if all their values are; behind transformers that learn meanwhile they may not be,
+    and such a row is learned as if it had just been predicted. Predicting changes no model.
 
     Examples
     --------
@@ -87,8 +166,10 @@ class DriftClassifier(base.MiniBatchClassifier):
     True
     """
 
-    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0, pending: int = 1024) -> None:
         self.speed, self.indicators, self.seed = speed, indicators, seed
+        self.pending = _check.integer(self, "pending", pending, 0)
+        self._predicted = KeptPredictions(self.pending)
         self.model = OnlineClassifier(speed=speed, indicators=indicators, seed=seed)
         self.classes: list[Any] = []
         self._lock = Lock()
@@ -102,17 +183,17 @@ class DriftClassifier(base.MiniBatchClassifier):
         with self._lock:
             signs, classes = self._to_signs([y])
             if x:
-                self.model.learn(_fill_row(x, self.model.names), signs[0])
+                _learn(self.model, self._predicted, x, signs[0])
             self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
-        """Return the probability of each class seen so far."""
+        """Return the probability of each class seen so far, and keep the prediction for a label that comes late."""
         with self._lock.shared:
+            score = _predict(self.model, self._predicted, x) if x else 0.0
             if len(self.classes) < 2 or not x:
                 known = self.classes or [False, True]
                 return dict.fromkeys(known, 1.0 / len(known))
-            both = self.model.predict_proba(_fill_row(x, self.model.names))
-            return dict(zip(self.classes, both.tolist(), strict=True))
+            return dict(zip(self.classes, sigmoid(np.array([-score, score])).tolist(), strict=True))
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
@@ -149,11 +230,29 @@ class DriftClassifier(base.MiniBatchClassifier):
         return [1.0 if len(classes) == 2 and label == classes[1] else -1.0 for label in labels], classes
 
 
+def _predict(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row) -> float:
+    """Return the prediction for a row, and keep it until the label comes."""
+    peeked = model.peek(_fill_row(x, model.names)) if model.rounds else PeekedRow(0.0, np.empty(0), 0)
+    predicted.keep(x, peeked)
+    return peeked.yhat
+
+
+def _learn(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row, y: float) -> None:
+    """Learn a row from what was predicted for it, or as if it had just been predicted."""
+    row, peeked = _fill_row(x, model.names), predicted.take(x)
+    if peeked is None:
+        model.learn(row, y)
+    else:
+        model.learn_peeked(row, y, peeked)
+
+
 def _fill_row(x: Row, known: list[str] | None) -> dict[str, Any]:
     """Return a row whose names are text, as data-only files need, with a 0 for every known name that it lacks.
 
     River's rows may be sparse and gain names at any time: with nothing missing, no new name is taken for a typo.
     """
+    if known is not None and type(x) is dict and x.keys() == set(known):
+        return x
     return {**dict.fromkeys(known or (), 0.0), **{str(name): value for name, value in x.items()}}
 
 

@@ -146,6 +146,26 @@ def test_hints_of_the_warm_up_are_log_odds_for_two_classes():
 
 
 @pytest.mark.parametrize("binary", [False, True])
+def test_rows_predicted_before_they_come_agree_with_the_twin(binary):
+    """Records made without commitment, three rows ahead of their labels; the rows count as come with the label."""
+    case, delay = Case(binary, rows=60, two=True, kind="holes"), 3
+    Z, y = stream(case)
+    outcomes = []
+    for which in (plan(case), plan(case, twin=True)):
+        state, records = which.blank(), np.zeros((len(y), which.kernel.record_size))
+        for t in range(len(y)):
+            assert which.kernel.serve(state, Z[t], records[t], False) == 0
+            if t >= delay:
+                due, numbers = t - delay, which.layout.view(state, "numbers")
+                assert which.kernel.advance(state, Z[due]) == 0
+                assert numbers[EstimatorNumber.SERVED] == due + 1
+                records[due, RecordPart.SERIAL], records[due, RecordPart.UNCOUNTED] = due + 1, delay
+                assert which.kernel.settle(state, records[due], y[due]) == 0
+        outcomes.append(Outcome(state, records))
+    agree(case, *outcomes)
+
+
+@pytest.mark.parametrize("binary", [False, True])
 def test_serving_without_commitment_changes_nothing(binary):
     case = Case(binary, rows=50, kind="holes")
     which, (Z, y) = plan(case), stream(case)

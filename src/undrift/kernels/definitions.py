@@ -319,6 +319,8 @@ class RecordPart(IntEnum):
     """How much the row counts; 1."""
     ELAPSED = 8
     """Time since the row before; 1."""
+    UNCOUNTED = 9
+    """Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came."""
 
 
 class EstimatorNumber(IntEnum):

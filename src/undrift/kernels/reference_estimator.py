@@ -70,6 +70,31 @@ class Estimator(CandidateStages):
         """
         if bad := self._refuse(z, np.empty(0)):
             return bad
+        filled, holes, x, serial = self._take_row(state, z, commit)
+        numbers = self.part(state, "numbers")
+        hint, error, known = self.hint(state), float(numbers[N.ERROR]), numbers[N.ROUNDS] > 0.0
+        answers = self.answer(state, x, hint, error, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
+        yhat = self.last.mix(state, answers.candidates) if known else 0.0
+        intervals, (low, high) = self.part(state, "intervals"), self._label_range(state)
+        bounded = has_interval(intervals, low, high, serial - float(numbers[N.LAST_SERIAL]))
+
+        record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
+        record[[R.YHAT, R.HINT, R.ERROR, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, error, 1.0, 1.0, 0.0
+        never = np.isnan(filled)  # records hold numbers only
+        filled_holes = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes)]
+        ends = interval_ends(intervals, len(self.up), yhat)
+        record[len(R) :] = np.concatenate([*filled_holes, answers.members, answers.candidates, ends])
+        return 0
+
+    def advance(self, state: Vector, z: Vector) -> int:
+        """Take notice of a row that has come and was predicted before: what `serve` commits, and no answers."""
+        if bad := self._refuse(z, np.empty(0)):
+            return bad
+        self._take_row(state, z, commit=True)
+        return 0
+
+    def _take_row(self, state: Vector, z: Vector, commit: bool) -> tuple[Vector, Vector, Vector, float]:
+        """Return what depends on features alone: the filled row, its holes, the scaled row, and the serial number."""
         numbers, value, seen = (self.part(state, name) for name in ("numbers", "value", "seen"))
         filled, holes = preparation.fill_holes(z, value, seen)
         wide = preparation.add_indicators(filled, holes, self.indicators)
@@ -78,20 +103,7 @@ class Estimator(CandidateStages):
         if commit:
             preparation.remember_values(z, value, seen, self.part(state, "missing"))
             numbers[N.SERVED] = serial
-
-        hint, error, known = self.hint(state), float(numbers[N.ERROR]), numbers[N.ROUNDS] > 0.0
-        answers = self.answer(state, x, hint, error, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
-        yhat = self.last.mix(state, answers.candidates) if known else 0.0
-        intervals, (low, high) = self.part(state, "intervals"), self._label_range(state)
-        bounded = has_interval(intervals, low, high, serial - float(numbers[N.LAST_SERIAL]))
-
-        record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
-        record[[R.YHAT, R.HINT, R.ERROR, R.WEIGHT, R.ELAPSED]] = yhat, hint, error, 1.0, 1.0
-        never = np.isnan(filled)  # records hold numbers only
-        filled_holes = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes)]
-        ends = interval_ends(intervals, len(self.up), yhat)
-        record[len(R) :] = np.concatenate([*filled_holes, answers.members, answers.candidates, ends])
-        return 0
+        return filled, holes, x, serial
 
     # ---- settling ----------------------------------------------------------------------------------------------
 
@@ -104,7 +116,7 @@ class Estimator(CandidateStages):
             numbers[N.UNLABELLED] += 1.0
             return 0
         rounds, serial = int(numbers[N.ROUNDS]), float(record[R.SERIAL])
-        known, late = record[R.KNOWN] != 0.0, float(numbers[N.SERVED]) - serial + 1.0
+        known, late = record[R.KNOWN] != 0.0, float(numbers[N.SERVED]) - serial + 1.0 + float(record[R.UNCOUNTED])
         if rounds == 0 and not self.binary:
             numbers[N.CENTER] = y
         soft = y if self.binary or rounds < REFITS[0] else preparation.despike(self.part(state, "despiker"), y)

@@ -17,7 +17,7 @@ from undrift.errors import InputError
 from undrift.learners.served import Arrays, PendingRecords, ServedPrediction
 from undrift.trace import Trace
 
-RECORD_LAYOUT = 1
+RECORD_LAYOUT = 2
 """Number of the layout of records; raised when what they hold changes."""
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, store
+from undrift import _check, _thread_lock, kernels, store
 from undrift._typing import Matrix, Vector
 from undrift.discount import make_discount
 from undrift.errors import InputError, ModelFileError
@@ -20,12 +20,13 @@ from undrift.online.design import DesignedLearner
 from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
 from undrift.online.memories import BETAS
+from undrift.online.peeked import PeekedRows
 from undrift.online.plan import WAVES, EstimatorPlan, make_plan
 from undrift.online.rows import Rows
 from undrift.trace import Trace
 
 
-class OnlineLearner(Inspection, DesignedLearner):
+class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     """One state vector, a plan that says what its parts are, and the round that serves and settles rows.
 
     Subclasses say what labels and predictions mean.
@@ -43,13 +44,19 @@ class OnlineLearner(Inspection, DesignedLearner):
         self._betas = None if half_life is None else (make_discount(self, None, half_life).beta,)
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
         self.names = None
+        self._one_row = kernels.EstimatorRow(self._exclusive_lock)
 
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
         return make_plan(self.binary, dim, began, WAVES[self.speed], self.seed, self.indicators, self._betas)
 
     def _begin(self, dim: int) -> None:
-        self._plan = self._plan_for(dim, dim)
-        self._state = self._plan.blank()
+        plan = self._plan_for(dim, dim)
+        self._take_over(plan, plan.blank())
+
+    def _take_over(self, plan: EstimatorPlan, state: Vector) -> None:
+        """Work with this state from now on; single rows, too, which are served and learned by a call of their own."""
+        self._plan, self._state = plan, state
+        self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names))
 
     def _number(self, which: EstimatorNumber) -> float:
         return float(self._state[self._plan.layout.starts["numbers"] + which])
@@ -59,9 +66,14 @@ class OnlineLearner(Inspection, DesignedLearner):
         self.rounds = int(self._number(EstimatorNumber.ROUNDS))
         self._pending.unlearned = int(self._number(EstimatorNumber.SERVED)) - self.rounds
 
-    @_thread_lock.hold_exclusive
     def learn(self, z: Rows, y: float) -> None:
         """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
+        label = self._plain_label(y)
+        if label is None or not self._one_row.learn(self, z, label):
+            self._learn_any(z, y)
+
+    @_thread_lock.hold_exclusive
+    def _learn_any(self, z: Rows, y: float) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             raise InputError(
@@ -203,8 +215,7 @@ class OnlineLearner(Inspection, DesignedLearner):
     def _grow(self, count: int) -> None:
         began = self._plan.began + count if self.rounds < self._plan.warmup else self._plan.began
         plan = self._plan_for(self._plan.dim + count, began)
-        self._state = grow_state(self._state, self._plan, plan, self.rounds)
-        self._plan = plan
+        self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -214,9 +225,6 @@ class OnlineLearner(Inspection, DesignedLearner):
         out = labels.copy()
         out[known] = _check.signs(self, labels[known])
         return out
-
-    def _name_labels(self, y: ArrayLike) -> None:
-        """Remember how checked labels are called; numbers have no names."""
 
     def _arrays(self) -> Arrays:
         return self._plan.layout.arrays(self._state)
@@ -241,8 +249,8 @@ class OnlineLearner(Inspection, DesignedLearner):
         fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
         fresh._refuse_small_arrays(dim, arrays)
         fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0, MOST_ROUNDS)
-        fresh._plan = fresh._plan_for(dim, began)
-        fresh._state = fresh._plan.blank()
+        plan = fresh._plan_for(dim, began)
+        fresh._take_over(plan, plan.blank())
         fresh.dim = dim
         fresh._load_arrays(arrays)
         if fresh._number(EstimatorNumber.ROUNDS) != fresh.rounds or not fresh._counts_are_whole():
@@ -252,6 +260,7 @@ class OnlineLearner(Inspection, DesignedLearner):
             if len(set(map(str, names))) != dim or not all(isinstance(name, str) for name in names):
                 raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
             fresh.names = [str(name) for name in names]
+            fresh._take_over(plan, fresh._state)
         return fresh
 
     def _counts_are_whole(self) -> bool:
@@ -275,13 +284,17 @@ class OnlineLearner(Inspection, DesignedLearner):
         memories = len(BETAS) if self._betas is None else len(self._betas)
         return memories * layout.length(1 + dim * (2 if self.indicators else 1))
 
-    @_thread_lock.hold_shared
     def predict(self, z: Rows) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
         return self._score(z)
 
     def _score(self, z: Rows) -> Prediction:
         """Return predictions as the stages make them: numbers, or log-odds."""
+        yhat = self._one_row.predict(z)
+        return self._score_any(z) if yhat is None else yhat
+
+    @_thread_lock.hold_shared
+    def _score_any(self, z: Rows) -> Prediction:
         Z, single = self._rows_to_predict(z)
         yhat = self._predictor(Z)._predict(Z)
         return float(yhat[0]) if single else yhat

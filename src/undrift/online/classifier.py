@@ -74,32 +74,33 @@ class OnlineClassifier(OnlineLearner):
         seen = (EstimatorNumber.NEGATIVE, EstimatorNumber.POSITIVE)
         return [name for name, count in zip(self._label_names, seen, strict=True) if self._number(count)]
 
-    @_thread_lock.hold_shared
     def predict(self, z: Rows) -> Prediction:
         """Return the more probable label of the coming round, as it was given; an array for several rows.
 
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing.
         """
-        score = self.log_odds(z)
+        score = self._score(z)
         negative, positive = self._label_names
         if np.ndim(score) == 0:
             return positive if score > 0.0 else negative
         return np.where(np.asarray(score) > 0.0, positive, negative)
 
-    @_thread_lock.hold_shared
     def predict_proba(self, z: Rows) -> Vector:
         """Return the probabilities of the negative and the positive label, (2,) for one row, (n, 2) for several."""
         score = np.asarray(self._score(z))
         return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
 
-    @_thread_lock.hold_shared
     def log_odds(self, z: Rows) -> Prediction:
         """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""
-        if type(z) is np.ndarray and self.dim is not None:
-            yhat = self._plan.kernel.predict_row(self._state, z)
-            if yhat is not None:
-                return yhat
         return self._score(z)
+
+    def _plain_label(self, y: object) -> float | None:
+        negative, kind = self._label_names[0], type(y)
+        if kind is bool:
+            return (1.0 if y else -1.0) if negative is False else None
+        if kind is not float and kind is not int:
+            return None
+        return 1.0 if y == 1 else -1.0 if y == 0 or y == negative == -1 else None
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -118,7 +119,7 @@ class OnlineClassifier(OnlineLearner):
         self._name_labels(y)
         self._count()
 
-    def _name_labels(self, y: ArrayLike) -> None:
+    def _name_labels(self, y: object) -> None:
         given = np.asarray(y)
         if given.dtype.kind == "b":
             self._label_names = (False, True)

@@ -57,7 +57,6 @@ class OnlineRegressor(OnlineLearner):
     True
     """
 
-    @_thread_lock.hold_shared
     def predict(self, z: Rows) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -65,20 +64,7 @@ class OnlineRegressor(OnlineLearner):
         a name that a mapping lacks is 0, an unknown one is ignored until it is learned. An unknown name in a row that
         lacks a known one which it resembles is refused as a slip.
         """
-        if type(z) is np.ndarray and self.dim is not None:
-            yhat = self._plan.kernel.predict_row(self._state, z)
-            if yhat is not None:
-                return yhat
         return self._score(z)
-
-    @_thread_lock.hold_exclusive
-    def learn(self, z: Rows, y: float) -> None:
-        """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
-        quick = type(y) is float and type(z) is np.ndarray and self.dim is not None and not len(self._pending)
-        if quick and self._plan.kernel.learn_row(self._state, z, y):
-            self.rounds += 1
-            return
-        super().learn(z, y)
 
     @_thread_lock.hold_shared
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:

@@ -290,8 +290,10 @@ struct RecordPart {
         WEIGHT = 7,
         // Time since the row before; 1.
         ELAPSED = 8,
+        // Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came.
+        UNCOUNTED = 9,
     };
-    static constexpr size_t SIZE = 9;
+    static constexpr size_t SIZE = 10;
 };
 
 // The single numbers in the state of an online estimator.

@@ -10,6 +10,7 @@
 
 #include "array.h"
 #include "dispatch.h"
+#include "estimator_input.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -94,20 +95,19 @@ double *state_of(const Estimator &e, const Vector &state) {
     return state.data();
 }
 
-// 0, or 1 + index of the first feature that may not be used, or -(1 + index) of the first such label; NaN is missing.
-int64_t refusal(const Estimator &e, const double *Z, size_t rows, const double *y, size_t labels) {
-    for (size_t i = 0; i < rows * e.plan.dim; ++i)
-        if (Z[i] == Z[i] && !(std::fabs(Z[i]) <= INPUT_LIMIT)) return 1 + static_cast<int64_t>(i);
-    for (size_t i = 0; i < labels; ++i)
-        if (y[i] == y[i] && !(e.plan.binary ? std::fabs(y[i]) == 1.0 : std::fabs(y[i]) <= INPUT_LIMIT)) return -1 - static_cast<int64_t>(i);
-    return 0;
-}
-
 int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool commit) {
     double *S = state_of(e, state);
     need(z.shape(0) == e.plan.dim && record.shape(0) == e.plan.record_size(), "the row and the record");
     const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
     if (!bad) e.serve(table(), S, z.data(), record.data(), commit);
+    return bad;
+}
+
+int64_t advance(const Estimator &e, Vector state, Input z) {
+    double *S = state_of(e, state);
+    need(z.shape(0) == e.plan.dim, "the row and the plan");
+    const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
+    if (!bad) e.advance(table(), S, z.data());
     return bad;
 }
 
@@ -123,24 +123,6 @@ int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat) {
         yhat.data()[t] = record[RecordPart::YHAT];
     }
     return bad;
-}
-
-// The quick way of a streaming call: a plain row of the right width, or else None.
-nb::object predict_row(const Estimator &e, Vector state, nb::handle z) {
-    Array<const double, 1> row;
-    if (!row.read(z.ptr()) || row.shape(0) != e.plan.dim || refusal(e, row.data(), 1, nullptr, 0)) return nb::none();
-    std::vector<double> record(e.plan.record_size());
-    e.serve(table(), state_of(e, state), row.data(), record.data(), false);
-    return nb::steal(PyFloat_FromDouble(record[RecordPart::YHAT]));
-}
-
-// The same for learning: false, and nothing learned, unless the row and the label are plain numbers that can be used.
-bool learn_row(const Estimator &e, Vector state, nb::handle z, double y) {
-    Array<const double, 1> row;
-    if (y != y || !row.read(z.ptr()) || row.shape(0) != e.plan.dim || refusal(e, row.data(), 1, &y, 1)) return false;
-    double yhat;
-    e.play(table(), state_of(e, state), row.data(), &y, 1, &yhat, nullptr, nullptr);
-    return true;
 }
 
 int64_t settle(const Estimator &e, Vector state, Input record, double y) {
@@ -254,9 +236,8 @@ void bind_estimator(nb::module_ &m) {
         .def_prop_ro("ends_at", [](const Estimator &e) { return e.plan.ends_at(); })
         .def_prop_ro("candidates_at", [](const Estimator &e) { return e.plan.candidates_at(); })
         .def("serve", &serve, a("state"), a("z"), a("record"), nb::arg("commit"))
+        .def("advance", &advance, a("state"), a("z"))
         .def("predict_rows", &predict_rows, a("state"), a("Z"), a("yhat"))
-        .def("predict_row", &predict_row, a("state"), nb::arg("z"))
-        .def("learn_row", &learn_row, a("state"), nb::arg("z"), nb::arg("y"))
         .def("settle", &settle, a("state"), a("record"), nb::arg("y"))
         .def("refit", &refit, a("state"))
         .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("ends"), a("known"))

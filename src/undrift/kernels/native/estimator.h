@@ -103,6 +103,8 @@ class Estimator {
 
     // Serve one row. With `commit` it has really come: last-seen values, scaling and the serial number advance.
     void serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const;
+    // A row has come that was predicted before: what depends on features alone and the serial number advance.
+    void advance(const KernelTable &level, double *S, const double *z) const;
     // Settle a record; a NaN label closes it without a lesson.
     void settle(const KernelTable &level, double *S, const double *record, double y) const;
     // Serve and settle rows at once. `ends` (rows, 2 levels) and `known` (rows) may be null.
@@ -112,6 +114,7 @@ class Estimator {
     void refit(const KernelTable &level, double *S) const;
 
   private:
+    double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, bool commit) const;
     void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
     void widen(const double *filled, const double *holes, double *wide) const;
     void design(const double *X, double *out, bool with_waves) const;

@@ -117,6 +117,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     record[RecordPart::HINT] = hint;
     record[RecordPart::ERROR] = n[EstimatorNumber::ERROR];
     record[RecordPart::WEIGHT] = record[RecordPart::ELAPSED] = 1.0;
+    record[RecordPart::UNCOUNTED] = 0.0;
     const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
     for (size_t f = 0; f < families; ++f) {
         const Stage &stage = plan.families[f];
@@ -149,15 +150,27 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     interval_ends(S, record[RecordPart::YHAT], record + plan.ends_at());
 }
 
+// Everything that depends on features alone: fill and scale a row (w.X); with `commit` it has really come. Returns its
+// serial number.
+double Estimator::take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, bool commit) const {
+    double &served = S[plan.numbers + EstimatorNumber::SERVED];
+    const double serial = served + 1.0;
+    impute(S, z, filled, holes, commit);
+    widen(filled, holes, w.wide);
+    scale_row(plan.scaling(S), w.wide, plan.width(), serial, commit, w.X);
+    if (commit) served = serial;
+    return serial;
+}
+
+void Estimator::advance(const KernelTable &level, double *S, const double *z) const {
+    EstimatorScratch w(plan, level, 1);
+    take_row(S, z, w, w.filled, w.holes, true);
+}
+
 void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const {
     EstimatorScratch w(plan, level, 1);
     double *filled = record + plan.row_at(), *holes = record + plan.holes_at();
-    double &served = S[plan.numbers + EstimatorNumber::SERVED];
-    impute(S, z, filled, holes, commit);
-    widen(filled, holes, w.wide);
-    record[RecordPart::SERIAL] = served + 1.0;
-    scale_row(plan.scaling(S), w.wide, plan.width(), served + 1.0, commit, w.X);
-    if (commit) served += 1.0;
+    record[RecordPart::SERIAL] = take_row(S, z, w, filled, holes, commit);
     serve_scaled(level, S, w, record);
     for (size_t j = 0; j < plan.dim; ++j)
         if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only

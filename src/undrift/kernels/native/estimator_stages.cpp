@@ -109,7 +109,7 @@ void Estimator::mix_learn(const KernelTable &level, const Stage &stage, double *
 
 // How many rows were served before this record was settled, itself included: 1 for a prompt label.
 double Estimator::lateness(const double *S, const double *record) const {
-    return record ? S[plan.numbers + EstimatorNumber::SERVED] - record[RecordPart::SERIAL] + 1.0 : 1.0;
+    return record ? S[plan.numbers + EstimatorNumber::SERVED] - record[RecordPart::SERIAL] + 1.0 + record[RecordPart::UNCOUNTED] : 1.0;
 }
 
 // The label of a row for which nothing was predicted: the mixer only learns that labels reach that far.

@@ -193,6 +193,7 @@ static void mix_squared_predict(Input log_weights, Input state, int rule, Inputs
 void bind_ensemble(nb::module_ &mod);  // ensemble.cpp
 void bind_online(nb::module_ &mod); // online.cpp
 void bind_estimator(nb::module_ &mod); // estimator.cpp
+void bind_estimator_row(nb::module_ &mod); // estimator_row.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
@@ -205,6 +206,7 @@ NB_MODULE(_native, mod) {
     bind_ensemble(mod);
     bind_online(mod);
     bind_estimator(mod);
+    bind_estimator_row(mod);
     bind_o2nc(mod);
     bind_drift(mod);
     bind_outputs(mod);

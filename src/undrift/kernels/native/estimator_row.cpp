@@ -1,0 +1,151 @@
+// Single rows of one online estimator, as a streaming program has them: lock, checks and round in one call.
+//
+// The Python around a call of two microseconds must not cost more than the call. A plain row (a float64 array, or a
+// dictionary that has exactly the known names) with numbers that can be used is taken here; for anything else the methods
+// say so without having done anything, and the estimator's general code, which also knows what to complain about, goes on.
+#include <nanobind/nanobind.h>
+
+#include <vector>
+
+#include "array.h"
+#include "dispatch.h"
+#include "estimator.h"
+#include "estimator_input.h"
+#include "lock.h"
+
+namespace nb = nanobind;
+using namespace undrift;
+
+namespace {
+
+class EstimatorRow {
+    nb::object lock, estimator, state, names; // names: a tuple, or None while rows have none
+    const Estimator *e = nullptr;
+    double *S = nullptr;
+
+    static PyTypeObject *numpy_float() { // float64, a subclass of Python's own
+        static PyObject *const type = nb::object(nb::module_::import_("numpy").attr("float64")).release().ptr();
+        return reinterpret_cast<PyTypeObject *>(type);
+    }
+
+    // A value of a dictionary as a number; false for what the general code has to look at.
+    static bool read_number(PyObject *value, double &out) {
+        if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !PyBool_Check(value) && Py_TYPE(value) != numpy_float())
+            return false;
+        out = PyFloat_AsDouble(value);
+        if (out == -1.0 && PyErr_Occurred()) { // an integer too large for float64
+            PyErr_Clear();
+            return false;
+        }
+        return true;
+    }
+
+    bool read_dictionary(PyObject *z, double *row) const {
+        if (names.is_none() || static_cast<size_t>(PyDict_Size(z)) != e->plan.dim) return false;
+        for (size_t j = 0; j < e->plan.dim; ++j) {
+            PyObject *value = PyDict_GetItemWithError(z, PyTuple_GetItem(names.ptr(), static_cast<Py_ssize_t>(j)));
+            if (!value) {
+                PyErr_Clear();
+                return false;
+            }
+            if (!read_number(value, row[j])) return false;
+        }
+        return true;
+    }
+
+    // The row's numbers, or null if it is not plain or the estimator cannot use it; only while the lock is held.
+    const double *read(nb::handle z, std::vector<double> &own) const {
+        if (!e) return nullptr;
+        Input row;
+        if (row.read(z.ptr())) return row.shape(0) == e->plan.dim && !refusal(*e, row.data(), 1, nullptr, 0) ? row.data() : nullptr;
+        if (!PyDict_CheckExact(z.ptr())) return nullptr;
+        own.resize(e->plan.dim);
+        return read_dictionary(z.ptr(), own.data()) && !refusal(*e, own.data(), 1, nullptr, 0) ? own.data() : nullptr;
+    }
+
+    Lock *lock_pointer() const { return nb::inst_ptr<Lock>(lock); }
+
+    void set_rounds(nb::handle model) const { // what the model itself says about how much it has learned
+        static PyObject *const name = PyUnicode_InternFromString("rounds");
+        nb::setattr(model, nb::handle(name), nb::int_(static_cast<int64_t>(S[e->plan.numbers + EstimatorNumber::ROUNDS])));
+    }
+
+  public:
+    explicit EstimatorRow(nb::object lock) : lock(std::move(lock)) {
+        if (!nb::isinstance<Lock>(this->lock)) throw nb::type_error("EstimatorRow: lock must be a Lock");
+    }
+
+    // From now on rows are those of this estimator; called while its lock is held, or before anyone else knows it.
+    void bind(nb::object kernel, nb::object numbers, nb::object columns) {
+        Vector vector;
+        const Estimator *found = nb::isinstance<Estimator>(kernel) ? nb::inst_ptr<Estimator>(kernel) : nullptr;
+        if (!found || !vector.read(numbers.ptr()) || vector.shape(0) != found->plan.blank.size() ||
+            found->plan.last.members != found->plan.candidates() ||
+            !(columns.is_none() || (PyTuple_Check(columns.ptr()) && static_cast<size_t>(PyTuple_Size(columns.ptr())) == found->plan.dim)))
+            throw nb::value_error("EstimatorRow: estimator, state and names do not fit together");
+        estimator = std::move(kernel);
+        state = std::move(numbers);
+        names = std::move(columns);
+        e = found;
+        S = vector.data();
+    }
+
+    // Fill the record of a row that has not come yet; false if that cannot be done here.
+    bool peek(nb::handle z, Vector record) const {
+        const LockGuard held(lock_pointer(), false);
+        std::vector<double> own;
+        const double *row = read(z, own);
+        if (!row || record.shape(0) != e->plan.record_size()) return false;
+        e->serve(table(), S, row, record.data(), false);
+        return true;
+    }
+
+    // Learn a row that has come, and its label, from the record that was made of it when `rounds` labels were known.
+    bool learn_peeked(nb::handle model, nb::handle z, double y, Vector record, int64_t rounds) const {
+        const LockGuard held(lock_pointer(), true);
+        std::vector<double> own;
+        const double *row = read(z, own);
+        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1) || record.shape(0) != e->plan.record_size()) return false;
+        const double *numbers = S + e->plan.numbers;
+        e->advance(table(), S, row);
+        record.data()[RecordPart::SERIAL] = numbers[EstimatorNumber::SERVED];
+        record.data()[RecordPart::UNCOUNTED] = numbers[EstimatorNumber::ROUNDS] - static_cast<double>(rounds);
+        e->settle(table(), S, record.data(), y);
+        set_rounds(model);
+        return true;
+    }
+
+    nb::object predict(nb::handle z) const {
+        const LockGuard held(lock_pointer(), false);
+        std::vector<double> own;
+        const double *row = read(z, own);
+        if (!row) return nb::none();
+        std::vector<double> record(e->plan.record_size());
+        e->serve(table(), S, row, record.data(), false);
+        return nb::steal(PyFloat_FromDouble(record[RecordPart::YHAT]));
+    }
+
+    bool learn(nb::handle model, nb::handle z, double y) const {
+        const LockGuard held(lock_pointer(), true);
+        std::vector<double> own;
+        const double *row = read(z, own);
+        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1)) return false;
+        double yhat;
+        e->play(table(), S, row, &y, 1, &yhat, nullptr, nullptr);
+        set_rounds(model);
+        return true;
+    }
+};
+
+} // namespace
+
+void bind_estimator_row(nb::module_ &m) {
+    nb::class_<EstimatorRow>(m, "EstimatorRow")
+        .def(nb::init<nb::object>(), nb::arg("lock"))
+        .def("bind", &EstimatorRow::bind, nb::arg("kernel"), nb::arg("state"), nb::arg("names").none())
+        .def("peek", &EstimatorRow::peek, nb::arg("z").none(), nb::arg("record").noconvert())
+        .def("learn_peeked", &EstimatorRow::learn_peeked, nb::arg("model"), nb::arg("z").none(), nb::arg("y"),
+             nb::arg("record").noconvert(), nb::arg("rounds"))
+        .def("predict", &EstimatorRow::predict, nb::arg("z").none())
+        .def("learn", &EstimatorRow::learn, nb::arg("model"), nb::arg("z").none(), nb::arg("y"));
+}

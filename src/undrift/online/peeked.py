@@ -1,0 +1,113 @@
+"""Rows that are predicted before they are known to have come, and learned from that very prediction when they have."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift import _check, _thread_lock, kernels
+from undrift._typing import Vector
+from undrift.errors import InputError
+from undrift.kernels.definitions import EstimatorNumber, RecordPart
+from undrift.online.growth import widen_record
+from undrift.online.named_rows import NamedRows
+from undrift.online.plan import EstimatorPlan
+from undrift.online.rows import Rows
+
+
+class PeekedRow(NamedTuple):
+    """What an estimator answered to a row that may come, and all that learning from this answer needs."""
+
+    yhat: float
+    """The prediction; log-odds of the label +1 for two classes."""
+    record: Vector
+    """The record of the answer; empty before the first row was learned."""
+    rounds: int
+    """How many labels were known."""
+
+
+class PeekedRows(NamedRows):
+    """The part of an online estimator for hosts that cannot say which prediction a late label belongs to.
+
+    `ask` says that a row has come, and `tell` gives its record back. A host that only predicts and learns, as River
+    does, keeps what `peek` returns beside the row, and learns with it: the row counts as come only then.
+    """
+
+    _plan: EstimatorPlan
+    _state: Vector
+    _one_row: kernels.EstimatorRow
+
+    def peek(self, z: Rows) -> PeekedRow:
+        """Return what would be served for one row that might come next; nothing changes."""
+        rounds = self.rounds  # labels that come meanwhile make the record seem later than it is, never earlier
+        if self.dim is not None:
+            record = np.zeros(self._plan.kernel.record_size)
+            if self._one_row.peek(z, record):
+                return PeekedRow(record.item(RecordPart.YHAT), record, rounds)
+        return self._peek_any(z)
+
+    @_thread_lock.hold_shared
+    def _peek_any(self, z: Rows) -> PeekedRow:
+        Z, _ = self._rows_to_predict(z)
+        if len(Z) != 1:
+            raise InputError(f"{_check.name_of(self)}: peek takes one row, got {len(Z)}; peek row by row")
+        if self.dim is None:
+            return PeekedRow(0.0, np.empty(0), 0)
+        record = np.zeros(self._plan.kernel.record_size)
+        status = self._plan.kernel.serve(self._state, Z[0], record, False)
+        _check.raise_on_status(self, status, Z.shape[1])
+        return PeekedRow(record.item(RecordPart.YHAT), record, self.rounds)
+
+    def learn_peeked(self, z: Rows, y: float, peeked: PeekedRow) -> None:
+        """Close one round, in which `peeked` was answered to the row; the same as `ask` then and `tell` now.
+
+        What depends on features alone advances now: rows between the two did not know this one's.
+        """
+        label = self._plain_label(y)
+        if label is None or not self._one_row.learn_peeked(self, z, label, peeked.record.copy(), peeked.rounds):
+            self._learn_peeked_any(z, y, peeked)
+
+    @_thread_lock.hold_exclusive
+    def _learn_peeked_any(self, z: Rows, y: float, peeked: PeekedRow) -> None:
+        arriving = self._rows_to_learn(z)
+        if len(arriving.values) != 1:
+            got = len(arriving.values)
+            raise InputError(f"{_check.name_of(self)}: learn_peeked takes one row, got {got}; learn row by row")
+        label, row = float(self._labels([y], 1)[0]), arriving.values[0]
+        self._name_labels(y)
+        self._admit(arriving.names)
+        self._fix_width(len(row))
+        kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
+        if len(peeked.record):
+            record = _add_new_features(widen_record(peeked.record.copy(), self._plan), peeked.record, row)
+            status = kernel.advance(self._state, row)
+        else:  # nothing was known, so that there is nothing to judge
+            record = np.zeros(kernel.record_size)
+            status = kernel.serve(self._state, row, record, True)
+            record[[RecordPart.KNOWN, RecordPart.BOUNDED]] = 0.0
+        _check.raise_on_status(self, status, len(row))
+        record[RecordPart.SERIAL] = numbers[EstimatorNumber.SERVED]
+        record[RecordPart.UNCOUNTED] = numbers[EstimatorNumber.ROUNDS] - peeked.rounds
+        _check.raise_on_status(self, kernel.settle(self._state, record, label), len(row))
+        self._count()
+
+    def _plain_label(self, y: object) -> float | None:
+        """Return the label as the stages learn it if there is nothing to check or to remember about it, else None."""
+        return y if type(y) is float else None
+
+    def _name_labels(self, y: object) -> None:
+        """Remember how checked labels are called; numbers have no names."""
+
+    def _count(self) -> None:
+        """Take the counts of rounds and of rows never learned from the state."""
+        raise NotImplementedError
+
+
+def _add_new_features(wide: Vector, narrow: Vector, row: Vector) -> Vector:
+    """Return a widened record with the row's values of features that were unknown when it was predicted."""
+    began, dim = int(narrow[RecordPart.WIDTH]), len(row)
+    new, hole = row[began:], np.isnan(row[began:])
+    wide[len(RecordPart) + began : len(RecordPart) + dim] = np.where(hole, 0.0, new)
+    wide[len(RecordPart) + dim + began : len(RecordPart) + 2 * dim] = np.where(hole, 2.0, 0.0)
+    return wide
