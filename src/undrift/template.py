@@ -101,7 +101,8 @@ class Template:
         Price of residuals that the learner took for rounding and dropped: a comparator u misses, in round t, at most
         $\sum_jb_{tj}u_j^2$ of squared residual (T, d). None: nothing was dropped.
     restart_cost
-        What rounds that the learner had to ignore and fresh starts cost, beyond its stability (T,). None: nothing.
+        What rounds that the learner had to ignore, fresh starts and rounding cost, beyond its stability (T,). None:
+        nothing.
     replayed
         The run as a fresh learner of the same parameters plays it; a trace is compared with it. None: it is believed.
 

@@ -13,11 +13,11 @@ from undrift.regret.composite import ReferenceLearners as ReferenceLearners
 from undrift.regret.d2d import Certificate as Certificate
 from undrift.regret.frontier import frontier as frontier
 from undrift.regret.hindsight import HindsightLeaves as HindsightLeaves
-from undrift.regret.hindsight import Restarted as Restarted
 from undrift.regret.measures import d2d_identity as d2d_identity
 from undrift.regret.measures import discounted_regret as discounted_regret
 from undrift.regret.measures import dynamic_regret as dynamic_regret
 from undrift.regret.measures import path_length as path_length
+from undrift.regret.restarted import Restarted as Restarted
 from undrift.regret.variation import beta_star as beta_star
 from undrift.regret.variation import discounted_variation as discounted_variation
 from undrift.template import Certifiable as Certifiable

@@ -27,7 +27,8 @@ def path_terms(
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     steps = np.diff(u, axis=0)
     price = math.inf if template.movement is None else template.movement
-    moved = price * np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
+    squares = np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
+    moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
     off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
     rounding = math.fsum((np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off).tolist())
     terms = [*stability.tolist(), *theirs.tolist(), *ridge.tolist(), *moved.tolist(), rounding]

@@ -17,6 +17,8 @@ GAP = 1e-6
 """A bounded minimum is found to this share of the loss."""
 BATCH = 256
 """Violated predictions added to the working set at a time."""
+POLISH = 3
+"""Full Newton steps at the end of the path, where they converge quadratically: the forces need them, u does not."""
 
 
 class Limits(NamedTuple):
@@ -41,6 +43,17 @@ class Limits(NamedTuple):
         return min(factor, self.margin / widest if widest > self.margin else 1.0)
 
 
+class Minimum(NamedTuple):
+    """A minimiser, and the rows whose margin holds it back."""
+
+    u: Vector
+    """The minimiser (d,)."""
+    rows: Matrix
+    """Rows s z, s the sign of u.z, on which u predicts as far as it may (k, d)."""
+    force: Vector
+    """Lagrange multipliers of their margins, >= 0 (k,): the gradient at u is about -force @ rows."""
+
+
 def minimise(
     Z: Matrix,
     y: Vector,
@@ -56,26 +69,40 @@ def minimise(
     a feature that is almost silent in a short stretch must not stand in for one that speaks. `pull` (k, d) adds
     |pull (u - centre)|^2 / 2 to the loss.
     """
+    return find_minimum(Z, y, loss, limits, rows, centre, pull).u
+
+
+def find_minimum(
+    Z: Matrix,
+    y: Vector,
+    loss: Loss,
+    limits: Limits,
+    rows: Matrix,
+    centre: Vector | None = None,
+    pull: Matrix | None = None,
+) -> Minimum:
+    """Return what `minimise` does, with the forces of the margins that hold it back."""
     middle = np.zeros(Z.shape[1]) if centre is None else centre
+    free = (np.zeros((0, Z.shape[1])), np.zeros(0))
     if not len(Z):
-        return middle
+        return Minimum(middle, *free)
     size = np.sqrt(np.einsum("td,td->d", rows, rows))
     size[size == 0.0] = 1.0
     towards = np.zeros((0, Z.shape[1])) if pull is None else pull
     u = _minimise_free(Z, y, loss, middle, size, towards)
     if limits.shrink(u, rows) == 1.0:
-        return u
+        return Minimum(u, *free)
     total = _Total(Z, y, loss, middle, towards)
     working, gap = _widest(rows, u, limits), 1e-2
-    u = np.zeros(Z.shape[1])
+    found = Minimum(np.zeros(Z.shape[1]), *free)
     for _ in range(60):
-        u = _minimise_within(total, limits, working, 0.9 * limits.shrink(u, rows) * u, gap)
-        more = _widest(rows, u, limits)
+        found = _minimise_within(total, limits, working, 0.9 * limits.shrink(found.u, rows) * found.u, gap)
+        more = _widest(rows, found.u, limits)
         if not len(more) and gap == GAP:
             break
         gap = gap if len(more) else GAP
         working = np.concatenate([working, more])
-    return u * limits.shrink(u, rows)
+    return found._replace(u=found.u * limits.shrink(found.u, rows))
 
 
 def _widest(rows: Matrix, u: Vector, limits: Limits) -> Matrix:
@@ -140,7 +167,7 @@ class _Total:
         return self.Z.T @ self.loss.slope(at, self.y) + pulled, bend + self.pull
 
 
-def _minimise_within(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Vector:
+def _minimise_within(total: _Total, limits: Limits, working: Matrix, u: Vector, gap: float) -> Minimum:
     """Return the minimiser inside the ball and the working set's slabs: Newton steps along the central path from u."""
     terms = 2.0 * len(working) + (1.0 if math.isfinite(limits.bound) else 0.0)
     scale = total.at_zero + 1e-300
@@ -155,24 +182,33 @@ def _minimise_within(total: _Total, limits: Limits, working: Matrix, u: Vector, 
         barrier = -float(np.log(room).sum()) - (math.log(ball) if math.isfinite(ball) else 0.0)
         return sharp * total.value(point) + barrier
 
+    def newton_step(point: Vector) -> tuple[Vector, float]:
+        """Return the step to take back from the point, and how far the objective drops along it, to first order."""
+        slope, bend = total.derivatives(point)
+        wide = working @ point
+        room = limits.margin**2 - wide**2
+        gradient = sharp * slope + working.T @ (2.0 * wide / room)
+        hessian = sharp * bend + (working * (2.0 / room + (2.0 * wide / room) ** 2)[:, None]).T @ working
+        if math.isfinite(limits.bound):
+            push = 2.0 / (limits.bound**2 - float(point @ point))
+            gradient = gradient + push * point
+            hessian += push * eye + push * push * np.outer(point, point)
+        step: Vector = np.asarray(np.linalg.solve(hessian + 1e-13 * float(np.trace(hessian)) * eye, gradient))
+        return step, float(gradient @ step)
+
     while True:
         for _ in range(50):
-            slope, bend = total.derivatives(u)
-            wide = working @ u
-            room = limits.margin**2 - wide**2
-            gradient = sharp * slope + working.T @ (2.0 * wide / room)
-            hessian = sharp * bend + (working * (2.0 / room + (2.0 * wide / room) ** 2)[:, None]).T @ working
-            if math.isfinite(limits.bound):
-                push = 2.0 / (limits.bound**2 - float(u @ u))
-                gradient = gradient + push * u
-                hessian += push * eye + push * push * np.outer(u, u)
-            step = np.linalg.solve(hessian + 1e-13 * float(np.trace(hessian)) * eye, gradient)
-            drop, length, value = float(gradient @ step), 1.0, objective(u)
+            step, drop = newton_step(u)
+            length, value = 1.0, objective(u)
             if drop <= 1e-3:
                 break
             while length > 1e-12 and not objective(u - length * step) <= value - 0.25 * length * drop:
                 length *= 0.5
             u = u - length * step
         if terms / sharp <= gap * scale:
-            return u
+            for _ in range(POLISH):
+                u = u - newton_step(u)[0]
+            wide = working @ u
+            force = 2.0 * np.abs(wide) / (sharp * (limits.margin**2 - wide**2))
+            return Minimum(u, working * np.sign(wide)[:, None], force)
         sharp *= 30.0

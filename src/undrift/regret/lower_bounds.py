@@ -1,0 +1,110 @@
+r"""What no comparator of a kind can have lost less than: leaves that had all the answers.
+
+A convex loss lies above its tangents. With the slopes of the losses at any reference path $\bar u$,
+$G_t=f_t'(\bar u_t\cdot z_t)z_t$, every path u has
+
+$$\sum_tf_t(u_t)\ge\sum_t\big(f_t(\bar u_t)-G_t\cdot\bar u_t\big)+\sum_tG_t\cdot u_t,$$
+
+and the last sum, plus what the path pays for its start and its steps, has a least value in closed form. A leaf that
+predicts with $\bar u$ therefore keeps a promise to all paths, which is tight if $\bar u$ is the best of them. Key
+`hindsight`.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.leaf import Leaf
+from undrift.losses import Loss, Squared
+from undrift.regret._input import margins, moves
+from undrift.regret.comparators._solve import Limits, find_minimum
+from undrift.template import Template
+from undrift.trace import Trace
+
+SUMMATION = 64.0 * float(np.finfo(np.float64).eps)
+"""Roundings of a sum over rounds, as a share of the sum of its terms' sizes."""
+
+
+def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> Leaf:
+    r"""Return the best predictor of each stretch in which the comparator u stands still, as a leaf for u.
+
+    The promise, for all comparators that stand still there and predict, on all rows, no further than u does: a stretch
+    with its best predictor $\bar u$ and the sum G of its slopes has
+    $\sum f_t(v)+\frac\lambda2|v|^2\ge\sum f_t(\bar u)-G\cdot\bar u-m\sum_i\mu_i-\frac1{2\lambda}|G+\sum_i\mu_iz_i|^2$
+    for forces $\mu\ge0$ on rows whose margin m holds $\bar u$ back. `reg` is $\lambda$.
+    """
+    edges = [0, *(moves(u) + 1).tolist(), len(u)] if len(u) else [0]
+    margin = math.inf if isinstance(loss, Squared) else max((_widest(Z, u[a]) for a in edges[:-1]), default=0.0)
+    limits, pull = Limits(math.inf, margin), math.sqrt(reg) * np.eye(Z.shape[1])
+    yhat, stability, potential = (np.zeros(len(y)) for _ in range(3))
+    held = False
+    for a, b in pairwise(edges):
+        best = find_minimum(Z[a:b], y[a:b], loss, limits, Z, pull=pull)
+        yhat[a:b] = Z[a:b] @ best.u
+        slopes = Z[a:b] * loss.slope(yhat[a:b], y[a:b])[:, None]
+        left = _length(slopes.sum(axis=0) + best.force @ best.rows, slopes)
+        stability[a:b] = slopes @ best.u
+        stability[a] += margin * float(best.force.sum()) if len(best.force) else 0.0
+        stability[a] += 0.5 * left * left / reg
+        potential[a] = reg
+        held = held or bool(len(best.force))
+    limit = margin * (1.0 + 1e-12) if held else math.inf
+    return _leaf(f"best of each stretch(reg={reg:g})", Z, y, u, loss, math.inf, limit, yhat, stability, potential)
+
+
+def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss) -> Leaf:
+    r"""Return the comparator itself as a leaf, with the prices of start and movement at which it is nearest the best.
+
+    With the sums of slopes still to come, $S_t=\sum_{s\ge t}G_s$, every path v has
+    $\sum G_t\cdot v_t+\frac\lambda2|v_1|^2+\tau\sum|v_{t+1}-v_t|^2$
+    $\ge-\frac1{2\lambda}|S_1|^2-\frac1{4\tau}\sum_{t>1}|S_t|^2$. The bound for u itself is smallest with
+    $\lambda=|S_1|/|u_1|$ and $\tau^2=\sum_{t>1}|S_t|^2/(4\sum|u_{t+1}-u_t|^2)$; where u minimises its losses plus a
+    price on its movement, the promise is an equality there.
+    """
+    slopes = Z * loss.slope(margins(Z, u), y)[:, None]
+    to_come = np.cumsum(slopes[::-1], axis=0)[::-1]
+    sizes = np.abs(slopes).sum(axis=1)
+    left = np.linalg.norm(to_come, axis=1) + SUMMATION * math.sqrt(len(y)) * np.cumsum(sizes[::-1])[::-1]
+    steps = np.einsum("td,td->t", np.diff(u, axis=0), np.diff(u, axis=0))
+    tau = _balance(0.25 * float(left[1:] @ left[1:]), float(steps.sum()))
+    reg = _balance(0.5 * float(left[0] ** 2), 0.5 * float(u[0] @ u[0])) if len(y) else 1.0
+    price = np.append(0.5 * left[:1] ** 2 / reg, 0.25 * left[1:] ** 2 / tau)
+    potential = np.zeros(len(y))
+    potential[:1] = reg
+    stability = np.einsum("td,td->t", slopes, u) + price
+    name = f"path of its own(tau={tau:.3g}, reg={reg:.3g})"
+    return _leaf(name, Z, y, u, loss, tau, math.inf, margins(Z, u), stability, potential)
+
+
+def _balance(a: float, b: float) -> float:
+    """Return the x > 0 that makes a / x + b x smallest, kept away from 0 and infinity."""
+    return min(max(math.sqrt(a / b) if b > 0.0 else 1e12, 1e-12), 1e12)
+
+
+def _widest(Z: Matrix, u: Vector) -> float:
+    return float(np.abs(Z @ u).max(initial=0.0))
+
+
+def _length(total: Vector, terms: Matrix) -> float:
+    """Return the length of a sum over rounds, at most: its rounding included."""
+    return float(np.linalg.norm(total)) + SUMMATION * math.sqrt(len(terms)) * float(np.abs(terms).sum())
+
+
+def _leaf(
+    name: str,
+    Z: Matrix,
+    y: Vector,
+    u: Matrix,
+    loss: Loss,
+    tau: float,
+    limit: float,
+    yhat: Vector,
+    stability: Vector,
+    potential: Vector,
+) -> Leaf:
+    template = Template(1.0, movement=tau, loss=loss, limit=limit)
+    return Leaf(name, template, Z, y, Trace(yhat, stability, potential), u)

@@ -1,0 +1,129 @@
+"""hindsight: no comparator of a kind lost less than the leaf says, and the best of them lost just that."""
+
+import math
+
+import numpy as np
+import pytest
+
+from undrift.losses import logistic, sigmoid, squared
+from undrift.regret import HindsightLeaves, certify
+from undrift.regret.comparators import fixed, piecewise, smooth
+from undrift.regret.lower_bounds import path_leaf, stretches_leaf
+from undrift.trace import Trace
+
+LOSSES = pytest.mark.parametrize("loss", [squared, logistic], ids=lambda loss: loss.name)
+
+
+def problem(loss, seed, T=120, d=3, pieces=3):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(T, d))
+    u = np.repeat(rng.normal(size=(pieces, d)), T // pieces, axis=0)
+    y = np.sum(Z * u, axis=1) + 0.3 * rng.normal(size=T)
+    return rng, Z, np.where(rng.random(T) < sigmoid(2.0 * y), 1.0, -1.0) if loss is logistic else y, u
+
+
+def total(Z, y, u, loss):
+    return float(loss.value(np.sum(Z * u, axis=1), y).sum())
+
+
+def least(leaf, loss):
+    """What the leaf says every comparator pays at least: its own loss less its prices of rounds."""
+    return float(loss.value(leaf.trace.yhat, leaf.y).sum() - leaf.trace.stability.sum())
+
+
+@LOSSES
+@pytest.mark.parametrize("reg", [1e-4, 1.0])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_comparator_with_the_same_cuts_paid_less(loss, reg, seed):
+    rng, Z, y, u = problem(loss, seed)
+    leaf = stretches_leaf(Z, y, u, loss, reg)
+    bound = least(leaf, loss)
+    best = np.concatenate([fixed(Z[a : a + 40], y[a : a + 40], loss, margin=3.0) for a in (0, 40, 80)])
+    for k in range(200):
+        far = 10.0 ** rng.uniform(-4, 1)
+        v = (u if k % 2 else best) + np.repeat(far * rng.normal(size=(3, 3)), 40, axis=0)
+        if leaf.learner.limit < math.inf:
+            v *= min(1.0, leaf.learner.limit / np.abs(Z @ v.T).max())
+        start = 0.5 * reg * np.sum(v[[0, 40, 80]] ** 2)
+        assert total(Z, y, v, loss) + start >= bound - 1e-9 * abs(bound)
+
+
+@LOSSES
+@pytest.mark.parametrize("reg", [1e-4, 1.0])
+def test_the_best_of_each_stretch_paid_just_that(loss, reg):
+    _, Z, y, _ = problem(loss, 0)
+    cuts = np.repeat(np.arange(3.0)[:, None] * 1e9, 40, axis=0) * np.ones(3)  # no margin binds
+    leaf = stretches_leaf(Z, y, cuts, loss, reg)
+    v = np.concatenate([np.tile(_ridge(Z[a : a + 40], y[a : a + 40], loss, reg), (40, 1)) for a in (0, 40, 80)])
+    paid = total(Z, y, v, loss) + 0.5 * reg * np.sum(v[[0, 40, 80]] ** 2)
+    assert least(leaf, loss) == pytest.approx(paid, rel=1e-8)  # Newton's method stops at 2e-9 of it
+
+
+def _ridge(Z, y, loss, reg):
+    """The minimiser of loss + reg/2 |u|^2, by Newton's method from the definition."""
+    u = np.zeros(Z.shape[1])
+    for _ in range(50):
+        slope = Z.T @ loss.slope(Z @ u, y) + reg * u
+        u = u - np.linalg.solve((Z.T * loss.curvature(Z @ u, y)) @ Z + reg * np.eye(len(u)), slope)
+    return u
+
+
+def test_a_margin_that_binds_is_part_of_the_promise():
+    _, Z, y, _ = problem(logistic, 1)
+    free = fixed(Z, y, logistic)
+    held = fixed(Z, y, logistic, margin=0.4 * np.abs(Z @ free[0]).max())
+    leaf = stretches_leaf(Z, y, held, logistic, 1e-4)
+    assert least(leaf, logistic) == pytest.approx(total(Z, y, held, logistic), rel=1e-4)
+    assert least(leaf, logistic) > total(Z, y, free, logistic) + 1.0  # which lies outside, and is not covered
+    assert leaf.learner.limit == pytest.approx(np.abs(Z @ held[0]).max())
+
+
+@LOSSES
+@pytest.mark.parametrize("seed", range(8))
+def test_no_path_paid_less(loss, seed):
+    rng, Z, y, u = problem(loss, seed)
+    u = u + np.cumsum(0.1 * rng.normal(size=u.shape), axis=0)
+    leaf = path_leaf(Z, y, u, loss)
+    bound, tau, reg = least(leaf, loss), leaf.learner.movement, leaf.trace.potential[0]
+    best = smooth(Z, y, loss, tau=tau)
+    for k in range(200):
+        far = 10.0 ** rng.uniform(-4, 1)
+        v = (u if k % 2 else best) + far * np.cumsum(rng.normal(size=u.shape), axis=0) / 10.0 + far * rng.normal(size=3)
+        paid = total(Z, y, v, loss) + 0.5 * reg * v[0] @ v[0] + tau * np.sum(np.diff(v, axis=0) ** 2)
+        assert paid >= bound - 1e-9 * abs(bound)
+
+
+@LOSSES
+@pytest.mark.parametrize("tau", [0.5, 50.0])
+def test_the_smooth_comparator_paid_just_that(loss, tau):
+    _, Z, y, _ = problem(loss, 2)
+    u = smooth(Z, y, loss, tau=tau)
+    leaf = path_leaf(Z, y, u, loss)
+    assert leaf.learner.movement == pytest.approx(tau, rel=1e-3)
+    assert least(leaf, loss) == pytest.approx(total(Z, y, u, loss) + tau * np.sum(np.diff(u, axis=0) ** 2), rel=1e-6)
+
+
+@LOSSES
+@pytest.mark.parametrize("kind", ["fixed", "pieces", "smooth"])
+def test_certificates_through_such_leaves_are_nearly_the_regret(loss, kind):
+    rng, Z, y, _ = problem(loss, 3, T=600)
+    limit = {"margin": 3.0} if loss is logistic else {}
+    u = {
+        "fixed": lambda: fixed(Z, y, loss, **limit),
+        "pieces": lambda: piecewise(Z, y, loss, segments=3, pull=1.0, **limit),
+        "smooth": lambda: smooth(Z, y, loss, tau=100.0),
+    }[kind]()
+    someone = Trace(np.sum(Z * u, axis=1) + rng.normal(size=600))
+    found = certify(HindsightLeaves(binary=loss is logistic), Z, y, someone, u)
+    assert found.holds
+    assert found.regret <= found.bound <= found.regret + 0.02 * found.comparator_loss
+
+
+def test_comparators_that_move_in_most_rounds_go_through_a_learner_that_drifts():
+    rng = np.random.default_rng(5)
+    Z = rng.normal(size=(800, 2))
+    u = np.cumsum(0.05 * rng.normal(size=(800, 2)), axis=0)  # not the best of its kind
+    y = np.sum(Z * u, axis=1) + rng.normal(size=800)
+    found = certify(HindsightLeaves(), Z, y, Trace(np.zeros(800)), u)
+    assert found.leaf.startswith("DriftVAW(")
+    assert found.holds
