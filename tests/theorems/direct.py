@@ -1,5 +1,6 @@
 """Learners straight from their definition, for the tests: slow, and sharing no code with the package."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -94,3 +95,17 @@ def path(rng, T, d):
     if kind == 1:
         return np.repeat(rng.normal(size=(T, d)), rng.integers(1, 30), axis=0)[:T]
     return rng.normal(size=d) + np.cumsum(0.1 * rng.normal(size=(T, d)), axis=0)
+
+
+def variation(Z, y, u, beta, loss, reg):
+    """The discounted variation P_T^beta, term by term."""
+    T, total = len(y), 0.0
+    for t in range(1, T):
+        mass = math.fsum(beta ** (t - s) for s in range(t + 1))
+        terms = [beta**t * max(0.0, 0.5 * reg * (u[t] @ u[t] - u[t - 1] @ u[t - 1]))]
+        for s in range(1, t + 1):
+            z, label = Z[s - 1], y[s - 1]
+            rise = float(loss.value(z @ u[t], label) - loss.value(z @ u[t - 1], label))
+            terms.append(beta ** (t - s) * max(0.0, rise))
+        total += math.fsum(terms) / mass
+    return total

@@ -1,4 +1,4 @@
-"""clipped/margin: Theorem 6 run to its own T stays below epsilon; `make stress-adam` has the long runs."""
+"""clipped/margin: Theorem 6 run to its own T keeps its promise, standing still does not; `make stress-adam`: longer."""
 
 import numpy as np
 import pytest
@@ -6,17 +6,17 @@ from adam_runs import held
 
 from undrift.optim import lemmas
 
-CELLS = [("saturated", [0.3, -0.2], 1.0), ("kinks", [0.4, 0.1], 1.0), ("well", [0.2, -0.1], 1.0)]
+CELLS = [("saturated", [0.2, -0.1]), ("kinks", [0.4, 0.1]), ("well", [0.2, -0.1])]
 
 
-@pytest.mark.parametrize(("name", "x0", "share"), CELLS)
-def test_the_promise_is_kept_at_the_prescribed_number_of_steps(name, x0, share):
-    assert held("clipped/margin", name, x0, share, seeds=range(2))
+@pytest.mark.parametrize(("name", "x0"), CELLS)
+def test_the_promise_is_kept_at_the_prescribed_number_of_steps(name, x0):
+    assert held("clipped/margin", name, x0, seeds=range(2))
 
 
 @pytest.mark.parametrize("choice", [{"nu": 1.9}, {"nu": 1e-6}, {"rho": 0.5}])
 def test_the_promise_is_kept_where_the_clauses_end(choice):
-    assert held("clipped/margin", "well", [0.2, -0.1], 1.0, seeds=[5], **choice)
+    assert held("clipped/margin", "well", [0.2, -0.1], seeds=[5], **choice)
 
 
 def test_the_comparator_term_of_the_proof_is_larger_than_printed():

@@ -117,3 +117,31 @@ def test_one_coordinate_is_the_conversion_itself():
     for arrays in coordinate_runs(objective, np.array([0.7]), 80, D, gap, seeds=2):
         one = lemmas.o2nc_conversion(**arrays, gap=gap, D=D, mu=0.0, problem=problem)
         assert lemmas.o2nc_conversion(**arrays, gap=gap, D=D, mu=0.0, problem=problem, norm="coord") == one
+
+
+@pytest.mark.parametrize("norm", ["all", "coord"])
+@pytest.mark.parametrize("mu", [0.0, 0.7])
+def test_both_sides_of_the_conversion_are_their_definition(norm, mu):
+    """Every sum written out, weights and all, on arrays that need not be a run."""
+    rng = np.random.default_rng(8)
+    T, d, D, gap = 7, 3, 0.4, 0.3
+    truth, noisy, delta, x = rng.normal(size=(4, T, d))
+    problem = Problem(2.0, 0.6, 1.7, 0.9)
+    b, wide = 1.0 - gap, d if norm == "coord" else 1
+    order = 1 if norm == "coord" else 2
+    left, u = 0.0, []
+    for t in range(T):
+        w = gap * b ** (t - np.arange(t + 1.0)) / (1.0 - b ** (t + 1))
+        centre = w @ x[: t + 1]
+        spread = float(w @ np.sum((x[: t + 1] - centre) ** 2, axis=1))
+        left += float(np.linalg.norm(w @ truth[: t + 1], order))
+        left += problem.c * spread
+        S = b ** (t - np.arange(t + 1.0)) @ truth[: t + 1]
+        u.append(-D * np.sign(S) if norm == "coord" else -D * S / np.linalg.norm(S))
+    regret = sum(float(noisy[t] @ (delta[t] - u[t])) + 0.5 * mu * (delta[t] @ delta[t] - u[t] @ u[t]) for t in range(T))
+    moves = b * sum(b ** (t - s) * float(noisy[s] @ (u[t] - u[t + 1])) for t in range(T - 1) for s in range(t + 1))
+    right = problem.gap / (D * T) + math.sqrt(wide) * (2 * problem.lipschitz + problem.noise) / (gap * T)
+    right += math.sqrt(wide) * problem.noise * math.sqrt(gap) + 12 * problem.c * wide * D**2 / gap**2
+    sides = lemmas.o2nc_conversion(truth, noisy, delta, x, gap, D, mu, problem, norm=norm)
+    assert sides.left == pytest.approx(left / T, rel=1e-12)
+    assert sides.right == pytest.approx(right + (regret + moves) / (D * T), rel=1e-12)
