@@ -51,8 +51,8 @@ stress-threads: $(VENV)/.test  ## every model predicts a hundred thousand times 
 stress-adam: $(VENV)/.test
 	$(BIN)/python tests/stress/adam_theorems.py
 
-stress-certify: $(VENV)/.test  ## certificates of a hundred thousand random and adversarial runs
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/certificates.py 10000
+stress-certify: $(VENV)/.test  ## certificates of a hundred thousand random and adversarial runs; SEED=1 for others
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/certificates.py 100000 $(SEED)
 
 stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full disks at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20

@@ -100,9 +100,11 @@ class Template:
     blur
         Price of residuals that the learner took for rounding and dropped: a comparator u misses, in round t, at most
         $\sum_jb_{tj}u_j^2$ of squared residual (T, d). None: nothing was dropped.
+    state_rounding
+        With `movement`: how much rounding in the learner's own state can change the value of a path, as a share of its
+        cost and of the squared labels.
     restart_cost
-        What rounds that the learner had to ignore, fresh starts and rounding cost, beyond its stability (T,). None:
-        nothing.
+        What rounds that the learner had to ignore and fresh starts cost, beyond its stability (T,). None: nothing.
     replayed
         The run as a fresh learner of the same parameters plays it; a trace is compared with it. None: it is believed.
 
@@ -123,6 +125,7 @@ class Template:
     tangents: Tangents | None = None
     bound: float = math.inf
     blur: Matrix | None = None
+    state_rounding: float = 0.0
     restart_cost: Vector | None = None
     replayed: Trace | None = None
     discount: Discount = field(init=False)

@@ -305,3 +305,32 @@ def test_smooth_reductions_reach_their_target():
     assert smooth.c == pytest.approx(9.0 / smooth.epsilon)
     second = Problem.second_order_smooth(1.0, 0.5, 1.0, smoothness=3.0, target=0.4)
     assert (second.epsilon, second.c) == (0.4, 1.5)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_term_of_the_horizon_decides_it_somewhere(key):
+    """One number made extreme at a time, so that its term is the largest: the printed formula of that term alone."""
+    usual = {"lipschitz": 1.3, "noise": 0.4, "gap": 1e-9, "c": 1e-9, "epsilon": 0.8}
+    clipped, margin = key.startswith("clipped"), key.endswith("margin")
+    roots = {"clipped/nu": 48, "clipped/margin": 1, "clip-free/nu": 96, "clip-free/margin": 96}[key]
+
+    far = tune(Problem(**{**usual, "gap": 1e9, "c": 3.0}), key)
+    start = (32 if margin else 16) * mp.mpf(1e9) * mp.sqrt(roots * mp.mpf(3)) / mp.mpf(0.8) ** 1.5 / mp.mpf(far.gap1)
+    assert far.steps == int(mp.ceil(start))
+
+    if margin:
+        faint = tune(Problem(**usual), key, nu=1e-140)
+        om1 = mp.mpf(faint.gap1)
+        damping = 0 if clipped else (1 - om1) * mp.mpf(0.8) / (4 * mp.sqrt(om1))
+        growth = mp.log(1 + (damping + mp.mpf(1.3)) / mp.mpf(1e-140))
+        assert faint.steps == int(mp.ceil(32 * mp.mpf(1.3) * growth / (mp.mpf(0.8) * mp.sqrt(om1))))
+        late = tune(Problem(**usual), key, nu=1e-140, rho=0.999)
+        assert late.steps > 10 * faint.steps
+    else:
+        short = tune(Problem(**usual), key, nu=1e-12)
+        assert short.steps == int(mp.ceil(mp.log(2) / mp.mpf(short.gap2)))
+
+    near = tune(Problem(**usual), key, nu=1.7 if not margin else 1.0)
+    assert near.steps == int(
+        mp.ceil((16 if clipped else 48) * (mp.mpf(1.3) + mp.mpf(0.4)) / mp.mpf(0.8) / mp.mpf(near.gap1))
+    )

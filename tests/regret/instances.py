@@ -81,12 +81,12 @@ def signs(rng, Z, u):
 
 def within(u, Z, most):
     """Shrink comparators until no prediction of theirs exceeds `most` on any row."""
-    return u * min(1.0, most / max(float(np.abs(u @ Z.T).max()), 1e-300))
+    return u * min(1.0, most / max(float(np.abs(u @ Z.T).max(initial=0.0)), 1e-300))
 
 
 def shape(rng):
-    """Mostly a few rounds: an instance should cost milliseconds."""
-    return int(rng.integers(1, 60)), int(rng.integers(1, 5))
+    """A few rounds, so that an instance costs milliseconds, and now and then one or two."""
+    return int(rng.integers(1, 50) if rng.integers(8) else rng.integers(1, 3)), int(rng.integers(1, 5))
 
 
 def linear(rng):
@@ -194,14 +194,14 @@ def vaw(rng):
     T, d = short(rng)
     Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
     y = np.clip(numbers(rng, Z, u) * 10.0 ** rng.choice([0.0, rng.uniform(-20, 20)]), -1e75, 1e75)
-    beta, reg = float(rng.choice(EXTREME_BETAS)), 10.0 ** rng.choice([0.0, rng.uniform(-9, 10)])
+    beta, reg = float(rng.choice(EXTREME_BETAS)), 10.0 ** rng.choice([0.0, rng.uniform(-30, 10)])
     return single(rng, ud.DiscountedVAW(beta=beta, reg=reg, hint=str(rng.choice(["zero", "last", "ridge"]))), Z, y, u)
 
 
 def aioli(rng):
     T, d = short(rng)
     Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
-    y, reg = signs(rng, Z, u), 10.0 ** rng.choice([0.0, rng.uniform(-9, 10)])
+    y, reg = signs(rng, Z, u), 10.0 ** rng.choice([0.0, rng.uniform(-30, 10)])
     model = ud.DiscountedAIOLI(beta=float(rng.choice(EXTREME_BETAS)), reg=reg, bound=10.0 ** rng.uniform(-1, 2))
     return single(rng, model, Z, y, u)
 
@@ -209,7 +209,7 @@ def aioli(rng):
 def drift(rng):
     T, d = short(rng)
     Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
-    tau, reg = 10.0 ** rng.uniform(-6, 9), 10.0 ** rng.uniform(-6, 6)
+    tau, reg = 10.0 ** rng.uniform(-20, 20), 10.0 ** rng.uniform(-20, 10)
     model = ud.DriftVAW(tau, reg=reg, hint=str(rng.choice(["zero", "last", "ridge"])))
     return single(rng, model, Z, np.clip(numbers(rng, Z, u), -1e75, 1e75), u)
 
@@ -223,10 +223,21 @@ def newton(rng):
         u = u * np.minimum(1.0, radius / np.maximum(np.linalg.norm(u, axis=1), 1e-300))[:, None]
     y = np.abs(numbers(rng, Z, u)) + 0.5
     gamma = float(rng.choice([0.0, 0.0, 0.3]))
-    beta, reg = float(rng.choice([0.3, 0.9, 0.99, 1.0])), 10.0 ** rng.uniform(-1, 1)
+    beta, reg = float(rng.choice(EXTREME_BETAS)), 10.0 ** rng.uniform(-6, 6)
     model = ud.DiscountedNewton(name, beta=beta, gamma=gamma, reg=reg, radius=radius)
     trace = model.play(Z, y)
     return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, convex_losses.loss_named("test", name))
+
+
+def drifts(rng):
+    """An ensemble over prices of movement."""
+    T, d = short(rng)
+    Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
+    y = np.clip(numbers(rng, Z, u), -1e75, 1e75)
+    hint = str(rng.choice(["zero", "last", "ridge"]))
+    model = ud.drift_ensemble(10.0 ** rng.uniform(0, 6), 1.0, reg=10.0 ** rng.uniform(-3, 3), hint=hint)
+    trace = model.play(Z, y)
+    return certify(model, Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.squared)
 
 
 def hindsight(rng):
@@ -247,6 +258,7 @@ FAMILIES = {
     "linear ensemble": linear,
     "logistic ensemble": logistic,
     "mixed ensemble": mixed,
+    "drift ensemble": drifts,
     "OnlineRegressor": regressor,
     "OnlineClassifier": classifier,
 }

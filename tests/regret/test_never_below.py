@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from undrift.learners import DiscountedAIOLI, DiscountedVAW
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW
 from undrift.losses import squared
-from undrift.regret import certify
+from undrift.regret import Template, certify
 from undrift.regret.quadratic import quadratic_values, squared_losses
 
 
@@ -88,3 +88,29 @@ def test_past_squares_at_present_comparators_are_those_of_the_definition(beta):
     got = quadratic_values(squared_losses(Z, y), u, np.full(T, -np.log(beta)))
     want = [sum(beta ** (t - s) * squared.value(Z[s] @ u[t], y[s]) for s in range(t + 1)) for t in range(T)]
     np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_digits_that_a_covariance_lost_are_priced():
+    """Leverages of 1e11 leave a `DriftVAW` five digits of what it knows: its own leader did better than that says."""
+    short = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        Z, y = rng.normal(size=(12, 3)), rng.normal(size=12)
+        learner = DriftVAW(1e15, reg=1e-11, hint="ridge")
+        trace = learner.play(Z, y)
+        whole = learner.clone().template(Z, y)
+        bare = Template(1.0, movement=whole.movement, loss=whole.loss)
+        assert certify(whole, Z, y, trace, learner.coef).slack >= 0.0
+        cert = certify(bare, Z, y, trace, learner.coef)
+        short += cert.slack < -1e-9 * cert.scale
+        assert 1e-12 < whole.state_rounding < 1e-3
+    assert short > 10
+
+
+def test_ordinary_runs_lose_no_digits():
+    rng = np.random.default_rng(5)
+    Z, y = rng.normal(size=(3000, 5)), rng.normal(size=3000)
+    for tau in (1e-3, 1.0, 1e6):
+        learner = DriftVAW(tau)
+        assert learner.template(Z, y).state_rounding < 1e-6
+    assert DriftVAW(1.0).template(Z[:0], y[:0]).state_rounding == 0.0

@@ -18,6 +18,7 @@ COUNTS = {
     "linear ensemble": 300,
     "logistic ensemble": 300,
     "mixed ensemble": 400,
+    "drift ensemble": 100,
     "OnlineRegressor": 400,
     "OnlineClassifier": 400,
 }

@@ -144,3 +144,14 @@ def test_the_ensemble_is_near_its_best_member_by_its_cost_and_certified():
     cert = certify(model.clone(), Z, y, trace, u)
     assert cert.regret == pytest.approx(mine - absolute.value(np.sum(Z * u, axis=1), y).sum(), rel=1e-9)
     assert cert.regret <= cert.bound
+
+
+@pytest.mark.parametrize("beta", [1e-300, 1e-12, 1.0])
+def test_doubled_features_and_forgotten_pasts_leave_a_system_that_can_be_solved(beta):
+    rng = np.random.default_rng(6)
+    z = 1e6 * rng.normal(size=(30, 1))
+    Z, y = np.hstack([z, z]), np.abs(rng.normal(size=30)) + 0.5
+    learner = ud.DiscountedNewton("huber(0.5)", beta=beta, gamma=0.3, reg=1e-6)
+    trace = learner.play(Z, y)
+    assert np.isfinite(trace.yhat).all()
+    assert certify(learner.clone(), Z, y, trace, [1e-6, -1e-6]).holds

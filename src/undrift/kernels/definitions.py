@@ -54,6 +54,7 @@ class Layout:
 
     def __init__(self, *fields: Field) -> None:
         self.fields = fields
+        self._known: dict[tuple[tuple[str, int], ...], dict[str, slice]] = {}
 
     @property
     def dimensions(self) -> list[str]:
@@ -62,10 +63,13 @@ class Layout:
 
     def slices(self, **dimensions: int) -> dict[str, slice]:
         """Return where each part lies, for given dimensions."""
-        found, start = {}, 0
-        for field in self.fields:
-            found[field.name] = slice(start, start := start + field.count(dimensions))
-        return found
+        asked = tuple(dimensions.items())
+        if asked not in self._known:  # learners ask again and again
+            found, start = {}, 0
+            for field in self.fields:
+                found[field.name] = slice(start, start := start + field.count(dimensions))
+            self._known[asked] = found
+        return self._known[asked].copy()
 
     def size(self, **dimensions: int) -> int:
         """Return how many numbers a record takes."""

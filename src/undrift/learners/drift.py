@@ -7,13 +7,11 @@ import numpy as np
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.kernels.definitions import LEVERAGE_LIMIT, DriftCount, DriftEvent
+from undrift.kernels.definitions import DriftCount, DriftEvent
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.drift_rounding import rounding_share
 from undrift.learners.vaw import HINTS, exact_stability
 from undrift.template import Template
-
-ROUNDING = float(np.finfo(np.float64).eps)
-"""What rounding may add to the price of a round, as a share of it, for each unit of leverage."""
 
 
 class DriftVAW(Learner):
@@ -82,16 +80,14 @@ class DriftVAW(Learner):
         return 0 if self.dim is None else int(self._counts[0, DriftCount.RESTARTS])
 
     def template(self, Z: Matrix, y: Vector) -> Template:
-        """Return the promise that covers a run over these rows and labels: movement has a price.
-
-        The covariance begins at 1 / `reg` and ends far below it, so that its rounding is a share of the first
-        leverages: what that may have added to the prices is counted in every round.
-        """
-        played = self.clone().play(Z, y)
-        paid = np.zeros(len(y)) if played.stability is None else np.abs(played.stability)
-        leverage = min(float(np.einsum("td,td->t", Z, Z).max(initial=0.0)) / self.reg, LEVERAGE_LIMIT)
-        rounding = ROUNDING * leverage * (paid + self.loss.value(played.yhat, y))
-        return Template(1.0, movement=self.tau, loss=self.loss, replayed=played, restart_cost=rounding)
+        """Return the promise that covers a run over these rows and labels: movement has a price."""
+        return Template(
+            1.0,
+            movement=self.tau,
+            loss=self.loss,
+            state_rounding=rounding_share(self.reg, self.tau, Z, y),
+            replayed=self.clone().play(Z, y),
+        )
 
     def _begin(self, dim: int) -> None:
         self._covariance = np.eye(dim)[None, :, :] / self.reg

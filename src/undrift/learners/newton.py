@@ -17,7 +17,9 @@ from undrift.losses import Loss
 from undrift.template import Tangents, Template
 
 LEAST_RIDGE = 1e-8
-"""The ridge is forgotten like the data, down to this share of it."""
+"""The ridge is forgotten like the data, down to this share of it, ..."""
+LEAST_SHARE = 1e-12
+"""... and stays above this share of the curvature, so that the system to be solved is never singular in float64."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -130,12 +132,16 @@ class DiscountedNewton(DiscountedLearner):
         """Add the round's quadratic, move to the minimiser, and return the round's price g'A^-1 g / 2."""
         beta, eye = self.beta, np.eye(len(g))
         before = beta * (self._hessian + (self._sums[1] if t > 1 else self.reg) * eye)
-        h = float(g @ np.linalg.solve(before, g))
+        with np.errstate(over="ignore", invalid="ignore"):
+            h = float(g @ np.linalg.solve(before, g))
         self._hessian[...] = beta * self._hessian + self.gamma * np.outer(g, g)
         self._pull[...] = beta * self._pull + (self.gamma * at - 1.0) * g
-        self._sums[1] = self.reg * max(float(self._discount.power(np.array([float(t)]))[0]), LEAST_RIDGE)
+        ridge = self.reg * max(float(self._discount.power(np.array([float(t)]))[0]), LEAST_RIDGE)
+        self._sums[1] = max(ridge, LEAST_SHARE * float(np.diagonal(self._hessian).max()))
         self._x[...] = _minimise(self._hessian + self._sums[1] * eye, self._pull, self.radius)
-        return 0.5 * h / (1.0 + self.gamma * h)
+        if not 0.0 <= h < np.inf:  # a past forgotten beyond float64: the largest price there is
+            return 0.5 / self.gamma
+        return 0.5 / (self.gamma + 1.0 / h) if h else 0.0
 
     def _gradient_step(self, g: Vector, at: float, t: int) -> float:
         """Add the round's gradient, let the ridge grow with it, move, and return the round's exact price."""

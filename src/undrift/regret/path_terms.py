@@ -31,6 +31,9 @@ def path_terms(
     moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
     off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
     rounding = math.fsum((np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off).tolist())
+    if template.state_rounding:
+        at_zero = loss.value(np.zeros(len(y)), y)
+        rounding += template.state_rounding * math.fsum([*theirs, *ridge, *moved, *at_zero])
     terms = [*stability.tolist(), *theirs.tolist(), *ridge.tolist(), *moved.tolist(), rounding]
     return Certificate(
         certified=math.fsum(terms),
