@@ -37,7 +37,7 @@ def test_states_of_the_first_release_are_refused(version):
         fleet.model(with_version(state, version))
 
 
-def test_records_of_served_rows_are_saved(tmp_path):
+def test_records_ofserved_rows_are_saved(tmp_path):
     """A folder that was left with rows waiting for their label goes on as if it had never stopped."""
     fleet = ud.Fleet(ud.linear_ensemble(100), **FIELDS, label_of="of")
     rows = []

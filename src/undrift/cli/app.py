@@ -41,6 +41,7 @@ COMMANDS = {
     "compare": "compare.compare",
     "synth": "synth.synth",
     "fleet": "fleet.fleet",
+    "serve": "serve.serve",
     "doctor": "doctor.doctor",
     "adam": "adam.adam",
 }

@@ -102,12 +102,12 @@ class LateLabels:
         """Serve a checked row, and keep its record."""
         self._fix_width(Z.shape[1])
         record = self._serve(Z)
-        serial = self._served_rows + 1
+        serial = self.served_rows + 1
         self._pending.add(serial, record)
         return self._make_served(serial, record)
 
     @property
-    def _served_rows(self) -> int:
+    def served_rows(self) -> int:
         """Rows served so far: the serial number of the last one."""
         return self.rounds + self._pending.unlearned
 
@@ -116,7 +116,7 @@ class LateLabels:
         if np.isnan(y):
             self._pending.close(serial)
             return
-        self._settle(self._pending[serial], y, newest=self._pending.is_newest(serial, self._served_rows))
+        self._settle(self._pending[serial], y, newest=self._pending.is_newest(serial, self.served_rows))
         self.rounds += 1
         self._pending.settle(serial)
 
@@ -150,7 +150,7 @@ class LateLabels:
     def _check_served(self, served: ServedPrediction) -> int:
         """Return the serial number of a record that waits here; refuse all others."""
         who, serial = _check.name_of(self), served.serial
-        if served.fingerprint != self._fingerprint or serial > self._served_rows:
+        if served.fingerprint != self._fingerprint or serial > self.served_rows:
             raise InputError(f"{who}: tell was given the record of another model or layout; pass its row to learn")
         if serial not in self._pending:
             raise InputError(f"{who}: row {serial} was told or closed before; each row has one label")

@@ -12,7 +12,7 @@ from undrift.errors import DataError, InputError
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task
 from undrift.run.read.cells import LIMIT, parse_texts, time_parser
-from undrift.run.read.source import Source
+from undrift.run.read.source import RowOrigin
 
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
@@ -167,7 +167,7 @@ def _require_usable_target(first: FirstRows) -> None:
         )
 
 
-def require_short(source: Source, line: int, name: str, text: str) -> None:
+def require_short(source: RowOrigin, line: int, name: str, text: str) -> None:
     """Refuse a text that is too long to stand for a category."""
     if len(text) > LONGEST_TEXT:
         raise DataError(

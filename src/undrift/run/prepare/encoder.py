@@ -18,7 +18,7 @@ from undrift.run.prepare.first_rows import not_a_number
 from undrift.run.prepare.problems import DataProblems
 from undrift.run.read.cells import LIMIT, UnreadableCell, parse_numbers, parse_texts, parse_times
 from undrift.run.read.rows import Lines, RowBatch, Times
-from undrift.run.read.source import Source
+from undrift.run.read.source import RowOrigin
 
 
 class EncodedRows(NamedTuple):
@@ -48,7 +48,7 @@ class Encoder:
         labels serve the lags of later rows and nothing else.
     """
 
-    def __init__(self, source: Source, roles: ColumnRoles, *, learning: bool = True) -> None:
+    def __init__(self, source: RowOrigin, roles: ColumnRoles, *, learning: bool = True) -> None:
         self.source, self.roles, self.settings, self.learning = source, roles, source.settings, learning
         self.na = frozenset(self.settings.na)
         self.problems = DataProblems()
@@ -70,7 +70,7 @@ class Encoder:
     def encode(self, batch: RowBatch) -> EncodedRows:
         """Return the rows of a batch."""
         line = batch.lines
-        y = self._labels(batch)
+        y = self.labels(batch)
         times = self._times(batch)
         columns = [self._numbers(batch, name) for name in self.roles.numbers]
         one_hot = self._one_hot(batch)
@@ -131,7 +131,8 @@ class Encoder:
         self.problems.add("too large", name, batch.lines[huge & ~infinite])
         return np.where(huge, math.nan, column)
 
-    def _labels(self, batch: RowBatch) -> Vector:
+    def labels(self, batch: RowBatch) -> Vector:
+        """Return the labels of a batch, 0 and 1 for two classes, NaN where missing."""
         name = self.settings.target
         if not self.learning and not (self.settings.lag and name in batch.columns):
             return np.full(len(batch.lines), math.nan)

@@ -11,7 +11,7 @@ from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_times
 from undrift.run.read.rows import Cells, Lines, RowBatch, Times
-from undrift.run.read.source import Source
+from undrift.run.read.source import RowOrigin, Source
 from undrift.run.settings import did_you_mean
 
 FIRST_BATCHES = 2
@@ -94,7 +94,7 @@ def read_first_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
     return FirstRows(source, head[:FIRST_BATCHES], whole=len(head) <= FIRST_BATCHES), chain(head, batches)
 
 
-def not_a_number(source: Source, line: int, name: str, cell: object) -> DataError:
+def not_a_number(source: RowOrigin, line: int, name: str, cell: object) -> DataError:
     """Return the error for a text in a number column."""
     text = str(cell)
     hint = "correct the cell"

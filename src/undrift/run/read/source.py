@@ -25,7 +25,21 @@ ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson"}
 COMPRESSIONS = (".gz", ".zst")
 
 
-class Source:
+class RowOrigin:
+    """Where rows come from, for sentences about them, and the settings they are read with."""
+
+    row_word = "row"
+    """What the number of a row is called."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name, self.settings = name, settings
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return f"{self.name}, {self.row_word} {line}"
+
+
+class Source(RowOrigin):
     """A file, or the standard input ("-").
 
     With `size`, only the first so many bytes of a file that grew since. Columns named `exact` keep integers and times
@@ -35,12 +49,13 @@ class Source:
     def __init__(self, path: str, settings: Settings, *, size: int | None = None, exact: Iterable[str] = ()) -> None:
         self.exact = frozenset(exact)
         self.stdin = path == "-"
-        self.path, self.settings = Path(path), settings
-        self.name = "stdin" if self.stdin else path
+        self.path = Path(path)
+        super().__init__("stdin" if self.stdin else path, settings)
         if not self.stdin and not self.path.is_file():
             kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
         self.format = self._format()
+        self.row_word = "row" if self.format == "parquet" else "line"
         self.file = None if self.stdin else VerifiedFile(self.path, self.name, size)
         self._reader: VerifiedReader | None = None
         if self.size == 0:
@@ -50,15 +65,6 @@ class Source:
     def size(self) -> int | None:
         """Bytes of the file when it was opened; None for the standard input."""
         return None if self.file is None else self.file.size
-
-    @property
-    def row_word(self) -> str:
-        """What the number of a row is called: row or line."""
-        return "row" if self.format == "parquet" else "line"
-
-    def at(self, line: int) -> str:
-        """Return where something stands, for an error."""
-        return f"{self.name}, {self.row_word} {line}"
 
     def digest(self) -> str | None:
         """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""

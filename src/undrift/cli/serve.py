@@ -1,0 +1,66 @@
+"""`undrift serve`: predictions over HTTP, learned from when their labels come."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from undrift.cli.output import printable
+from undrift.cli.run_options import Quiet
+from undrift.errors import InputError, MissingExtraError
+
+TOKEN = "UNDRIFT_TOKEN"
+"""Name of the environment variable that holds the access token."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    model: Annotated[Path, typer.Argument(help="Folder of a finished run, or a saved online estimator.")],
+    host: Annotated[
+        str, typer.Option("--host", help="Listen here; beyond this machine a token is needed.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="0: any that is free.")] = 8000,
+    level: Annotated[float, typer.Option("--level", help="Of the intervals: 0.5, 0.8, 0.9, 0.95 or 0.99.")] = 0.9,
+    hold: Annotated[float | None, typer.Option("--hold", help="Hours to wait for a label [default: for ever].")] = None,
+    durable: Annotated[bool, typer.Option("--durable", help="What was answered survives a power cut; slower.")] = False,
+    rate: Annotated[float | None, typer.Option("--rate", help="Most requests a second [default: no limit].")] = None,
+    largest: Annotated[int, typer.Option("--largest", help="Most bytes of a request.")] = 4 << 20,
+    quiet: Quiet = False,
+) -> int:
+    """Serve a model over HTTP: predict rows now, learn their labels when they come.
+
+    POST /predict and /learn, GET / (live page), /docs, /health and /metrics. Everything is on the disk before it is
+    answered: a kill loses nothing, and no label is learned twice. Stop it with Ctrl-C; give the same command to go on.
+    An access token is read from the environment variable UNDRIFT_TOKEN.
+    """
+    token = os.environ.get(TOKEN) or None
+    if host not in LOOPBACK and token is None:
+        raise InputError(f"--host {host}: others than this machine could write; put an access token into {TOKEN} first")
+    if hold is not None and not hold > 0.0:
+        raise InputError(f"--hold must be a number of hours above 0, got {hold:g}")
+    if rate is not None and not rate > 0.0:
+        raise InputError(f"--rate must be above 0, got {rate:g}")
+    try:
+        from undrift.serve.server import run_server
+    except ImportError as error:
+        raise MissingExtraError(
+            f"undrift serve: needs {error.name}; install it with: pip install 'undrift[serve]'"
+        ) from None
+    from undrift.serve import open_service
+    from undrift.serve.limits import Limits
+
+    def announce(url: str) -> None:
+        if not quiet:
+            print(
+                printable(f"serving {model} at {url} (live page there, interface at {url}docs); Ctrl-C ends it"),
+                file=sys.stderr,
+            )
+
+    with open_service(model, level=level, hold=None if hold is None else 3600.0 * hold, durable=durable) as service:
+        limits = Limits(token=token, largest_body=largest, requests_per_second=rate)
+        run_server(service, limits, host, port, announce)
+    return 0

@@ -1,0 +1,10 @@
+"""A service that predicts over HTTP, and learns each label when it comes."""
+
+from __future__ import annotations
+
+from undrift.serve.client import Client as Client
+from undrift.serve.client import ServedAnswer as ServedAnswer
+from undrift.serve.open_service import open_service as open_service
+from undrift.serve.service import Answer as Answer
+from undrift.serve.service import LearnResult as LearnResult
+from undrift.serve.service import Service as Service

@@ -1,0 +1,64 @@
+"""The last rounds of a service: what its page shows, and how well it did."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift import metrics
+
+KEPT_ROUNDS = 1000
+"""Rounds that are kept, shown and judged."""
+
+
+class Round(NamedTuple):
+    """One row whose label came."""
+
+    id: int
+    """Of the answer."""
+    y: float
+    """The label; 0 or 1 for two classes."""
+    yhat: float
+    """What was served; log-odds of the positive label for two classes."""
+    lower: float | None
+    """Ends of the interval that was served."""
+    upper: float | None
+    known: bool
+    """Whether any label had been learned before."""
+
+
+class RecentRounds:
+    """The last rounds, oldest first."""
+
+    def __init__(self) -> None:
+        self._rounds: deque[Round] = deque(maxlen=KEPT_ROUNDS)
+
+    def add(self, one: Round) -> None:
+        """Take a round in; the oldest one may leave."""
+        self._rounds.append(one)
+
+    def last(self, count: int) -> list[Round]:
+        """Return the last rounds, oldest first."""
+        return list(self._rounds)[-count:]
+
+    def summary(self, level: float, *, binary: bool) -> dict[str, Any]:
+        """Return the error of the last rounds, and the coverage of their intervals."""
+        judged = [one for one in self._rounds if one.known]
+        if not judged:
+            return {"judged": 0}
+        yhat, y = np.array([one.yhat for one in judged]), np.array([one.y for one in judged])
+        scores = (metrics.log_loss, metrics.accuracy) if binary else (metrics.rmse, metrics.mae)
+        inside = [one.lower <= one.y <= one.upper for one in judged if one.lower is not None and one.upper is not None]
+        coverage = {"coverage": float(np.mean(inside)), "level": level} if inside else {}
+        return {"judged": len(judged), **{score.__name__: score(yhat, y) for score in scores}, **coverage}
+
+    def state(self) -> list[Sequence[Any]]:
+        """Return the rounds as JSON values."""
+        return [list(one) for one in self._rounds]
+
+    def resume(self, state: Sequence[Sequence[Any]]) -> None:
+        """Go on where `state` left off."""
+        self._rounds = deque((Round(*one) for one in state), maxlen=KEPT_ROUNDS)

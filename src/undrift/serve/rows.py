@@ -1,0 +1,162 @@
+"""Rows as JSON objects, on their way to a model: named numbers, or the columns of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.online import Table
+from undrift.online.base import OnlineLearner
+from undrift.run.prepare.columns import ColumnRoles
+from undrift.run.prepare.encoder import Encoder
+from undrift.run.read.cells import LIMIT
+from undrift.run.read.rows import RowBatch
+from undrift.run.read.source import RowOrigin
+from undrift.run.settings import Settings, did_you_mean
+
+Cell = float | int | str | bool | None
+Row = Mapping[str, Cell]
+
+
+class RowEncoder(Protocol):
+    """What makes features of rows, and numbers of labels."""
+
+    target: str
+    """What is predicted."""
+
+    def encode(self, rows: Sequence[Row]) -> Table | Matrix:
+        """Return the features of rows that have come; refused rows change nothing."""
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as the model learns it."""
+
+    def name_label(self, y: float) -> Cell:
+        """Return a label as it was given."""
+
+    def know_label(self, rows_ago: int, y: float) -> None:
+        """Take in the label of a row, so many rows before the next one."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what later rows depend on, as JSON values."""
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` left off."""
+
+
+class NamedNumbers:
+    """Rows for a model that was made in Python: names of features and their values."""
+
+    target = "y"
+
+    def __init__(self, model: OnlineLearner) -> None:
+        self._named = model.names is not None
+        self._names = [f"x{j}" for j in range(model.dim or 0)] if model.names is None else list(model.names)
+        if not self._names:
+            raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
+        self._places = {name: j for j, name in enumerate(self._names)}
+
+    def encode(self, rows: Sequence[Row]) -> Table | Matrix:
+        """Return the features of rows that have come; those that a row does not name are missing."""
+        Z = np.full((len(rows), len(self._names)), math.nan)
+        for i, row in enumerate(rows):
+            for name, cell in row.items():
+                if name not in self._places:
+                    raise InputError(f"the model has no feature '{name}'{did_you_mean(name, self._names)}")
+                Z[i, self._places[name]] = _number(name, cell)
+        return Table(self._names, Z) if self._named else Z
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as the model learns it."""
+        return _number("the label", cell)
+
+    def name_label(self, y: float) -> Cell:
+        """Return a label as it was given."""
+        return y
+
+    def know_label(self, rows_ago: int, y: float) -> None:
+        """Labels are no features here."""
+
+    def state(self) -> dict[str, Any]:
+        """Nothing is kept from row to row."""
+        return {}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Nothing is kept from row to row."""
+
+
+class RunRows:
+    """Rows with the columns of the file that a run has learned: numbers, texts, times, and lags of the target."""
+
+    def __init__(self, settings: Settings, roles: ColumnRoles) -> None:
+        self.target = settings.target
+        self._encoder = Encoder(RowOrigin("request", settings), roles)
+        times = [] if roles.time is None else [roles.time]
+        self._columns = [*roles.numbers, *(name for name, _ in roles.texts), *times]
+
+    def follow(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
+        """Go on where a run ended: what its encoder left in its files."""
+        self._encoder.resume(values, {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")})
+
+    def encode(self, rows: Sequence[Row]) -> Table:
+        """Return the features of rows that have come; refused rows change nothing."""
+        before = self.state()
+        try:
+            for row in rows:
+                if not any(name in row for name in self._columns):
+                    given = ", ".join(map(repr, list(row)[:5])) or "nothing"
+                    raise InputError(f"a row needs columns of the run, such as '{self._columns[0]}'; it has {given}")
+            first = self._encoder.rows + 1
+            lines = np.arange(first, first + len(rows), dtype=np.int64)
+            batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in self._columns})
+            Z = self._encoder.encode(batch).Z
+            return Table(list(self._encoder.features), Z)  # after encoding, which may add features
+        except BaseException:
+            self.resume(before)
+            raise
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as the model learns it."""
+        batch = RowBatch(np.zeros(1, np.int64), {self.target: [cell]})
+        return float(self._encoder.labels(batch)[0])
+
+    def name_label(self, y: float) -> Cell:
+        """Return a label as it was given."""
+        return y if self._encoder.classes is None else self._encoder.classes[int(y > 0.0)]
+
+    def know_label(self, rows_ago: int, y: float) -> None:
+        """Take in the label of a row, which may be the lag of a later one."""
+        if rows_ago <= len(self._encoder.last_labels):
+            self._encoder.last_labels[-rows_ago] = y
+
+    def state(self) -> dict[str, Any]:
+        """Return what later rows depend on."""
+        values, arrays = self._encoder.state()
+        last = [None if math.isnan(y) else y for y in arrays["late"].tolist()]
+        return {**values, "late": last, "low": _texts(arrays["low"]), "high": _texts(arrays["high"])}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` left off."""
+        last = np.array([math.nan if y is None else y for y in state["late"]], dtype=np.float64)
+        arrays = {"late": last, "low": _floats(state["low"]), "high": _floats(state["high"])}
+        self._encoder.resume(state, arrays)
+
+
+def _texts(values: Any) -> list[str]:
+    return [float(value).hex() for value in values]
+
+
+def _floats(texts: Sequence[str]) -> Any:
+    return np.array([float.fromhex(text) for text in texts])
+
+
+def _number(name: str, cell: Cell) -> float:
+    if cell is None:
+        return math.nan
+    if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:
+        return float(cell)
+    raise InputError(f"'{name}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")

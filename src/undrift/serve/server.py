@@ -1,0 +1,62 @@
+"""The process that listens: one thread, one writer, a clean end on the first signal."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+import uvicorn
+
+from undrift.errors import InputError
+from undrift.serve.app import make_app
+from undrift.serve.limits import Limits
+from undrift.serve.service import Service
+
+MOST_CONNECTIONS = 512
+"""Connections at the same time; more are refused with 503."""
+
+
+def run_server(service: Service, limits: Limits, host: str, port: int, announce: Callable[[str], None]) -> None:
+    """Serve until a signal comes; requests that are being answered then are finished."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); choose another port") from None
+    config = uvicorn.Config(
+        make_app(service, limits),
+        log_level="warning",
+        access_log=False,
+        limit_concurrency=MOST_CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=2,
+        lifespan="on",
+    )
+    with listener:
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        announce(f"http://{shown}:{listener.getsockname()[1]}/")
+        server = uvicorn.Server(config)
+        with _end_on_signals(server):
+            server.run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _end_on_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let a signal end the server and nothing more: uvicorn raises it again afterwards, when a snapshot is due."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,84 @@
+"""Serving a run: rows have the columns of its file, and everything goes on where the run ended."""
+
+import numpy as np
+import pytest
+
+from undrift.errors import InputError, UndriftError
+from undrift.run import Settings, play_file
+from undrift.serve import open_service
+from undrift.serve.service import Label
+
+ROWS = 300
+
+
+def make_file(path, rows, *, classes=False):
+    """Numbers, a text, a time and a target that follows its own past."""
+    rng = np.random.default_rng(1)
+    lines, last = ["time,temp,kind,load"], 20.0
+    for t in range(rows):
+        temp, kind = rng.normal(), "xyz"[int(rng.integers(0, 3 if t > 100 else 2))]
+        last = 0.8 * last + temp + {"x": 4.0, "y": 2.0, "z": 7.0}[kind] + 0.1 * rng.normal()
+        shown = ("high" if last > 18.0 else "low") if classes else repr(last)
+        lines.append(f"2024-01-{1 + t // 24:02d} {t % 24:02d}:00,{temp!r},{kind},{shown}")
+    path.write_text("\n".join(lines) + "\n")
+    return [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+
+
+def settings(**others):
+    return Settings(target="load", calendar=True, model="fast", **others)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_run_that_is_served_on_predicts_as_one_long_run(tmp_path, classes):
+    rows = make_file(tmp_path / "all.csv", ROWS, classes=classes)
+    make_file(tmp_path / "first.csv", 200, classes=classes)
+    options = {} if classes else {"lag": (1, 3)}
+    play_file(str(tmp_path / "all.csv"), tmp_path / "all", settings(**options))
+    play_file(str(tmp_path / "first.csv"), tmp_path / "first", settings(**options))
+    import polars as pl
+
+    expected = pl.read_parquet(tmp_path / "all" / "predictions.parquet")[200:]
+    served = []
+    for begin in (200, 250):  # opened twice
+        with open_service(tmp_path / "first") as service:
+            for row in rows[begin : begin + 50]:
+                (one,) = service.predict([{name: cell for name, cell in row.items() if name != "load"}])
+                served.append(one)
+                assert service.learn([Label(one.id, row["load"] if classes else float(row["load"]))]) == (1, 0)
+    if classes:
+        assert [one.probability for one in served] == expected["probability"].to_list()
+        assert {one.prediction for one in served} == {"high", "low"}
+        assert all((one.prediction == "low") == (one.probability > 0.5) for one in served)  # the later of the two
+    else:
+        assert [one.prediction for one in served] == expected["yhat"].to_list()
+        assert [one.lower for one in served] == expected["lower"].to_list()
+
+
+def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
+    rows = make_file(tmp_path / "first.csv", 200)
+    play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
+    good = {name: cell for name, cell in rows[0].items() if name != "load"}
+    with open_service(tmp_path / "run") as service:
+        before = service.rows.state()
+        for bad, words in (
+            ({**good, "temp": "warm"}, "'temp' is a column of numbers, got 'warm'"),
+            ({**good, "time": "yesterday"}, "'time' should be a time"),
+            ({"colour": 1.0}, "such as 'temp'"),
+        ):
+            with pytest.raises(UndriftError, match=words):
+                service.predict([{**good, "kind": "new"}, bad])
+            assert service.rows.state() == before
+        (one,) = service.predict([{**good, "kind": "new"}])
+        assert service.model.names[-1] == "kind=new"
+        assert service.learn([Label(one.id, "20.5")]) == (1, 0)
+        with pytest.raises(UndriftError, match="'load' is a column of numbers"):
+            service.learn([Label(service.predict([good])[0].id, "a lot")])
+
+
+def test_an_unfinished_or_missing_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="does not exist"), open_service(tmp_path / "nothing"):
+        pass
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no run here"), open_service(tmp_path / "empty"):
+        pass
+    assert not any((tmp_path / "empty").iterdir())

@@ -1,0 +1,165 @@
+"""`undrift serve` as a process: what clients see, hostile ones too, and what a kill leaves."""
+
+import json
+import signal
+import socket
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from conftest import NAMES, running_server
+from undrift.errors import InputError
+from undrift.serve import Client
+
+
+def rows(count, seed=0):
+    Z = np.random.default_rng(seed).normal(size=(count, len(NAMES)))
+    return [dict(zip(NAMES, map(float, z), strict=True)) for z in Z]
+
+
+def fetch(url, body=None, headers=()):
+    """Return the status and the text of an answer."""
+    request = urllib.request.Request(url, None if body is None else body.encode(), dict(headers))
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_clients_predict_and_learn_and_others_look_on(model_file):
+    with running_server(model_file) as (process, url), Client(url) as client:
+        answers = client.predict(rows(10), ["first", *[None] * 9])
+        assert [one.id for one in answers] == list(range(1, 11))
+        assert all(one.lower < one.prediction < one.upper and one.known for one in answers)
+        assert client.learn({"first": 50.0, 2: 51.0}) == 2
+        assert client.learn({2: 51.0}) == 0
+        status = client.status()
+        assert (status["rounds"], status["waiting"], status["judged"]) == (102, 8, 2)
+        assert fetch(url + "health") == (200, '{"status":"ok"}')
+        code, text = fetch(url + "metrics")
+        assert code == 200
+        assert "undrift_rounds 102.0" in text
+        assert 'undrift_request_seconds_count{what="predict"} 1.0' in text
+        assert "<title>undrift, live</title>" in fetch(url)[1]
+        assert "Give it back with the label." in fetch(url + "openapi.json")[1]
+        with urllib.request.urlopen(url + "live", timeout=20) as stream:
+            event = json.loads(stream.readline().removeprefix(b"data: "))
+        assert event["rounds"] == 102
+        assert len(event["recent"]) == 2
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        assert process.returncode == 0
+    assert ud.load(model_file.with_name("model-service") / "model.undrift").rounds == 102
+
+
+def test_a_kill_loses_nothing_that_was_answered(model_file):
+    sent = rows(60)
+    with running_server(model_file) as (process, url), Client(url) as client:
+        answers = client.predict(sent)
+        assert client.learn({one.id: 50.0 for one in answers[:30]}) == 30
+        process.kill()
+    with running_server(model_file) as (process, url), Client(url) as client:
+        assert client.status()["rounds"] == 130
+        assert client.learn({one.id: 50.0 for one in answers}) == 30
+        again = client.predict(sent[:3])
+    model = ud.load(model_file)
+    served = [model.ask(row) for row in sent]
+    for one in served:
+        model.tell(one, 50.0)
+    assert [one.prediction for one in again] == [model.ask(row).yhat for row in sent[:3]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("predict", "{", 422, "JSON decode error"),
+        ("predict", "[]", 422, "valid dictionary"),
+        ("predict", '{"rows": []}', 422, "1 to 10,000 rows"),
+        ("predict", '{"rows": [{"x0": [1]}]}', 422, "valid"),
+        ("predict", '{"rows": [{"x0": 1e999}]}', 422, "at most 1e+75"),
+        ("predict", '{"rows": [{"nothing": 1}]}', 422, "no feature 'nothing'"),
+        ("predict", '{"rows": [{}], "more": 1}', 422, "Extra inputs"),
+        ("learn", '{"labels": [{"id": 7, "y": 1}]}', 422, "no row has the id 7"),
+        ("learn", '{"labels": [{"id": -1, "y": 1}]}', 422, "no row has the id -1"),
+        ("learn", '{"labels": [{"y": 1}]}', 422, "needs the id of its row"),
+        ("learn", '{"labels": [{"id": 1e40, "y": 1}]}', 422, "Unable to parse input"),
+        ("learn", " " * 200_000, 413, "100,000 bytes"),
+        ("elsewhere", "{}", 404, "Not Found"),
+    ],
+)
+def test_hostile_requests_are_refused_and_the_service_lives(shared_server, path, body, status, words):
+    code, text = fetch(shared_server + path, body, {"Content-Type": "application/json"})
+    assert code == status
+    assert words in text
+    assert fetch(shared_server + "health")[0] == 200
+
+
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    model = ud.OnlineRegressor(speed="fast")
+    for row in rows(20, seed=3):
+        model.learn(row, 1.0)
+    model.save(folder / "model.undrift")
+    with running_server(folder / "model.undrift", "--largest", "100000") as (_, url):
+        yield url
+
+
+def test_lies_about_length_and_half_requests_do_not_stop_it(shared_server):
+    where = urlsplit(shared_server)
+    for head in (b"POST /learn HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n", b"GARBAGE\r\n\r\n", b"POST"):
+        with socket.create_connection((where.hostname, where.port), timeout=20) as half:
+            half.sendall(head)
+    assert fetch(shared_server + "learn", "x" * 1000, {"Content-Length": "1000"})[0] == 422
+    assert fetch(shared_server + "health")[0] == 200
+
+
+def test_a_token_is_asked_for(model_file):
+    with running_server(model_file, token="secret word") as (_, url):
+        assert fetch(url + "status")[0] == 401
+        assert fetch(url + "predict", '{"rows": [{}]}', {"Authorization": "Bearer wrong"})[0] == 401
+        assert fetch(url + "health")[0] == 200
+        with Client(url, token="secret word") as client:
+            assert client.status()["waiting"] == 0
+        with Client(url) as client, pytest.raises(InputError, match="refused \\(401\\): an access token is needed"):
+            client.status()
+
+
+def test_the_rate_is_limited(model_file):
+    with running_server(model_file, "--rate", "5") as (_, url):
+        codes = [fetch(url + "health")[0] for _ in range(30)]
+    assert codes[:5] == [200] * 5
+    assert 429 in codes
+
+
+def test_no_one_else_may_write_without_a_token(model_file, undrift):
+    assert "put an access token into UNDRIFT_TOKEN" in undrift("serve", model_file, "--host", "0.0.0.0")
+
+
+@pytest.fixture
+def undrift(capsys):
+    from undrift.cli.app import run
+
+    def call(*arguments):
+        assert run([str(one) for one in arguments]) == 2
+        return capsys.readouterr().err
+
+    return call
+
+
+def test_wrong_options_are_one_sentence(model_file, undrift):
+    assert "--hold must be a number of hours above 0" in undrift("serve", model_file, "--hold", "0")
+    assert "--rate must be above 0" in undrift("serve", model_file, "--rate", "-1")
+    assert "cannot listen there" in undrift("serve", model_file, "--port", "99999")
+
+
+def test_a_client_without_a_service_is_one_sentence():
+    with pytest.raises(InputError, match="no service answers at"):
+        Client("http://127.0.0.1:9").status()
+    with pytest.raises(InputError, match="url must be"):
+        Client("127.0.0.1:80")
