@@ -9,11 +9,23 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from server_process import NAMES, running_server
 
 import undrift as ud
-from conftest import NAMES, running_server
 from undrift.errors import InputError
+from undrift.online import Table
 from undrift.serve import Client
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    """A model that has learned 100 rows of five features."""
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(100, 5))
+    model = ud.OnlineRegressor(speed="fast")
+    model.play(Table(NAMES, Z), Z.sum(axis=1) + 50.0)
+    model.save(tmp_path / "model.undrift")
+    return tmp_path / "model.undrift"
 
 
 def rows(count, seed=0):

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from undrift.cli.output import printable
-from undrift.cli.run_options import Quiet
+from undrift.cli.output import format_json, printable
+from undrift.cli.run_options import Json, Quiet
 from undrift.errors import InputError, MissingExtraError
 
 TOKEN = "UNDRIFT_TOKEN"
@@ -30,6 +30,7 @@ def serve(
     rate: Annotated[float | None, typer.Option("--rate", help="Most requests a second [default: no limit].")] = None,
     largest: Annotated[int, typer.Option("--largest", help="Most bytes of a request.")] = 4 << 20,
     quiet: Quiet = False,
+    json: Json = False,
 ) -> int:
     """Serve a model over HTTP: predict rows now, learn their labels when they come.
 
@@ -51,9 +52,11 @@ def serve(
             f"undrift serve: needs {error.name}; install it with: pip install 'undrift[serve]'"
         ) from None
     from undrift.serve import open_service
-    from undrift.serve.limits import Limits
+    from undrift.serve.limits import RequestLimits
 
     def announce(url: str) -> None:
+        if json:
+            print(format_json({"url": url, "pid": os.getpid()}, indent=None), flush=True)
         if not quiet:
             print(
                 printable(f"serving {model} at {url} (live page there, interface at {url}docs); Ctrl-C ends it"),
@@ -61,6 +64,6 @@ def serve(
             )
 
     with open_service(model, level=level, hold=None if hold is None else 3600.0 * hold, durable=durable) as service:
-        limits = Limits(token=token, largest_body=largest, requests_per_second=rate)
+        limits = RequestLimits(token=token, largest_body=largest, requests_per_second=rate)
         run_server(service, limits, host, port, announce)
     return 0

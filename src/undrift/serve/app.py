@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from undrift import __version__
 from undrift.errors import UndriftError
-from undrift.serve.limits import Limits, limit_requests
+from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.metrics import ServiceMetrics
 from undrift.serve.service import Label, Service
 
@@ -74,9 +74,9 @@ class LearnResponse(BaseModel):
     repeated: int = Field(description="Learned or closed before; nothing is learned twice.")
 
 
-def make_app(service: Service, limits: Limits | None = None) -> FastAPI:
+def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     """Return the application of a service."""
-    rules = Limits() if limits is None else limits
+    rules = RequestLimits() if limits is None else limits
     metrics = ServiceMetrics(service)
 
     @contextlib.asynccontextmanager
@@ -102,7 +102,7 @@ def make_app(service: Service, limits: Limits | None = None) -> FastAPI:
     @app.post("/predict")
     async def predict(body: PredictRequest) -> PredictResponse:
         """Predict rows that have come; each waits for its label from then on."""
-        with metrics.timed("predict"):
+        with metrics.measure("predict"):
             answers = service.predict(body.rows, body.references)
         return PredictResponse(predictions=[Prediction(**one._asdict()) for one in answers])
 
@@ -115,7 +115,7 @@ def make_app(service: Service, limits: Limits | None = None) -> FastAPI:
             if row is None or (one.id is not None and one.reference is not None):
                 raise HTTPException(422, "a label needs the id of its row, or its reference, not both")
             labels.append(Label(row, one.y))
-        with metrics.timed("learn"):
+        with metrics.measure("learn"):
             result = service.learn(labels)
         return LearnResponse(learned=result.learned, repeated=result.repeated)
 

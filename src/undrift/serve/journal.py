@@ -33,7 +33,7 @@ class EntryKind(enum.IntEnum):
     """A label came: the number of its row's entry, and the label; null says that it will never come."""
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One line of the journal."""
 
     sequence: int
@@ -91,11 +91,11 @@ class Journal:
             self._base.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
         self.last += len(rows)
 
-    def entries_after(self, sequence: int) -> Iterator[Entry]:
+    def entries_after(self, sequence: int) -> Iterator[JournalEntry]:
         """Yield the entries after one, in order."""
         found = self._base.execute("SELECT * FROM journal WHERE sequence > ? ORDER BY sequence", (sequence,))
         for number, kind, body in found:
-            yield Entry(number, EntryKind(kind), body)
+            yield JournalEntry(number, EntryKind(kind), body)
 
     def last_snapshot(self) -> Snapshot | None:
         """Return the last snapshot, None before the first."""

@@ -16,7 +16,7 @@ OPEN_PATHS = ("/", "/docs", "/openapi.json", "/health")
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """What a request may be."""
 
     token: str | None = None
@@ -38,7 +38,7 @@ class _Refused(Exception):
 class _RequestGate:
     """An ASGI layer that reads requests whole, within limits, before the application sees them."""
 
-    def __init__(self, app: Any, limits: Limits) -> None:
+    def __init__(self, app: Any, limits: RequestLimits) -> None:
         self._app, self._limits = app, limits
         self._tokens, self._at = limits.requests_per_second or 0.0, time.monotonic()
 
@@ -116,6 +116,6 @@ async def _answer(send: Any, status: int, sentence: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def limit_requests(app: FastAPI, limits: Limits) -> None:
+def limit_requests(app: FastAPI, limits: RequestLimits) -> None:
     """Put the limits before everything else of an application."""
     app.add_middleware(_RequestGate, limits=limits)

@@ -38,7 +38,7 @@ class ServiceMetrics:
         }
 
     @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
+    def measure(self, what: str) -> Iterator[None]:
         """Measure how long a request takes in the service."""
         began = perf_counter()
         yield

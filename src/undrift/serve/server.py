@@ -12,14 +12,14 @@ import uvicorn
 
 from undrift.errors import InputError
 from undrift.serve.app import make_app
-from undrift.serve.limits import Limits
+from undrift.serve.limits import RequestLimits
 from undrift.serve.service import Service
 
 MOST_CONNECTIONS = 512
 """Connections at the same time; more are refused with 503."""
 
 
-def run_server(service: Service, limits: Limits, host: str, port: int, announce: Callable[[str], None]) -> None:
+def run_server(service: Service, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until a signal comes; requests that are being answered then are finished."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

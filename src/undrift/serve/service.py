@@ -20,7 +20,7 @@ from undrift.online import OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import LEVELS
 from undrift.run.read.cells import LIMIT
-from undrift.serve.journal import Entry, EntryKind, Journal
+from undrift.serve.journal import EntryKind, Journal, JournalEntry
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, Row, RowEncoder
 
@@ -223,7 +223,7 @@ class Service:
             except (UndriftError, ValueError, KeyError, TypeError) as error:
                 raise ModelFileError(f"{self.journal.path}: entry {entry.sequence} is damaged ({error})") from None
 
-    def _repeat(self, entry: Entry) -> None:
+    def _repeat(self, entry: JournalEntry) -> None:
         """Do again what an entry says."""
         body = json.loads(entry.body)
         if entry.kind is EntryKind.ASKED:
@@ -278,13 +278,13 @@ class Service:
         ends = served.interval(self.level)
         return (float(ends.low), float(ends.high)) if np.isfinite(ends.low) else (None, None)
 
-    def _shown(self, served: ServedPrediction) -> float:
+    def _show(self, served: ServedPrediction) -> float:
         """Return a prediction as people read it: a number, or the probability of the positive label."""
         return served.yhat if isinstance(self.model, OnlineRegressor) else float(sigmoid(np.array(served.yhat)))
 
     def _answer(self, number: int, served: ServedPrediction) -> Answer:
         low, high = self._interval(served)
-        shown = self._shown(served)
+        shown = self._show(served)
         if isinstance(self.model, OnlineRegressor):
             return Answer(number, shown, None, low, high, served.known)
         return Answer(number, self.rows.name_label(served.yhat), shown, None, None, served.known)

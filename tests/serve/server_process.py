@@ -6,24 +6,7 @@ import re
 import subprocess
 import sys
 
-import numpy as np
-import pytest
-
-import undrift as ud
-from undrift.online import Table
-
 NAMES = [f"x{j}" for j in range(5)]
-
-
-@pytest.fixture
-def model_file(tmp_path):
-    """A model that has learned 100 rows of five features."""
-    rng = np.random.default_rng(2)
-    Z = rng.normal(size=(100, 5))
-    model = ud.OnlineRegressor(speed="fast")
-    model.play(Table(NAMES, Z), Z.sum(axis=1) + 50.0)
-    model.save(tmp_path / "model.undrift")
-    return tmp_path / "model.undrift"
 
 
 @contextlib.contextmanager
