@@ -88,6 +88,11 @@ bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, 
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/online.py --write docs/benchmarks.md
 
+.PHONY: bench-trees
+bench-trees: $(VENV)/.core  ## what boosted trees cost to fit, refresh and predict, LightGBM interleaved
+	$(PIP) --editable ".[bench]"
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/trees.py
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 

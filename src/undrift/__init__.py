@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from undrift.learners import *  # noqa: F403  # every learner that is exported there
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
+    from undrift.trees import BoostedTrees as BoostedTrees
 
 __version__ = "0.2.0"
 
 _HOME = {
+    "BoostedTrees": "undrift.trees",
     "Ensemble": "undrift.ensemble",
     "LinearEnsemble": "undrift.ensemble",
     "LogisticEnsemble": "undrift.ensemble",
@@ -51,6 +53,7 @@ _MODULES = (
     "sweep",
     "torch",
     "trace",
+    "trees",
 )
 """Submodules reachable as attributes without an import of their own."""
 

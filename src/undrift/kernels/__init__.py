@@ -12,6 +12,7 @@ from undrift.kernels._native import Estimator as Estimator
 from undrift.kernels._native import EstimatorRow as EstimatorRow
 from undrift.kernels._native import Lock as Lock
 from undrift.kernels._native import Shared as Shared
+from undrift.kernels._native import TreeBuilder as TreeBuilder
 from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
@@ -29,6 +30,7 @@ from undrift.kernels._native import mix_squared_predict as mix_squared_predict
 from undrift.kernels._native import o2nc_gradient as o2nc_gradient
 from undrift.kernels._native import o2nc_play as o2nc_play
 from undrift.kernels._native import scale_rows as scale_rows
+from undrift.kernels._native import trees_predict as trees_predict
 from undrift.kernels._native import vaw_outputs_play as vaw_outputs_play
 from undrift.kernels._native import vaw_outputs_predict as vaw_outputs_predict
 from undrift.kernels._native import vaw_play as vaw_play

@@ -246,3 +246,25 @@ class Estimator:
         known: Vector,
         threads: int,
     ) -> int: ...
+
+def trees_predict(trees: NDArray[np.float64], base: float, X: Matrix, score: Vector) -> None: ...
+
+class TreeBuilder:
+    base: float
+
+    def __init__(
+        self,
+        *,
+        X: Matrix,
+        y: Vector,
+        weight: Vector,
+        old: NDArray[np.float64],
+        base: float,
+        trees: NDArray[np.float64],
+        logistic: bool,
+        columns: int,
+        learning_rate: float,
+        leaf_weight: float,
+        seed: int,
+    ) -> None: ...
+    def step(self, budget: int, threads: int = 1) -> bool: ...

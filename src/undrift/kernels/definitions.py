@@ -377,3 +377,42 @@ class IntervalState(IntEnum):
     """How many labels were compared with an interval."""
     RESIDUALS = 2
     """How many residuals the unit has seen."""
+
+
+TREE_BINS = 64
+"""Bins of a column in histograms of trees; the last one holds missing values."""
+
+BIN_SAMPLE = 4096
+"""The bins' edges are quantiles of at most this many rows, evenly spaced."""
+
+GRADIENT_BITS = 50
+"""Gradients and curvatures of a tree become whole numbers of at most this many bits, so that their sums are exact in
+any order; fewer for many rows, so that the sum of all stays below ..."""
+
+SUM_BITS = 62
+"""... this many bits."""
+
+LEAST_GAIN = 1e-10
+"""A split whose gain is below this share of its children's scores is rounding."""
+
+LOGISTIC_CURVATURE = 0.25
+"""The largest curvature of the logistic loss: a row of this curvature weighs as much as a whole row in a leaf."""
+
+TREE_RIDGE = 1.0
+"""Leaves are drawn towards 0 as if by this many rows."""
+
+LEAF = -1
+"""What stands for the column of a node that is not split."""
+
+
+class TreeNode(IntEnum):
+    """The numbers of a node of a tree; a tree is 2 leaves - 1 of them, its root first."""
+
+    COLUMN = 0
+    """The column it is split by, LEAF for a leaf."""
+    VALUE = 1
+    """Rows whose number is at most this go left; for a leaf, what it adds to the prediction."""
+    LEFT = 2
+    """Where the left child is in the tree; the right one follows it."""
+    MISSING_LEFT = 3
+    """1 if rows without a number go left."""

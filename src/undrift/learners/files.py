@@ -77,6 +77,8 @@ def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learne
     """Return the learner that a snapshot describes."""
     name = header.get("class")
     found = cls if cls is not None else getattr(undrift, str(name), None)
+    if isinstance(found, type) and not issubclass(found, Learner) and hasattr(found, "load"):
+        raise ModelFileError(f"holds a {name}, which is no learner; read it by undrift.{name}.load")
     if not (isinstance(found, type) and issubclass(found, Learner)) or found is Learner:
         raise ModelFileError(
             f"{name!r} is not a learner of this undrift; upgrade, or pass cls= for a class of your own"

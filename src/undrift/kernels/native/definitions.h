@@ -352,4 +352,44 @@ struct IntervalState {
     static constexpr size_t SIZE = 3;
 };
 
+// Bins of a column in histograms of trees; the last one holds missing values.
+constexpr int64_t TREE_BINS = 64;
+
+// The bins' edges are quantiles of at most this many rows, evenly spaced.
+constexpr int64_t BIN_SAMPLE = 4096;
+
+// Gradients and curvatures of a tree become whole numbers of at most this many bits, so that their sums are exact in
+// any order; fewer for many rows, so that the sum of all stays below ...
+constexpr int64_t GRADIENT_BITS = 50;
+
+// ... this many bits.
+constexpr int64_t SUM_BITS = 62;
+
+// A split whose gain is below this share of its children's scores is rounding.
+constexpr double LEAST_GAIN = 1e-10;
+
+// The largest curvature of the logistic loss: a row of this curvature weighs as much as a whole row in a leaf.
+constexpr double LOGISTIC_CURVATURE = 0.25;
+
+// Leaves are drawn towards 0 as if by this many rows.
+constexpr double TREE_RIDGE = 1.0;
+
+// What stands for the column of a node that is not split.
+constexpr int64_t LEAF = -1;
+
+// The numbers of a node of a tree; a tree is 2 leaves - 1 of them, its root first.
+struct TreeNode {
+    enum : int {
+        // The column it is split by, LEAF for a leaf.
+        COLUMN = 0,
+        // Rows whose number is at most this go left; for a leaf, what it adds to the prediction.
+        VALUE = 1,
+        // Where the left child is in the tree; the right one follows it.
+        LEFT = 2,
+        // 1 if rows without a number go left.
+        MISSING_LEFT = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
 } // namespace undrift

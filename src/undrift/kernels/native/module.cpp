@@ -199,6 +199,7 @@ void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
+void bind_trees(nb::module_ &mod); // trees.cpp
 
 NB_MODULE(_native, mod) {
     nb::set_leak_warnings(false); // learners that live until the interpreter ends are no leak
@@ -212,6 +213,7 @@ NB_MODULE(_native, mod) {
     bind_outputs(mod);
     bind_adam(mod);
     bind_lock(mod);
+    bind_trees(mod);
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("levels", &levels, "Levels this machine can run, best first.");
     mod.def("choose", &choose, nb::arg("level"), "Use a level from now on; False if this machine lacks it.");

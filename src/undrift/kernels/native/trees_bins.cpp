@@ -1,0 +1,69 @@
+// From numbers to bins: edges by quantiles of a sample, and the bin of every cell.
+#include "trees.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace undrift {
+namespace {
+
+constexpr size_t BLOCK = 512; // rows binned at a time
+
+// The bin of x: how many edges are below it. Six halvings, without branches on the data.
+uint8_t bin_of(const std::vector<double> &edges, double x) {
+    if (x != x) return (uint8_t)MISSING_BIN;
+    const double *at = edges.data();
+    size_t size = edges.size();
+    while (size > 0) {
+        const size_t half = (size + 1) / 2;
+        at += at[half - 1] < x ? half : 0;
+        size -= half;
+    }
+    return (uint8_t)(at - edges.data());
+}
+
+} // namespace
+
+std::vector<double> bin_edges(const double *X, size_t rows, size_t dim, size_t column) {
+    const size_t sample = std::min<size_t>(rows, BIN_SAMPLE);
+    std::vector<double> x;
+    x.reserve(sample);
+    for (size_t i = 0; i < sample; ++i) {
+        const double value = X[i * rows / sample * dim + column];
+        if (value == value) x.push_back(value);
+    }
+    std::sort(x.begin(), x.end());
+    size_t distinct = x.empty() ? 0 : 1;
+    for (size_t i = 1; i < x.size(); ++i) distinct += x[i] != x[i - 1];
+    std::vector<double> edges;
+    size_t open = 0, left = x.size(), bins = VALUE_BINS; // numbers in the open bin, in it and later ones, bins not closed
+    for (size_t i = 1; i < x.size(); ++i) {
+        ++open;
+        if (x[i] == x[i - 1]) continue;
+        if (distinct > VALUE_BINS && (bins == 1 || open * bins < left)) continue;
+        const double middle = x[i - 1] + 0.5 * (x[i] - x[i - 1]);
+        edges.push_back(middle < x[i] ? middle : x[i - 1]);
+        left -= open;
+        open = 0;
+        --bins;
+    }
+    return edges;
+}
+
+int64_t TreeBuilder::fit_edges() {
+    edges.push_back(bin_edges(data.X, data.rows, data.dim, done));
+    if (++done == data.dim) stage = Stage::BINS, done = 0;
+    return 64 * std::min<int64_t>((int64_t)data.rows, BIN_SAMPLE);
+}
+
+int64_t TreeBuilder::fill_bins() {
+    if (bins.empty()) bins.resize(data.rows * data.dim);
+    const size_t end = std::min(data.rows, done + BLOCK), begin = done;
+    for (size_t i = begin; i < end; ++i)
+        for (size_t j = 0; j < data.dim; ++j) bins[i * data.dim + j] = bin_of(edges[j], data.X[i * data.dim + j]);
+    done = end;
+    if (done == data.rows) stage = Stage::SCORES, done = 0;
+    return (int64_t)(8 * (end - begin) * data.dim);
+}
+
+} // namespace undrift
