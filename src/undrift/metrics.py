@@ -7,8 +7,10 @@ of the positive one, whose label is greater than 0 (1 of 0 and 1, or of -1 and +
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Vector
 from undrift.losses import logistic, sigmoid, squared
@@ -19,34 +21,39 @@ TITLES = {"rmse": "rmse", "mae": "mean absolute error", "r2": "r2", "log_loss": 
 """What `undrift run` and `undrift compare` call the scores they show."""
 
 
+def _mean(values: NDArray[Any]) -> float:
+    """Return the mean; NaN over no rounds at all."""
+    return float(np.mean(values)) if len(values) else math.nan
+
+
 def rmse(yhat: Vector, y: Vector) -> float:
     """Return the root of the mean squared error, in the units of the labels."""
-    return math.sqrt(np.mean((yhat - y) ** 2))
+    return math.sqrt(_mean((yhat - y) ** 2))
 
 
 def mae(yhat: Vector, y: Vector) -> float:
     """Return the mean absolute error."""
-    return float(np.mean(np.abs(yhat - y)))
+    return _mean(np.abs(yhat - y))
 
 
 def r2(yhat: Vector, y: Vector) -> float:
     """Return the part of the labels' variance that is explained; NaN where labels are constant."""
-    return _explained_share(float(np.sum((yhat - y) ** 2)), float(np.sum((y - np.mean(y)) ** 2)))
+    return _explained_share(float(np.sum((yhat - y) ** 2)), float(np.sum((y - _mean(y)) ** 2)))
 
 
 def log_loss(yhat: Vector, y: Vector) -> float:
     """Return the mean of -ln(probability given to what came true)."""
-    return float(np.mean(round_losses(yhat, y, binary=True)))
+    return _mean(round_losses(yhat, y, binary=True))
 
 
 def accuracy(yhat: Vector, y: Vector) -> float:
     """Return the part of rounds in which the more likely class came true."""
-    return float(np.mean((yhat > 0.0) == (y > 0.0)))
+    return _mean((yhat > 0.0) == (y > 0.0))
 
 
 def brier(yhat: Vector, y: Vector) -> float:
     """Return the mean squared distance of the positive class's probability from 0 or 1, whichever came true."""
-    return float(np.mean((sigmoid(yhat) - (y > 0.0)) ** 2))
+    return _mean((sigmoid(yhat) - (y > 0.0)) ** 2)
 
 
 def mase(yhat: Vector, y: Vector, *, season: int = 1) -> float:

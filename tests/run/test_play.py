@@ -26,7 +26,7 @@ def test_predictions_are_those_of_the_model_by_hand(tmp_path):
     yhat, ends = [], []
     for a, b, city, y in zip(columns["a"], columns["b"], columns["city"], columns["y"], strict=True):
         row = {"a": a, "b": b} | {f"city={name}": float(name == city) for name in cities}
-        yhat.append(model.predict(row))
+        yhat.append(model.predict(row) if model.rounds else np.nan)
         ends.append(model.predict_interval(row, 0.9))
         model.learn(row, y)
     assert run.yhat.tobytes() == np.array(yhat).tobytes()
@@ -72,7 +72,10 @@ def test_two_classes_are_found_and_predicted_as_log_odds(tmp_path):
     assert (run.lower, run.upper) == (None, None)
     assert list(run.baselines) == ["same as last time", "base rate"]
     frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
-    assert frame["probability"].to_numpy() == pytest.approx(1 / (1 + np.exp(-run.yhat)))
+    assert frame["probability"].to_numpy() == pytest.approx(1 / (1 + np.exp(-run.yhat)), nan_ok=True)
+    first = [frame[name][0] for name in ("yhat", "probability", "same as last time", "base rate")]
+    assert first == [None] * 4  # nothing was known before the first label
+    assert frame["yhat"].null_count() == 1
     flipped = played(tmp_path / "t.csv", tmp_path / "run2", target="hot", drop=("y",), positive="no")
     assert flipped.classes == ["yes", "no"]
     assert flipped.y.tolist() == (1 - run.y).tolist()

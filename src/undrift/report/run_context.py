@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from undrift import metrics
 from undrift._typing import Vector
 from undrift.report.blocks import Blocks, cut_blocks
@@ -45,12 +47,14 @@ class RunContext:
 
     @cached_property
     def block_losses(self) -> dict[str, Vector]:
-        """The sum of losses in each block, for the run and each baseline."""
+        """The sum of losses in each block, for the run and each baseline; rounds before any label count for nobody."""
         data = self.data
-        return {
-            name: self.blocks.sum(metrics.round_losses(yhat, data.y, binary=self.binary))
-            for name, yhat in {OWN: data.yhat, **data.baselines}.items()
-        }
+        some, out = data.predicted, {}
+        for name, yhat in {OWN: data.yhat, **data.baselines}.items():
+            losses = np.zeros(data.rounds)
+            losses[some] = metrics.round_losses(yhat[some], data.y[some], binary=self.binary)
+            out[name] = self.blocks.sum(losses)
+        return out
 
 
 def make_context(data: RunData) -> RunContext:

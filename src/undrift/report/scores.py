@@ -40,12 +40,12 @@ class Score:
 
 def score_predictors(data: RunData) -> list[Score]:
     """Return the run's score, then the baselines'."""
-    binary = data.task == "classification"
+    binary, some = data.task == "classification", data.predicted
     return [
         Score(
             name,
-            float(np.sum(metrics.round_losses(yhat, data.y, binary=binary))),
-            metrics.scores(yhat, data.y, binary=binary),
+            float(np.sum(metrics.round_losses(yhat[some], data.y[some], binary=binary))),
+            metrics.scores(yhat[some], data.y[some], binary=binary),
         )
         for name, yhat in {OWN: data.yhat, **data.baselines}.items()
     ]

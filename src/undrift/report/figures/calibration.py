@@ -18,7 +18,8 @@ def measure(run: RunContext) -> Measured:
     """Return, for each step of probability, its mean, how often it came true, and two standard errors."""
     if not run.binary:
         return {"calibration": None}
-    p, y = sigmoid(run.data.yhat), run.data.y
+    some = run.data.predicted
+    p, y = sigmoid(run.data.yhat[some]), run.data.y[some]
     bin_of = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(bin_of, minlength=BINS)
     filled = np.flatnonzero(counts)

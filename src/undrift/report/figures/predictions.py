@@ -56,11 +56,14 @@ def _measure_recent(run: RunContext) -> Numbers:
 def _measure_whole(run: RunContext) -> Numbers:
     data = run.data
     blocks = cut_blocks(data.rounds, 150 if run.binary else POINTS // 2)
+    said, some = sigmoid(data.yhat) if run.binary else data.yhat, data.predicted
+    counts = blocks.sum(some.astype(np.float64))
+    means = np.where(counts > 0.0, blocks.sum(np.where(some, said, 0.0)) / np.maximum(counts, 1.0), np.nan)
     numbers: Numbers = {
         "axis": run.timeline.axis(blocks.last),
         "size": blocks.size,
         "y": round_numbers(blocks.mean(data.y)),
-        "yhat": round_numbers(blocks.mean(sigmoid(data.yhat) if run.binary else data.yhat)),
+        "yhat": round_numbers(means),
     }
     if not run.binary:
         numbers["lowest"] = round_numbers(blocks.minimum(data.y))

@@ -83,13 +83,15 @@ def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> 
     rows, y
         Rows of the run from its first one; labels are NaN where they never came.
     yhat
-        Its predictions of the labelled ones.
+        Its predictions of the labelled ones, NaN for those served before any label was known. These are left out:
+        neither the run nor a comparator is charged for them.
     """
     cls = OnlineClassifier if model.binary else OnlineRegressor
     linear = cls(**{**model.parameters, "speed": "fast"})  # type: ignore[arg-type]  # its own parameters
     loss: Loss = logistic if model.binary else squared
     design = linear.design(rows, y)
-    own, rounds = float(np.sum(loss.value(yhat, design.labels))), len(yhat)
+    known = ~np.isnan(yhat)
+    own, rounds = float(np.sum(loss.value(yhat[known], design.labels[known]))), len(yhat)
     margin = design.margin if math.isfinite(design.margin) else None
     composite = _LinearLeaves(linear, rows, y)
     out: list[CertificateEntry] = []
@@ -97,8 +99,11 @@ def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> 
         entry = {"name": name, "rounds": rounds, "refit_every": every, "own_loss": own, "refused": None}
         try:
             u = find(design.rows, design.labels)
-            found = certify(composite, design.rows, design.labels, Trace(yhat), u, loss)
-            out.append(entry | _terms(found))
+            rival = np.sum(u * design.rows, axis=1)
+            # Where nothing was predicted the run is given the comparator's answer, so that no regret arises.
+            found = certify(composite, design.rows, design.labels, Trace(np.where(known, yhat, rival)), u, loss)
+            left_out = float(np.sum(loss.value(rival[~known], design.labels[~known])))
+            out.append(entry | _terms(found, found.comparator_loss - left_out))
         except (ConditionError, np.linalg.LinAlgError) as error:
             out.append(entry | dict.fromkeys(_TERMS) | {"leaf": None, "holds": None, "refused": str(error)})
     return out
@@ -110,8 +115,10 @@ _TERMS = (
 )  # fmt: skip
 
 
-def _terms(found: Certificate) -> CertificateEntry:
-    numbers = {name: float(getattr(found, name)) for name in _TERMS}
+def _terms(found: Certificate, comparator_loss: float) -> CertificateEntry:
+    """Return the numbers of a certificate, those that depend on the comparator's loss for this one."""
+    numbers = {name: float(getattr(found, name)) for name in _TERMS} | {"comparator_loss": comparator_loss}
+    numbers["ratio"] = (comparator_loss + found.bound) / comparator_loss if comparator_loss > 0.0 else math.inf
     plain = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
     return plain | {"leaf": found.leaf, "holds": bool(found.holds)}
 
@@ -126,7 +133,7 @@ def _certify_rows(folder: RunFolder, state: RunState) -> tuple[list[CertificateE
     most = max(MIN_ROUNDS, min(MAX_ROUNDS, int(MAX_WORK / width**2)))
     rounds = min(most, int(np.count_nonzero(known)))
     rows, y, _ = load_rows(source, rounds)
-    yhat = table["yhat"].to_numpy()[known][:rounds]
+    yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
         raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {source.name}")
     model = make_model(settings, state["task"])

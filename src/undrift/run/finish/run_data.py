@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift import store
 from undrift._typing import JsonObject, Matrix, Vector
@@ -45,13 +46,13 @@ class RunData:
     y: Vector
     """Labels (T,), 0 and 1 for classification."""
     yhat: Vector
-    """Predictions made before the label was seen (T,); log-odds of label 1 for classification."""
+    """Predictions made before the label was seen (T,), log-odds of label 1 for classification; NaN before any label."""
     lower: Vector | None
     """Lower end of the 90% interval, made before the label was seen (T,); None for classification."""
     upper: Vector | None
     """Its upper end."""
     baselines: Mapping[str, Vector]
-    """Naive predictions on the scale of `yhat` (T,), by name."""
+    """Naive predictions on the scale of `yhat` (T,), by name; NaN where it is."""
     spectrum_round: Vector
     """Rounds after which snapshots were taken (K,)."""
     half_lives: Vector
@@ -80,6 +81,11 @@ class RunData:
     def rounds(self) -> int:
         """Finished rounds, T."""
         return len(self.y)
+
+    @property
+    def predicted(self) -> NDArray[np.bool_]:
+        """Whether a label was known before each round, so that its prediction counts (T,)."""
+        return ~np.isnan(self.yhat)
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:

@@ -144,12 +144,14 @@ class RunLoop:
         out: dict[str, Any] = {"line": rows.line}
         if rows.time is not None:
             out["time"] = rows.time
-        out |= {"y": rows.y, "yhat": predictions.yhat}
+        yhat = np.where(predictions.known, predictions.yhat, np.nan)  # nothing is predicted before the first label
+        out |= {"y": rows.y, "yhat": yhat}
         if predictions.lower is not None:
             out |= {"lower": predictions.lower, "upper": predictions.upper}
         else:
-            out["probability"] = sigmoid(predictions.yhat)
-        return out | dict(zip(self.baseline_names, baselines.T, strict=True))
+            out["probability"] = sigmoid(yhat)
+        naive = np.where(predictions.known[:, None], baselines, np.nan)
+        return out | dict(zip(self.baseline_names, naive.T, strict=True))
 
     def _write_part(self) -> None:
         """Write the rows since the last commit."""
@@ -157,8 +159,8 @@ class RunLoop:
             return
         pl = polars("undrift run")
         joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
-        holes = ("y", "lower", "upper")
-        frame = pl.DataFrame(joined).with_columns(pl.col(name).fill_nan(None) for name in holes if name in joined)
+        holes = [name for name, column in joined.items() if column.dtype == np.float64]
+        frame = pl.DataFrame(joined).with_columns(pl.col(name).fill_nan(None) for name in holes)
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)
