@@ -17,7 +17,7 @@ PIP    := $(call locked,test) $(BIN)/python $(INSTALL)
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
-.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly
+.PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly mutants
 .PHONY: test-spark test-clients test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
@@ -69,6 +69,10 @@ bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--qu
 	$(PIP) --editable ".[bench]" nanobind
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(or $(BENCH),--write docs/benchmarks.md)
 
+mutants: $(VENV)/.test  ## deliberate errors in the theory, each of which the tests must notice; MUTANTS=vaw for some
+	$(PIP) nanobind
+	$(BIN)/python tools/mutants.py $(MUTANTS)
+
 fuzz: $(VENV)/.core  ## random shapes, strides, dtypes and values at the kernels
 	$(BIN)/python tests/stress/kernel_fuzz.py 300
 
@@ -118,7 +122,7 @@ quality-adam: $(VENV)/.test
 
 # What takes long. A part that fails does not keep the others from running.
 nightly:
-	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize stress attack
+	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize mutants stress attack
 
 test-levels: $(VENV)/.test  ## every test at every kernel level of this machine but the best, which make test uses
 	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels()[1:])"); do \

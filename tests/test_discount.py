@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from undrift.discount import Discount, from_eta, make_discount
+from undrift.discount import Discount, discounted_sums, from_eta, make_discount
 from undrift.errors import InputError
 
 
@@ -25,7 +25,7 @@ def test_eta_round_trips():
 SHORT = [0.6, 0.4, 1e-3, 1e-12, 1e-13, 1e-17, 1e-300, 5e-324]
 
 
-@pytest.mark.parametrize("beta", SHORT)
+@pytest.mark.parametrize("beta", [*SHORT, 1e-10, 1e-5, 0.01])
 def test_the_shortest_memories_are_exact_too(beta):
     d = make_discount("x", beta, None)
     rounds = np.arange(4)
@@ -56,3 +56,14 @@ def test_beta_outside_the_interval_is_refused(bad):
 def test_no_memory_at_all_forgets_at_once():
     d = Discount(0.0, 1.0)
     assert (d.rate, d.half_life) == (math.inf, 0.0)
+
+
+def test_discounted_sums_are_their_recursion_across_blocks():
+    rng = np.random.default_rng(1)
+    values, rates = rng.normal(size=(400, 2)), rng.exponential(size=400) * 0.02
+    before = rng.normal(size=2)
+    total, want = before, []
+    for value, rate in zip(values, rates, strict=True):
+        total = math.exp(-rate) * total + value
+        want.append(total)
+    np.testing.assert_allclose(discounted_sums(values, rates, before), want, rtol=1e-11)

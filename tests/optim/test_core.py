@@ -192,3 +192,18 @@ def test_core_imports_the_standard_library_only():
     names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
     names |= {n.module or "." for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     assert {name.split(".")[0] for name in names} <= set(sys.stdlib_module_names) | {"__future__"}
+
+
+def test_the_noise_estimate_is_the_weighted_variance_corrected_for_its_weights():
+    """Noise of mean 0: the estimate's mean is sigma^2, by the weights of m and the true sum of their squares."""
+    rng = np.random.default_rng(5)
+    gap, T = 0.2, 6
+    w = gap * (1.0 - gap) ** np.arange(T - 1.0, -1.0, -1.0)
+    warmth = float(w.sum())
+    slack = float(core.noise_slack(1.0, warmth, gap))
+    assert slack**2 == pytest.approx(float(np.sum(w**2)) / warmth**2, rel=1e-12)
+    noise = rng.normal(size=(4000, T, 2)) * 0.7  # two coordinates: sigma^2 = 2 * 0.49
+    g = np.array([1.0, -2.0]) + noise
+    g_mean, m = np.einsum("t,ntd->n", w, g**2), np.einsum("t,ntd->nd", w, g)
+    found = core.noise_estimate(g_mean, np.linalg.norm(m, axis=1), warmth, slack)
+    assert found.mean() == pytest.approx(0.98, abs=4 * found.std() / math.sqrt(4000))

@@ -7,6 +7,7 @@ from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW
 from undrift.losses import squared
 from undrift.regret import Template, certify
 from undrift.regret.quadratic import quadratic_values, squared_losses
+from undrift.template import Observations
 
 
 def test_a_comparator_that_comes_back_from_far_away_is_not_lost_in_rounding():
@@ -87,6 +88,12 @@ def test_past_squares_at_present_comparators_are_those_of_the_definition(beta):
     u[60:200] = u[60]
     got = quadratic_values(squared_losses(Z, y), u, np.full(T, -np.log(beta)))
     want = [sum(beta ** (t - s) * squared.value(Z[s] @ u[t], y[s]) for s in range(t + 1)) for t in range(T)]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    seen = Observations(np.arange(T), Z, y, rng.exponential(size=T))
+    got = quadratic_values(seen, u, np.full(T, -np.log(beta)))
+    want = [
+        sum(seen.weight[s] * beta ** (t - s) * squared.value(Z[s] @ u[t], y[s]) for s in range(t + 1)) for t in range(T)
+    ]
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from undrift.errors import ConditionError
+from undrift.kernels import layout
+from undrift.kernels.definitions import INFORMATION
 from undrift.leaf import Leaf
 from undrift.learners import DiscountedAIOLI, DiscountedVAW
 from undrift.losses import logistic, squared
@@ -115,3 +117,78 @@ def test_labels_that_a_leaf_did_not_see_are_priced_by_measure():
     total = cert.start + cert.stability + cert.variation + cert.potential_drift + cert.excess
     assert cert.bound == pytest.approx(total, rel=1e-12)
     assert cert.regret <= cert.bound
+
+
+class InOtherUnits:
+    """A composite whose one leaf sees labels in units of `scale`."""
+
+    binary = False
+
+    def __init__(self, learner, scale):
+        self.learner, self.scale = learner, scale
+
+    def leaves(self, Z, y, u):
+        labels = y / self.scale
+        trace = self.learner.clone().play(Z, labels)
+        return [Leaf("scaled", self.learner, Z, labels, trace, u / self.scale, unit=self.scale**2)]
+
+
+@pytest.mark.parametrize("scale", [0.01, 3.0, 1e4])
+def test_a_leaf_in_other_units_is_the_learner_itself(scale):
+    rng = np.random.default_rng(4)
+    Z, u = rng.normal(size=(60, 2)), np.repeat(rng.normal(size=(3, 2)), 20, axis=0)
+    y, learner = np.sum(Z * u, axis=1) + rng.normal(size=60), DiscountedVAW(beta=0.9)
+    alone = certify(learner, Z, y, u=u)
+    through = certify(InOtherUnits(learner, scale), Z, y, Trace(learner.clone().play(Z, y).yhat), u)
+    for name in ("certified", "incurred", "comparator_loss", "regret", "start", "stability", "variation"):
+        assert getattr(through, name) == pytest.approx(getattr(alone, name), abs=1e-10 * alone.scale), name
+    assert through.excess == pytest.approx(0.0, abs=1e-10 * alone.scale)
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.01])
+def test_raised_pivots_are_all_that_the_state_has_beyond_rows_and_ridge(beta):
+    """The information matrix of the learner, divided into rows, ridge and the raised pivots of its template."""
+    rng = np.random.default_rng(5)
+    Z = np.repeat(rng.choice([-1.0, 1.0], size=(200, 1)), 3, axis=1)
+    Z[:, 2] = rng.normal(size=200)
+    y = Z[:, 0] + Z[:, 2]
+    learner = DiscountedVAW(beta=beta)
+    learner.play(Z, y)
+    raised = learner.clone().template(Z, y).floors
+    assert len(raised.round) == learner.floored > 5
+    one = INFORMATION.split(learner.information, dim=3)
+    L = np.eye(3)
+    L[layout.factor_indices(3, 1)] = one["factor"]
+    hidden = np.array([1.0, -1.0, 0.0])  # what no row sees: the ridge is gone, raised pivots alone keep it
+    kept = float(np.sum((L.T @ hidden) ** 2 / one["inverse_pivots"]))
+    ages = beta ** (199.0 - raised.round)
+    paid = float(np.sum(raised.weight * ages * (raised.row @ hidden) ** 2)) + beta**200 * hidden @ hidden
+    assert paid == pytest.approx(kept, rel=1e-6)
+
+
+def test_a_fresh_start_costs_what_0_lost_before_it_and_an_ignored_round_its_own_loss():
+    Z, y = np.zeros((500, 2)), np.ones(500)
+    Z[420:], Z[401] = 1.0, 1e75  # silence has worn the pivots down to the floor: the leverage leaves float64's range
+    learner = DiscountedVAW(beta=0.9, reg=1e-140)
+    trace = learner.clone().play(Z, y)
+    cost = learner.template(Z, y).restart_cost
+    (start,) = np.flatnonzero(cost > 1.0).tolist()
+    ignored = np.flatnonzero((cost > 0.0) & (np.arange(500) < start))
+    np.testing.assert_array_equal(ignored, np.arange(401, start))
+    np.testing.assert_allclose(cost[ignored], squared.value(trace.yhat[ignored], y[ignored]), rtol=1e-12)
+    before = math.fsum(0.5 * 0.9**age for age in range(1, start + 1))
+    assert cost[start] == pytest.approx(before, rel=1e-9)
+
+
+def test_surrogates_have_the_slope_of_the_loss_where_the_learner_was():
+    rng = np.random.default_rng(6)
+    z = rng.normal(size=60)
+    Z = np.column_stack([z, z * (1.0 + 1e-12 * rng.normal(size=60))])
+    y = np.sign(rng.normal(size=60))
+    learner = DiscountedAIOLI(beta=0.99, reg=2e-21, bound=4.0)
+    promise = learner.template(Z, y)
+    yhat = promise.replayed.yhat
+    assert (promise.blur > 0.0).any()  # features that agree to 1e-12: residuals may have been dropped
+    seen = promise.surrogates
+    np.testing.assert_allclose(seen.weight * (yhat - seen.target), logistic.slope(yhat, y), rtol=1e-9)
+    np.testing.assert_allclose(seen.weight, learner.curvature * logistic.curvature(yhat, y), rtol=1e-12)

@@ -102,6 +102,10 @@ def test_rows_beyond_the_largest_leverage_restart_are_counted_and_paid_for():
         cert = certify(learner.clone(), Z, y, trace, rng.normal(size=(60, 2)) * 10.0 ** rng.uniform(-9, 2))
         assert cert.slack >= -1e-12 * cert.scale
     assert np.isfinite(trace.yhat).all()
+    u = np.zeros((60, 2))
+    u[20:], u[30:] = 1.0, 3.0  # one step into a fresh start, which is free, and one elsewhere, which is not
+    cert = certify(learner.clone(), Z, y, trace, u)
+    assert cert.variation == pytest.approx(1e-4 * 2.0 * 2.0**2, rel=1e-9)
 
 
 def test_the_ensemble_learns_the_drift_rate_and_its_stack_is_its_members():

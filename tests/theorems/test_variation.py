@@ -39,6 +39,17 @@ def test_a_window_states_how_much_it_may_have_missed(loss):
     assert missed > 10
 
 
+@pytest.mark.parametrize("beta", [0.5, 0.9, 1.0])
+def test_what_a_window_left_out_is_reached_by_losses_as_steep_as_they_may_be(beta):
+    """Rows all alike, labels far below, one last move: every loss left out rises by as much as the error says."""
+    T, window = 30, 5
+    Z, y = np.ones((T, 1)), np.full(T, -4.0)
+    u = np.vstack([np.ones((T - 1, 1)), 3.0 * np.ones((1, 1))])
+    whole = discounted_variation(Z, y, u, beta, reg=0.0).value
+    part = discounted_variation(Z, y, u, beta, reg=0.0, window=window)
+    assert part.value + part.error == pytest.approx(whole, rel=1e-12)
+
+
 def test_windows_forget_geometrically():
     rng = np.random.default_rng(6)
     Z, y, u = rng.normal(size=(400, 2)), rng.normal(size=400), np.cumsum(rng.normal(size=(400, 2)), axis=0)
