@@ -97,6 +97,10 @@ bench-trees: $(VENV)/.core  ## what boosted trees cost to fit, refresh and predi
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/trees.py
 
+.PHONY: bench-forecast
+bench-forecast: $(VENV)/.core  ## forecasts of published sets by their protocol, leak-free, beside both naive ones; minutes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast.py $(or $(FORECAST),--write docs/forecast.md)
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
     from undrift.ensemble import newton_ensemble as newton_ensemble
     from undrift.fleet import Fleet as Fleet
+    from undrift.forecast import Forecaster as Forecaster
     from undrift.learners import *  # noqa: F403  # every learner that is exported there
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
@@ -34,6 +35,7 @@ _HOME = {
     "logistic_ensemble": "undrift.ensemble",
     "newton_ensemble": "undrift.ensemble",
     "Fleet": "undrift.fleet",
+    "Forecaster": "undrift.forecast",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",
 }
@@ -43,6 +45,7 @@ _MODULES = (
     "ensemble",
     "errors",
     "fleet",
+    "forecast",
     "learners",
     "losses",
     "online",

@@ -1,0 +1,7 @@
+"""Forecasts several steps ahead: every row is learned as it comes, nothing is ever fitted again."""
+
+from __future__ import annotations
+
+from undrift.forecast.forecaster import Forecast as Forecast
+from undrift.forecast.forecaster import Forecaster as Forecaster
+from undrift.forecast.forecaster import ForecastTrace as ForecastTrace

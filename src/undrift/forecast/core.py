@@ -1,0 +1,208 @@
+"""The round of a forecaster: a row comes, what it decides is judged and learned, and the next steps are forecast."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix, Vector
+from undrift.forecast.design import RowDesign
+from undrift.forecast.intervals import LEVELS, StepIntervals
+from undrift.forecast.members import BETAS, KnownEffect, Members
+from undrift.forecast.recent_rows import RecentRows
+from undrift.forecast.season import find_seasons
+from undrift.forecast.weights import StepWeights, mix
+from undrift.kernels.definitions import CLIP
+
+REFITS = (8, 32, 128, 512, 2048)
+"""Rows after which seasons and scales are found again, and members learn all rows so far with them; then no more."""
+LONGEST_FOUND = 700
+"""Seasons that are found from REFITS[-1] rows are shorter than this."""
+NAIVE = ("same as last time", "same as last season", "last season and its growth", "same as last short season")
+"""Candidates that learn nothing; the members follow them."""
+
+Arrays = dict[str, NDArray[np.float64]]
+Cube = NDArray[np.float64]
+
+
+class Shape(NamedTuple):
+    """What is fixed when the first row comes."""
+
+    series: int
+    columns: int
+    """Columns known in advance."""
+    timed: bool
+
+
+class ForecastCore:
+    """Everything a forecaster knows.
+
+    Parameters
+    ----------
+    horizon
+        Steps ahead.
+    seasons
+        Given seasons, or None to find them.
+    shape
+        How many series and columns there are.
+    """
+
+    def __init__(self, horizon: int, seasons: tuple[int, ...] | None, shape: Shape) -> None:
+        self.horizon, self.given, self.shape = horizon, seasons, shape
+        self.spacing = 0
+        longest = max(seasons) if seasons else LONGEST_FOUND
+        self.rows = RecentRows(shape.series, shape.columns, max(REFITS[-1], 2 * longest + horizon + 2))
+        self.fitted: tuple[RowDesign, Members] | None = None
+        self.effect = KnownEffect(shape.series, shape.columns)
+        self.column_scale = np.ones(shape.columns)
+        candidates = len(NAIVE) + 2 * len(BETAS)
+        self.weights = StepWeights(shape.series, candidates, horizon)
+        self.intervals = StepIntervals(shape.series, horizon)
+        self.least, self.most = np.zeros((2, shape.series, horizon))
+        # What was served at the last `horizon` origins, at the place `origin % horizon`.
+        self.answers = np.zeros((horizon, shape.series, candidates, horizon))
+        self.served = np.full((horizon, shape.series, horizon), np.nan)
+        self.half = np.full((horizon, shape.series, len(LEVELS), horizon), np.inf)
+        self.ahead = np.zeros((horizon, shape.columns))
+
+    @property
+    def seasons(self) -> tuple[int, ...]:
+        """The seasons in use."""
+        return self.fitted[0].seasons if self.fitted is not None else self.given or ()
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which series have had a value."""
+        return np.asarray(~np.isnan(self.rows.filled[-1]))
+
+    def advance(self, raw: Vector, seconds: float, ahead: Matrix) -> None:
+        """Take in the next row: values (NaN where missing), its time, and known columns of it and the steps after."""
+        self.rows.append(raw, seconds, ahead[0])
+        self.ahead[...] = ahead[1:]
+        self._judge(raw)
+        if self.rows.total in REFITS:
+            self._refit()
+        else:
+            self._learn_newest()
+        self._serve()
+
+    def _judge(self, raw: Vector) -> None:
+        """Judge the forecasts of this row: of step h, made h rows ago."""
+        h, t = np.arange(1, self.horizon + 1), self.rows.total - 1
+        place, step = (t - h) % self.horizon, h - 1
+        served = self.served[place, :, step].T
+        judged = ~(np.isnan(served) | np.isnan(raw)[:, None])
+        if not judged.any():
+            return
+        y = np.where(np.isnan(raw), 0.0, raw)[:, None]
+        answers = self.answers[place, :, :, step].transpose(1, 2, 0)
+        half = self.half[place, :, :, step].transpose(1, 2, 0)
+        self.weights.judge(answers - y[:, None, :], self.intervals.unit, judged)
+        self.intervals.judge(np.where(judged, served, 0.0) - y, half, judged)
+        move = self.rows.clean[-1][:, None] - self.rows.clean[np.maximum(self.rows.last - h, 0)].T
+        move = np.where(judged, move, 0.0)
+        self.least, self.most = np.minimum(self.least, move), np.maximum(self.most, move)
+
+    def _learn_newest(self) -> None:
+        """Learn the origin whose last step has just become known, and what the known columns did in this row."""
+        if self.shape.columns and self.rows.last > 0:
+            self._learn_effect(self.rows.last)
+        origin = self.rows.last - self.horizon
+        if self.fitted is not None and origin >= 0:
+            design, members = self.fitted
+            Z = design.rows(self.rows.history(timed=self.shape.timed), np.array([origin]))[0]
+            self._settle(members, origin, Z)
+
+    def _settle(self, members: Members, origin: int, Z: Matrix) -> None:
+        """Let the members learn one origin from its row; `origin` is an index of the recent rows."""
+        steps = slice(origin + 1, origin + 1 + self.horizon)
+        base = self.rows.clean[origin]
+        labels = (self.rows.labels(steps) - base).T
+        if self.shape.columns:
+            labels = labels - self._effect(origin, self.rows.columns[steps])
+        if self.seasons:
+            season = self._season_values(self.rows.clean, origin, self.seasons[-1]) - base[:, None]
+            labels = np.concatenate([labels, labels - season], axis=1)
+        members.settle(Z, labels)
+
+    def _season_values(self, values: Matrix, origin: int, season: int) -> Matrix:
+        """Return the last value known at the origin that has each step's place in the season (series, steps)."""
+        h = np.arange(1, self.horizon + 1)
+        at = origin + h - season * -(-h // season)
+        there = values[np.where(at >= 0, at, origin)].T
+        return np.where(np.isnan(there), values[origin][:, None], there)
+
+    def _learn_effect(self, at: int) -> None:
+        step = self._column_moves(self.rows.columns[at - 1], self.rows.columns[at][None, :])[0]
+        self.effect.learn(step, self.rows.labels(slice(at, at + 1))[0] - self.rows.clean[at - 1])
+
+    def _effect(self, origin: int, columns: Matrix) -> Matrix:
+        """Return what the known columns explain of the moves from an origin to each step (series, steps)."""
+        return self.effect.explain(self._column_moves(self.rows.columns[origin], columns)).T
+
+    def _column_moves(self, base: Vector, columns: Matrix) -> Matrix:
+        with np.errstate(over="ignore"):
+            return np.clip((columns - base) / self.column_scale, -CLIP, CLIP)
+
+    def _refit(self) -> None:
+        """Find seasons and scales from all rows so far, and let fresh members learn these rows."""
+        history = self.rows.history(timed=self.shape.timed)
+        seasons = self.given if self.given is not None else find_seasons(history.values)
+        design = RowDesign.fit(history, seasons, self.spacing)
+        members = Members(self.shape.series, design.width, (2 if seasons else 1) * self.horizon)
+        self.fitted = design, members
+        if self.shape.columns:
+            spread = np.diff(self.rows.columns, axis=0).std(axis=0)
+            self.column_scale = np.where(spread > 0.0, spread, 1.0)
+            self.effect = KnownEffect(self.shape.series, self.shape.columns)
+            for at in range(1, self.rows.last + 1):
+                self._learn_effect(at)
+        origins = np.arange(max(0, self.rows.last - self.horizon + 1))
+        for origin, Z in zip(origins.tolist(), design.rows(history, origins), strict=True):
+            self._settle(members, origin, Z)
+
+    def _serve(self) -> None:
+        """Forecast the next steps, and keep what every candidate said."""
+        t, base = self.rows.last, self.rows.filled[-1]
+        place = (self.rows.total - 1) % self.horizon
+        known = self.known
+        answers = self.answers[place]
+        answers[...] = np.where(known, base, 0.0)[:, None, None]
+        if self.fitted is not None:
+            self._answer(*self.fitted, t, answers)
+        answers[~known] = 0.0
+        self.served[place] = np.where(known[:, None], mix(self.weights.weights(), answers), np.nan)
+        self.half[place] = self.intervals.half_widths()
+
+    def _answer(self, design: RowDesign, members: Members, t: int, answers: Cube) -> None:
+        """Fill what the candidates say of the steps after row t, in the units of the series."""
+        history = self.rows.history(timed=self.shape.timed)
+        base = history.values[t][:, None]
+        season = base
+        if self.seasons:
+            seen = self._season_values(self.rows.filled, t, self.seasons[-1])
+            answers[:, 1] = seen
+            answers[:, 2] = seen + self._growth(t, self.seasons[-1])
+            answers[:, 3] = self._season_values(self.rows.filled, t, self.seasons[0])
+            season = self._season_values(history.values, t, self.seasons[-1])
+        moves = members.answer(design.rows(history, np.array([t]))[0])
+        if self.shape.columns:
+            explained = self._effect(t, self.ahead)[:, None, :]
+            moves = moves + (np.concatenate([explained, explained], axis=2) if self.seasons else explained)
+        H, n = self.horizon, len(BETAS)
+        relative = moves[:, :, H:] + (season - base)[:, None, :] if self.seasons else moves
+        both = np.concatenate([moves[:, :, :H], relative], axis=1)
+        answers[:, len(NAIVE) : len(NAIVE) + 2 * n] = base[:, None, :] + np.clip(
+            both, self.least[:, None, :], self.most[:, None, :]
+        )
+
+    def _growth(self, t: int, season: int) -> Matrix:
+        """Return how much the last season was above the one before, times the seasons until each step."""
+        if t + 1 < 2 * season:
+            return np.zeros((self.shape.series, self.horizon))
+        values = self.rows.clean
+        change = values[t + 1 - season : t + 1].mean(axis=0) - values[t + 1 - 2 * season : t + 1 - season].mean(axis=0)
+        turns = -(-np.arange(1, self.horizon + 1) // season)
+        return np.asarray(np.nan_to_num(change)[:, None] * turns)

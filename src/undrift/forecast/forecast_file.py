@@ -1,0 +1,175 @@
+"""A forecaster as data: a JSON header and float64 arrays, and back."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import kernels, store
+from undrift.errors import InputError, ModelFileError
+from undrift.forecast.core import ForecastCore, Shape
+from undrift.forecast.design import RowDesign
+from undrift.forecast.members import BETAS, Members
+from undrift.kernels import layout
+from undrift.learners.files import warn_if_level_differs
+
+if TYPE_CHECKING:
+    from undrift.forecast.forecaster import Forecaster
+
+Arrays = dict[str, NDArray[np.float64]]
+Made = TypeVar("Made", bound="Forecaster")
+NAN_ALLOWED = {"rows", "served", "half"}
+
+
+def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
+    """Return everything a forecaster is: a JSON header and its arrays, copied."""
+    header: store.Header = {
+        "class": "Forecaster",
+        "horizon": model.horizon,
+        "season": None if model.given_seasons is None else _words(model.given_seasons),
+        "level_of_intervals": model.level,
+        "every": model.every,
+        "flat": model._flat,
+    }
+    core = model._core
+    if core is None:
+        return header, {}
+    header |= {
+        "series": core.shape.series,
+        "columns": core.shape.columns,
+        "timed": core.shape.timed,
+        "rows": core.rows.total,
+        "spacing": core.spacing,
+        "found": None if core.fitted is None else _words(core.fitted[0].seasons),
+    }
+    return header, {name: np.array(array) for name, array in _arrays(core).items()}
+
+
+def _words(seasons: tuple[int, ...]) -> str:
+    return ",".join(str(season) for season in seasons)
+
+
+def _seasons(words: object) -> tuple[int, ...]:
+    return tuple(int(word) for word in str(words).split(",") if word)
+
+
+def _arrays(core: ForecastCore) -> Arrays:
+    arrays: Arrays = {
+        "rows": core.rows.array(),
+        "jumps": core.rows.jumps,
+        "least": core.least,
+        "most": core.most,
+        "answers": core.answers,
+        "served": core.served,
+        "half": core.half,
+        "ahead": core.ahead,
+        "column_scale": core.column_scale,
+        **core.weights.arrays(),
+        **core.intervals.arrays(),
+        **core.effect.arrays(),
+    }
+    if core.fitted is not None:
+        design, members = core.fitted
+        arrays |= {"center": design.center, "scale": design.scale, **members.arrays()}
+    return arrays
+
+
+def write(model: Forecaster, path: str | os.PathLike[str]) -> None:
+    """Write a forecaster to a file, whole or not at all."""
+    header, arrays = describe(model)
+    store.write(path, {**header, "level": kernels.level()}, arrays)
+
+
+def read(cls: type[Made], path: str | os.PathLike[str]) -> Made:
+    """Return the forecaster of a file, or say what is wrong with it."""
+    header, arrays = store.read(path)
+    level = header.pop("level", None)
+    try:
+        model = restore(cls, header, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    warn_if_level_differs(f"{path} was saved", level)
+    return model
+
+
+def restore(cls: type[Made], header: store.Header, arrays: Arrays) -> Made:
+    """Return the forecaster that `describe` described; refuse what does not fit."""
+    if header.get("class") != "Forecaster":
+        raise ModelFileError(f"holds a {header.get('class')!r:.60}, not a Forecaster")
+    try:
+        season = None if header["season"] is None else _seasons(header["season"])
+        model = cls(
+            header["horizon"],  # type: ignore[arg-type]  # __init__ checks every one of them
+            season,
+            level=header["level_of_intervals"],  # type: ignore[arg-type]
+            every=header["every"],  # type: ignore[arg-type]
+        )
+        model._flat = bool(header["flat"])
+        if "rows" in header:
+            model._core = _restore_core(model, header, arrays)
+        elif arrays:
+            raise ModelFileError("Forecaster: it has arrays but no rows")
+    except (KeyError, TypeError, ValueError, InputError, OverflowError, MemoryError) as error:
+        why = " ".join(str(error).split())
+        raise ModelFileError(f"Forecaster: the saved state cannot be used ({why:.200})") from None
+    return model
+
+
+def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> ForecastCore:
+    series, columns, total = (_count(header, name) for name in ("series", "columns", "rows"))
+    horizon = model.horizon
+    size = arrays["answers"].size if "answers" in arrays else 0
+    if series < 1 or not 1 <= series * horizon * horizon <= max(size, 1):  # before making room for it
+        raise ModelFileError("Forecaster: the saved arrays are too small for its series and steps")
+    core = ForecastCore(horizon, model.given_seasons, Shape(series, columns, bool(header["timed"])))
+    core.spacing = _count(header, "spacing")
+    if header["found"] is not None:
+        core.fitted = _restore_members(core, _seasons(header["found"]), arrays)
+    rows = arrays.get("rows", np.empty((0, 0)))
+    if rows.ndim != 2 or rows.shape[1] != 3 * series + 1 + columns or len(rows) != min(total, core.rows.keep):
+        raise ModelFileError("Forecaster: the saved rows have a wrong shape")
+    core.rows.load(rows, total)
+    own = _arrays(core)
+    for name in sorted(own.keys() ^ arrays.keys()):
+        raise ModelFileError(
+            f"Forecaster: the saved arrays {'lack' if name in own else 'hold an unknown'} {name!r:.60}"
+        )
+    for name, array in own.items():
+        saved = arrays[name]
+        fine = np.isfinite(saved) | (np.isnan(saved) | np.isposinf(saved) if name in NAN_ALLOWED else False)
+        if saved.shape != array.shape or not fine.all():
+            raise ModelFileError(f"Forecaster: the saved array '{name}' has a wrong shape or unusable numbers")
+    core.weights.load(arrays)
+    core.intervals.load(arrays)
+    for name in ("least", "most", "answers", "served", "half", "ahead", "column_scale"):
+        setattr(core, name, np.array(arrays[name]))
+    core.rows.jumps[...] = arrays["jumps"]
+    effect = core.effect.arrays()
+    members = core.fitted[1].arrays() if core.fitted is not None else {}
+    for name, array in (effect | members).items():
+        array[...] = arrays[name]
+    return core
+
+
+def _count(header: store.Header, name: str) -> int:
+    value = header[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
+        raise ModelFileError(f"Forecaster: {name} must be a count, got {value!r:.60}")
+    return value
+
+
+def _restore_members(core: ForecastCore, seasons: tuple[int, ...], arrays: Arrays) -> tuple[RowDesign, Members]:
+    """Return the design and members of saved arrays, whose sizes are looked at before room is made for them."""
+    center, scale = arrays["center"], arrays["scale"]
+    if center.ndim != 2 or center.shape != scale.shape or len(center) != core.shape.series:
+        raise ModelFileError("Forecaster: the saved scaling has a wrong shape")
+    width, outputs = center.shape[1], (2 if seasons else 1) * core.horizon
+    wanted = (core.shape.series, len(BETAS), layout.length(width), 1)
+    if arrays["information"].shape != wanted or not (scale > 0.0).all():
+        raise ModelFileError("Forecaster: the saved members do not fit the saved scaling")
+    return RowDesign(seasons, core.spacing, np.array(center), np.array(scale)), Members(
+        core.shape.series, width, outputs
+    )

@@ -1,0 +1,362 @@
+"""Forecaster: the next steps of one or several series, with intervals, learned row by row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check, _thread_lock, kernels
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.forecast import forecast_file
+from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
+from undrift.forecast.core import NAIVE, ForecastCore, Shape
+from undrift.forecast.intervals import LEVELS, level_half_width
+from undrift.forecast.members import MEMORIES
+
+MOST_STEPS, MOST_SERIES, MOST_COLUMNS = 10_000, 10_000, 256
+LONGEST_SEASON = 100_000
+LONGEST_GAP = 100_000
+"""Missing rows between two times that are filled in; more look like a mistake."""
+
+
+class Forecast(NamedTuple):
+    """The next steps of a series; with several series all fields have an axis of series in front."""
+
+    yhat: NDArray[np.float64]
+    """Forecasts by step (H,)."""
+    lower: NDArray[np.float64]
+    """Lower ends of the intervals (H,); -inf while nothing has been judged."""
+    upper: NDArray[np.float64]
+    """Upper ends (H,)."""
+
+
+class ForecastTrace(NamedTuple):
+    """The forecasts of many origins, each made before any of its steps was seen."""
+
+    yhat: NDArray[np.float64]
+    """Forecasts by origin and step (T, H), or (T, series, H)."""
+    lower: NDArray[np.float64]
+    """Lower ends of the intervals."""
+    upper: NDArray[np.float64]
+    """Upper ends."""
+    known: NDArray[np.bool_]
+    """Whether the series had a value by then (T,) or (T, series); if not, the forecast says nothing."""
+
+
+class Forecaster:
+    r"""Forecast the next `horizon` steps of one or several series, learning from every row.
+
+    Parameters
+    ----------
+    horizon
+        Steps ahead, from 1 on.
+    season
+        Rows after which the series repeat, or several such numbers (24, 168). None: found from the data after 8, 32,
+        128, 512 and 2048 rows; 0: none.
+    level
+        Level of the intervals, in [0.5, 0.98].
+    every
+        Seconds from row to row where times are given. None: the usual distance in the first call that has two times.
+
+    Notes
+    -----
+    Members are linear in past values, other series, calendar and season, remember 131, 387, 1146, 3385 rows or all,
+    and forecast each step directly; all steps share one information matrix. They are mixed with "same as last time" and
+    "same as last season" by their losses in the forecasts that were really served, step by step, once they beat no
+    change by more than chance. A step is judged when its value comes and learned when the whole window is known, so
+    nothing leaks. Intervals are adaptive conformal ones, step by step. A value may be missing (NaN). For S series, d
+    columns and H steps a row costs $O(S(d^2+dH))$.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> t = np.arange(300)
+    >>> y = np.sin(2 * np.pi * t / 12) + 0.01 * t
+    >>> model = Forecaster(horizon=6)
+    >>> trace = model.play(y)
+    >>> model.seasons
+    (12,)
+    >>> truth = np.sin(2 * np.pi * np.arange(300, 306) / 12) + 0.01 * np.arange(300, 306)
+    >>> bool(np.abs(model.forecast().yhat - truth).max() < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        horizon: int = 24,
+        season: int | Sequence[int] | None = None,
+        *,
+        level: float = 0.9,
+        every: float | None = None,
+    ) -> None:
+        self.horizon = _check.integer(self, "horizon", horizon, 1, MOST_STEPS)
+        self.level = _check_level(self, level)
+        self.given_seasons = _check_seasons(self, season)
+        self.every = None if every is None else int(_check.interval(self, "every", every, "[1, 1e12]"))
+        self._core: ForecastCore | None = None
+        self._flat = True
+        self._exclusive_lock = kernels.Lock()
+        self._shared_lock = self._exclusive_lock.shared
+
+    @property
+    def rows(self) -> int:
+        """Rows taken in so far, missing ones between two times included."""
+        return 0 if self._core is None else self._core.rows.total
+
+    @property
+    def seasons(self) -> tuple[int, ...]:
+        """The seasons in use, in rows."""
+        return (self.given_seasons or ()) if self._core is None else self._core.seasons
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of what is mixed, in the order of `weights`."""
+        memories = [f"{memory:g} rows" if np.isfinite(memory) else "all rows" for memory in MEMORIES]
+        return [*NAIVE, *memories, *(f"{memory}, from last season" for memory in memories)]
+
+    @_thread_lock.hold_exclusive
+    def observe(self, y: ArrayLike, *, known: ArrayLike | None = None, time: Any = None) -> None:
+        """Take in the next row.
+
+        Parameters
+        ----------
+        y
+            The value, or one for each series; NaN where missing.
+        known
+            Columns that are known in advance (H + 1, k): their values in this row and the next H.
+        time
+            When it was. Rows that are missing since the last time are filled in.
+        """
+        values = _check.within_limit(self, "y", _row(self, y), nan=True)
+        ahead = _known_ahead(self, known, self.horizon)
+        times = None if time is None else _seconds(self, time, 1)
+        self._take(values[None, :], ahead[None], times, np.ndim(_check.fill_masked(y)) == 0)
+
+    @_thread_lock.hold_exclusive
+    def play(self, Y: ArrayLike, *, known: ArrayLike | None = None, times: ArrayLike | None = None) -> ForecastTrace:
+        """Take in rows (T,) or (T, series), and return the forecasts made after each; the same as row by row.
+
+        `known` has a row for each row of `Y`, and for those that follow as far as they are known; `times` one for each.
+        """
+        array = _check._real_array(self, "Y", Y)
+        flat = array.ndim == 1
+        values = _check.within_limit(self, "y", array[:, None] if flat else _matrix(self, array), nan=True)
+        ahead = _known_windows(self, known, len(values), self.horizon)
+        seconds = None if times is None else _seconds(self, times, len(values))
+        return self._take(np.ascontiguousarray(values), ahead, seconds, flat)
+
+    @_thread_lock.hold_shared
+    def forecast(self, *, level: float | None = None) -> Forecast:
+        """Return the next H steps after the last row; nothing changes."""
+        core = self._core
+        if core is None or not core.known.all():
+            raise InputError("Forecaster: there is no value to forecast from yet; observe one of every series first")
+        place = (core.rows.total - 1) % self.horizon
+        half = level_half_width(core.half[place], self.level if level is None else _check_level(self, level))
+        yhat = core.served[place]
+        one = Forecast(yhat.copy(), yhat - half, yhat + half)
+        return Forecast(*(part[0] for part in one)) if self._flat else one
+
+    @_thread_lock.hold_shared
+    def times(self) -> NDArray[np.datetime64]:
+        """Return the times of the next H steps, if times were given."""
+        core = self._core
+        if core is None or not core.shape.timed or not core.spacing:
+            raise InputError("Forecaster: the times of the next steps follow from those of at least two rows")
+        ahead = later_times(int(core.rows.seconds[-1]), np.arange(1, self.horizon + 1), core.spacing)
+        return ahead.astype("datetime64[s]")
+
+    @_thread_lock.hold_shared
+    def weights(self) -> NDArray[np.float64]:
+        """Return how much each candidate counts in each of the next steps (candidates, H)."""
+        weights = (
+            np.zeros((1, len(self.candidates), self.horizon)) if self._core is None else self._core.weights.weights()
+        )
+        return weights[0] if self._flat else weights
+
+    @_thread_lock.hold_shared
+    def coverage(self) -> NDArray[np.float64]:
+        """Return how often values lay in their intervals so far, by step (H,); 0 where none was judged."""
+        if self._core is None:
+            return np.zeros(self.horizon)
+        at = int(np.argmin(np.abs(LEVELS - self.level)))
+        measured = self._core.intervals.coverage()[:, at]
+        return measured[0] if self._flat else measured
+
+    def _take(self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, flat: bool) -> ForecastTrace:
+        """Check rows against what came before, and play them."""
+        core, every = self._core, 0
+        shape = Shape(values.shape[1], ahead.shape[2], times is not None)
+        if core is not None and shape != core.shape:
+            raise InputError(f"Forecaster: rows must have {_describe(core.shape)} as before, got {_describe(shape)}")
+        fresh = core if core is not None else ForecastCore(self.horizon, self.given_seasons, shape)
+        seconds = skipped = np.zeros(len(values), np.int64)
+        if times is not None:
+            seconds, (every, skipped) = times, self._gaps(fresh, times)
+        if core is None:
+            self._core, self._flat = fresh, flat
+        fresh.spacing = fresh.spacing or every
+        size = (len(values), shape.series, self.horizon)
+        out = ForecastTrace(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size[:2], bool))
+        for i, row in enumerate(values):
+            for missing in range(int(skipped[i])):
+                last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
+                fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i])
+            fresh.advance(row, float(seconds[i]), ahead[i])
+            place = (fresh.rows.total - 1) % self.horizon
+            half = level_half_width(fresh.half[place], self.level)
+            out.known[i] = fresh.known
+            out.yhat[i] = np.where(fresh.known[:, None], fresh.served[place], 0.0)
+            out.lower[i], out.upper[i] = out.yhat[i] - half, out.yhat[i] + half
+        return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
+
+    def _gaps(self, core: ForecastCore, times: Seconds) -> tuple[int, NDArray[np.int64]]:
+        """Return the seconds from row to row, and how many rows are missing before each of these times."""
+        seen = core.rows.total > 0
+        before = [int(core.rows.seconds[-1])] if seen else []
+        all_times = np.array([*before, *times], np.int64)
+        if (np.diff(all_times) <= 0).any():
+            at = int(np.argmax(np.diff(all_times) <= 0))
+            raise InputError(
+                f"Forecaster: times must go forward, got {_text(all_times[at + 1])} after {_text(all_times[at])}; sort "
+                "the rows and drop those that come twice"
+            )
+        every = core.spacing or self.every or usual_spacing(all_times)
+        if not every or not len(times):
+            return 0, np.zeros(len(times), np.int64)
+        steps, fits = count_steps(int(all_times[0]), all_times, every)
+        if not fits.all():
+            at = int(np.argmin(fits))
+            raise InputError(
+                f"Forecaster: rows must be a multiple of {every} seconds apart, which {_text(all_times[at])} is not; "
+                "round the times, or pass every="
+            )
+        skipped = np.diff(steps) - 1
+        if len(skipped) and skipped.max() > LONGEST_GAP:
+            raise InputError(
+                f"Forecaster: {skipped.max()} rows are missing in one place, more than {LONGEST_GAP}; leave out what "
+                "is before the gap, or pass every="
+            )
+        if len(skipped) and skipped.min() < 0:
+            raise InputError(f"Forecaster: two rows fall into one step of {every} seconds; drop one, or pass every=")
+        return every, skipped if seen else np.concatenate(([0], skipped))
+
+    def clone(self) -> Self:
+        """Return a fresh forecaster with the same parameters."""
+        return type(self)(self.horizon, self.given_seasons, level=self.level, every=self.every)
+
+    @_thread_lock.hold_shared
+    def copy(self) -> Self:
+        """Return a forecaster with the same parameters and state, sharing nothing."""
+        return forecast_file.restore(type(self), *forecast_file.describe(self))
+
+    @_thread_lock.hold_shared
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the forecaster to a data-only file that `Forecaster.load` reads; whole or not at all."""
+        forecast_file.write(self, _check.path(self, path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the forecaster that `save` wrote to `path`; it goes on with the same bits."""
+        return forecast_file.read(cls, _check.path("Forecaster", path))
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return forecast_file.restore, (type(self), *forecast_file.describe(self))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        (header, arrays), (header2, arrays2) = forecast_file.describe(self), forecast_file.describe(other)
+        same = header == header2 and arrays.keys() == arrays2.keys()
+        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
+
+    __hash__ = None  # type: ignore[assignment]  # a forecaster changes as it learns
+
+    def __repr__(self) -> str:
+        return f"Forecaster(horizon={self.horizon}, season={self.given_seasons}, level={self.level:g})"
+
+
+def _describe(shape: Shape) -> str:
+    timed = "a time" if shape.timed else "no time"
+    return f"{shape.series} series, {shape.columns} known columns and {timed}"
+
+
+def _text(seconds: int) -> str:
+    return str(np.int64(seconds).astype("datetime64[s]"))
+
+
+def _row(who: object, y: ArrayLike) -> Vector:
+    array = _check._real_array(who, "y", y)
+    if array.ndim > 1:
+        raise InputError(
+            f"Forecaster: observe takes one row, got an array of shape {array.shape}; use play for several"
+        )
+    return np.atleast_1d(array)
+
+
+def _matrix(who: object, array: NDArray[np.float64]) -> Matrix:
+    if array.ndim != 2 or not 1 <= array.shape[1] <= MOST_SERIES:
+        raise InputError(f"{_check.name_of(who)}: Y must have shape (rows,) or (rows, series), got {array.shape}")
+    return array
+
+
+def _check_level(who: object, level: float) -> float:
+    at = _check.number(who, "level", level)
+    if not LEVELS[0] <= at <= LEVELS[-1]:
+        raise InputError(f"Forecaster: level must be in [{LEVELS[0]:g}, {LEVELS[-1]:g}], got {level!r}")
+    return at
+
+
+def _check_seasons(who: object, season: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    if season is None:
+        return None
+    each = list(season) if isinstance(season, (list, tuple)) else [season]
+    if each in ([0], []):
+        return ()
+    if len(each) > 4:
+        raise InputError(f"Forecaster: season must be at most 4 numbers, got {len(each)}")
+    return tuple(sorted({_check.integer(who, "season", one, 2, LONGEST_SEASON) for one in each}))
+
+
+def _known_ahead(who: object, known: ArrayLike | None, horizon: int) -> Matrix:
+    """Return the known columns of this row and the next H."""
+    if known is None:
+        return np.zeros((horizon + 1, 0))
+    array = _check._real_array(who, "known", known)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or len(array) != horizon + 1 or array.shape[1] > MOST_COLUMNS:
+        raise InputError(f"Forecaster: known must have a row for this row and the next {horizon}, got {array.shape}")
+    return _check.within_limit(who, "known", np.ascontiguousarray(array))
+
+
+def _known_windows(who: object, known: ArrayLike | None, rows: int, horizon: int) -> NDArray[np.float64]:
+    """Return the known columns of each row and the next H; beyond what is given, the last row goes on."""
+    if known is None:
+        return np.zeros((rows, horizon + 1, 0))
+    array = _check._real_array(who, "known", known)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or len(array) < rows or not len(array) or array.shape[1] > MOST_COLUMNS:
+        raise InputError(f"Forecaster: known must have at least {rows} rows, one for each of Y, got {array.shape}")
+    array = _check.within_limit(who, "known", np.ascontiguousarray(array))
+    at = np.arange(rows)[:, None] + np.arange(horizon + 1)
+    return np.asarray(array[np.minimum(at, len(array) - 1)])
+
+
+def _seconds(who: object, times: Any, count: int) -> Seconds:
+    """Return times as whole seconds since 1970."""
+    try:
+        found = np.atleast_1d(np.asarray(times, dtype="datetime64[s]"))
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(
+            f"{_check.name_of(who)}: times must be dates and times, one for each row, got {_check.describe(times)}"
+        ) from None
+    if found.shape != (count,):
+        raise InputError(f"Forecaster: times must have one for each of {count} rows, got shape {found.shape}")
+    if np.isnat(found).any():
+        raise InputError(f"Forecaster: times must not be missing, row {int(np.argmax(np.isnat(found)))} has none")
+    return found.astype(np.int64)

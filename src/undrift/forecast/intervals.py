@@ -1,0 +1,95 @@
+r"""Intervals for every step: adaptive conformal inference on the residuals of served forecasts.
+
+The half-width of level p is $q_p$ times the mean |residual| of the step. A value outside its interval multiplies $q_p$
+by exp(c p), one inside by exp(-c (1 - p)): summed up, measured coverage differs from p by $|\ln(q_T/q_1)|/(cT)$,
+whatever the series does. Values of step h come h rows late, so c is smaller by the cube root of h.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix
+from undrift.kernels.definitions import INTERVAL_ROUNDS, LARGEST_WIDTH, SMALLEST_WIDTH, WILD
+
+LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.98])
+"""Levels that are followed; others lie between them."""
+START = np.array([0.85, 1.6, 2.06, 2.46, 2.92])
+"""Half-widths in mean |residuals| to begin with: those of a normal distribution."""
+STEP = 0.05
+
+Cube = NDArray[np.float64]
+
+
+class StepIntervals:
+    """Widths (series, levels, steps), and how often they held."""
+
+    def __init__(self, series: int, horizon: int) -> None:
+        self.width = np.tile(START[:, None], (series, 1, horizon))
+        self.unit = np.zeros((series, horizon))
+        self.counts = np.zeros((series, horizon))
+        self.hits = np.zeros((series, len(LEVELS), horizon))
+        steps = np.arange(1.0, horizon + 1.0)
+        rate = STEP / np.cbrt(steps)
+        self.up, self.down = np.exp(rate * LEVELS[:, None]), np.exp(-rate * (1.0 - LEVELS[:, None]))
+        self.steps = steps
+
+    def judge(self, residuals: Matrix, half: Cube, judged: NDArray[np.bool_]) -> None:
+        """Compare residuals (series, steps) with the half-widths served (series, levels, steps)."""
+        off = np.abs(residuals)
+        inside = off[:, None, :] <= half
+        bounded = judged[:, None, :] & np.isfinite(half)
+        moved = np.clip(self.width * np.where(inside, self.down, self.up), SMALLEST_WIDTH, LARGEST_WIDTH)
+        self.width = np.where(bounded, moved, self.width)
+        self.hits = np.where(judged[:, None, :] & inside, self.hits + 1.0, self.hits)
+        self.counts = np.where(judged, self.counts + 1.0, self.counts)
+        share = 1.0 / np.clip(self.counts, 1.0, INTERVAL_ROUNDS)
+        most = np.where(self.unit > 0.0, np.minimum(off, WILD * self.unit), off)
+        self.unit = np.where(judged, self.unit + share * (most - self.unit), self.unit)
+
+    def half_widths(self) -> Cube:
+        """Return the half-widths to serve (series, levels, steps); infinite where no step was ever judged.
+
+        Few residuals say little: n of step h count as n / h. A step that was never judged is as uncertain as the last
+        one that was, times the root of how much farther it is.
+        """
+        unit, factor = self._known_units()
+        with np.errstate(over="ignore"):
+            half = unit[:, None, :] * np.maximum.accumulate(self.width, axis=1) * factor[:, None, :]
+        return np.minimum(half, 1e150)
+
+    def _known_units(self) -> tuple[Matrix, Matrix]:
+        """Return the mean |residual| of every step, where need be from a shorter one, and the factor for few rows."""
+        judged = self.counts > 0.0
+        last = np.where(judged.any(axis=1), judged.shape[1] - 1 - np.argmax(judged[:, ::-1], axis=1), -1)
+        at = np.arange(len(last))
+        far = self.unit[at, last][:, None] * np.sqrt(self.steps / self.steps[np.maximum(last, 0)][:, None])
+        unit = np.where(judged, self.unit, np.where(last[:, None] >= 0, far, math.inf))
+        return unit, np.sqrt(1.0 + self.steps / np.maximum(self.counts, 1.0))
+
+    def coverage(self) -> Cube:
+        """Return the part of values inside their intervals (series, levels, steps); 0 where none was judged."""
+        return np.asarray(self.hits / np.maximum(self.counts, 1.0)[:, None, :])
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays by name."""
+        return {"width": self.width, "unit": self.unit, "interval_counts": self.counts, "hits": self.hits}
+
+    def load(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Take over saved arrays."""
+        self.width, self.unit = arrays["width"], arrays["unit"]
+        self.counts, self.hits = arrays["interval_counts"], arrays["hits"]
+
+
+def level_half_width(half: Cube, level: float) -> Matrix:
+    """Return the half-widths of one level (..., steps) from those of all levels, between two by logarithms."""
+    k = int(np.searchsorted(LEVELS, level))
+    if LEVELS[k] == level:
+        return np.asarray(half[..., k, :])
+    low, high = np.maximum(half[..., k - 1, :], 1e-300), np.maximum(half[..., k, :], 1e-300)
+    part = (level - LEVELS[k - 1]) / (LEVELS[k] - LEVELS[k - 1])
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.isinf(high), math.inf, low * (high / low) ** part))

@@ -1,0 +1,79 @@
+r"""Weights of the candidates for every step, judged on the forecasts that were served.
+
+The forecast of step h made at origin t - h is judged when row t comes. A candidate's loss is its discounted sum of
+squared residuals; in place of it counts
+
+$$A_i=L_i-L_0+\sqrt{h\,Q_i},\qquad Q_i=\sum_s\beta^{t-s}(\ell_{i,s}-\ell_{0,s})^2,$$
+
+its difference to "same as last time" plus one standard error: neighbouring forecasts of step h overlap, so that n of
+them say as much as n / h. Whoever wants to be listened to must be better than no change by more than chance, which is
+why series that cannot be forecast (exchange rates) cost next to nothing. Weights are
+$\exp(-A_i/(10\sqrt h\,v))$, v the mean loss of the best candidate.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix
+from undrift.kernels.definitions import WILD
+
+MEMORY = 1000.0
+"""Rows over which losses are remembered."""
+BETA = 1.0 - 1.0 / MEMORY
+TEMPERATURE = 10.0
+"""Mean losses of one step ahead by which a candidate must be worse for its weight to fall by e."""
+
+Cube = NDArray[np.float64]
+
+
+class StepWeights:
+    """Losses of all candidates (series, candidates, steps); candidate 0 is "same as last time"."""
+
+    def __init__(self, series: int, candidates: int, horizon: int) -> None:
+        shape = (series, candidates, horizon)
+        self.losses, self.squares = np.zeros(shape), np.zeros(shape)
+        self.counts = np.zeros((series, horizon))
+        self.steps = np.sqrt(np.arange(1.0, horizon + 1.0))
+        self.log_prior = np.zeros((candidates, 1))
+        self.log_prior[0] = math.log(max(1, candidates - 1))
+
+    def judge(self, residuals: Cube, unit: Matrix, judged: NDArray[np.bool_]) -> None:
+        """Count the residuals (series, candidates, steps) of the forecasts that the newest row decides.
+
+        `unit` is the mean |residual| of the served forecasts: one residual counts at most WILD units, so that a spike
+        in the data does not decide who is listened to for the next thousand rows. What is not `judged` is left out.
+        """
+        most = np.where(unit > 0.0, WILD * unit, np.inf)[:, None, :]
+        loss = np.minimum(np.abs(residuals), most) ** 2
+        excess = loss - loss[:, :1]
+        here = judged[:, None, :]
+        self.losses = np.where(here, BETA * self.losses + loss, self.losses)
+        self.squares = np.where(here, BETA * self.squares + excess * excess, self.squares)
+        self.counts = np.where(judged, BETA * self.counts + 1.0, self.counts)
+
+    def weights(self) -> Cube:
+        """Return the weights of the candidates (series, candidates, steps), which add up to 1."""
+        mean = self.losses.min(axis=1) / np.maximum(self.counts, 1.0)
+        excess = self.losses - self.losses[:, :1] + self.steps * np.sqrt(self.squares)
+        with np.errstate(over="ignore"):
+            score = self.log_prior - excess / np.maximum(TEMPERATURE * self.steps * mean, 1e-300)[:, None, :]
+        weight = np.exp(score - score.max(axis=1, keepdims=True))
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays by name."""
+        return {"losses": self.losses, "squares": self.squares, "counts": self.counts}
+
+    def load(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Take over saved arrays."""
+        self.losses, self.squares, self.counts = arrays["losses"], arrays["squares"], arrays["counts"]
+
+
+def mix(weights: Cube, answers: Cube) -> Matrix:
+    """Return the weighted mean of the candidates' answers (series, steps), exact where all say the same."""
+    first = answers[:, :1]
+    return np.asarray(first[:, 0] + (weights * (answers - first)).sum(axis=1))
