@@ -132,9 +132,13 @@ def discounted_sums(values: Matrix, rates: Vector, before: Vector | None = None)
     """
     sums = np.zeros(values.shape[1]) if before is None else before
     out = np.empty_like(values)
+    rate = np.zeros(0)
     for begin in range(0, len(values), BLOCK_ROWS):
-        part, age = values[begin : begin + BLOCK_ROWS], np.cumsum(rates[begin : begin + BLOCK_ROWS])
-        weight = np.tril(np.exp(np.minimum(age[None, :] - age[:, None], 0.0)))
+        part = values[begin : begin + BLOCK_ROWS]
+        if not np.array_equal(rate, rates[begin : begin + BLOCK_ROWS]):  # else the weights of the block before serve
+            rate = rates[begin : begin + BLOCK_ROWS]
+            age = np.cumsum(rate)
+            weight = np.tril(np.exp(np.minimum(age[None, :] - age[:, None], 0.0)))
         out[begin : begin + BLOCK_ROWS] = weight @ part + np.exp(-age)[:, None] * sums
         sums = out[begin + len(part) - 1]
     return out

@@ -1,6 +1,9 @@
-"""What every measure of this package receives: rows, labels and a comparator for each round, checked once."""
+"""What every measure of this package receives, rows, labels and a comparator for each round, checked once; sums."""
 
 from __future__ import annotations
+
+import math
+from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,3 +43,13 @@ def moves(u: Matrix) -> Rounds:
 def margins(Z: Matrix, u: Matrix) -> Vector:
     """Return u_t.z_t for every round, the comparator's own predictions."""
     return np.asarray(np.einsum("td,td->t", Z, u), dtype=np.float64)
+
+
+def add_exactly(*columns: Vector) -> float:
+    """Return the sum of all numbers of the columns, with one rounding."""
+    return math.fsum(chain.from_iterable(one.tolist() for one in columns))
+
+
+def add_sizes(*columns: Vector) -> float:
+    """Return the sum of the sizes of all numbers of the columns: what rounding is measured against."""
+    return add_exactly(*(np.abs(one) for one in columns))

@@ -19,13 +19,17 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite, Designed, Leaf
 from undrift.learners.base import Learner
-from undrift.losses import Loss
+from undrift.losses import Logistic, Loss
 from undrift.regret._input import check_comparator, check_stream, margins
 from undrift.regret.d2d import Certificate
 from undrift.regret.trace_check import check_same_learner, check_whole
 from undrift.trace import Trace
 
 WHO = "certify"
+SECONDS = 25.0
+"""What the leaves of a certificate may take together, about; of more, evenly spaced ones are certified."""
+ROUND_SECONDS, SQUARE_SECONDS, LOGISTIC = 5e-6, 1.4e-9, 4.0
+"""Seconds of a leaf's round, and of the square of its columns; how many times as long logistic loss takes."""
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
 
 
@@ -90,7 +94,9 @@ def certify_composite(
     best: Certificate | None = None
     refusals: list[str] = []
     stream: tuple[Any, Any] = (Z, y) if isinstance(composite, Designed) else (rows, labels)
-    for leaf in composite.leaves(*stream, path):
+    every = composite.leaves(*stream, path)
+    chosen = _affordable(every, loss)
+    for leaf in chosen:
         if path is not None and leaf.comparator is None:
             refusals.append(f"{leaf.name}: cannot express this comparator in its own coordinates")
             continue
@@ -110,7 +116,23 @@ def certify_composite(
             best = through
     if best is None:
         raise ConditionError(f"{WHO}: no leaf of {name} covers this comparator; {_summarise(refusals)}")
-    return best
+    return replace(best, leaves_left_out=len(every) - len(chosen))
+
+
+def _affordable(leaves: list[Leaf], loss: Loss) -> list[Leaf]:
+    """Return the leaves that can be certified in some `SECONDS`: all, or evenly spaced ones over the fewest columns.
+
+    Leaves come ordered by their memory, and neighbours give similar bounds; leaving some out makes a bound looser, not
+    wrong. What is left out follows from sizes alone, never from the clock.
+    """
+    times = LOGISTIC if isinstance(loss, Logistic) else 1.0
+    seconds = [times * len(one.y) * (ROUND_SECONDS + SQUARE_SECONDS * one.Z.shape[1] ** 2) for one in leaves]
+    if sum(seconds) <= SECONDS:
+        return leaves
+    least = min(seconds)
+    narrow = [one for one, price in zip(leaves, seconds, strict=True) if price == least]
+    most = min(len(narrow), max(2, int(SECONDS / least)))
+    return [narrow[k] for k in np.round(np.linspace(0, len(narrow) - 1, most)).astype(np.int64)]
 
 
 def _rounds(composite: Composite, Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector, NDArray[np.bool_]]:

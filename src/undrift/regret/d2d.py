@@ -23,7 +23,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
-from undrift.regret._input import margins, moves
+from undrift.regret._input import add_exactly, add_sizes, margins, moves
 from undrift.regret.quadratic import merge, quadratic_values, squared_losses
 from undrift.regret.remembered import remembered_loss
 from undrift.template import Observations, Tangents, Template, no_observations
@@ -75,6 +75,8 @@ class Certificate:
     """Raised pivots counted in the terms."""
     leaf: str = ""
     """Composites: the leaf this certificate goes through."""
+    leaves_left_out: int = 0
+    """Composites: leaves that were not tried, because all of them together would have taken too long."""
 
     @property
     def bound(self) -> float:
@@ -92,6 +94,11 @@ class Certificate:
         if self.comparator_loss > 0.0:
             return self.certified / self.comparator_loss
         return math.inf if self.certified > 0.0 else 1.0
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether it says nothing: losses are not negative, so no regret is larger than the loss incurred."""
+        return self.bound >= self.incurred * (1.0 - 1e-9)
 
     @property
     def holds(self) -> bool:
@@ -117,36 +124,35 @@ def d2d_terms(
     error = 0.0
     if template.tangents is not None:
         squares = quadratic_values(raised, u, rates)
-        remembered = _weigh(squares + _tangent_values(template.tangents, u, rates), rates)
+        remembered = [_weigh(squares + _tangent_values(template.tangents, u, rates), rates)]
     elif isinstance(loss, Squared):
         squares = quadratic_values(merge(squared_losses(Z, y), raised), u, rates)
-        remembered = _weigh(squares, rates)
+        remembered = [_weigh(squares, rates)]
     else:
         squares = quadratic_values(raised, u, rates)
         losses = remembered_loss(Z, y, u, template.discount, loss, template.betas)
-        remembered, error = [losses.value, losses.error, *_weigh(squares, rates)], losses.error
-    terms = [*_weigh(ridge, rates), *remembered]
-    rounding = math.fsum(_weigh(_rounding(Z, y, u, squares + ridge, template, loss, rates), rates))
-    certified = math.fsum([*stability.tolist(), *terms, rounding])
+        remembered, error = [np.array(losses), _weigh(squares, rates)], losses.error
+    rounding = add_exactly(_weigh(_rounding(Z, y, u, squares + ridge, template, loss, rates), rates))
+    terms = [stability, _weigh(ridge, rates), *remembered, np.array([rounding])]
+    certified = add_exactly(*terms)
     lifted = raised.value(u)
     first, later = lifted[raised.round == 0], lifted[raised.round > 0]
     # Phi_{t+1} - beta Phi_t, isotropic part, at the comparator of round t + 1
     faded = 0.5 * (potential[1:] - np.exp(-rates[1:]) * potential[:-1]) * np.einsum("td,td->t", u[1:], u[1:])
-    start = math.fsum([*ridge[:1].tolist(), *first.tolist()])
-    drift = math.fsum([*faded.tolist(), *later.tolist(), rounding])
-    spent = math.fsum(stability.tolist())
-    compared = math.fsum(theirs.tolist())
+    start = add_exactly(ridge[:1], first)
+    drift = add_exactly(faded, later, np.array([rounding]))
+    spent, compared = add_exactly(stability), add_exactly(theirs)
     moving = math.fsum([certified, -spent, -compared, -start, -drift]) if len(moves(u)) else error
     return Certificate(
         certified=certified,
-        incurred=math.fsum(incurred.tolist()),
+        incurred=add_exactly(incurred),
         comparator_loss=compared,
-        regret=math.fsum([*incurred.tolist(), *(-theirs).tolist()]),
+        regret=add_exactly(incurred, -theirs),
         start=start,
         stability=spent,
         variation=moving,
         potential_drift=drift,
-        scale=math.fsum(np.abs([*stability.tolist(), *terms, rounding, *incurred.tolist()]).tolist()),
+        scale=add_sizes(*terms, incurred),
         variation_error=error,
         rounding=rounding,
         floors=len(raised.round),
@@ -161,9 +167,9 @@ def _tangent_values(seen: Tangents, u: Matrix, rates: Vector) -> Vector:
     return np.asarray(constant + linear + (quadratic_values(bent, u, rates) if seen.curvature else 0.0))
 
 
-def _weigh(values: Vector, rates: Vector) -> list[float]:
+def _weigh(values: Vector, rates: Vector) -> Vector:
     """Return (1 - beta_{t+1}) values_t for every round but the last, whose value counts in full."""
-    return [*(-np.expm1(-rates[1:]) * values[:-1]).tolist(), *values[-1:].tolist()]
+    return np.append(-np.expm1(-rates[1:]) * values[:-1], values[-1:])
 
 
 def _rounding(

@@ -23,8 +23,8 @@ TAUS, DRIFT_REG = (1.0, 1e2, 1e4, 1e6), 1e-4
 """Prices of movement, and the ridge, of the leaves that drift."""
 MOST_STRETCHES = 400
 """Stretches that are fitted one by one, at most; a comparator that moves more often drifts."""
-DRIFT_WORK = 4e9
-"""Rounds times the square of the features, for each price of movement, that are worth it: seconds."""
+DRIFT_WORK = 1e8
+"""Rounds times the square of the features, at most, of the leaves that drift: a second each."""
 
 
 class HindsightLeaves(ReferenceLearners):
@@ -78,7 +78,8 @@ class HindsightLeaves(ReferenceLearners):
             raise ConditionError("HindsightLeaves: needs the comparator itself")
         out = [path_leaf(rows, labels, u, self.loss)]
         stretches = len(moves(u)) + 1
-        if stretches <= MOST_STRETCHES and stretches * rows.shape[1] <= len(rows):  # shorter ones are fitted exactly
+        worthwhile = len(rows) // rows.shape[1] if self.binary else MOST_STRETCHES  # short ones take long, prove little
+        if stretches <= min(MOST_STRETCHES, max(1, worthwhile)):
             out += [stretches_leaf(rows, labels, u, self.loss, reg) for reg in REGS]
         elif not self.binary and rows.shape[0] * rows.shape[1] ** 2 <= DRIFT_WORK:
             out += [DriftVAW(tau, reg=DRIFT_REG, hint="ridge").leaf(rows, labels, u) for tau in TAUS]

@@ -13,7 +13,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.losses import Loss
-from undrift.regret._input import margins
+from undrift.regret._input import add_exactly, add_sizes, margins
 from undrift.regret.d2d import ROUNDING, Certificate
 from undrift.template import Template
 
@@ -30,20 +30,20 @@ def path_terms(
     squares = np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
     moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
     off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
-    rounding = math.fsum((np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off).tolist())
+    rounding = add_exactly(np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off)
     if template.state_rounding:
         at_zero = loss.value(np.zeros(len(y)), y)
-        rounding += template.state_rounding * math.fsum([*theirs, *ridge, *moved, *at_zero])
-    terms = [*stability.tolist(), *theirs.tolist(), *ridge.tolist(), *moved.tolist(), rounding]
+        rounding += template.state_rounding * add_exactly(theirs, ridge, moved, at_zero)
+    terms = (stability, theirs, ridge, moved, np.array([rounding]))
     return Certificate(
-        certified=math.fsum(terms),
-        incurred=math.fsum(incurred.tolist()),
-        comparator_loss=math.fsum(theirs.tolist()),
-        regret=math.fsum([*incurred.tolist(), *(-theirs).tolist()]),
-        start=math.fsum(ridge[:1].tolist()),
-        stability=math.fsum(stability.tolist()),
-        variation=math.fsum(moved.tolist()),
-        potential_drift=math.fsum([*ridge[1:].tolist(), rounding]),
-        scale=math.fsum(np.abs([*terms, *incurred.tolist()]).tolist()),
+        certified=add_exactly(*terms),
+        incurred=add_exactly(incurred),
+        comparator_loss=add_exactly(theirs),
+        regret=add_exactly(incurred, -theirs),
+        start=add_exactly(ridge[:1]),
+        stability=add_exactly(stability),
+        variation=add_exactly(moved),
+        potential_drift=add_exactly(ridge[1:], np.array([rounding])),
+        scale=add_sizes(*terms, incurred),
         rounding=rounding,
     )

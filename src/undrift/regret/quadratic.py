@@ -46,19 +46,22 @@ def quadratic_values(seen: Observations, u: Matrix, rates: Vector) -> Vector:
     values = np.zeros(rounds)
     factor: Matrix = np.zeros((dim + 1, dim + 1))  # R of what came before the block
     observed = 0
+    rate, when = np.zeros(0), np.zeros(0, dtype=np.int64)
     for begin in range(0, rounds, SPAN):
         end = min(begin + SPAN, rounds)
         until = observed + int(np.searchsorted(seen.round[observed:], end))
         part, path = seen.between(observed, until), u[begin:end]
-        age = np.cumsum(rates[begin:end])
+        if not np.array_equal(rate, rates[begin:end]) or not np.array_equal(when, part.round - begin):
+            rate, when = rates[begin:end], part.round - begin
+            age = np.cumsum(rate)
+            born = age[when]
+            known = when[None, :] <= np.arange(end - begin)[:, None]
+            share = np.where(known, np.exp(np.minimum(born[None, :] - age[:, None], 0.0)), 0.0)
         still = bool((path == path[0]).all())
         past = (path[:1] if still else path) @ factor[:, :-1].T - factor[:, -1]
-        born = age[part.round - begin]
-        known = part.round[None, :] <= np.arange(begin, end)[:, None]
-        weight = np.where(known, np.exp(np.minimum(born[None, :] - age[:, None], 0.0)), 0.0)
         miss = (path[:1] if still else path) @ part.row.T - part.target
         missed = part.weight * miss * miss  # one row for all rounds of the block where the comparator stands still
-        fresh = weight @ missed[0] if still else np.sum(weight * missed, axis=1)
+        fresh = share @ missed[0] if still else np.einsum("to,to->t", share, missed)
         values[begin:end] = 0.5 * (np.exp(-age) * np.sum(past * past, axis=1) + fresh)
         # The statistics that the next block begins with: everything so far, as old as it is after the last round.
         older = math.exp(-0.5 * float(age[-1])) * factor

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,6 +16,8 @@ from undrift.regret.comparators._solve import Limits, minimise
 
 CELLS = 512
 """Cells between candidate cuts, at most."""
+SEARCH_WORK = 3e10
+"""Operations of the search for cuts, about: wide rows have fewer candidates, so that it takes seconds."""
 WHO = "comparators.piecewise"
 
 
@@ -49,7 +53,8 @@ def piecewise(
     Notes
     -----
     Cuts are optimal among at most 511 evenly spaced candidates (every round when T <= 512), by dynamic programming over
-    the exact cost of every stretch. Logistic costs come from the quadratic at the best fixed comparator, so that cuts
+    the exact cost of every stretch; rows of more than 70 columns have fewer candidates, at least K / 2 more than cuts,
+    so that the search takes seconds. Logistic costs come from the quadratic at the best fixed comparator, so that cuts
     may be off; every piece is then refitted to the true loss. Cuts are chosen without the bounds, pieces are fitted
     within them. Where a piece leaves a choice, it stays near the best fixed comparator, in units of the features' sizes
     over the whole stream.
@@ -73,7 +78,9 @@ def piecewise(
     if not len(y):
         return Z.copy()
     centre = minimise(Z, y, loss, Limits.of(WHO, None, None), Z)
-    edges = np.unique(np.round(np.linspace(0, len(y), min(CELLS, len(y)) + 1)).astype(np.int64))
+    least = 1 if segments is None else count + count // 2
+    cells = max(least, min(CELLS, int(math.sqrt(3.0 * SEARCH_WORK / Z.shape[1] ** 3))))  # cells^2 / 2 solves
+    edges = np.unique(np.round(np.linspace(0, len(y), min(cells, len(y)) + 1)).astype(np.int64))
     costs = _costs(Z, y, loss, centre, edges, pull)
     cuts = _with_penalty(costs, price) if segments is None else _with_count(costs, min(count, len(edges) - 1))
     return refit_pieces(Z, y, loss, edges[cuts], limits, centre, pull)
