@@ -79,3 +79,10 @@ def test_a_portfolio_beats_the_equal_split_and_is_certified():
     names = run("portfolio")[0]
     assert names["wealth"] > names["equal"]
     assert names["certificate"].holds
+
+
+def test_a_model_of_ones_own_is_trusted_where_it_is_better():
+    names = run("your_own_model")[0]
+    losses = names["losses"]
+    assert losses["own model"] < 0.7 * losses["linear memories"]
+    assert losses["both"] <= min(losses.values()) + names["both"].cost().max()

@@ -14,7 +14,9 @@ EXPORTED = [
     if isinstance(kind, type) and issubclass(kind, Learner) and kind is not Learner
 ]
 LEARNERS = [
-    *(kind() for kind in EXPORTED),
+    *(kind() for kind in EXPORTED if kind is not ud.PeriodicRefit),
+    ud.PeriodicRefit(ud.BoostedTrees(trees=3, leaf_weight=2.0), window=40),
+    ud.PeriodicRefit(ud.BoostedTrees("logistic", trees=3, leaf_weight=2.0), grow=2.5, window=20),
     ud.DiscountedVAW(beta=0.5, hint="last"),
     ud.DiscountedVAW(beta=1.0, hint="ridge", reg=0.1),
     ud.DiscountedVAW(half_life=1e9),

@@ -72,6 +72,7 @@ class Ensemble(Learner):
         self._setup(kinds.pop(), mixer)
         self._prototypes: list[Learner] = [one.clone() for one in members]
         self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # others have a constant
+        self.needs_model = any(one.needs_model for one in members)
         self._prior = None if prior is None else _check.finite_array(self, "prior", prior, (len(members),))
         if self._prior is not None and not (self._prior > 0.0).all():
             raise InputError(f"{_check.name_of(self)}: prior must be positive, got {self._prior.min():g}")

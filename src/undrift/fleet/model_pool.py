@@ -83,6 +83,11 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
         )
     if model.rounds:
         raise InputError("Fleet: make_model must give a fresh model, got one that has learned; pass clone() of it")
+    if model.needs_model:
+        raise InputError(
+            f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "
+            "of your own; give its predictions as a column instead"
+        )
     return model.clone()
 
 

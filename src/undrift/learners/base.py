@@ -65,6 +65,8 @@ class Learner(LateLabels):
     """Whether new named features may appear later."""
     least_dim: ClassVar[int] = 1
     """Fewest features it can work with; 0 for learners that look at labels alone."""
+    needs_model: bool = False
+    """Whether its files hold rows for a model of the user's, which `load` must be given; not for fleets."""
     binary: bool = False
     """Whether labels are two classes and predictions log-odds."""
 

@@ -13,7 +13,7 @@ from undrift.errors import ModelFileError, UndriftWarning
 from undrift.learners.base import Arrays, Learner
 
 
-def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> Learner:
+def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, model: object = None) -> Learner:
     """Return the learner that `save` wrote to `path`.
 
     Parameters
@@ -22,6 +22,9 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
         A file written by `Learner.save`.
     cls
         The class of a learner of your own; undrift's are found by name.
+    model
+        The model of a `PeriodicRefit`, fresh and with the parameters it had, which is no part of the file; a list where
+        an ensemble has several.
 
     Examples
     --------
@@ -35,6 +38,8 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
     """
     header, arrays = store.read(_check.path("load", path))
     level = header.pop("level", None)
+    if model is not None:
+        header = _hand_over(header, tuple(model) if isinstance(model, (list, tuple)) else (model,))
     try:
         learner = learner_from_snapshot(header, arrays, cls)
         _try(learner)
@@ -45,6 +50,12 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None) -> L
         raise ModelFileError(f"{path}: the header does not describe a learner ({why:.200})") from None
     warn_if_level_differs(f"{path} was saved", level)
     return learner
+
+
+def _hand_over(header: store.Header, models: tuple[object, ...]) -> store.Header:
+    """Return a header whose learners, members of ensembles too, are given the models that files do not hold."""
+    parts = {name: _hand_over(one, models) if isinstance(one, dict) else one for name, one in header.items()}
+    return {**parts, "given_models": models} if "model" in header else parts  # type: ignore[dict-item]  # no file sees it
 
 
 def _try(learner: Learner) -> None:

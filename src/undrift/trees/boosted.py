@@ -60,6 +60,8 @@ class BoostedTrees:
     True
     """
 
+    accepts_nan = True
+
     def __init__(
         self,
         loss: str = "squared",
@@ -86,6 +88,11 @@ class BoostedTrees:
         return self.loss == "logistic"
 
     @property
+    def _estimator_type(self) -> str:
+        """What scikit-learn asks a model for."""
+        return "classifier" if self.logistic else "regressor"
+
+    @property
     def forest(self) -> Forest:
         """What was learned: the trees as flat arrays."""
         if self._forest is None:
@@ -110,9 +117,10 @@ class BoostedTrees:
     def begin_fit(self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None) -> TreeGrowth:
         """Return a fit to be done in steps. Rows may not be copied: leave them as they are until it is done."""
         rows = self._rows(X, None)
-        data, names = self._data(rows, y, weight), self._label_names(y)
+        data, (labels, boolean) = self._data(rows, y, weight), self._label_names(y)
         empty = np.empty((0, 2 * self.leaves - 1, len(TreeNode)))
-        return TreeGrowth(self._options(), Forest(rows.shape[1], 0.0, empty, *names), data, self.trees, self._take)
+        start = Forest(rows.shape[1], 0.0, empty, labels, boolean)
+        return TreeGrowth(self._options(), start, data, self.trees, self._take)
 
     def begin_refresh(
         self, X: ArrayLike, y: ArrayLike, weight: ArrayLike | None = None, *, trees: int = 8
