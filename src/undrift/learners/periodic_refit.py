@@ -165,13 +165,13 @@ class PeriodicRefit(Learner):
         if not len(Z):
             return np.empty(0)
         if not self.binary:
-            return self._checked(self._fitted.predict(Z.copy()), (len(Z),))
+            return self._check_answer(self._fitted.predict(Z.copy()), (len(Z),))
         positive = list(self._fitted.classes_).index(1) if hasattr(self._fitted, "classes_") else 1
-        p = np.clip(self._checked(self._fitted.predict_proba(Z.copy()), (len(Z), 2))[:, positive], 0.0, 1.0)
+        p = np.clip(self._check_answer(self._fitted.predict_proba(Z.copy()), (len(Z), 2))[:, positive], 0.0, 1.0)
         p = np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
         return np.asarray(np.log(p) - np.log1p(-p))
 
-    def _checked(self, answer: Any, shape: tuple[int, ...]) -> Matrix:
+    def _check_answer(self, answer: Any, shape: tuple[int, ...]) -> Matrix:
         out = np.asarray(answer, np.float64)
         if out.shape != shape or not np.isfinite(out).all() or np.abs(out).max() > _check.LIMIT:
             raise InputError(
