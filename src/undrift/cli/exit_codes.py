@@ -14,4 +14,5 @@ class ExitCode(IntEnum):
     BAD_DATA = 3
     CERTIFICATE_FAILED = 4
     CONDITION_NOT_MET = 5
+    CHANGE_FOUND = 6
     INTERRUPTED = 130

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
+from undrift.cli.exit_codes import ExitCode
 from undrift.cli.output import print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted
@@ -43,6 +44,7 @@ def run(
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,
     seed: options.Seed = None,
+    alert: options.Alert = None,
     settings: options.SettingsFile = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted, bit for bit.")] = False,
     force: Annotated[
@@ -64,7 +66,7 @@ def run(
     Writes a folder with the predictions (Parquet), the model, the settings, and a report that opens in a browser.
     Ctrl-C stops it, --resume continues. Exit code 3: the file cannot be used; the message says where and why.
     """
-    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
+    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `alert`
     folder = out if out is not None else _default_folder(path)
     bounded = report if certify is None else certify
     return run_and_report(
@@ -115,14 +117,15 @@ def run_and_report(
         "measure": TITLES[LEADING[state["task"]]],
     }
     if json:
-        print_json(facts | {name: state[name] for name in _JSON_ENTRIES})
+        print_json(facts | {name: state.get(name, []) for name in _JSON_ENTRIES})
     else:
         print("\n".join(printable(line) for line in summary_lines(data, facts)))
-    return 0
+    return ExitCode.CHANGE_FOUND if state.get("events") else ExitCode.FINE
 
 
 _JSON_ENTRIES = (
     "status", "rows", "rounds", "task", "classes", "features", "scores", "certificates", "problems", "notes",
+    "events",
 )  # fmt: skip
 
 

@@ -46,6 +46,10 @@ Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separat
 Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or ndjson [default: by the ending].")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many rows.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of the model's random features [default: 0].")]
+Alert = Annotated[
+    bool | None,
+    typer.Option("--alert", help="Tell what changes on the way; exit code 6 if it did.", show_default=False),
+]
 SettingsFile = Annotated[
     Path | None, typer.Option("--settings", "-s", help="TOML file with the same settings; options win over it.")
 ]

@@ -69,6 +69,8 @@ class Settings:
     """Stop after so many rows."""
     seed: int = 0
     """Of the model's random features."""
+    alert: bool = False
+    """Watch the stream on the way, and tell what changed."""
 
     def __post_init__(self) -> None:
         who = "settings"
@@ -90,8 +92,9 @@ class Settings:
                 raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
         if self.time_format is not None:
             _require_time_format(self.time_format)
-        if not isinstance(self.calendar, bool):
-            raise InputError(f"{who}: calendar must be true or false, got {_short(self.calendar)}")
+        for name in ("calendar", "alert"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
         _check.choice(who, "task", self.task, TASKS)
         _check.choice(who, "model", self.model, MODELS)
         _check.choice(who, "missing", self.missing, MISSING)

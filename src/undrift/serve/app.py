@@ -21,6 +21,8 @@ from undrift.serve.service import Label, Service
 
 SHOWN_ROUNDS = 300
 """Rounds on the live page."""
+SHOWN_EVENTS = 8
+"""Events on the live page."""
 CellValue = bool | int | float | str | None
 
 
@@ -129,6 +131,12 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         """Say how the service is doing."""
         return service.facts()
 
+    @app.get("/events")
+    async def events() -> Response:
+        """Return what changed lately, one JSON object a line, oldest first."""
+        lines = [json.dumps(event.as_dict()) + "\n" for event in service.events]
+        return Response("".join(lines), media_type="application/x-ndjson")
+
     @app.get("/metrics", response_class=Response)
     async def prometheus() -> Response:
         """Return metrics in Prometheus' text format."""
@@ -161,7 +169,9 @@ async def _events(service: Service, request: Request) -> AsyncIterator[str]:
             yield ": nothing new\n\n"
         else:
             rounds = [list(one) for one in service.recent.last(SHOWN_ROUNDS)]
-            yield f"data: {json.dumps({**service.facts(), 'recent': rounds}, allow_nan=False)}\n\n"
+            told = [event.as_dict() for event in list(service.events)[-SHOWN_EVENTS:]]
+            facts = {**service.facts(), "recent": rounds, "events": told}
+            yield f"data: {json.dumps(facts, allow_nan=False)}\n\n"
             last = now
         await asyncio.sleep(1.0)
 

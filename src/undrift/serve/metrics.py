@@ -8,6 +8,7 @@ from time import perf_counter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from undrift.events import EventKind
 from undrift.serve.service import Service
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
@@ -22,6 +23,7 @@ class ServiceMetrics:
         self._seconds = Histogram(
             "undrift_request_seconds", "Seconds in the service.", ["what"], buckets=_SECONDS, registry=self._registry
         )
+        self._events = Gauge("undrift_events", "Changes told so far.", ["kind"], registry=self._registry)
         self._gauges = {
             name: Gauge(f"undrift_{name}", text, registry=self._registry)
             for name, text in {
@@ -44,8 +46,14 @@ class ServiceMetrics:
         yield
         self._seconds.labels(what).observe(perf_counter() - began)
 
+    def _count_events(self) -> None:
+        """Set the gauges of events, which the service counts by itself."""
+        for kind in EventKind:
+            self._events.labels(str(kind)).set(self._service.event_counts[kind])
+
     def text(self) -> bytes:
         """Return all of it in Prometheus' text format."""
+        self._count_events()
         facts = self._service.facts()
         for name, gauge in self._gauges.items():
             if name in facts:

@@ -32,6 +32,9 @@ class RowEncoder(Protocol):
     def encode(self, rows: Sequence[Row]) -> Table | Matrix:
         """Return the features of rows that have come; refused rows change nothing."""
 
+    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+        """Return the names and values of those features that are watched for changes."""
+
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
 
@@ -69,6 +72,10 @@ class NamedNumbers:
                     raise InputError(f"the model has no feature '{name}'{did_you_mean(name, self._names)}")
                 Z[i, self._places[name]] = _number(name, cell)
         return Table(self._names, Z) if self._named else Z
+
+    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+        """Return every feature."""
+        return self._names, features.values if isinstance(features, Table) else features
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
@@ -118,6 +125,12 @@ class RunRows:
         except BaseException:
             self.resume(before)
             raise
+
+    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+        """Return the columns of numbers; the calendar, lags and texts are ours."""
+        names = self._encoder.roles.numbers
+        values = features.values if isinstance(features, Table) else features
+        return names, values[:, : len(names)]
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ import numpy as np
 import undrift
 from undrift._typing import Matrix
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.events import Event, EventKind, Watch
 from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
 from undrift.online import OnlineRegressor, Table
@@ -26,6 +28,10 @@ from undrift.serve.rows import Cell, Row, RowEncoder
 
 ENTRIES_PER_SNAPSHOT = 10_000
 """A restart reads at most so many entries after the last snapshot, and those of one request more."""
+ROUNDS_PER_LOOK = 10
+"""Rounds between two looks at the model's memory."""
+KEPT_EVENTS = 1000
+"""Events that are kept."""
 LARGEST_BATCH = 10_000
 """Rows or labels of one request."""
 
@@ -100,7 +106,6 @@ class Service:
         if level not in LEVELS:
             levels = ", ".join(f"{one:g}" for one in LEVELS)
             raise InputError(f"intervals are kept at the levels {levels}, got {level:g}")
-        self.recent = RecentRounds()
         self.started = time.time()
         self._first_state = rows.state(), _file_of(model)
         self._restore()
@@ -167,8 +172,15 @@ class Service:
 
     def take_snapshot(self) -> None:
         """Put everything into the journal's snapshot, so that a restart is quick."""
-        waiting = [[number, *rest] for number, rest in self._waiting.items()]
-        facts = {"origin": self._origin, "rows": self.rows.state(), "waiting": waiting, "recent": self.recent.state()}
+        waiting: list[list[Any]] = [[number, *rest] for number, rest in self._waiting.items()]
+        facts: dict[str, Any] = {
+            "origin": self._origin,
+            "rows": self.rows.state(),
+            "waiting": waiting,
+            "recent": self.recent.state(),
+        }
+        facts |= {"watch": self.watch.state(), "events": [event.as_dict() for event in self.events]}
+        facts["event_counts"] = {str(kind): count for kind, count in self.event_counts.items()}
         self.journal.take_snapshot(json.dumps(facts, allow_nan=False), _file_of(self.model))
         self._snapshot_at = self.journal.last
 
@@ -197,6 +209,9 @@ class Service:
         self._waiting: dict[int, tuple[int, str | None, float]] = {}  # number: serial, reference, when it came
         self._references: dict[str, int] = {}
         self.recent = RecentRounds()
+        self.watch = Watch(level=self.level, binary=not isinstance(self.model, OnlineRegressor))
+        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.event_counts: Counter[EventKind] = Counter()
         self._snapshot_at = 0
         if saved is None:
             state, file = self._first_state
@@ -210,6 +225,9 @@ class Service:
                 for number, serial, reference, when in facts["waiting"]:
                     self._wait(number, serial, reference, when)
                 self.recent.resume(facts["recent"])
+                self.watch.resume(facts["watch"])
+                self.events.extend(Event.from_dict(one) for one in facts["events"])
+                self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
             except (ValueError, KeyError, TypeError, AttributeError):
                 raise ModelFileError(f"{self.journal.path}: its snapshot is damaged; move it away") from None
             if origin != self._origin:
@@ -238,7 +256,9 @@ class Service:
     ) -> list[tuple[int, ServedPrediction]]:
         """Serve rows, whose entries are numbered from `number` on."""
         served = []
+        names, values = self.rows.watched(features)
         for i, reference in enumerate(references):
+            self._note(self.watch.add_row(number + i, names, values[i]))
             one = self.model.ask(_row(features, i))
             self._wait(number + i, one.serial, reference, when)
             served.append((number + i, one))
@@ -261,6 +281,15 @@ class Service:
         self.rows.know_label(self.model.served_rows - serial + 1, y)
         low, high = self._interval(served)
         self.recent.add(Round(number, y, served.yhat, low, high, served.known))
+        if served.known:
+            self._note(self.watch.add_round(number, y, self._show(served), low, high))
+        if self.model.rounds % ROUNDS_PER_LOOK == 0:
+            self._note(self.watch.add_memory(number, self.model.spectrum()))
+
+    def _note(self, events: Sequence[Event]) -> None:
+        """Keep what changed."""
+        self.events.extend(events)
+        self.event_counts.update(event.kind for event in events)
 
     def _find(self, row: int | str) -> int | None:
         """Return the number of a row that waits; None if it was learned or closed; refuse what was never served."""

@@ -19,6 +19,7 @@ from undrift.run.extras import polars
 from undrift.run.play.provenance import make_provenance, now
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
+from undrift.run.play.run_watch import RunWatch
 from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import RunState, explain_damage
 from undrift.run.prepare.columns import infer_columns
@@ -62,6 +63,7 @@ class RunLoop:
         self.run_model = RunModel(
             make_model(self.settings, self.roles.task), self.settings.delay, len(self.encoder.features)
         )
+        self.watch = RunWatch(binary=binary, known_features=len(self.encoder.features)) if self.settings.alert else None
         self.parts: list[str] = []
         self.batches_done = 0  # committed, or waiting to be
         self.pending: list[dict[str, Any]] = []
@@ -103,6 +105,8 @@ class RunLoop:
             self.encoder.resume(saved["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             self.scores.resume(saved["scores"])
+            if self.watch is not None:
+                self.watch.resume(saved["watch"], state["events"])
 
     def play_all(self, progress: Callable[[Progress], None], stop: StopRequest) -> RunState:
         """Play the rows that are left, then finish the run."""
@@ -134,11 +138,22 @@ class RunLoop:
         raise Interrupted(f"{self.folder.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
 
     def _play(self, rows: EncodedRows) -> None:
-        predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y)
+        if self.watch is None:
+            predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y)
+        else:
+            predictions = self._play_watched(self.watch, rows)
         baselines = self.baselines.play(rows.y)
         judged = np.where(predictions.known, rows.y, np.nan)  # not before the first label was known
         self.scores.add(judged, np.column_stack([predictions.yhat, baselines]))
         self.pending.append(self._columns(rows, predictions, baselines))
+
+    def _play_watched(self, watch: RunWatch, rows: EncodedRows) -> BlockPredictions:
+        """Play rows and say at once what changed in them."""
+        before = len(watch.events)
+        predictions = watch.play(self.run_model, self.encoder, rows)
+        for event in watch.events[before:]:
+            self.log(f"{self.source.row_word} {event.row}: {event.kind}: {event.sentence}")
+        return predictions
 
     def _columns(self, rows: EncodedRows, predictions: BlockPredictions, baselines: Matrix) -> dict[str, Any]:
         out: dict[str, Any] = {"line": rows.line}
@@ -152,6 +167,9 @@ class RunLoop:
             out["probability"] = sigmoid(yhat)
         naive = np.where(predictions.known[:, None], baselines, np.nan)
         return out | dict(zip(self.baseline_names, naive.T, strict=True))
+
+    def _watch_state(self) -> dict[str, Any]:
+        return {} if self.watch is None else {"watch": self.watch.state()}
 
     def _write_part(self) -> None:
         """Write the rows since the last commit."""
@@ -202,7 +220,8 @@ class RunLoop:
             "certificates": [],
             "problems": self.encoder.all_problems(),
             "notes": list(self.roles.notes),
-            "carry": {"encoder": values, "scores": self.scores.state()},
+            "carry": {"encoder": values, "scores": self.scores.state()} | self._watch_state(),
+            "events": [] if self.watch is None else [event.as_dict() for event in self.watch.events],
         }
         self.folder.write_state(state)
         self.folder.sweep(state)

@@ -62,7 +62,7 @@ class RunModel:
             if self.model.rounds == due:
                 self.snapshots.take(self.model)
             a = b
-        return _join_predictions(blocks)
+        return join_predictions(blocks)
 
     def _play_block(self, rows: Table, y: Vector) -> BlockPredictions:
         if isinstance(self.model, OnlineRegressor):
@@ -88,7 +88,8 @@ class RunModel:
         self.snapshots.resume(arrays)
 
 
-def _join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:
+def join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:
+    """Return the predictions of blocks one after the other."""
     yhat, known, lower, upper = zip(*blocks, strict=True) if blocks else ((), (), (), ())
     joined, judged = np.concatenate([np.empty(0), *yhat]), np.concatenate([np.empty(0, bool), *known])
     if not blocks or lower[0] is None:

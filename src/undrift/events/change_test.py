@@ -1,0 +1,199 @@
+r"""A test that may be looked at after every row, and whose false alarms are far apart.
+
+Of a number that comes every row, let $\Lambda_t\ge0$ have mean at most 1, given the past, while nothing changes: a bet
+on a change. The Shiryaev-Roberts sum $R_t=(1+R_{t-1})\Lambda_t$ then has $\mathbb E[R_t]\le t$, so that $R_t-t$ falls
+on average, and by optional stopping the first row with $R_t\ge A$ comes after $A$ rows or more, on average. A mean of
+several such sums is one again. No number of rows is fixed in advance, and looking costs nothing.
+
+Bets here are on normal scores: with the rank of a number among the last ones, $x=\Phi^{-1}(\text{rank})$ is about
+standard normal while the numbers are exchangeable, whatever their distribution, and
+$\Lambda=e^{\delta x-\delta^2/2}$ bets that it rose by $\delta$.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any, Protocol
+
+WINDOW = 1000
+"""Numbers among which a new one is ranked."""
+LEAST = 100
+"""Numbers before the first rank is taken."""
+SHIFTS = (0.5, 1.0, 1.5)
+"""Changes that are betted on, in deviations."""
+_NORMAL = NormalDist()
+
+
+class Resumable(Protocol):
+    """Something that can be written down, and go on later."""
+
+    def state(self) -> Any:
+        """Return what comes next depends on, as JSON values."""
+
+    def resume(self, state: Any, /) -> None:
+        """Go on where `state` left off."""
+
+
+def states(parts: Sequence[Resumable]) -> list[Any]:
+    """Return the states of several parts."""
+    return [one.state() for one in parts]
+
+
+def resume_all(parts: Sequence[Resumable], saved: Sequence[Any]) -> None:
+    """Let several parts go on."""
+    for part, state in zip(parts, saved, strict=True):
+        part.resume(state)
+
+
+class RankScores:
+    """The normal score of each number among those before it."""
+
+    def __init__(self) -> None:
+        self._recent: deque[float] = deque()
+        self._sorted: list[float] = []
+
+    def add(self, value: float) -> float | None:
+        """Return the score of a number, None while there are too few; then keep it."""
+        score = None
+        if len(self._sorted) >= LEAST:
+            below = bisect.bisect_left(self._sorted, value) + bisect.bisect_right(self._sorted, value)
+            score = _NORMAL.inv_cdf((below / 2.0 + 0.5) / (len(self._sorted) + 1.0))
+        self._recent.append(value)
+        bisect.insort(self._sorted, value)
+        if len(self._recent) > WINDOW:
+            self._sorted.pop(bisect.bisect_left(self._sorted, self._recent.popleft()))
+        return score
+
+    def forget(self) -> None:
+        """Begin anew: after a change, the past is no measure any more."""
+        self._recent.clear()
+        self._sorted.clear()
+
+    def median(self) -> float:
+        """Return the middle of the numbers that are kept."""
+        return self._sorted[len(self._sorted) // 2] if self._sorted else math.nan
+
+    def state(self) -> list[float]:
+        """Return the numbers that are kept."""
+        return list(self._recent)
+
+    def resume(self, values: Sequence[float]) -> None:
+        """Go on from these numbers."""
+        self._recent, self._sorted = deque(values), sorted(values)
+
+
+class ChangeTest:
+    """Shiryaev-Roberts sums of several bets at once.
+
+    Parameters
+    ----------
+    rows_between_alarms
+        Mean number of rows between two false alarms, at least.
+    bets
+        How many bets are given each time.
+    """
+
+    def __init__(self, rows_between_alarms: float, bets: int) -> None:
+        self._limit = rows_between_alarms
+        self._sums = [0.0] * bets
+
+    def add(self, ratios: Sequence[float]) -> bool:
+        """Take the bets of one row in; whether they say that something changed (they then begin anew)."""
+        self._sums = [min((1.0 + old) * ratio, 1e300) for old, ratio in zip(self._sums, ratios, strict=True)]
+        if sum(self._sums) / len(self._sums) < self._limit:
+            return False
+        self._sums = [0.0] * len(self._sums)
+        return True
+
+    def state(self) -> list[float]:
+        """Return the sums."""
+        return list(self._sums)
+
+    def resume(self, sums: Sequence[float]) -> None:
+        """Go on from these sums."""
+        self._sums = [float(one) for one in sums]
+
+
+class RiseTest:
+    """Whether numbers have risen against their own past."""
+
+    def __init__(self, rows_between_alarms: float) -> None:
+        self._test = ChangeTest(rows_between_alarms, len(SHIFTS))
+
+    def add(self, score: float) -> bool:
+        """Take the normal score of a number in."""
+        return self._test.add([math.exp(shift * score - shift * shift / 2.0) for shift in SHIFTS])
+
+    def state(self) -> Any:
+        """Return what later numbers depend on."""
+        return self._test.state()
+
+    def resume(self, state: Any) -> None:
+        """Go on where `state` left off."""
+        self._test.resume(state)
+
+
+class RunTest:
+    """Whether something that happens in runs (a hole, a repeated value) goes on for longer than it ever did.
+
+    How often it happens after it happened, and after it did not, is counted, a run when it is over; the bet is that it
+    always happens from now on. What was so from the first row on is no change.
+    """
+
+    ALWAYS = 0.999
+
+    def __init__(self, rows_between_alarms: float) -> None:
+        self._test = ChangeTest(rows_between_alarms, 1)
+        self._counts = [[1.0, 1.0], [1.0, 1.0]]  # after no, after yes: how often no, how often yes
+        self._rows, self._run = 0, 0
+        self._stopped = False  # whether it ever did not happen
+        self._told = False
+
+    def add(self, happened: bool) -> bool:
+        """Take one row in; whether it goes on for too long. One run is told once."""
+        self._rows += 1
+        self._stopped = self._stopped or not happened
+        ratio = self._ratio(happened)
+        if happened:
+            self._run += 1
+        else:
+            self._end_run()
+            self._told = False
+        if self._rows <= LEAST or not self._stopped or self._told:
+            return False
+        self._told = self._test.add([ratio]) and happened
+        return self._told
+
+    def _ratio(self, happened: bool) -> float:
+        """Return how much likelier the row is if it always happens from now on."""
+        no, yes = self._counts[1 if self._run else 0]
+        usual = (yes if happened else no) / (no + yes)
+        return (self.ALWAYS if happened else 1.0 - self.ALWAYS) / usual
+
+    def _end_run(self) -> None:
+        """Count the run that is over, if there was one, and the row that ended it."""
+        if self._run:
+            self._counts[0][1] += 1.0
+            self._counts[1][1] += self._run - 1.0
+            self._counts[1][0] += 1.0
+        else:
+            self._counts[0][0] += 1.0
+        self._run = 0
+
+    def share(self) -> float:
+        """Return in which part of the rows it happened."""
+        (no_no, no_yes), (yes_no, yes_yes) = self._counts
+        return (no_yes + yes_yes) / (no_no + no_yes + yes_no + yes_yes)
+
+    def state(self) -> Any:
+        """Return what later rows depend on."""
+        return [self._test.state(), self._counts, self._rows, self._run, self._stopped, self._told]
+
+    def resume(self, state: Any) -> None:
+        """Go on where `state` left off."""
+        sums, self._counts, self._rows, self._run, self._stopped, self._told = state
+        self._test.resume(sums)

@@ -1,0 +1,50 @@
+"""What happened, at which row, in one sentence."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+
+class EventKind(enum.StrEnum):
+    """What can happen."""
+
+    ERROR_GREW = "error grew"
+    """Predictions are farther off than they used to be."""
+    ERROR_LEANS = "error leans"
+    """Predictions are off to one side, as they did not use to be: the level of the labels has moved."""
+    COVERAGE_FELL = "coverage fell"
+    """Labels fall outside their intervals more often than the intervals say."""
+    MEMORY_SHORTENED = "memory shortened"
+    """The model trusts the far past no more: old rows contradict new ones."""
+    FEATURE_FROZEN = "feature frozen"
+    """A feature repeats its last value for longer than it ever did."""
+    FEATURE_MISSING = "feature missing"
+    """A feature stays missing for longer than it ever did."""
+    FEATURE_SHIFTED = "feature shifted"
+    """A feature has another level than it used to have."""
+    NEW_CATEGORY = "new category"
+    """A text that was never seen before."""
+
+
+class Event(NamedTuple):
+    """Something that happened."""
+
+    kind: EventKind
+    """What."""
+    row: int
+    """The row at which it was noticed, from 1 on."""
+    feature: str | None
+    """Which feature it is about, if it is about one."""
+    sentence: str
+    """The same for people."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {"kind": str(self.kind), "row": self.row, "feature": self.feature, "sentence": self.sentence}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return what `as_dict` gave."""
+        return cls(EventKind(values["kind"]), values["row"], values["feature"], values["sentence"])

@@ -1,0 +1,129 @@
+"""Watch: looks at rows and rounds as they come, and says what changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from undrift import _check
+from undrift._typing import Vector
+from undrift.errors import InputError
+from undrift.events.change_test import Resumable, resume_all, states
+from undrift.events.event import Event, EventKind
+from undrift.events.features import FeatureWatch
+from undrift.events.rounds import CoverageWatch, ErrorWatch, MemoryWatch, ProbabilityWatch
+from undrift.online import Spectrum
+
+KINDS_OF_ALARMS = 4
+"""Errors, coverage, memory, features: each may give a false alarm after so many times `rows_between_alarms`."""
+MOST_FEATURES = 200
+"""Features that are watched; of wider rows, the first ones."""
+LONGEST_MEMORY = 1e5
+"""Half-lives beyond count as this one."""
+
+
+class Watch:
+    """Looks at a stream and at the model that learns it, and tells when something changed.
+
+    Parameters
+    ----------
+    rows_between_alarms
+        Mean number of rows between two false alarms of all kinds together, at least, on a stream that does not change.
+        For errors, coverage and features it is a theorem (`undrift.events.change_test`) as far as they are
+        exchangeable; the memory's rule is rarer than that by measurement.
+    level
+        Of the intervals that are given.
+    binary
+        Whether labels are 0 and 1, and predictions the probability of 1.
+    on_event
+        Called with every event.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> watch = Watch()
+    >>> found = [event for t in range(800) for event in watch.add_round(t + 1, rng.normal() + 2.0 * (t >= 600), 0.0)]
+    >>> str(found[0].kind), 600 < found[0].row < 620
+    ('error leans', True)
+    """
+
+    def __init__(
+        self,
+        rows_between_alarms: float = 5000.0,
+        *,
+        level: float = 0.9,
+        binary: bool = False,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._each = KINDS_OF_ALARMS * _check.interval(self, "rows_between_alarms", rows_between_alarms, "[10, 1e12]")
+        self._on_event = on_event
+        self._errors = None if _check.flag(self, "binary", binary) else ErrorWatch(self._each)
+        self._probabilities = ProbabilityWatch(self._each)
+        self._coverage = CoverageWatch(self._each, _check.interval(self, "level", level, "(0, 1)"))
+        self._memory = MemoryWatch()
+        self._features: dict[str, FeatureWatch] = {}
+
+    def add_row(self, row: int, names: Sequence[str], values: Vector) -> list[Event]:
+        """Look at the features of a row that has come, NaN where one is missing."""
+        if not self._features:
+            watched = list(names)[:MOST_FEATURES]
+            self._features = {name: FeatureWatch(self._each * len(watched)) for name in watched}
+        found = [
+            Event(kind, row, name, f"'{name}': {sentence}")
+            for name, value in zip(names, np.asarray(values, dtype=np.float64).tolist(), strict=True)
+            if name in self._features
+            for kind, sentence in self._features[name].add(value)
+        ]
+        return self._tell(found)
+
+    def add_category(self, row: int, column: str, text: str) -> list[Event]:
+        """Tell of a text that was never seen before."""
+        return self._tell(
+            [Event(EventKind.NEW_CATEGORY, row, column, f"'{column}' is {text!r:.60} for the first time")]
+        )
+
+    def add_round(
+        self, row: int, y: float, yhat: float, lower: float | None = None, upper: float | None = None
+    ) -> list[Event]:
+        """Look at a row whose label has come: a number, or 0 or 1 beside the probability of 1."""
+        if not (math.isfinite(y) and math.isfinite(yhat)):
+            raise InputError(f"{_check.name_of(self)}: y and yhat must be finite numbers, got {y!r} and {yhat!r}")
+        found = list(self._probabilities.add(y, yhat) if self._errors is None else self._errors.add(y - yhat))
+        if lower is not None and upper is not None and math.isfinite(lower) and math.isfinite(upper):
+            found += self._coverage.add(lower <= y <= upper)
+        return self._tell([Event(kind, row, None, sentence) for kind, sentence in found])
+
+    def add_memory(self, row: int, spectrum: Spectrum) -> list[Event]:
+        """Look at the model's memory; call it every ten rounds or so."""
+        if not len(spectrum.weights):
+            return []
+        logs = np.log(np.minimum(spectrum.half_lives, LONGEST_MEMORY))
+        found = self._memory.add(float(np.exp(np.sum(spectrum.weights * logs))))
+        return self._tell([Event(kind, row, None, sentence) for kind, sentence in found])
+
+    def _tell(self, events: Iterable[Event]) -> list[Event]:
+        found = list(events)
+        if self._on_event is not None:
+            for event in found:
+                self._on_event(event)
+        return found
+
+    @property
+    def _of_rounds(self) -> tuple[Resumable, ...]:
+        return self._errors or self._probabilities, self._coverage, self._memory
+
+    def state(self) -> dict[str, Any]:
+        """Return what later rows depend on, as JSON values."""
+        features = {name: one.state() for name, one in self._features.items()}
+        return {"rounds": states(self._of_rounds), "features": features}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` left off."""
+        resume_all(self._of_rounds, state["rounds"])
+        count = max(len(state["features"]), 1)
+        self._features = {name: FeatureWatch(self._each * count) for name in state["features"]}
+        for name, one in self._features.items():
+            one.resume(state["features"][name])
