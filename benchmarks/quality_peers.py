@@ -17,6 +17,7 @@ from streams import Stream
 
 import undrift as ud
 from undrift.baselines import BASELINES, Baselines
+from undrift.run.finish.retrained import SCHEDULES, forest_makers, play_retrained, play_windowed_ridge
 
 CLIP = 10.0
 """Running scales make rare features huge: those of SGDRegressor stay within this, or it diverges on metro_traffic."""
@@ -71,6 +72,11 @@ def naive(column: int) -> Callable[[Data], Told]:
         return Told(Baselines(binary=data.scaled.binary).play(data.y)[:, column])
 
     return play
+
+
+def retrained(make: Callable[[], object], every: int, task: str) -> Callable[[Data], Told]:
+    """Boosted trees fitted to all past rows and the last label, again after so many rows; holes are left to them."""
+    return lambda data: Told(play_retrained(make, every, task, data.raw, data.y))
 
 
 def river(make: Callable[[], object], scaled: bool = False) -> Callable[[Data], Told]:
@@ -166,7 +172,12 @@ def contenders(binary: bool) -> list[Contender]:
         Contender("undrift best (default)", ours("best")),
         Contender("undrift fast", ours("fast")),
     ]
-    out += [Contender(name, naive(k)) for k, name in enumerate(BASELINES["classification" if binary else "regression"])]
+    task = "classification" if binary else "regression"
+    for library, name, make in forest_makers(task, seed=0):
+        rows = None if library == "lightgbm" else 20_000
+        out += [Contender(f"{library} {name}, refitted every {n:,}", retrained(make, n, task), rows) for n in SCHEDULES]
+    out.append(Contender("ridge over 1,000 rows", lambda data: Told(play_windowed_ridge(task, data.filled, data.y))))
+    out += [Contender(name, naive(k)) for k, name in enumerate(BASELINES[task])]
     return out + (classifiers() if binary else regressors())
 
 

@@ -13,6 +13,13 @@ import numpy as np
 
 import undrift
 from undrift._typing import Matrix, Vector
+from undrift.run.finish.retrained import (
+    RIDGE_WINDOW,
+    SCHEDULES,
+    forest_makers,
+    play_retrained,
+    play_windowed_ridge,
+)
 
 CLIP = 1e-6
 """Peers' probabilities are kept this far from 0 and 1, as their users would."""
@@ -32,13 +39,20 @@ class Contender(NamedTuple):
 
 
 def installed_peers(task: str, seed: int) -> Iterator[Contender]:
-    """Yield the learners of the libraries that are installed, with their own defaults behind a scaler."""
+    """Yield the learners of the libraries that are installed, with their own defaults behind a scaler.
+
+    Boosted trees are fitted again on a schedule, with the last label as a feature, as is a ridge over the last rows.
+    """
     if importlib.util.find_spec("river") is not None:
         for name, model in _river_models(task, seed).items():
             yield Contender("river", name, partial(_play_river, model, task))
     if importlib.util.find_spec("sklearn") is not None:
         for name, model in _sklearn_models(task, seed).items():
             yield Contender("scikit-learn", name, partial(_play_sklearn, model, task))
+    for library, name, make in forest_makers(task, seed):
+        for every in SCHEDULES:
+            yield Contender(library, f"{name}, refitted every {every:,}", partial(play_retrained, make, every, task))
+    yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", partial(play_windowed_ridge, task))
 
 
 def _river_models(task: str, seed: int) -> dict[str, Any]:
@@ -108,7 +122,7 @@ def _log_odds(p: float) -> float:
 def versions() -> dict[str, str]:
     """Return the versions of undrift and of the peers that are installed."""
     found = {"undrift": undrift.__version__}
-    for name in ("river", "scikit-learn"):
+    for name in ("river", "scikit-learn", "lightgbm"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
