@@ -334,3 +334,25 @@ def test_every_term_of_the_horizon_decides_it_somewhere(key):
     assert near.steps == int(
         mp.ceil((16 if clipped else 48) * (mp.mpf(1.3) + mp.mpf(0.4)) / mp.mpf(0.8) / mp.mpf(near.gap1))
     )
+
+
+def test_the_margin_theorems_stop_short_of_beta1_squared():
+    for key in ("clipped/margin", "clip-free/margin"):
+        at, inside = (
+            next(v for v in conditions(gap1=0.5, gap2=gap2, nu=1e-3) if v.theorem == key) for gap2 in (0.75, 0.749)
+        )
+        clauses = {clause.name: clause.holds for clause in at.clauses}
+        assert not clauses["beta2 by beta1"]
+        assert {clause.name: clause.holds for clause in inside.clauses}["beta2 by beta1"]
+
+
+def test_beta2_alone_may_be_as_far_from_one_as_the_theorem_goes():
+    """1 - beta2 = y (1 - beta1^2) with 1 - beta1 = 4 y (1 - y) limit is largest at y = 2/3."""
+    problem = Problem(1.0, 0.0, 1.0, 1.0, epsilon=0.9)
+    limit = (0.9 / 64) ** 2
+    for y in (0.2, 0.5, 0.65):
+        gap1 = 4 * y * (1 - y) * limit
+        found = tune(problem, "clipped/margin", gap2=y * gap1 * (2 - gap1))
+        assert found.gap1 == pytest.approx(gap1, rel=1e-9)
+    with pytest.raises(ConditionError, match=r"admits no beta1 with 1 - beta2"):
+        tune(problem, "clipped/margin", gap2=0.68 * 4 * (2 / 9) * limit * 2)

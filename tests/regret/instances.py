@@ -57,7 +57,7 @@ def path(rng, T, d):
     if kind == 0:
         return np.tile(rng.normal(size=d), (T, 1))
     if kind == 1:
-        return np.repeat(rng.normal(size=(T, d)), rng.integers(1, 30), axis=0)[:T]
+        return np.repeat(rng.normal(size=(T, d)), rng.integers(1, max(2, T // 2)), axis=0)[:T]
     return rng.normal(size=d) + np.cumsum(0.1 * rng.normal(size=(T, d)), axis=0)
 
 

@@ -40,8 +40,8 @@ def test_no_composite_exceeds_its_certificate(family):
         assert not instances.below(cert, measured), f"instance {seed}"
         leaves.add(cert.leaf)
         floored += cert.floors > 0
-        moved += cert.variation != 0.0
+        moved += cert.variation != 0.0  # a third of the comparators stand still, a quarter are the learner's own
     assert family in ALONE or len(leaves) > 5  # not always the same way out
-    assert moved > COUNTS[family] // 8
+    assert moved > COUNTS[family] // 4
     assert (floored > 5) == (family in SHORT)
     assert refused <= COUNTS[family] // 5

@@ -136,6 +136,54 @@ def test_eq_9_as_printed_is_violated_on_adam():
     assert true.right >= D
 
 
+def test_eq_9_lacks_beta1_even_with_the_initial_term():
+    """A constant gradient and steps half as long as the comparator: regret grows by D / 2 a round, Eq. 9 falls."""
+    gap, D, T = 0.1, 1.0, 200
+    b, g, u = 1 - gap, np.ones((T, 1)), np.full((T, 1), -D)
+    c = Tuning(gamma=1.0, gap1=gap, gap2=0.1, nu=1.0, clip_norm=D)  # A -> 2, so that the step is D / 2
+    eta = adam_eta(g, c)
+    inverse = c.gamma * gap / eta  # 1 / alpha_0, ..., 1 / alpha_T
+    x = []
+    total = 0.0
+    for step, row in zip(eta[1:], g[:, 0], strict=True):
+        total = b * total + row
+        x.append(min(D, step * total))
+    moved = np.array(x) ** 2
+    unit = 2 * c.gamma * gap
+    first = gap / b * c.gamma * np.sum(1.0 / inverse[:-1])
+    second = np.sum((b * inverse[:-1] - inverse[1:]) * moved) / unit
+    third = b * D**2 * np.sum(inverse[1:-1] - inverse[:-2]) / unit
+    initial = D**2 * inverse[1] / unit
+    true = lemmas.decomposition(g, eta, u, gap, D, option=1)
+    assert true.left > 0.4 * D * T
+    assert first + second + third + initial < 0.1 * true.left
+    assert true.left <= true.right
+    missing = gap * D**2 * np.sum(inverse[1:-1]) / unit  # b / alpha_{t-1} for 1 / alpha_{t-1}, one round later
+    assert first + second + third + initial + missing >= true.left
+
+
+def test_the_stability_term_has_half_a_root_where_theorem_5_prints_a_quarter():
+    """Term A of its proof is sqrt(1 - beta1) / 2 times the mean of alpha_{t-1} |g_t|^2."""
+    gap, D, T = 0.01, 0.3, 50
+    c = Tuning(gamma=(1 - gap) * D / math.sqrt(gap), gap1=gap, gap2=0.2, nu=0.5, clip_norm=D)
+    meter, v = RegretMeter(c), 0.0
+    lagged = []
+    for _ in range(T):
+        old, v = v, core.ema(v, 1.0, c.gap2)
+        lagged.append(1.0 / (c.nu + math.sqrt(old)))
+        meter.observe(square=1.0, old_v=old, v=v, old_warmth=1.0, warmth=1.0, old_length=0.0, moved=0.0)
+    assert meter.terms.stability == pytest.approx(math.sqrt(gap) / 2 * np.mean(lagged), rel=1e-12)
+
+
+def test_a_quadratic_over_2_eta_is_strongly_convex_with_one_over_eta():
+    """psi = |x|^2 / (2 eta): psi(y) = psi(x) + <psi'(x), y - x> + |y - x|^2 / (2 eta), no less."""
+    rng = np.random.default_rng(3)
+    x, y, eta = rng.normal(size=3), rng.normal(size=3), 0.7
+    rest = (y @ y - x @ x) / (2 * eta) - x @ (y - x) / eta
+    assert rest == pytest.approx((1 / eta) * 0.5 * (y - x) @ (y - x), rel=1e-12)
+    assert rest > 1.9 * (1 / (2 * eta)) * 0.5 * (y - x) @ (y - x)
+
+
 def test_a_run_reports_terms_that_bound_its_regret_part():
     wave = Objective("kinks", 2, 0.2)
     c = Tuning(gamma=0.02, gap1=0.05, gap2=0.01, nu=1e-3, clip_norm=0.01, c=1.0, noise=0.2)
