@@ -112,7 +112,7 @@ def logistic(rng):
 
 def mixed(rng):
     """Short memories, so that pivots are raised, baselines without a promise, and an ensemble inside an ensemble."""
-    T, d = shape(rng)
+    T, d = int(rng.integers(20, 50)), int(rng.integers(1, 5))
     Z, u = rows(rng, T, d), path(rng, T, d)
     if rng.integers(2):
         y = numbers(rng, Z, u)
@@ -209,7 +209,7 @@ def aioli(rng):
 def drift(rng):
     T, d = short(rng)
     Z, u = rows(rng, T, d, EXTREME_KINDS), far(rng, T, d)
-    tau, reg = 10.0 ** rng.uniform(-20, 20), 10.0 ** rng.uniform(-20, 10)
+    tau, reg = 10.0 ** rng.uniform(-20, 20), 10.0 ** rng.uniform(*rng.choice([[-20, 10], [-6, 6]]))
     model = ud.DriftVAW(tau, reg=reg, hint=str(rng.choice(["zero", "last", "ridge"])))
     return single(rng, model, Z, np.clip(numbers(rng, Z, u), -1e75, 1e75), u)
 

@@ -25,3 +25,15 @@ def test_the_cloud_pulled_into_the_ball_stays_below_the_promise():
                 1 + 1e-12
             )
     assert moved > 200
+
+
+def test_twice_the_lipschitz_constant_is_reached():
+    """Half of the cloud at x with gradient G, half just outside the ball with gradient -G: their mean is 0.
+
+    Inside the ball every gradient is G, so that is the smallest element of the subdifferential there.
+    """
+    G, c, delta = 1.0, 1e-3, 0.5
+    r = delta * (1.0 + 1e-9)
+    epsilon = abs(0.5 * G - 0.5 * G) + c * 0.5 * r**2
+    promised = goldstein(epsilon, c, delta, G)
+    assert G <= promised <= 1.001 * G
