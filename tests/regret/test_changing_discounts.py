@@ -94,6 +94,22 @@ def test_a_restarted_learner_keeps_its_promise_floors_included():
     assert floored > 5
 
 
+def test_a_restarted_learner_against_its_own_leaders_leaves_no_slack():
+    """The "ridge" promise is an equality at the leader; after a fresh start that is the leader of the stretch alone."""
+    rng = np.random.default_rng(4)
+    Z, y, starts = rng.normal(size=(60, 2)), rng.normal(size=60), [0, 17, 40]
+    for beta in (0.9, 1.0):
+        restarted = Restarted(ud.DiscountedVAW(beta=beta, hint="ridge"), np.array(starts))
+        leaders = []
+        for a, b in zip(starts, [*starts[1:], 60], strict=True):
+            learner = ud.DiscountedVAW(beta=beta, hint="ridge")
+            for t in range(a, b):
+                learner.learn(Z[t], y[t])
+                leaders.append(learner.coef)
+        cert = certify(restarted, Z, y, restarted.play(Z, y), np.array(leaders))
+        assert abs(cert.slack) <= 1e-11 * cert.scale
+
+
 def test_leaves_that_know_the_cuts_bring_the_bound_near_the_regret():
     rng = np.random.default_rng(3)
     u = np.repeat(rng.normal(size=(5, 2)), 200, axis=0)

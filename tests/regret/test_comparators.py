@@ -104,6 +104,14 @@ def test_a_penalty_chooses_the_number_of_pieces():
     np.testing.assert_allclose(piecewise(Z, y, penalty=5.0), by_count)
 
 
+def test_a_further_piece_must_save_its_penalty():
+    """A jump by 3 after 8 of 20 rounds: two pieces save half of 8 12 / 20 times 3^2."""
+    Z, y = np.ones((20, 1)), np.repeat([1.0, 4.0], [8, 12])
+    saved = 0.5 * 8 * 12 / 20 * 9.0
+    for share, pieces in ((0.98, 2), (1.02, 1)):
+        assert len(np.unique(piecewise(Z, y, penalty=share * saved)[:, 0])) == pieces
+
+
 @LOSSES
 def test_pieces_keep_to_the_bounds_on_every_row(loss):
     Z, y = problem(loss, T=200, pieces=4)
