@@ -19,6 +19,10 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, Protocol
 
+import numpy as np
+
+from undrift._typing import Vector
+
 WINDOW = 1000
 """Numbers among which a new one is ranked."""
 LEAST = 100
@@ -26,6 +30,15 @@ LEAST = 100
 SHIFTS = (0.5, 1.0, 1.5)
 """Changes that are betted on, in deviations."""
 _NORMAL = NormalDist()
+
+
+_RANKS = np.arange(1, 4000) / 4000.0
+_SCORES = np.array([_NORMAL.inv_cdf(float(rank)) for rank in _RANKS])
+
+
+def normal_scores(ranks: Vector) -> Vector:
+    """Return normal scores of ranks in (0, 1), to three digits: read off a table."""
+    return np.asarray(np.interp(ranks, _RANKS, _SCORES))
 
 
 class Resumable(Protocol):
@@ -135,65 +148,3 @@ class RiseTest:
     def resume(self, state: Any) -> None:
         """Go on where `state` left off."""
         self._test.resume(state)
-
-
-class RunTest:
-    """Whether something that happens in runs (a hole, a repeated value) goes on for longer than it ever did.
-
-    How often it happens after it happened, and after it did not, is counted, a run when it is over; the bet is that it
-    always happens from now on. What was so from the first row on is no change.
-    """
-
-    ALWAYS = 0.999
-
-    def __init__(self, rows_between_alarms: float) -> None:
-        self._test = ChangeTest(rows_between_alarms, 1)
-        self._counts = [[1.0, 1.0], [1.0, 1.0]]  # after no, after yes: how often no, how often yes
-        self._rows, self._run = 0, 0
-        self._stopped = False  # whether it ever did not happen
-        self._told = False
-
-    def add(self, happened: bool) -> bool:
-        """Take one row in; whether it goes on for too long. One run is told once."""
-        self._rows += 1
-        self._stopped = self._stopped or not happened
-        ratio = self._ratio(happened)
-        if happened:
-            self._run += 1
-        else:
-            self._end_run()
-            self._told = False
-        if self._rows <= LEAST or not self._stopped or self._told:
-            return False
-        self._told = self._test.add([ratio]) and happened
-        return self._told
-
-    def _ratio(self, happened: bool) -> float:
-        """Return how much likelier the row is if it always happens from now on."""
-        no, yes = self._counts[1 if self._run else 0]
-        usual = (yes if happened else no) / (no + yes)
-        return (self.ALWAYS if happened else 1.0 - self.ALWAYS) / usual
-
-    def _end_run(self) -> None:
-        """Count the run that is over, if there was one, and the row that ended it."""
-        if self._run:
-            self._counts[0][1] += 1.0
-            self._counts[1][1] += self._run - 1.0
-            self._counts[1][0] += 1.0
-        else:
-            self._counts[0][0] += 1.0
-        self._run = 0
-
-    def share(self) -> float:
-        """Return in which part of the rows it happened."""
-        (no_no, no_yes), (yes_no, yes_yes) = self._counts
-        return (no_yes + yes_yes) / (no_no + no_yes + yes_no + yes_yes)
-
-    def state(self) -> Any:
-        """Return what later rows depend on."""
-        return [self._test.state(), self._counts, self._rows, self._run, self._stopped, self._told]
-
-    def resume(self, state: Any) -> None:
-        """Go on where `state` left off."""
-        sums, self._counts, self._rows, self._run, self._stopped, self._told = state
-        self._test.resume(sums)

@@ -1,81 +1,174 @@
-"""Events that rows bring, before any label: a feature is frozen, missing, or has another level."""
+"""Events that rows bring, before any label: features are frozen, missing, or have another level.
+
+All features are looked at together, a row at a time: an array holds a number for each of them.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from undrift.events.change_test import RankScores, Resumable, RiseTest, RunTest, resume_all, states
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Vector
+from undrift.events.change_test import LEAST, SHIFTS, normal_scores
 from undrift.events.event import EventKind
-from undrift.events.rounds import Found
+
+WINDOW = 500
+"""Values among which a new one is ranked."""
+ALWAYS = 0.999
+"""The bet on a run: that it goes on with this probability."""
+REPEATS = 0.1
+"""Largest part of rows that repeat the value before them, for the level to be judged."""
+Flags = NDArray[np.bool_]
+
+
+class RunTests:
+    """Whether something that happens in runs (a hole, a repeated value) goes on for longer than it ever did.
+
+    How often it happens after it happened, and after it did not, is counted, a run when it is over; the bet is that it
+    always happens from now on. What was so from the first row on is no change, and one run is told once.
+    """
+
+    def __init__(self, count: int, rows_between_alarms: float) -> None:
+        self._limit = rows_between_alarms
+        self._sums, self._rows, self._run = np.zeros(count), np.zeros(count), np.zeros(count)
+        self._counts = np.ones((4, count))  # no after no, yes after no, no after yes, yes after yes
+        self._stopped, self._told = np.zeros(count), np.zeros(count)
+
+    def add(self, happened: Flags, given: Flags) -> Flags:
+        """Take one row in, of the features that are given; return for which it goes on for too long."""
+        after = self._run > 0.0
+        no, yes = np.where(after, self._counts[2:], self._counts[:2])
+        usual = np.where(happened, yes, no) / (no + yes)
+        ratio = np.where(happened, ALWAYS, 1.0 - ALWAYS) / usual
+        ends = given & ~happened
+        self._count_runs(ends, after)
+        self._rows += given
+        self._stopped[ends] = 1.0
+        self._told[ends] = 0.0
+        self._run = np.where(given, np.where(happened, self._run + 1.0, 0.0), self._run)
+        judged = given & (self._rows > LEAST) & (self._stopped > 0.0) & (self._told == 0.0)
+        self._sums = np.where(judged, np.minimum((1.0 + self._sums) * ratio, 1e300), self._sums)
+        over = judged & (self._sums >= self._limit)
+        self._sums[over] = 0.0
+        new = over & happened
+        self._told[new] = 1.0
+        return np.asarray(new)
+
+    def _count_runs(self, ends: Flags, after: Flags) -> None:
+        """Count the runs that are over, and the rows that ended them or that no run was before."""
+        self._counts[0] += ends & ~after
+        over = ends & after
+        self._counts[1] += over
+        self._counts[2] += over
+        self._counts[3] += np.where(over, self._run - 1.0, 0.0)
+
+    def share(self) -> Vector:
+        """Return in which part of the rows it happened."""
+        return np.asarray((self._counts[1] + self._counts[3]) / self._counts.sum(axis=0))
+
+    def arrays(self) -> list[NDArray[np.float64]]:
+        """Return what later rows depend on, the very arrays."""
+        return [self._sums, self._rows, self._run, self._counts, self._stopped, self._told]
+
+    def resume(self, arrays: Sequence[Any]) -> None:
+        """Go on from such arrays."""
+        saved = [np.array(one, dtype=np.float64) for one in arrays]
+        self._sums, self._rows, self._run, self._counts, self._stopped, self._told = saved
 
 
 class FeatureWatch:
-    """One feature. A level is judged on what the feature's last value did not foretell.
+    """Features by name. A level is judged on what the feature's last value did not foretell.
 
     The value is regressed on the one before it, over all rows so far: features that wander slowly and come back do not
-    look shifted. Features that often repeat a value (counts, flags, rain) are watched for freezing and holes alone.
+    look shifted. Those that often repeat a value (counts, flags, rain) are watched for freezing and holes alone.
     """
 
-    REPEATS = 0.1
-    """Largest part of rows that repeat the value before them, for the level to be judged."""
+    def __init__(self, names: Sequence[str], rows_between_alarms: float) -> None:
+        self.names, count = list(names), len(names)
+        self._limit = 4.0 * rows_between_alarms * count
+        self._frozen, self._missing = RunTests(count, self._limit), RunTests(count, self._limit)
+        self._last = np.full(count, math.nan)
+        self._moments = np.zeros((5, count))  # count, means of before and now, variance of before, covariance
+        self._past = np.full((WINDOW, count), math.nan)
+        self._place = np.zeros(count)
+        self._sums = np.zeros((2, len(SHIFTS), count))  # up and down, for each bet
 
-    def __init__(self, rows_between_alarms: float) -> None:
-        each = 4.0 * rows_between_alarms
-        self._frozen, self._missing = RunTest(each), RunTest(each)
-        self._scores, self._up, self._down = RankScores(), RiseTest(each), RiseTest(each)
-        self._last = math.nan
-        self._sums = [0.0] * 5  # count, means of (before, now), variance sum of before, covariance sum
-
-    def add(self, value: float) -> Found:
-        """Take one value in, NaN where it is missing."""
-        if self._missing.add(math.isnan(value)):
-            yield EventKind.FEATURE_MISSING, "it stays missing for longer than it ever did"
-        if math.isnan(value):
+    def add(self, values: Vector) -> Iterator[tuple[EventKind, str, str]]:
+        """Take one row in, NaN where a feature is missing; yield what changed, the feature, and a sentence."""
+        there = ~np.isnan(values)
+        for j in np.flatnonzero(self._missing.add(~there, np.ones(len(values), bool))):
+            yield EventKind.FEATURE_MISSING, self.names[j], "it stays missing for longer than it ever did"
+        before = self._last
+        self._last = np.where(there, values, before)
+        pair = there & ~np.isnan(before)
+        same = pair & (values == before)
+        for j in np.flatnonzero(self._frozen.add(same, pair)):
+            sentence = f"it has been {values[j]:.6g} for longer than it ever kept a value"
+            yield EventKind.FEATURE_FROZEN, self.names[j], sentence
+        judged = pair & ~same & (self._frozen.share() <= REPEATS)
+        if not judged.any():
             return
-        before, self._last = self._last, value
-        if math.isnan(before):
-            return
-        if self._frozen.add(value == before):
-            yield EventKind.FEATURE_FROZEN, f"it has been {value:.6g} for longer than it ever kept a value"
-        if value == before or self._frozen.share() > self.REPEATS:
-            return
-        news = value - self._foretell(before)
-        self._learn(before, value)
-        score = self._scores.add(news)
-        if score is None:
-            return
-        for test, signed, way in ((self._up, score, "up"), (self._down, -score, "down")):
-            if test.add(signed):
-                self._scores.forget()
-                yield EventKind.FEATURE_SHIFTED, f"its level went {way}; it is {value:.6g} now"
+        for way, found in zip(("up", "down"), self._find_shifts(before, values, judged), strict=True):
+            for j in np.flatnonzero(found):
+                yield EventKind.FEATURE_SHIFTED, self.names[j], f"its level went {way}; it is {values[j]:.6g} now"
 
-    def _foretell(self, before: float) -> float:
-        """Return what the value before says about this one."""
-        _, mean_before, mean_now, variance, covariance = self._sums
-        slope = covariance / variance if variance > 0.0 else 0.0
-        return mean_now + max(-1.0, min(1.0, slope)) * (before - mean_before)
+    def _find_shifts(self, before: Vector, values: Vector, judged: Flags) -> NDArray[np.bool_]:
+        """Return which features went up and which went down (2, features)."""
+        news = np.where(judged, values - self._foretell(before), 0.0)
+        self._learn(before, values, judged)
+        known = ~np.isnan(self._past)
+        count = known.sum(axis=0)
+        below = (self._past < news).sum(axis=0) + 0.5 * (self._past == news).sum(axis=0)
+        score = normal_scores((below + 0.5) / (count + 1.0))
+        self._past[self._place[judged].astype(np.intp), np.flatnonzero(judged)] = news[judged]
+        self._place[judged] = (self._place[judged] + 1.0) % WINDOW
+        ranked = judged & (count >= LEAST)
+        shifts = np.array(SHIFTS)[:, None]
+        bets = np.exp(np.stack([shifts * score, -shifts * score]) - shifts**2 / 2.0)
+        self._sums = np.where(ranked, np.minimum((1.0 + self._sums) * bets, 1e300), self._sums)
+        found = ranked & (self._sums.mean(axis=1) >= self._limit)
+        either = found.any(axis=0)
+        if either.any():  # after a change, the past is no measure any more
+            self._sums[:, :, either], self._past[:, either], self._place[either] = 0.0, math.nan, 0.0
+        return np.asarray(found)
 
-    def _learn(self, before: float, now: float) -> None:
-        count, mean_before, mean_now, variance, covariance = self._sums
-        count += 1.0
-        away = before - mean_before
-        mean_before += away / count
-        mean_now += (now - mean_now) / count
-        variance += away * (before - mean_before)
-        covariance += away * (now - mean_now)
-        self._sums = [count, mean_before, mean_now, variance, covariance]
+    def _foretell(self, before: Vector) -> Vector:
+        """Return what the values before say about these."""
+        _, mean_before, mean_now, variance, covariance = self._moments
+        slope = np.clip(covariance / np.where(variance > 0.0, variance, 1.0), -1.0, 1.0)
+        return mean_now + slope * (before - mean_before)
 
-    @property
-    def _parts(self) -> tuple[Resumable, ...]:
-        return self._frozen, self._missing, self._scores, self._up, self._down
+    def _learn(self, before: Vector, now: Vector, judged: Flags) -> None:
+        moments = self._moments[:, judged]
+        away = before[judged] - moments[1]
+        moments[0] += 1.0
+        moments[1] += away / moments[0]
+        moments[2] += (now[judged] - moments[2]) / moments[0]
+        moments[3] += away * (before[judged] - moments[1])
+        moments[4] += away * (now[judged] - moments[2])
+        self._moments[:, judged] = moments
 
     def state(self) -> Any:
-        """Return what later rows depend on."""
-        return [states(self._parts), None if math.isnan(self._last) else self._last, self._sums]
+        """Return what later rows depend on, as JSON values."""
+        arrays = [self._last, self._moments, self._past, self._place, self._sums]
+        runs = [one.arrays() for one in (self._frozen, self._missing)]
+        return [self.names, [_plain(one) for one in arrays], [[_plain(one) for one in part] for part in runs]]
 
     def resume(self, state: Any) -> None:
         """Go on where `state` left off."""
-        saved, last, self._sums = state
-        self._last = math.nan if last is None else last
-        resume_all(self._parts, saved)
+        _, arrays, runs = state
+        saved = [np.array(one, dtype=np.float64) for one in arrays]  # None becomes NaN
+        self._last, self._moments, self._past, self._place, self._sums = saved
+        self._frozen.resume(runs[0])
+        self._missing.resume(runs[1])
+
+
+def _plain(array: NDArray[np.float64]) -> Any:
+    """Return an array as nested lists, None for NaN."""
+    if array.ndim > 1:
+        return [_plain(one) for one in array]
+    return [None if math.isnan(value) else value for value in array.tolist()]

@@ -64,18 +64,18 @@ class Watch:
         self._probabilities = ProbabilityWatch(self._each)
         self._coverage = CoverageWatch(self._each, _check.interval(self, "level", level, "(0, 1)"))
         self._memory = MemoryWatch()
-        self._features: dict[str, FeatureWatch] = {}
+        self._features: FeatureWatch | None = None
 
     def add_row(self, row: int, names: Sequence[str], values: Vector) -> list[Event]:
         """Look at the features of a row that has come, NaN where one is missing."""
-        if not self._features:
-            watched = list(names)[:MOST_FEATURES]
-            self._features = {name: FeatureWatch(self._each * len(watched)) for name in watched}
+        if self._features is None:
+            self._features = FeatureWatch(list(names)[:MOST_FEATURES], self._each)
+        watched = self._features.names
+        if list(names[: len(watched)]) != watched:
+            raise InputError(f"{_check.name_of(self)}: features must keep their order, {watched[0]!r} first, as before")
+        row_values = np.asarray(values, dtype=np.float64)[: len(watched)]
         found = [
-            Event(kind, row, name, f"'{name}': {sentence}")
-            for name, value in zip(names, np.asarray(values, dtype=np.float64).tolist(), strict=True)
-            if name in self._features
-            for kind, sentence in self._features[name].add(value)
+            Event(kind, row, name, f"'{name}': {sentence}") for kind, name, sentence in self._features.add(row_values)
         ]
         return self._tell(found)
 
@@ -117,13 +117,13 @@ class Watch:
 
     def state(self) -> dict[str, Any]:
         """Return what later rows depend on, as JSON values."""
-        features = {name: one.state() for name, one in self._features.items()}
+        features = None if self._features is None else self._features.state()
         return {"rounds": states(self._of_rounds), "features": features}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` left off."""
         resume_all(self._of_rounds, state["rounds"])
-        count = max(len(state["features"]), 1)
-        self._features = {name: FeatureWatch(self._each * count) for name in state["features"]}
-        for name, one in self._features.items():
-            one.resume(state["features"][name])
+        self._features = None
+        if state["features"] is not None:
+            self._features = FeatureWatch(state["features"][0], self._each)
+            self._features.resume(state["features"])

@@ -28,7 +28,7 @@ class EntryKind(enum.IntEnum):
     """What an entry says."""
 
     ASKED = 0
-    """A row came: its cells, its reference if the client gave one, and when."""
+    """A row came: its cells, its reference if the client gave one, when, and whether its features were looked at."""
     TOLD = 1
     """A label came: the number of its row's entry, and the label; null says that it will never come."""
 

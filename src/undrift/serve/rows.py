@@ -32,7 +32,7 @@ class RowEncoder(Protocol):
     def encode(self, rows: Sequence[Row]) -> Table | Matrix:
         """Return the features of rows that have come; refused rows change nothing."""
 
-    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+    def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
         """Return the names and values of those features that are watched for changes."""
 
     def label(self, cell: Cell) -> float:
@@ -73,7 +73,7 @@ class NamedNumbers:
                 Z[i, self._places[name]] = _number(name, cell)
         return Table(self._names, Z) if self._named else Z
 
-    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+    def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
         """Return every feature."""
         return self._names, features.values if isinstance(features, Table) else features
 
@@ -126,7 +126,7 @@ class RunRows:
             self.resume(before)
             raise
 
-    def watched(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
+    def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
         """Return the columns of numbers; the calendar, lags and texts are ours."""
         names = self._encoder.roles.numbers
         values = features.values if isinstance(features, Table) else features

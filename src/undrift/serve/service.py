@@ -128,13 +128,14 @@ class Service:
         if twice is not None:
             raise InputError(f"reference {twice!r} is that of another row that waits for its label; choose another")
         now = time.time()
+        watched = [False] * (len(rows) - 1) + [True]  # looking at one row of a batch is enough, and much cheaper
         entries = [
-            (EntryKind.ASKED, json.dumps([dict(row), reference, now], separators=(",", ":")))
-            for row, reference in zip(rows, given, strict=True)
+            (EntryKind.ASKED, json.dumps([dict(row), reference, now, look], separators=(",", ":")))
+            for row, reference, look in zip(rows, given, watched, strict=True)
         ]
         features = self.rows.encode(rows)  # refuses what cannot be read, and is as before then
         with _Undo(self):
-            served = self._ask(features, given, now, self.journal.last + 1)
+            served = self._ask(features, given, now, self.journal.last + 1, watched)
             self.journal.append(entries)
         return [self._answer(number, one) for number, one in served]
 
@@ -245,20 +246,26 @@ class Service:
         """Do again what an entry says."""
         body = json.loads(entry.body)
         if entry.kind is EntryKind.ASKED:
-            row, reference, when = body
-            self._ask(self.rows.encode([row]), [reference], when, entry.sequence)
+            row, reference, when, look = body
+            self._ask(self.rows.encode([row]), [reference], when, entry.sequence, [look])
         else:
             number, y = body
             self._tell(number, float("nan") if y is None else float(y))
 
     def _ask(
-        self, features: Table | Matrix, references: Sequence[str | None], when: float, number: int
+        self,
+        features: Table | Matrix,
+        references: Sequence[str | None],
+        when: float,
+        number: int,
+        watched: Sequence[bool],
     ) -> list[tuple[int, ServedPrediction]]:
         """Serve rows, whose entries are numbered from `number` on."""
         served = []
-        names, values = self.rows.watched(features)
+        names, values = self.rows.watched_features(features)
         for i, reference in enumerate(references):
-            self._note(self.watch.add_row(number + i, names, values[i]))
+            if watched[i] and names:
+                self._note(self.watch.add_row(number + i, names, values[i]))
             one = self.model.ask(_row(features, i))
             self._wait(number + i, one.serial, reference, when)
             served.append((number + i, one))
