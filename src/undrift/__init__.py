@@ -52,6 +52,7 @@ _MODULES = (
     "optax",
     "optim",
     "regret",
+    "sktime",
     "store",
     "sweep",
     "torch",

@@ -36,6 +36,8 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # the parser's o
 COMMANDS = {
     "demo": "demo.demo",
     "run": "run.run",
+    "forecast": "forecast.forecast",
+    "update": "update.update",
     "predict": "predict.predict",
     "certify": "certify.certify",
     "compare": "compare.compare",

@@ -12,6 +12,8 @@ from undrift._typing import Matrix, Vector
 HOUR, DAY, YEAR = 3600, 86400, 365.2425 * 86400
 MONTH = 28 * DAY
 """Rows at least this far apart are counted in calendar months."""
+LONGEST_USUAL = 300
+"""Rows of a season that is taken for granted before it was seen."""
 THURSDAY = 4 * DAY
 """1970 began on a Thursday; weeks begin on Mondays."""
 
@@ -30,6 +32,15 @@ def calendar_columns(times: Vector | None, at: NDArray[np.int64], spacing: int) 
         turns.extend([(now % DAY) / DAY, 2.0 * (now % DAY) / DAY])
     angles = 2.0 * math.pi * np.array(turns).reshape(len(turns), len(at)).T
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+
+
+def usual_season(spacing: int) -> int:
+    """Return the season that rows so far apart often have: a day, a week or a year of them; 0 where none is usual."""
+    for span, least in ((DAY, 4), (7 * DAY, 7), (YEAR, 4)):
+        rows = round(span / spacing) if spacing > 0 else 0
+        if least <= rows <= LONGEST_USUAL:
+            return rows
+    return 0
 
 
 def usual_spacing(times: Seconds) -> int:

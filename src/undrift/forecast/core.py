@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.forecast.calendar import usual_season
 from undrift.forecast.design import RowDesign
 from undrift.forecast.intervals import LEVELS, StepIntervals
 from undrift.forecast.members import BETAS, KnownEffect, Members
 from undrift.forecast.recent_rows import RecentRows
-from undrift.forecast.season import find_seasons
+from undrift.forecast.season import LEAST_CYCLES, find_seasons
 from undrift.forecast.weights import StepWeights, mix
 from undrift.kernels.definitions import CLIP
 
-REFITS = (8, 32, 128, 512, 2048)
+REFITS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Rows after which seasons and scales are found again, and members learn all rows so far with them; then no more."""
 LONGEST_FOUND = 700
 """Seasons that are found from REFITS[-1] rows are shorter than this."""
@@ -86,7 +87,7 @@ class ForecastCore:
             self._refit()
         else:
             self._learn_newest()
-        self._serve()
+        self.serve()
 
     def _judge(self, raw: Vector) -> None:
         """Judge the forecasts of this row: of step h, made h rows ago."""
@@ -97,13 +98,20 @@ class ForecastCore:
         if not judged.any():
             return
         y = np.where(np.isnan(raw), 0.0, raw)[:, None]
-        answers = self.answers[place, :, :, step].transpose(1, 2, 0)
         half = self.half[place, :, :, step].transpose(1, 2, 0)
-        self.weights.judge(answers - y[:, None, :], self.intervals.unit, judged)
+        self._judge_candidates(self.weights, self.answers, t, raw, judged)
         self.intervals.judge(np.where(judged, served, 0.0) - y, half, judged)
         move = self.rows.clean[-1][:, None] - self.rows.clean[np.maximum(self.rows.last - h, 0)].T
         move = np.where(judged, move, 0.0)
         self.least, self.most = np.minimum(self.least, move), np.maximum(self.most, move)
+
+    def _judge_candidates(
+        self, weights: StepWeights, answers: Cube, t: int, raw: Vector, judged: NDArray[np.bool_]
+    ) -> None:
+        """Judge what the candidates said of row t; `answers` has the last origins at `origin % horizon`."""
+        h = np.arange(1, self.horizon + 1)
+        said = answers[(t - h) % self.horizon, :, :, h - 1].transpose(1, 2, 0)
+        weights.judge(said - np.where(np.isnan(raw), 0.0, raw)[:, None, None], judged)
 
     def _learn_newest(self) -> None:
         """Learn the origin whose last step has just become known, and what the known columns did in this row."""
@@ -147,9 +155,14 @@ class ForecastCore:
             return np.clip((columns - base) / self.column_scale, -CLIP, CLIP)
 
     def _refit(self) -> None:
-        """Find seasons and scales from all rows so far, and let fresh members learn these rows."""
+        """Find seasons and scales from all rows so far, and let fresh members learn these rows.
+
+        Where seasons change, the candidates mean something else: their losses are counted again from the first row on,
+        by what they would have said.
+        """
         history = self.rows.history(timed=self.shape.timed)
-        seasons = self.given if self.given is not None else find_seasons(history.values)
+        before, first = self.seasons, self.fitted is None
+        seasons = self._choose_seasons(history.values)
         design = RowDesign.fit(history, seasons, self.spacing)
         members = Members(self.shape.series, design.width, (2 if seasons else 1) * self.horizon)
         self.fitted = design, members
@@ -159,44 +172,69 @@ class ForecastCore:
             self.effect = KnownEffect(self.shape.series, self.shape.columns)
             for at in range(1, self.rows.last + 1):
                 self._learn_effect(at)
-        origins = np.arange(max(0, self.rows.last - self.horizon + 1))
-        for origin, Z in zip(origins.tolist(), design.rows(history, origins), strict=True):
-            self._settle(members, origin, Z)
+        Z = design.rows(history, np.arange(len(history.values)))
+        if first or seasons != before:
+            self._replay(members, Z)
+        else:
+            for origin in range(max(0, self.rows.last - self.horizon + 1)):
+                self._settle(members, origin, Z[origin])
 
-    def _serve(self) -> None:
+    def _choose_seasons(self, values: Matrix) -> tuple[int, ...]:
+        """Return the seasons given or found; before the calendar's usual one was seen three times, that one."""
+        if self.given is not None:
+            return self.given
+        usual = usual_season(self.spacing)
+        return (usual,) if len(values) < LEAST_CYCLES * usual else find_seasons(values)
+
+    def _replay(self, members: Members, Z: Cube) -> None:
+        """Go through all rows again: judge the candidates, learn, and answer, each row from those before it."""
+        weights = StepWeights(self.shape.series, self.answers.shape[2], self.horizon)
+        answers = np.zeros_like(self.answers)
+        h, filled = np.arange(1, self.horizon + 1), self.rows.filled
+        for t in range(len(Z)):
+            known = ~np.isnan(filled[np.maximum(t - h, 0)]).T & (t - h >= 0)
+            judged = known & ~np.isnan(self.rows.raw[t])[:, None]
+            if judged.any():
+                self._judge_candidates(weights, answers, t, self.rows.raw[t], judged)
+            if t >= self.horizon:
+                self._settle(members, t - self.horizon, Z[t - self.horizon])
+            ahead = self.rows.columns[np.minimum(t + h, self.rows.last)] if t < self.rows.last else self.ahead
+            self._answer(members, t, Z[t], ahead, answers[t % self.horizon])
+        self.weights, self.answers = weights, answers
+
+    def serve(self) -> None:
         """Forecast the next steps, and keep what every candidate said."""
-        t, base = self.rows.last, self.rows.filled[-1]
-        place = (self.rows.total - 1) % self.horizon
-        known = self.known
+        t, place, known = self.rows.last, (self.rows.total - 1) % self.horizon, self.known
         answers = self.answers[place]
-        answers[...] = np.where(known, base, 0.0)[:, None, None]
-        if self.fitted is not None:
-            self._answer(*self.fitted, t, answers)
-        answers[~known] = 0.0
+        if self.fitted is None:
+            answers[...] = np.where(known, self.rows.filled[-1], 0.0)[:, None, None]
+        else:
+            design, members = self.fitted
+            Z = design.rows(self.rows.history(timed=self.shape.timed), np.array([t]))[0]
+            self._answer(members, t, Z, self.ahead, answers)
         self.served[place] = np.where(known[:, None], mix(self.weights.weights(), answers), np.nan)
         self.half[place] = self.intervals.half_widths()
 
-    def _answer(self, design: RowDesign, members: Members, t: int, answers: Cube) -> None:
-        """Fill what the candidates say of the steps after row t, in the units of the series."""
-        history = self.rows.history(timed=self.shape.timed)
-        base = history.values[t][:, None]
+    def _answer(self, members: Members, t: int, Z: Matrix, ahead: Matrix, answers: Cube) -> None:
+        """Fill what the candidates say of the steps after row t, in the units of the series; 0 before any value."""
+        filled, clean = self.rows.filled, self.rows.clean
+        known = ~np.isnan(filled[t])
+        base = np.where(known, clean[t], 0.0)[:, None]
+        answers[...] = np.where(known, filled[t], 0.0)[:, None, None]
         season = base
         if self.seasons:
-            seen = self._season_values(self.rows.filled, t, self.seasons[-1])
-            answers[:, 1] = seen
-            answers[:, 2] = seen + self._growth(t, self.seasons[-1])
-            answers[:, 3] = self._season_values(self.rows.filled, t, self.seasons[0])
-            season = self._season_values(history.values, t, self.seasons[-1])
-        moves = members.answer(design.rows(history, np.array([t]))[0])
+            answers[:, 1] = self._season_values(filled, t, self.seasons[-1])
+            answers[:, 2] = answers[:, 1] + self._growth(t, self.seasons[-1])
+            answers[:, 3] = self._season_values(filled, t, self.seasons[0])
+            season = self._season_values(clean, t, self.seasons[-1])
+        moves = members.answer(Z)
         if self.shape.columns:
-            explained = self._effect(t, self.ahead)[:, None, :]
+            explained = self._effect(t, ahead)[:, None, :]
             moves = moves + (np.concatenate([explained, explained], axis=2) if self.seasons else explained)
-        H, n = self.horizon, len(BETAS)
-        relative = moves[:, :, H:] + (season - base)[:, None, :] if self.seasons else moves
-        both = np.concatenate([moves[:, :, :H], relative], axis=1)
-        answers[:, len(NAIVE) : len(NAIVE) + 2 * n] = base[:, None, :] + np.clip(
-            both, self.least[:, None, :], self.most[:, None, :]
-        )
+        relative = moves[:, :, self.horizon :] + (season - base)[:, None, :] if self.seasons else moves
+        both = np.concatenate([moves[:, :, : self.horizon], relative], axis=1)
+        answers[:, len(NAIVE) :] = base[:, None, :] + np.clip(both, self.least[:, None, :], self.most[:, None, :])
+        answers[~known] = 0.0
 
     def _growth(self, t: int, season: int) -> Matrix:
         """Return how much the last season was above the one before, times the seasons until each step."""

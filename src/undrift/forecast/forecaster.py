@@ -56,8 +56,8 @@ class Forecaster:
     horizon
         Steps ahead, from 1 on.
     season
-        Rows after which the series repeat, or several such numbers (24, 168). None: found from the data after 8, 32,
-        128, 512 and 2048 rows; 0: none.
+        Rows after which the series repeat, or several such numbers (24, 168). None: found from the data after 8, 16,
+        32, ..., 2048 rows, and until then what is usual for the times (a day of hours); 0: none.
     level
         Level of the intervals, in [0.5, 0.98].
     every
@@ -151,16 +151,32 @@ class Forecaster:
         return self._take(np.ascontiguousarray(values), ahead, seconds, flat)
 
     @_thread_lock.hold_shared
-    def forecast(self, *, level: float | None = None) -> Forecast:
-        """Return the next H steps after the last row; nothing changes."""
-        core = self._core
-        if core is None or not core.known.all():
-            raise InputError("Forecaster: there is no value to forecast from yet; observe one of every series first")
+    def forecast(self, *, level: float | None = None, known: ArrayLike | None = None) -> Forecast:
+        """Return the next H steps after the last row; nothing changes.
+
+        `level` is another one for the intervals. `known` (H, k) says more about the columns known in advance than was
+        known when the last row came. A series that has had no value yet gets 0, and an interval without ends.
+        """
+        core, at = self._core, self.level if level is None else _check_level(self, level)
+        if core is None or not core.known.any():
+            raise InputError("Forecaster: there is no value to forecast from yet; observe one first")
+        if known is not None:
+            return self._forecast_with(known, at)
         place = (core.rows.total - 1) % self.horizon
-        half = level_half_width(core.half[place], self.level if level is None else _check_level(self, level))
-        yhat = core.served[place]
+        half = np.where(core.known[:, None], level_half_width(core.half[place], at), np.inf)
+        yhat = np.where(core.known[:, None], core.served[place], 0.0)
         one = Forecast(yhat.copy(), yhat - half, yhat + half)
         return Forecast(*(part[0] for part in one)) if self._flat else one
+
+    def _forecast_with(self, known: ArrayLike, level: float) -> Forecast:
+        """Serve the last row once more, in a copy that knows the columns to come."""
+        again = forecast_file.restore(type(self), *forecast_file.describe(self))
+        core, ahead = again._core, _check.finite_array(self, "known", known, (self.horizon, None))
+        if core is None or ahead.shape[1] != core.shape.columns:
+            raise InputError(f"Forecaster: known must have as many columns as before, got {ahead.shape[1]}")
+        core.ahead[...] = ahead
+        core.serve()
+        return again.forecast(level=level)
 
     @_thread_lock.hold_shared
     def times(self) -> NDArray[np.datetime64]:

@@ -6,10 +6,13 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.forecast.design import History
-from undrift.kernels.definitions import JUMP_ROUNDS, MOST_CUTS, WILD
 
-SPIKE = 50.0
-"""Members learn a jump of up to this many mean jumps, and of twice as many with every one that follows."""
+SPIKE = 1000.0
+"""Members do not learn a jump of more than this many mean jumps, ..."""
+LONGEST_SPIKE = 2
+"""... unless it stays for more than this many rows: then it is no spike."""
+JUMP_ROWS = 5000.0
+"""Rows over which jumps are averaged: more than a sensor is stuck for, as a rule."""
 
 
 class RecentRows:
@@ -53,13 +56,11 @@ class RecentRows:
         jump = raw - before
         there = ~np.isnan(jump)
         size = np.where(there, np.abs(jump), 0.0)
-        bound = np.where(mean > 0.0, SPIKE * mean * 2.0**cuts, np.inf)
-        cut = size > bound
-        clean = np.where(cut, before + np.copysign(bound, np.where(there, jump, 0.0)), raw)
+        cut = (mean > 0.0) & (size > SPIKE * mean) & (cuts < LONGEST_SPIKE)
+        clean = np.where(cut, before, raw)
         count += there
-        fair = np.where(mean > 0.0, np.minimum(size, WILD * mean), size)
-        mean += np.where(there, (fair - mean) / np.clip(count, 1.0, JUMP_ROUNDS), 0.0)
-        cuts[...] = np.where(there, np.where(cut, np.minimum(cuts + 1.0, MOST_CUTS), 0.0), cuts)
+        mean += np.where(there & ~cut, (size - mean) / np.clip(count, 1.0, JUMP_ROWS), 0.0)
+        cuts[...] = np.where(there, np.where(cut, cuts + 1.0, 0.0), cuts)
         return np.where(np.isnan(raw), before, clean)
 
     def _make_room(self) -> None:

@@ -41,14 +41,15 @@ class StepWeights:
         self.log_prior = np.zeros((candidates, 1))
         self.log_prior[0] = math.log(max(1, candidates - 1))
 
-    def judge(self, residuals: Cube, unit: Matrix, judged: NDArray[np.bool_]) -> None:
+    def judge(self, residuals: Cube, judged: NDArray[np.bool_]) -> None:
         """Count the residuals (series, candidates, steps) of the forecasts that the newest row decides.
 
-        `unit` is the mean |residual| of the served forecasts: one residual counts at most WILD units, so that a spike
-        in the data does not decide who is listened to for the next thousand rows. What is not `judged` is left out.
+        A loss counts at most WILD^2 mean losses of the best candidate, so that a spike in the data does not decide who
+        is listened to for the next thousand rows. What is not `judged` is left out.
         """
-        most = np.where(unit > 0.0, WILD * unit, np.inf)[:, None, :]
-        loss = np.minimum(np.abs(residuals), most) ** 2
+        best = self.losses.min(axis=1) / np.maximum(self.counts, 1.0)
+        most = np.where(best > 0.0, WILD * WILD * best, np.inf)[:, None, :]
+        loss = np.minimum(residuals * residuals, most)
         excess = loss - loss[:, :1]
         here = judged[:, None, :]
         self.losses = np.where(here, BETA * self.losses + loss, self.losses)

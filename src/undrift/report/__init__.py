@@ -3,4 +3,5 @@
 from __future__ import annotations
 
 from undrift.report.fleet_page import render_fleet as render_fleet
+from undrift.report.forecast_page import render_forecast as render_forecast
 from undrift.report.run_page import render as render

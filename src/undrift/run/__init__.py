@@ -14,6 +14,11 @@ from undrift.run.finish.run_data import write_report as write_report
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
 from undrift.run.fleet.play import play_fleet as play_fleet
 from undrift.run.fleet.result import FleetResult as FleetResult
+from undrift.run.forecast.play import ForecastResult as ForecastResult
+from undrift.run.forecast.play import find_forecast as find_forecast
+from undrift.run.forecast.play import forecast_file as forecast_file
+from undrift.run.forecast.play import update_forecast as update_forecast
+from undrift.run.forecast.settings import ForecastSettings as ForecastSettings
 from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.settings import Settings as Settings

@@ -23,6 +23,9 @@ RUN_FIGURES = (
 FLEET_FIGURES = ("loss_saved", "loss_by_rows_seen", "key_half_lives", "key_scatter")
 """Figures of a fleet's page; their subject is a `undrift.run.FleetResult`."""
 
+FORECAST_FIGURES = ("forecast_fan", "error_by_step", "coverage_by_step")
+"""Figures of a forecast's page; their subject is a `undrift.run.ForecastResult`."""
+
 
 def make_figures(names: Sequence[str], subject: Any) -> tuple[Numbers, dict[str, list[Figure]]]:
     """Return the numbers to embed, and the figures of each section."""

@@ -106,6 +106,11 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     return ColumnRoles(task, classes, time, time_format, hours, *columns_found, tuple(notes))
 
 
+def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:
+    """Return which of some columns holds the times, if any, and how they are written; add what a user should know."""
+    return _find_time(first, {name: _kind(first, name) for name in others}, notes)
+
+
 def _kind(first: FirstRows, name: str) -> str:
     """Return "number", "time" or "text"; a column without a known cell counts as numbers."""
     cells = first.columns[name]

@@ -1,0 +1,130 @@
+"""`undrift forecast`: the next steps of the series in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undrift.cli import run_options as options
+from undrift.cli.output import print_error, print_json, print_table, printable
+from undrift.errors import InputError
+
+if TYPE_CHECKING:
+    from undrift.run import ForecastResult
+
+LISTS = ("target", "known", "na", "season")
+
+
+def forecast(
+    context: typer.Context,
+    file: options.File = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", "-t", help="Column to forecast; a,b,c are forecast together.")
+    ] = None,
+    horizon: Annotated[int, typer.Option("--horizon", "-H", help="Steps ahead.")] = 24,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder [default: FILE-forecast].")] = None,
+    time: options.Time = None,
+    series: Annotated[
+        str | None, typer.Option("--series", help="Column that says which series a row is of (long files).")
+    ] = None,
+    season: Annotated[
+        list[str] | None,
+        typer.Option("--season", help="Rows after which values repeat, 24,168; 0: none [default: found]."),
+    ] = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option("--known", help="Columns known in advance; rows without a target at the end hold those to come."),
+    ] = None,
+    level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.9,
+    every: Annotated[int, typer.Option("--every", help="Keep the forecasts of every so many rows.")] = 1,
+    na: options.Na = None,
+    time_format: options.TimeFormat = None,
+    encoding: options.Encoding = None,
+    delimiter: options.Delimiter = None,
+    format: options.Format = None,  # noqa: A002  # the option's name
+    limit: options.Limit = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Do nothing if this file was forecast already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the forecasts that are there.")] = False,
+    report: options.Report = True,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """Forecast the series in FILE after every row, learn from it, and say how well that went.
+
+    Season, lags and calendar are found from the data. Writes a folder with the forecasts of every row (Parquet), the
+    model, scores beside both naive forecasts, and a report. Tomorrow: undrift update FOLDER NEWFILE.
+    """
+    from undrift.report import render_forecast
+    from undrift.run import ForecastSettings, find_forecast, forecast_file
+
+    if file is None:
+        raise InputError("undrift forecast: name a file: undrift forecast FILE --target COLUMN")
+    folder = out if out is not None else Path(f"{Path(file).name.split('.')[0]}-forecast")
+    found = find_forecast(folder, file) if resume else None
+    if found is not None:
+        print_error(f"{folder}: {file} was forecast already, {found['rows']:,} rows; nothing to do")
+        return 0
+    log = None if quiet else print_error
+    result = forecast_file(
+        file,
+        folder,
+        ForecastSettings(**_values(context)),
+        force=force,
+        log=log,
+        report=render_forecast if report else None,
+    )
+    show(result, report=report, json=json)
+    return 0
+
+
+def _values(context: typer.Context) -> dict[str, Any]:
+    """Return the settings among the options, as plain values."""
+    from dataclasses import fields
+
+    from undrift.run import ForecastSettings
+
+    given = {field.name: context.params.get(field.name) for field in fields(ForecastSettings)}
+    values = {name: value for name, value in given.items() if value is not None and value != ()}
+    for name in LISTS:
+        texts = values.get(name)
+        if texts:
+            values[name] = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+    if "season" in values:
+        try:
+            values["season"] = tuple(int(one) for one in values["season"])
+        except ValueError:
+            raise InputError(f"--season must be whole numbers such as 24,168, got {values['season'][0]!r}") from None
+    return {"target": (), **values}
+
+
+def show(result: ForecastResult, *, report: bool, json: bool) -> None:
+    """Print what came of it."""
+    from undrift.report.forecast_page import score_rows, takeaways
+    from undrift.run.forecast.forecast_folder import REPORT
+
+    page = str(result.folder / REPORT) if report else None
+    if json:
+        names = ("rows", "seasons", "scores", "notes")
+        facts = {"folder": str(result.folder), "report": page, "added": result.added, "skipped": result.skipped}
+        print_json(facts | {name: result.state[name] for name in names})
+        return
+    skipped = f", {result.skipped:,} learned before" if result.skipped else ""
+    print(f"{len(result.values):,} rows, {result.added:,} of them new{skipped}")
+    for text in takeaways(result):
+        print(printable(text))
+    rows = score_rows(result)
+    if rows:
+        print_table(["forecast", "mse", "mae", "mase"], rows)
+    _print_next(result)
+    print(printable(f"everything is in {result.folder}" + (f"; report: {page}" if page else "")))
+
+
+def _print_next(result: ForecastResult) -> None:
+    """Print the first of the next steps of the first series."""
+    yhat, lower, upper = (part[0] for part in result.model.forecast())
+    name = result.state["plan"]["names"][0]
+    shown = min(5, len(yhat))
+    rows = [[f"{k + 1}", *(f"{x:.5g}" for x in (yhat[k], lower[k], upper[k]))] for k in range(shown)]
+    print_table([f"next steps of {name}", "forecast", "lower", "upper"], rows)

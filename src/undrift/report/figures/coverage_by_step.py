@@ -1,0 +1,52 @@
+"""How often values lay inside their intervals, by how far ahead these were given."""
+
+from __future__ import annotations
+
+from undrift.report.figures.figure import (
+    Figure,
+    Measured,
+    Numbers,
+    PlotSpec,
+    View,
+    colour,
+    ref,
+    round_numbers,
+    straight_line,
+)
+from undrift.report.formatting import percent
+from undrift.run import ForecastResult
+
+SECTION = "well"
+
+
+def measure(result: ForecastResult) -> Measured:
+    """Return the part of values inside, by step."""
+    if not result.scores.judged:
+        return {"inside": None}
+    covered = round_numbers(result.scores.coverage_by_step, 4)
+    return {"inside": {"step": list(range(1, len(covered) + 1)), "coverage": covered, "level": result.model.level}}
+
+
+def draw(result: ForecastResult, numbers: Numbers) -> Figure:
+    """Draw the measured coverage beside the level."""
+    part = numbers["inside"]
+    level = percent(part["level"])
+    known = [one for one in part["coverage"] if one is not None]
+    line: PlotSpec = {
+        "type": "scatter", "mode": "lines+markers", "x": ref("inside", "step"), "y": ref("inside", "coverage"),
+        "name": "inside the interval", "line": {"color": colour("own"), "width": 2.0}, "showlegend": False,
+    }  # fmt: skip
+    layout: PlotSpec = {
+        "xaxis": {"title": {"text": "steps ahead"}},
+        "yaxis": {"title": {"text": "inside"}, "tickformat": ".0%"},
+        "shapes": [straight_line("mute", y=part["level"])],
+    }
+    return Figure(
+        "inside",
+        "Do the intervals keep their word?",
+        f"{level} of values should lie inside, at every step: the line should stay near the dashed one.",
+        f"Line chart of coverage by step, from {percent(min(known))} to {percent(max(known))}.",
+        f"Measured: share of known values inside the interval served before. Held against: {level}.",
+        [View("", [line], layout, linked=False)],
+        height=280,
+    )

@@ -1,0 +1,85 @@
+"""`render_forecast`: the report of a folder of forecasts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from undrift.report.figures.registry import FORECAST_FIGURES, make_figures
+from undrift.report.formatting import join_items, number, percent, plural
+from undrift.report.html_file import write_page
+from undrift.report.run_text import Card, flatten
+from undrift.run import ForecastResult
+
+SECTIONS = {"short": "In short", "next": "Next steps", "well": "How well", "about": "About"}
+GLOSSARY = {
+    "origin": "The row after which a forecast is made.",
+    "step": "How many rows after its origin the value lies that is forecast.",
+    "same as last time": "The forecast that every step equals the last value.",
+    "same as last season": "The forecast that every step equals the value a season before it.",
+    "MASE": "The mean absolute error in units of the mean absolute move from one row to the next.",
+    "pinball loss": "The loss that a quantile minimises: small where intervals are narrow and keep their word.",
+}
+
+
+def render_forecast(result: ForecastResult, out: str | os.PathLike[str]) -> Path:
+    """Write the report of forecasts and return its path."""
+    measured, figures = make_figures(FORECAST_FIGURES, result)
+    names = result.state["plan"]["names"]
+    content: dict[str, Any] = {
+        "target": join_items(names, 3),
+        "subtitle": f"{plural(len(names), 'series')}, {plural(len(result.values), 'row')}, "
+        f"{plural(result.model.horizon, 'step')} ahead",
+        "sections": [(key, text) for key, text in SECTIONS.items() if key in ("short", "about") or figures[key]],
+        "takeaways": takeaways(result),
+        "cards": _cards(result),
+        "notes": result.state["notes"],
+        "figures": figures,
+        "score_columns": ["Forecast", "mean squared error", "mean absolute error", "MASE"],
+        "scores": score_rows(result),
+        "about": flatten(result.state["settings"], "setting: "),
+        "glossary": GLOSSARY,
+    }
+    numbers = {**measured, "format": 1, "scores": result.state["scores"], "seasons": result.state["seasons"]}
+    return write_page(out, "forecast.html", content, numbers, figures)
+
+
+def takeaways(result: ForecastResult) -> list[str]:
+    """Return the sentences a reader should remember; the command prints them too."""
+    scores, seasons = result.scores, result.state["seasons"]
+    found = [
+        f"The series repeat after {join_items([f'{one:,}' for one in seasons])} rows." if seasons else "No season."
+    ]
+    if not scores.judged:
+        return [*found, "No forecast could be judged yet: its values are still to come."]
+    skill = 1.0 - scores.mse[0] / scores.mse[1] if scores.mse[1] > 0.0 else 0.0
+    better = "less" if skill >= 0.0 else "more"
+    text = f"Squared errors were {percent(abs(skill))} {better} than those of same as last time"
+    if scores.mse[2] == scores.mse[2] and scores.mse[2] > 0.0:
+        more = 1.0 - scores.mse[0] / scores.mse[2]
+        text += f", {percent(abs(more))} {'less' if more >= 0.0 else 'more'} than of same as last season"
+    covered = scores.coverage_by_step[scores.coverage_by_step == scores.coverage_by_step]
+    inside = f"{percent(float(covered.min()))} to {percent(float(covered.max()))}"
+    return [f"{text}.", *found, f"Intervals of {percent(result.model.level)} covered {inside} of values, by step."]
+
+
+def score_rows(result: ForecastResult) -> list[list[str]]:
+    """Return the table of scores."""
+    scores = result.scores
+    return [
+        [name, number(float(scores.mse[k])), number(float(scores.mae[k])), number(float(scores.mase[k]))]
+        for k, name in enumerate(result.state["scores"]["predictors"])
+        if scores.judged and scores.mse[k] == scores.mse[k]
+    ]
+
+
+def _cards(result: ForecastResult) -> list[Card]:
+    scores = result.scores
+    cards = [Card("rows", f"{len(result.values):,}", f"{plural(result.added, 'row')} in the last file")]
+    if scores.judged:
+        cards.append(
+            Card("mean squared error", number(float(scores.mse[0])), f"last time: {number(float(scores.mse[1]))}")
+        )
+        cards.append(Card("pinball loss", number(scores.pinball), "of both ends of the intervals"))
+    return cards

@@ -1,0 +1,104 @@
+"""The folder of forecasts: what counts is what `forecast.json` names, and it is renamed into place last.
+
+```
+forecast.json            settings, plan, how far it is, files that were learned, scores, and the names that count
+forecasts-*.parquet      series, origin, step, time, yhat, lower, upper of every origin
+values-*.parquet         the values as they were learned: time and one column for each series
+model-*.undrift          the forecaster after the last row, for `Forecaster.load`
+report.html              when a report was asked for
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from undrift.errors import InputError, ModelFileError
+from undrift.folder import Folder, regular_file
+from undrift.forecast import Forecaster
+from undrift.run.extras import LITERAL, polars
+
+STATE, REPORT = "forecast.json", "report.html"
+NAMES = r"forecast\.json|report\.html|(forecasts|values)-\d{6,}\.parquet|model-\d{6,}\.undrift"
+FORMAT = 1
+LONGEST = 64 << 20
+
+
+class ForecastFolder:
+    """A folder with the forecasts of some series; a kill at any moment leaves the last commit whole."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.files = Folder(path, "forecast", names=NAMES)
+
+    @property
+    def exists(self) -> bool:
+        """Whether forecasts were ever committed here."""
+        return os.path.lexists(self.path / STATE)
+
+    @contextlib.contextmanager
+    def hold_lock(self) -> Iterator[None]:
+        """Keep other writers out."""
+        with self.files.hold_lock():
+            yield
+
+    def read_state(self) -> dict[str, Any]:
+        """Return what `forecast.json` holds."""
+        path = regular_file(self.path, STATE)
+        try:
+            with path.open("rb") as file:
+                state = json.loads(file.read(LONGEST))
+            if state["format"] > FORMAT:
+                raise ModelFileError(f"{path}: written by a newer undrift; upgrade it")
+            for name in ("settings", "plan", "rows", "learned", "files"):
+                state[name]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ModelFileError(f"{path}: damaged; forecast the file again with --force") from None
+        return dict(state)
+
+    def read_model(self, state: dict[str, Any]) -> Forecaster:
+        """Return the forecaster after the last commit."""
+        return Forecaster.load(regular_file(self.path, state["files"]["model"]))
+
+    def read_table(self, state: dict[str, Any], name: str) -> Any:
+        """Return a table of the last commit as a frame."""
+        pl = polars(str(self.path))
+        try:
+            return pl.read_parquet(regular_file(self.path, state["files"][name]).absolute(), **LITERAL)
+        except pl.exceptions.PolarsError as error:
+            raise ModelFileError(f"{self.path}: {name} cannot be read ({str(error).splitlines()[0]:.100})") from None
+
+    def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any]) -> dict[str, Any]:
+        """Write model, tables and at last the state that names them; drop what no longer counts."""
+        number, names = int(state["commits"]) + 1, {}
+        for name, frame in tables.items():
+            names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
+            with self.files.new_file(names[name], durable=False) as path:
+                frame.write_parquet(path)
+        names["model"] = self.files.next_free_name("model-", ".undrift", number)
+        with self.files.new_file(names["model"], durable=False) as path:
+            model.save(path)
+        state = {**state, "format": FORMAT, "commits": number, "files": names}
+        self.files.put(STATE, (json.dumps(state, indent=1, allow_nan=False) + "\n").encode())
+        self.files.delete_except([STATE, REPORT, *names.values()])
+        return state
+
+    def put_report(self, write: Any) -> Path:
+        """Let `write` make the report at a path, and put it into the folder."""
+        with self.files.new_file(REPORT) as path:
+            write(path)
+        return self.path / REPORT
+
+
+def require_free(folder: ForecastFolder, *, force: bool) -> None:
+    """Refuse a folder that holds forecasts already."""
+    if folder.exists and not force:
+        raise InputError(
+            f"{folder.path}: there are forecasts already; continue with undrift update {folder.path} FILE, replace "
+            "them with --force, or choose another folder with --out"
+        )

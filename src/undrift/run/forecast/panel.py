@@ -1,0 +1,210 @@
+"""Series out of the rows of a file: a grid of equal steps, NaN where a row or a cell is missing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift._typing import Matrix
+from undrift.errors import DataError
+from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
+from undrift.run.forecast.settings import ForecastSettings
+from undrift.run.prepare.columns import find_time_column
+from undrift.run.prepare.first_rows import FirstRows
+from undrift.run.read.cells import LIMIT, parse_texts
+from undrift.run.read.source import Source
+
+LONGEST_GRID = 10_000_000
+MOST_SERIES = 1000
+
+
+class PanelPlan(NamedTuple):
+    """What the first file decided, and later ones keep to."""
+
+    names: tuple[str, ...]
+    """The series."""
+    time: str | None
+    """Column with the time."""
+    clock: str
+    """How times are written."""
+    spacing: int
+    """Seconds from row to row; 0 without times."""
+
+
+class Panel(NamedTuple):
+    """Rows of all series on one grid."""
+
+    plan: PanelPlan
+    times: Seconds | None
+    """Seconds since 1970 of each row."""
+    values: Matrix
+    """(rows, series), NaN where missing."""
+    known: Matrix
+    """Columns known in advance; at least as many rows, those beyond are still to come."""
+    notes: tuple[str, ...]
+    """What was decided or left out."""
+    skipped: int
+    """Rows that were not later than the last one learned."""
+
+
+class _Cells(NamedTuple):
+    """The rows of a file, one for each series and time, in the file's order."""
+
+    when: NDArray[np.int64]
+    which: NDArray[np.int64]
+    values: Matrix
+    known: Matrix
+
+
+def read_panel(
+    source: Source, settings: ForecastSettings, plan: PanelPlan | None = None, after: int | None = None
+) -> Panel:
+    """Return the series of a file.
+
+    Parameters
+    ----------
+    source
+        The file.
+    settings
+        Which columns to take.
+    plan
+        What an earlier file decided; None: this is the first.
+    after
+        The time, or the number of the row, learned last; rows up to it are left out and counted.
+    """
+    batches = list(source.batches())
+    if not batches:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
+    first = FirstRows(source, batches, whole=True)
+    first.require(settings.target, "--target")
+    first.require(settings.known, "--known")
+    first.require([settings.series] if settings.series else [], "--series")
+    taken = {*settings.target, *settings.known, settings.series}
+    notes: list[str] = []
+    if plan is None:
+        time, clock = find_time_column(first, [name for name in first.columns if name not in taken], notes)
+    else:
+        time, clock = plan.time, plan.clock
+        first.require([time] if time else [], "--time")
+    names, cells = _cells(first, settings, time, clock, plan)
+    if time is None and settings.series is None:
+        return _in_order(cells, PanelPlan(names, None, clock, 0), notes, after)
+    if time is None:
+        raise DataError(f"{source.name}: several series need a column with times; name it with --time")
+    return _on_grid(source, cells, names, time, clock, plan, after, notes)
+
+
+def _cells(
+    first: FirstRows, settings: ForecastSettings, time: str | None, clock: str, plan: PanelPlan | None
+) -> tuple[tuple[str, ...], _Cells]:
+    values = np.column_stack([first.numbers(name) for name in settings.target])
+    known = (
+        np.column_stack([first.numbers(name) for name in settings.known])
+        if settings.known
+        else np.empty((len(values), 0))
+    )
+    for name, column in zip((*settings.target, *settings.known), np.hstack([values, known]).T, strict=True):
+        bad = ~np.isnan(column) & ~(np.abs(column) <= LIMIT)
+        if bad.any():
+            where = first.source.at(int(first.lines[int(np.argmax(bad))]))
+            raise DataError(f"{where}: '{name}' is infinite or larger than {LIMIT:g}; correct the cell, or empty it")
+    when = np.arange(len(values))
+    if time is not None:
+        instants = first.times(time, clock)
+        if np.isnat(instants).any():
+            where = first.source.at(int(first.lines[int(np.argmax(np.isnat(instants)))]))
+            raise DataError(f"{where}: '{time}' is empty, and without its time a row has no place; drop the row")
+        when = instants.astype("datetime64[s]").astype(np.int64)
+    if settings.series is None:
+        return settings.target, _Cells(when, np.zeros(len(values), np.int64), values, known)
+    texts = parse_texts(first.columns[settings.series], first.na)
+    if None in texts:
+        where = first.source.at(int(first.lines[texts.index(None)]))
+        raise DataError(f"{where}: '{settings.series}' is empty; say which series the row is of, or drop it")
+    found = tuple(dict.fromkeys(str(text) for text in texts)) if plan is None else plan.names
+    if len(found) > MOST_SERIES:
+        raise DataError(
+            f"{first.source.name}: {len(found):,} series in '{settings.series}', more than {MOST_SERIES} are not "
+            "forecast together; use undrift fleet, or split the file"
+        )
+    index = {name: i for i, name in enumerate(found)}
+    strange = next((text for text in texts if text not in index), None)
+    if strange is not None:
+        raise DataError(
+            f"{first.source.name}: series '{strange:.60}' was not there in the first file; forecast it anew"
+        )
+    return found, _Cells(when, np.array([index[str(text)] for text in texts]), values, known)
+
+
+def _in_order(cells: _Cells, plan: PanelPlan, notes: list[str], after: int | None) -> Panel:
+    """Return rows without times, as they come."""
+    begin = 0 if after is None else after + 1
+    end = _last_known(cells.values)
+    values, known = cells.values[begin:end], _fill_known(cells.known)[begin:]
+    return Panel(plan, None, values, known, tuple(notes), min(begin, len(cells.values)))
+
+
+def _on_grid(
+    source: Source, cells: _Cells, names: tuple[str, ...], time: str, clock: str, plan: PanelPlan | None,
+    after: int | None, notes: list[str],
+) -> Panel:  # fmt: skip
+    """Return rows with times on a grid of equal steps; of rows that share one time and series the first counts."""
+    seen = cells.when if after is None else np.append(cells.when, after)
+    spacing = plan.spacing if plan is not None and plan.spacing else usual_spacing(seen)
+    fresh = cells.when > after if after is not None else np.ones(len(cells.when), bool)
+    start = int(cells.when.min()) if after is None else after
+    step, fits = count_steps(start, cells.when, max(spacing, 1))
+    if not fits[fresh].all():
+        bad = np.flatnonzero(fresh & ~fits)[0]
+        when = np.int64(cells.when[bad]).astype("datetime64[s]")
+        raise DataError(
+            f"{source.name}: rows are {spacing} seconds apart, and {when} is between two of them; round the times"
+        )
+    step = step - (0 if after is None else 1)
+    rows = int(step[fresh].max()) + 1 if fresh.any() else 0
+    if rows * len(names) > LONGEST_GRID:
+        raise DataError(
+            f"{source.name}: {rows:,} steps of {spacing} seconds from the first to the last row are too many; "
+            "leave out times that are wrong"
+        )
+    values = np.full((rows, len(names)), np.nan)
+    known = np.full((rows, cells.known.shape[1]), np.nan)
+    width = cells.values.shape[1]
+    repeated = 0
+    taken = np.zeros((rows, len(names)), bool)
+    for i in np.flatnonzero(fresh):
+        at, s = int(step[i]), int(cells.which[i])
+        if taken[at, s]:
+            repeated += 1
+            continue
+        taken[at, s : s + width] = True
+        values[at, s : s + width] = cells.values[i]
+        known[at] = np.where(np.isnan(known[at]), cells.known[i], known[at])
+    if repeated:
+        notes.append(f"{repeated:,} rows repeat a time; the first of each counts")
+    if after is None and (np.diff(cells.when) < 0).any() and len(names) == width:
+        notes.append("rows were sorted by time")
+    end = _last_known(values)
+    missing = end - len(np.unique(np.nonzero(taken[:end])[0]))
+    if missing:
+        notes.append(f"{missing:,} of {end:,} rows are missing between the first and the last time")
+    times = later_times(start, np.arange(end) + (0 if after is None else 1), max(spacing, 1))
+    found = PanelPlan(names, time, clock, spacing)
+    return Panel(found, times, values[:end], _fill_known(known), tuple(notes), int(np.count_nonzero(~fresh)))
+
+
+def _last_known(values: Matrix) -> int:
+    """Return the number of rows up to the last one with a value."""
+    there = np.flatnonzero(~np.isnan(values).all(axis=1))
+    return int(there[-1]) + 1 if len(there) else 0
+
+
+def _fill_known(known: Matrix) -> Matrix:
+    """Return columns with the value before in place of what is missing, 0 where there is none."""
+    out = known.copy()
+    for t in range(len(out)):
+        before = out[t - 1] if t else np.zeros(out.shape[1])
+        out[t] = np.where(np.isnan(out[t]), before, out[t])
+    return out

@@ -1,0 +1,252 @@
+"""`forecast_file` and `update_forecast`: the series of a file, forecast after every row, and again tomorrow."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift._typing import Matrix
+from undrift.errors import DataError, InputError
+from undrift.forecast import Forecaster, ForecastTrace
+from undrift.forecast.calendar import Seconds, later_times
+from undrift.run.extras import polars
+from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
+from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
+from undrift.run.forecast.scores import Cube, ForecastScores, score
+from undrift.run.forecast.settings import ForecastSettings
+from undrift.run.read.source import Source
+
+Log = Callable[[str], None]
+Render = Callable[["ForecastResult", Path], object]
+
+
+class ForecastResult(NamedTuple):
+    """Everything about forecasts in a folder, for reports and tables."""
+
+    folder: Path
+    state: dict[str, Any]
+    """What `forecast.json` holds."""
+    model: Forecaster
+    times: Seconds | None
+    """Of the rows learned."""
+    values: Matrix
+    """(rows, series)."""
+    scores: ForecastScores
+    added: int
+    """Rows that this call learned."""
+    skipped: int
+    """Rows that were learned before."""
+
+
+def forecast_file(
+    path: str, out: str | Path, settings: ForecastSettings, *, force: bool = False, log: Log | None = None,
+    report: Render | None = None,
+) -> ForecastResult:  # fmt: skip
+    """Forecast the series of a file after every row, and leave all that in the folder `out`.
+
+    Parameters
+    ----------
+    path
+        A CSV (also .gz, .zst), Parquet or NDJSON file.
+    out
+        Folder of the forecasts; it appears when everything is done.
+    settings
+        What to forecast, and how far.
+    force
+        Replace forecasts that are there.
+    log
+        Called with sentences for the user.
+    report
+        Writes the report.
+    """
+    source, folder = Source(path, settings.reading()), ForecastFolder(out)
+    with folder.hold_lock():
+        require_free(folder, force=force)
+        digest = source.digest()
+        panel = read_panel(source, settings)
+        if not len(panel.values):
+            raise DataError(
+                f"{source.name}: '{settings.target[0]}' is empty in every row; there is nothing to forecast"
+            )
+        for note in panel.notes:
+            (log or (lambda text: None))(note)
+        state: dict[str, Any] = {
+            "settings": settings.as_dict(),
+            "plan": panel.plan._asdict(),
+            "rows": 0,
+            "last": None,
+            "learned": [],
+            "notes": list(panel.notes),
+            "commits": 0,
+        }
+        learned = {"path": source.name, "sha256": digest, "size": source.size}
+        return _learn(folder, state, settings.forecaster(), panel, learned, None, report)
+
+
+def update_forecast(
+    out: str | Path, path: str, *, log: Log | None = None, report: Render | None = None
+) -> ForecastResult:
+    """Learn the new rows of a file: the same bits as if all rows had come in one file.
+
+    The file may begin with all that was learned before and go on, or hold rows that are later (rows that are not are
+    skipped and counted). A file that was learned already is refused.
+    """
+    folder = ForecastFolder(out)
+    if not folder.exists:
+        raise InputError(f"{out}: no forecasts there; begin with undrift forecast FILE --target COLUMN --out {out}")
+    with folder.hold_lock():
+        state = folder.read_state()
+        settings = ForecastSettings.from_dict(state["settings"])
+        source = Source(path, settings.reading())
+        digest = source.digest()
+        if digest is not None and any(one["sha256"] == digest for one in state["learned"]):
+            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+        plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
+        whole = plan.time is None and _begins_with(source.path, state["learned"])
+        after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None
+        panel = read_panel(source, settings, plan, after)
+        model, before = folder.read_model(state), _read_tables(folder, state, len(plan.names), settings.horizon)
+        state["plan"] = panel.plan._asdict()
+        learned = {"path": source.name, "sha256": digest, "size": source.size}
+        return _learn(folder, state, model, panel, learned, before, report)
+
+
+def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
+    """Return the state of a folder in which this very file was forecast, if it was."""
+    folder = ForecastFolder(out)
+    if not folder.exists:
+        return None
+    state = folder.read_state()
+    digest = Source(path, ForecastSettings.from_dict(state["settings"]).reading()).digest()
+    return state if any(one["sha256"] == digest for one in state["learned"]) else None
+
+
+def _begins_with(path: Path, learned: list[dict[str, Any]]) -> bool:
+    """Whether a file begins with the bytes of one that was learned."""
+    for one in reversed(learned):
+        size = one["size"]
+        if not isinstance(size, int) or path.stat().st_size <= size:
+            continue
+        with path.open("rb") as file:
+            digest = hashlib.sha256(file.read(size)).hexdigest()
+        if digest == one["sha256"]:
+            return True
+    return False
+
+
+class _Tables(NamedTuple):
+    """What earlier commits hold."""
+
+    frames: dict[str, Any]
+    times: Seconds | None
+    values: Matrix
+    trace: ForecastTrace
+
+
+def _read_tables(folder: ForecastFolder, state: dict[str, Any], series: int, horizon: int) -> _Tables:
+    frames = {name: folder.read_table(state, name) for name in ("forecasts", "values")}
+    values = frames["values"].select(frames["values"].columns[1:]).fill_null(np.nan).to_numpy().astype(np.float64)
+    times = None
+    if state["plan"]["time"] is not None:
+        times = frames["values"]["time"].to_numpy().astype("datetime64[s]").astype(np.int64)
+    columns = [
+        frames["forecasts"][name].fill_null(np.nan).to_numpy().reshape(-1, series, horizon)
+        for name in ("yhat", "lower", "upper")
+    ]
+    yhat, lower, upper = columns
+    return _Tables(frames, times, values, ForecastTrace(yhat, lower, upper, ~np.isnan(yhat[:, :, 0])))
+
+
+def _learn(
+    folder: ForecastFolder, state: dict[str, Any], model: Forecaster, panel: Panel, learned: dict[str, Any],
+    before: _Tables | None, report: Render | None,
+) -> ForecastResult:  # fmt: skip
+    """Play the rows of a panel, and commit what came of it together with what was there."""
+    settings = ForecastSettings.from_dict(state["settings"])
+    known = panel.known if settings.known else None
+    rows = int(state["rows"])
+    trace = model.play(panel.values, known=known, times=_instants(panel.times))
+    kept = np.flatnonzero((rows + np.arange(len(panel.values))) % settings.every == 0)
+    trace = ForecastTrace(trace.yhat[kept], trace.lower[kept], trace.upper[kept], trace.known[kept])
+    frames = {
+        "forecasts": _forecast_frame(panel, trace, rows + kept, kept, settings.horizon),
+        "values": _value_frame(panel, rows),
+    }
+    times, values = panel.times, panel.values
+    if before is not None:
+        pl = polars(str(folder.path))
+        frames = {name: pl.concat([before.frames[name], frame]) for name, frame in frames.items()}
+        values = np.concatenate([before.values, values])
+        trace = _join(before.trace, trace)
+        times = None if times is None or before.times is None else np.concatenate([before.times, times])
+    season = model.seasons[-1] if model.seasons else 0
+    yhat, lower, upper = (np.where(trace.known[:, :, None], part, np.nan) for part in trace[:3])
+    scores = score(values, yhat, lower, upper, every=settings.every, season=season, level=settings.level)
+    state = state | {
+        "rows": rows + len(panel.values),
+        "last": state["last"] if times is None or not len(times) else int(times[-1]),
+        "learned": [*state["learned"], {**learned, "rows": len(panel.values), "skipped": panel.skipped}],
+        "seasons": list(model.seasons),
+        "scores": scores.as_dict(),
+    }
+    state = folder.commit(state, model, frames)
+    result = ForecastResult(folder.path, state, model, times, values, scores, len(panel.values), panel.skipped)
+    if report is not None:
+        folder.put_report(lambda path: report(result, path))
+    return result
+
+
+def _join(one: ForecastTrace, two: ForecastTrace) -> ForecastTrace:
+    """Return the forecasts of two blocks of origins as one."""
+    parts = [np.concatenate(pair) for pair in ((one.yhat, two.yhat), (one.lower, two.lower), (one.upper, two.upper))]
+    return ForecastTrace(parts[0], parts[1], parts[2], np.concatenate([one.known, two.known]))
+
+
+def _instants(times: Seconds | None) -> Any:
+    return None if times is None else times.astype("datetime64[s]")
+
+
+def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any, horizon: int) -> Any:
+    """Return the forecasts as a table: origin by origin, series by series, step by step."""
+    pl = polars("forecasts")
+    names, n = panel.plan.names, len(origins)
+    each = len(names) * horizon
+    step = np.tile(np.arange(1, horizon + 1), n * len(names))
+    if panel.times is None:
+        origin, when = origins, origins[:, None] + np.arange(1, horizon + 1)
+    else:
+        origin = panel.times[kept].astype("datetime64[s]").astype("datetime64[us]")
+        spacing = panel.plan.spacing
+        ahead = np.arange(1, horizon + 1)
+        when = (
+            np.stack([later_times(int(one), ahead, max(spacing, 1)) for one in panel.times[kept]])
+            if n
+            else np.zeros((0, horizon), np.int64)
+        )
+        when = when.astype("datetime64[s]").astype("datetime64[us]")
+    parts: dict[str, Cube] = {}
+    for name in ("yhat", "lower", "upper"):
+        parts[name] = np.where(trace.known[:, :, None], getattr(trace, name), np.nan).ravel()
+    frame = pl.DataFrame(
+        {
+            "series": np.tile(np.repeat(np.array(names, dtype=object), horizon), n),
+            "origin": np.repeat(origin, each),
+            "step": step.astype(np.int32),
+            "time": np.repeat(when, len(names), axis=0).ravel() if len(names) > 1 else when.ravel(),
+            **parts,
+        },
+        schema_overrides={"series": pl.String},
+    )
+    return frame.with_columns(pl.col("yhat", "lower", "upper").fill_nan(None))
+
+
+def _value_frame(panel: Panel, first: int) -> Any:
+    pl = polars("values")
+    instants = _instants(panel.times)
+    when = first + np.arange(len(panel.values)) if instants is None else instants.astype("datetime64[us]")
+    columns = {f"{i}": panel.values[:, i] for i in range(panel.values.shape[1])}
+    return pl.DataFrame({"time": when, **columns}).with_columns(pl.col(list(columns)).fill_nan(None))

@@ -1,0 +1,89 @@
+"""ForecastSettings: what to forecast, how far, and from which columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from undrift import _check
+from undrift.errors import InputError
+from undrift.forecast import Forecaster
+from undrift.run.settings import Settings
+
+READING = ("time", "na", "time_format", "encoding", "delimiter", "format", "limit")
+"""Settings that forecasts share with runs."""
+
+
+@dataclass(frozen=True)
+class ForecastSettings:
+    """What to forecast, how far, and from which columns."""
+
+    target: tuple[str, ...]
+    """Columns to forecast; several are forecast together."""
+    horizon: int = 24
+    """Steps ahead."""
+    series: str | None = None
+    """Column that says which series a row is of, in a file with one row for each series and time."""
+    known: tuple[str, ...] = ()
+    """Columns whose values are known in advance; rows without a target at the end of the file hold those to come."""
+    season: tuple[int, ...] | None = None
+    """Rows after which the series repeat; None: found from the data."""
+    level: float = 0.9
+    """Level of the intervals."""
+    every: int = 1
+    """Keep the forecasts of every so many origins."""
+    time: str | None = None
+    """Column with the time; None: found by its contents."""
+    na: tuple[str, ...] = ()
+    """Texts that mean missing, besides the usual ones."""
+    time_format: str | None = None
+    """How times are written, in the letters of strptime."""
+    encoding: str = "utf-8"
+    """How the file's text is encoded."""
+    delimiter: str | None = None
+    """What separates cells; None: found from the header."""
+    format: str = "auto"
+    """"csv", "parquet", "ndjson", or "auto": by the file's ending."""
+    limit: int | None = None
+    """Stop after so many rows of the file."""
+
+    def __post_init__(self) -> None:
+        if not self.target:
+            raise InputError("undrift forecast: name the column to forecast with --target")
+        if self.series is not None and len(self.target) > 1:
+            raise InputError("undrift forecast: with --series there is one --target; got several")
+        named = [
+            *self.target,
+            *self.known,
+            *([self.series] if self.series else []),
+            *([self.time] if self.time else []),
+        ]
+        if len(set(named)) < len(named):
+            raise InputError("undrift forecast: target, series, known and time must be different columns")
+        _check.integer("undrift forecast", "every", self.every, 1, 1_000_000)
+        self.forecaster()
+        self.reading()
+
+    def forecaster(self) -> Forecaster:
+        """Return the model, before its first row."""
+        return Forecaster(self.horizon, self.season, level=self.level)
+
+    def reading(self) -> Settings:
+        """Return how the file is read."""
+        return Settings(self.target[0], **{name: getattr(self, name) for name in READING})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings for JSON."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Return the settings that `as_dict` gave."""
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
+        return cls(**plain)
