@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undrift.ensemble import ResidualScale, SelfConfident
+from undrift.kernels.definitions import MixerState
 
 MIXERS = {"confident": SelfConfident, "residual": ResidualScale}
 
@@ -64,6 +65,36 @@ def test_an_adversary_who_sees_the_mixture_does_not_break_it(kind, share):
         labels.append(label[0])
     y = np.array(labels)
     check(mixer, np.array(mixed), y, 0.5 * np.sum((np.array(said) - y[:, None]) ** 2, axis=0))
+
+
+def test_against_the_member_with_all_the_weight_rises_of_the_inverse_rate_cost_nothing():
+    """Residuals come and go, and the inverse rate with them; the leader is always the best."""
+    rng = np.random.default_rng(0)
+    unit = np.where(np.arange(6000) % 600 < 300, 1.0, 5.0)
+    y = rng.normal(size=6000)
+    E = y[:, None] + unit[:, None] * np.array([[0.1, 1.0]]) * rng.normal(size=(6000, 2))
+    mixer = ResidualScale(share=0.0)
+    mixer.begin([1.0, 1.0])
+    yhat = mixer.play(E, y)
+    check(mixer, yhat, y, 0.5 * np.sum((E - y[:, None]) ** 2, axis=0))
+    arrays = mixer.arrays()
+    rises = np.log(2.0) * arrays["rate"][MixerState.RATE_RISES]
+    regret = 0.5 * np.sum((yhat - y) ** 2) - arrays["charged"][0]
+    account = mixer.cost()[0] - (arrays["charged"] - arrays["losses"])[0]
+    assert regret <= account < regret + 0.1 * rises
+
+
+def test_a_share_is_cheaper_against_a_member_with_a_large_prior():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=500)
+    E = y[:, None] + np.array([[0.1, 0.1]]) * rng.normal(size=(500, 2))
+    mixer = ResidualScale(share=0.1)
+    mixer.begin([0.9, 0.1])
+    check(mixer, mixer.play(E, y), y, 0.5 * np.sum((E - y[:, None]) ** 2, axis=0))
+    state, arrays = mixer.arrays()["rate"], mixer.arrays()
+    paid = mixer.cost() - (arrays["charged"] - arrays["losses"]) - state[MixerState.GAPS]
+    paid += np.log([0.9, 0.1]) * state[MixerState.RATE_RISES]
+    np.testing.assert_allclose(paid, np.array([0.1, 0.9]) * state[MixerState.SHARE_COST])
 
 
 @pytest.mark.parametrize("factor", [1e-3, 1e3])

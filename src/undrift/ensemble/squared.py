@@ -7,13 +7,14 @@ $\ell_t$: when weights are tempered towards the prior as the rate falls and kept
 (`kernels.reference_mix`),
 
 $$\sum_t \ell_t - \ell_{t,i} \le \sum_t(\ell_t - m_t) + \ln\tfrac1{p_i}\sum_t(\iota_{t+1} - \iota_t)_+
-  + \ln\tfrac1{1-\text{share}}\sum_t\iota_{t+1}.$$
+  + \sum_t\iota_{t+1}\ln S_t + (1-p_i)\sum_t\iota_{t+1}\ln\tfrac1{1-\alpha_t}.$$
 
 Proof. $m_t - \ell_{t,i} = \iota_t(\ln\frac1{w_{t,i}} - \ln\frac1{v_{t,i}})$ for the posterior v. If the rate falls,
-$r = \iota_t/\iota_{t+1} \le 1$, the weights $v^rp^{1-r}/S$ have $S \le 1$ (Hoelder), hence
-$\iota_{t+1}\ln\frac1{w_{t+1,i}} \le \iota_t\ln\frac1{v_{t,i}} + (\iota_{t+1}-\iota_t)\ln\frac1{p_i}$; if it rises,
-$w_{t+1} = v_t$ and $\iota_{t+1}\ln\frac1{v_{t,i}} \le \iota_t\ln\frac1{v_{t,i}}$; a share costs at most
-$\iota_{t+1}\ln\frac1{1-\text{share}}$. Sum, drop $-\iota_{T+1}\ln\frac1{w_{T+1,i}} \le 0$.
+$r = \iota_t/\iota_{t+1} \le 1$, the weights $v^rp^{1-r}/S_t$ have
+$\iota_{t+1}\ln\frac1{w_{t+1,i}} = \iota_t\ln\frac1{v_{t,i}} + (\iota_{t+1}-\iota_t)\ln\frac1{p_i} + \iota_{t+1}\ln S_t$
+and $S_t \le 1$ (Hoelder); if it rises, $w_{t+1} = v_t$, $S_t = 1$ and
+$\iota_{t+1}\ln\frac1{v_{t,i}} \le \iota_t\ln\frac1{v_{t,i}}$; a share $\alpha_t$ multiplies a weight by at least
+$1-\alpha_t(1-p_i) \ge (1-\alpha_t)^{1-p_i}$. Sum, drop $-\iota_{T+1}\ln\frac1{w_{T+1,i}} \le 0$.
 
 Nothing is asked of the rates, nor of how members are clipped: losses are those of the clipped members, and `cost` adds
 what clipping changed. So rates may forget a shock. With the mean |residual| $q$ of the last 20 rounds or so, what a
@@ -74,7 +75,8 @@ class SquaredMixer(Mixer):
     def _accounted_cost(self) -> Vector:
         """Mixability gaps, rises of the inverse rate and share; and each member's clipped losses minus its losses."""
         a, state = self._arrays, self._arrays["rate"]
-        bound = state[MixerState.GAPS] - self._log_prior * state[MixerState.RATE_RISES] + state[MixerState.SHARE_COST]
+        rises, share = state[MixerState.RATE_RISES], state[MixerState.SHARE_COST]
+        bound = state[MixerState.GAPS] - self._log_prior * rises - np.expm1(self._log_prior) * share
         return np.asarray(bound + (a["charged"] - a["losses"]), dtype=np.float64)
 
 

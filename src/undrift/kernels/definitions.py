@@ -200,7 +200,7 @@ class MixerState(IntEnum):
     """The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive; cut down
     where the last rounds contradict it."""
     GAPS = 4
-    """The sum of all mixability gaps."""
+    """The sum of all mixability gaps, less what rises of the inverse rate need not cost where weights agree."""
     RATE_RISES = 5
     """The sum of the rises of the inverse rate."""
     SHARE_COST = 6

@@ -211,7 +211,8 @@ class Estimator(CandidateStages):
         error = numbers[N.ERROR] = 0.0
         for t in range(rounds):
             row = np.where(known[t] != 0.0, rows[t], np.nan)
-            x = preparation.scale_row(self._scaling(state), row, float(t), commit=True)
+            serial = numbers[N.SERVED] - rounds + t + 1.0  # as if the last row were the last one served
+            x = preparation.scale_row(self._scaling(state), row, float(serial), commit=True)
             hint = float(hints[t])
             answers = self.answer(state, x, hint, error, first=t, skipped=1) if t else None
             error = self.learn(state, x, float(soft[t]), hint, error, answers, 1.0, t, 1)

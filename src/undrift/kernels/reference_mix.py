@@ -95,7 +95,7 @@ def mix_squared(
     `MixerState` says what the numbers of `state` are; mixability gaps, the loss of yhat minus the mix loss, are summed
     under the last two rules only. Adds each member's loss to `losses` as it predicted, to `clipped_losses` as it was
     clipped; `weights` as in `mix_logistic`. Whatever the rates, under the last two rules
-    sum of losses of yhat - clipped_losses_i <= GAPS + ln(1/p_i) RATE_RISES + SHARE_COST.
+    sum of losses of yhat - clipped_losses_i <= GAPS + ln(1/p_i) RATE_RISES + (1 - p_i) SHARE_COST.
 
     An online estimator's label may come `late` rows after members answered, 1 if promptly: weights then follow it that
     much more slowly, the inverse rate being multiplied by `late` and `share` divided by it.
@@ -147,7 +147,11 @@ def mix_squared(
             state[S.SHARE_COST] -= next_rate * math.log1p(-share)
             if next_rate > inverse_rate:
                 r = inverse_rate / next_rate
-                _set_log_weights(log_weights, r * log_weights + (1.0 - r) * log_prior)
+                tempered = r * log_weights + (1.0 - r) * log_prior
+                if not symmetric:
+                    log_sum = log_sum_exp(tempered) - r * log_sum_exp(log_weights)
+                    state[S.GAPS] += next_rate * min(log_sum, 0.0)  # by Hoelder it is never positive
+                _set_log_weights(log_weights, tempered)
             _apply_fixed_share(log_weights, log_prior, share)
         state[S.INVERSE_RATE] = next_rate
 

@@ -139,7 +139,9 @@ def _scale_run(filled: Matrix, labelled: NDArray[np.bool_]) -> Matrix:
     scaling.fit(np.where(there, first[:fitted], 0.0), there.astype(np.float64))
     rest = int(np.flatnonzero(labelled)[fitted - 1]) + 1
     later = labelled[rest:]
-    return np.concatenate((scaling.apply(first[:fitted], 0), scaling.apply(filled[rest:], rest + 1)[later]))
+    return np.concatenate(
+        (scaling.apply(first[:fitted], rest - fitted + 1), scaling.apply(filled[rest:], rest + 1)[later])
+    )
 
 
 def _with_constant(X: Matrix) -> Matrix:

@@ -99,7 +99,7 @@ class EstimatorPlan:
             self.family_dims["waves"], self.family_betas["waves"] = 1 + self.width + waves, wave_betas
             self.curvatures["waves"] = WAVE_CURVATURE
         self.families = list(self.family_dims)
-        self.baselines = ["base rate", "no change"] if binary else ["last value", "running mean"]
+        self.baselines = ["base rate", "same as last time"] if binary else ["last value", "running mean"]
         self.candidates = ["level 2", *self.families, *self.baselines]
         self.level2_dim = len(self.families) + (3 if binary else 2)
         self.level2_betas = memories

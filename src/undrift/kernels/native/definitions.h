@@ -130,7 +130,7 @@ struct MixerState {
         // The sum of the positive mixability gaps: the mixture's loss minus the mix loss, where that is positive; cut
         // down     where the last rounds contradict it.
         POSITIVE_GAPS = 3,
-        // The sum of all mixability gaps.
+        // The sum of all mixability gaps, less what rises of the inverse rate need not cost where weights agree.
         GAPS = 4,
         // The sum of the rises of the inverse rate.
         RATE_RISES = 5,

@@ -317,6 +317,7 @@ void Estimator::refit(const KernelTable &level, double *S) const {
     size_t newest = rows - 1; // the row with the last label: labels may have been settled in another order
     while (newest && S[plan.labels + newest] != n[EstimatorNumber::LAST]) --newest;
     double error = 0.0, newest_error = 0.0;
+    const double before = n[EstimatorNumber::SERVED] - static_cast<double>(rows); // the last row is the last one served
     for (size_t t = 0; t < rows;) {
         const size_t count = t ? std::min(rows - t, size_t(CHUNK)) : 1;
         EstimatorScratch w(plan, level, count);
@@ -324,7 +325,7 @@ void Estimator::refit(const KernelTable &level, double *S) const {
         for (size_t k = 0; k < count; ++k) {
             const double *row = S + plan.buffer + (t + k) * width, *known = S + plan.known + (t + k) * width;
             for (size_t j = 0; j < width; ++j) w.wide[j] = known[j] != 0.0 ? row[j] : std::numeric_limits<double>::quiet_NaN();
-            scale_row(plan.scaling(S), w.wide, width, static_cast<double>(t + k), true, w.X + k * width);
+            scale_row(plan.scaling(S), w.wide, width, before + static_cast<double>(t + k + 1), true, w.X + k * width);
             w.soft[k] = soft[t + k];
             w.hint[k] = S[plan.hints + t + k];
         }

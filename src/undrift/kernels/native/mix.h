@@ -349,8 +349,14 @@ static void mix_squared(const MixerCall &mix, double *scratch) {
         if (!(next > 0.0)) continue;
         if (next > inverse_rate) { // w_i <- w_i^r prior_i^(1 - r) as the rate falls; as it rises they stay
             const double r = inverse_rate / next;
+            s.compute_weights();
+            const double before = s.total;
             for (size_t k = 0; k < s.n; ++k) s.v[k] = fma(all(r), s.log_weights[k], (1.0 - r) * s.log_prior[k]);
-            s.set_log_weights();
+            const double top = s.set_log_weights();
+            if (!symmetric) { // ln of the sum of w_i^r prior_i^(1 - r), which is at most 0
+                s.compute_weights();
+                state[MixerState::GAPS] += next * smaller(top + ln(s.total) - r * ln(before), 0.0);
+            }
         }
         s.apply_fixed_share(mix.share);
     }
