@@ -98,9 +98,13 @@ def test_certify_holds_and_its_exit_codes(finished):
     assert code == 0
     assert "replayed: the same bits" in out
     assert out.count("holds") == 3
+    assert "16 pieces: a linear predictor refitted every 50 rows on average; its kind: any linear predictor that" in out
+    assert "measured: how far the loss was above the comparator's" in out
     code, out, _ = finished("certify", "s-run", "--within", "-99.9", "--json")
     assert code == 4
     assert json.loads(out)["failed"] == ["best fixed", "16 pieces", "smooth"]
+    for one in json.loads(out)["certificates"]:
+        assert one["regret"] <= one["hindsight"]["bound"] <= one["regret"] + 0.05 * one["comparator_loss"]
     assert {one["name"] for one in read_run("s-run").certificates} == {"best fixed", "16 pieces", "smooth"}
     frame = pl.read_parquet("s-run/predictions.parquet")
     frame.with_columns(pl.col("yhat") + 1e-9).write_parquet("s-run/predictions.parquet")

@@ -103,20 +103,26 @@ def certificates(task, rows, y, yhat):
         loss, limit = squared, {}
         learners = [ud.DiscountedVAW(beta=b, hint="ridge") for b in (0.99, 0.999, 1.0)]
     every = len(y) // 20 or 1
-    rivals = {
-        "best fixed": (comparators.fixed(rows, y, loss, **limit), None),
-        "20 pieces": (comparators.piecewise(rows, y, loss, segments=min(20, len(y)), **limit), every),
-        "smooth": (comparators.smooth(rows, y, loss, tau=1e4, **limit), None),
-    }
+    pieces = comparators.piecewise(rows, y, loss, segments=min(20, len(y)), **limit)
+    rivals = [
+        ("best fixed", comparators.fixed(rows, y, loss, **limit), "a line that stands still", None),
+        ("20 pieces", pieces, f"a line refitted every {every} rows", every),
+        ("smooth", comparators.smooth(rows, y, loss, tau=1e4, **limit), "a line that drifts", None),
+    ]
     out = []
-    for name, (u, refit) in rivals.items():
-        c = ud.regret.certify(ud.regret.ReferenceLearners(learners), rows, y, ud.trace.Trace(yhat), u, loss)
+    for name, u, words, refit in rivals:
+        played = ud.trace.Trace(yhat)
+        c = ud.regret.certify(ud.regret.ReferenceLearners(learners), rows, y, trace=played, u=u, loss=loss)
+        best = ud.regret.certify(ud.regret.HindsightLeaves(binary=task == "classification"), rows, y, trace=played, u=u)
         fields = ("regret", "start", "stability", "variation", "potential_drift", "excess", "bound", "slack", "ratio")
         out.append(
             {
                 "name": name,
+                "words": words,
+                "kind": "any such line",
                 "leaf": c.leaf,
-                **{key: getattr(c, key) for key in (*fields, "comparator_loss")},
+                **{key: getattr(c, key) for key in (*fields, "comparator_loss", "holds", "vacuous")},
+                "hindsight": {"bound": best.bound, "ratio": best.ratio, "holds": best.holds, "leaf": best.leaf},
                 "own_loss": c.incurred,
                 "rounds": len(y),
                 "refit_every": refit,

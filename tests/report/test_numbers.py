@@ -15,13 +15,14 @@ from undrift.report.figures import calibration, interval_coverage
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.half_life import effective_half_life, find_changes
 from undrift.report.run_context import POINTS, make_context
+from undrift.report.run_page import SECTIONS
 from undrift.report.scores import score_predictors
 from undrift.report.timeline import make_timeline
 
 
 def measure(data):
     """Return the embedded numbers of all figures of a run."""
-    return make_figures(RUN_FIGURES, make_context(data))[0]
+    return make_figures(RUN_FIGURES, make_context(data), SECTIONS)[0]
 
 
 @given(rounds=st.integers(1, 500), most=st.integers(1, 60), window=st.integers(1, 70))

@@ -5,12 +5,13 @@ import pkgutil
 import sys
 from types import ModuleType
 
+import pytest
 from report_runs import play_run, stream
 from test_render import Elements
 
 from undrift.report import figures, render, run_page
 from undrift.report.figures.figure import Figure, View, curve
-from undrift.report.figures.registry import FLEET_FIGURES, RUN_FIGURES
+from undrift.report.figures.registry import FLEET_FIGURES, RUN_FIGURES, make_figures
 
 
 def test_every_module_of_figures_is_registered_once():
@@ -39,3 +40,11 @@ def test_a_module_with_numbers_and_a_drawing_becomes_a_figure_of_the_page(tmp_pa
     assert json.loads(page.blocks["figures"])[-1]["key"] == "labels"
     assert json.loads(page.blocks["numbers"])["labels"]["y"] == data.y.tolist()
     assert "The labels" in page.text
+
+
+def test_a_figure_of_a_section_that_is_not_there_is_refused(monkeypatch):
+    module = ModuleType("undrift.report.figures.lost")
+    module.SECTION, module.measure, module.draw = "thrust", dict, lambda run, numbers: None
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(ValueError, match="SECTION of figure 'lost' must be one of short, well, trust, got 'thrust'"):
+        make_figures(["lost"], None, ("short", "well", "trust"))

@@ -158,33 +158,35 @@ def test_user_text_cannot_inject_anything(tmp_path):
 def test_certificates_are_put_into_words(run, tmp_path):
     base = {"leaf": "VAW", "start": 1.0, "stability": 8.0, "variation": 3.0, "potential_drift": 0.0, "excess": 0.0}
     one = {"name": "20 pieces", **base, "regret": 4.0, "bound": 12.0, "comparator_loss": 100.0, "own_loss": 104.0}
-    one |= {"rounds": 400, "refit_every": 30, "refused": None}
+    one |= {"words": "a line refitted every 30 rows", "kind": "any line that changes at the same rows"}
+    one |= {"rounds": 400, "refit_every": 30, "refused": None, "hindsight": {"bound": 5.0}}
     data = dataclasses.replace(run["regression"], certificates=[one])
-    text = " ".join(page(data, tmp_path).text)
-    assert "Certified within 12% of the best linear predictor refitted every 30 rows on average." in text
-    assert "was 4% more than that rival's; what is proven for this run allows at most 12% more" in text
+
+    def shown(*certificates):
+        return " ".join(page(dataclasses.replace(data, certificates=certificates), tmp_path).text)
+
+    text = shown(one)
+    assert "The total loss was 4% above that of a line refitted every 30 rows, which knew every label." in text
+    proven = "Proven: at most 5% above that of any line that changes at the same rows; its method promised at most 12%."
+    assert proven in text
     assert "This covers 400 rows of 600." in text
-    better = {**one, "excess": -20.0, "bound": -8.0, "regret": -16.0, "own_loss": 84.0}
-    text = " ".join(page(dataclasses.replace(data, certificates=[better]), tmp_path).text)
-    assert "Certified at least 8% better than the best linear predictor refitted every 30 rows on average." in text
-    assert "was 16% less than that rival's; what is proven for this run guarantees at least 8% less." in text
-    weak = {**one, "stability": 400.0, "bound": 404.0}
-    fixed = {**one, "name": "best fixed", "refit_every": None, "bound": 12.0}
-    text = " ".join(page(dataclasses.replace(data, certificates=[weak, fixed]), tmp_path).text)
-    assert "Certified within 12% of the best linear predictor that never changes." in text
-    assert (
-        "Certified within 5.04 times the loss of the best linear predictor refitted every 30 rows on average "
-        "(measured: 4% more)." in text
-    )
-    broken = {**one, "regret": 13.0}
-    text = " ".join(page(dataclasses.replace(data, certificates=[broken]), tmp_path).text)
-    assert "does not hold" in text
-    nothing = {**one, "comparator_loss": 1e-30, "own_loss": 4.0}
-    text = " ".join(page(dataclasses.replace(data, certificates=[nothing]), tmp_path).text)
-    assert (
-        "Certified within a loss of 12 of the best linear predictor refitted every 30 rows on average, which loses "
-        "nothing" in text
-    )
+    better = {**one, "excess": -20.0, "bound": -8.0, "regret": -16.0, "own_loss": 84.0, "hindsight": {"bound": -15.0}}
+    text = shown(better)
+    assert "The total loss was 16% below that of a line refitted every 30 rows" in text
+    assert "Proven: at least 15% below that of any line that changes at the same rows; its method promised" in text
+    assert "its method promised at least 8% below." in text
+    weak = {**one, "stability": 400.0, "bound": 404.0, "hindsight": None}
+    fixed = {**one, "name": "best fixed", "words": "a line that stands still", "refit_every": None}
+    text = shown(weak, fixed)
+    assert "The total loss was 4% above that of a line that stands still, which knew every label." in text
+    assert "which knew every label. Proven: its method's promise says nothing here." in text
+    for broken in ({**one, "regret": 13.0}, {**one, "hindsight": {"bound": 3.0}}):
+        assert "a certificate does not hold" in shown(broken)
+    text = shown({**one, "comparator_loss": 1e-30, "own_loss": 4.0})
+    assert "The total loss was 4; a line refitted every 30 rows, which knew every label, lost nothing." in text
+    text = shown({**one, "words": None, "kind": None, "name": "of my own"})
+    assert "above that of the comparator “of my own”" in text
+    assert "above that of any of its kind" in text
     refused = {"name": "best fixed", "refit_every": None, "refused": "a column is all zero"}
     text = " ".join(page(dataclasses.replace(data, certificates=[refused]), tmp_path).text)
     assert "No certificate covers this run:" in text

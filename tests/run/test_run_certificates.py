@@ -35,6 +35,10 @@ def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, l
         assert one["slack"] == pytest.approx(one["bound"] - one["regret"])
         assert one["regret"] == pytest.approx(one["own_loss"] - one["comparator_loss"])
         assert one["ratio"] == pytest.approx((one["comparator_loss"] + one["bound"]) / one["comparator_loss"])
+        assert one["regret"] <= one["hindsight"]["bound"] <= one["regret"] + 0.3 * one["comparator_loss"]
+        assert one["hindsight"]["holds"] is True
+        assert one["vacuous"] is (one["bound"] >= one["own_loss"])
+    assert run.certificates[1]["words"] == "a linear predictor refitted every 54 rows on average"
     # the best fixed comparator, by hand
     Z = np.array([[np.nan if v is None else v for v in columns[name]] for name in ("a", "b")]).T
     y = np.array([np.nan if v is None else v == "yes" if target == "hot" else v for v in columns[target]], dtype=float)
@@ -65,7 +69,33 @@ def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
     assert [one["refused"] is None for one in run.certificates] == [True, True, False]
     assert "the smooth comparator of 250 rounds and 6 columns would take about" in run.certificates[2]["refused"]
     assert run.certificates[0]["rounds"] == 250
-    assert "The certificates cover the first 250 rounds of 300." in run.notes
+    assert "The certificates cover the first 250 rounds of 300: with 6 columns, more would take minutes." in run.notes
+
+
+def test_progress_is_told_and_runs_that_are_too_wide_are_refused_at_once(tmp_path, monkeypatch):
+    path = write_csv(tmp_path / "t.csv", table(300))
+    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
+    seen = []
+    certify_run(tmp_path / "run", lambda doing, done: seen.append((doing, done)))
+    assert [done for _, done in seen] == [0.0, 0.0, 0.25, 0.5, 0.75]
+    assert seen[2][0] == "certifying against the best linear predictor that never changes"
+    monkeypatch.setattr(certificates, "REFUSED_WORK", 300 * 35)
+    with pytest.raises(
+        ConditionError, match="certifying 300 rounds of 6 columns would take many minutes; leave columns out"
+    ):
+        certify_run(tmp_path / "run")
+    assert any("would take many minutes" in note for note in read_run(tmp_path / "run").notes)
+
+
+def test_a_smooth_comparator_with_a_margin_keeps_it():
+    rng = np.random.default_rng(0)
+    Z = np.column_stack((np.ones(900), rng.normal(size=(900, 2))))
+    y = np.sign(Z[:, 1] * np.linspace(-3.0, 3.0, 900) + 0.1 * rng.logistic(size=900))
+    free = run_comparators.run_comparators(900, logistic, None)[2].find(Z, y)
+    held = run_comparators.run_comparators(900, logistic, 0.3 * np.abs(Z @ free.T).max())[2].find(Z, y)
+    assert np.abs(Z @ held.T).max() <= 0.3 * np.abs(Z @ free.T).max()
+    wide = run_comparators.run_comparators(900, logistic, 1e6)[2].find(Z, y)
+    np.testing.assert_allclose(wide, free, atol=1e-3 * np.abs(free).max())
 
 
 def test_what_cannot_be_certified_says_why(tmp_path):

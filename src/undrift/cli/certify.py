@@ -14,12 +14,18 @@ from undrift.cli.run_options import Json
 if TYPE_CHECKING:
     from undrift.run.play.state import RunState
 
+EXPLANATION = (
+    "measured: how far the loss was above the comparator's; below 0 it was smaller.",
+    "proven: how far it was, at most, above that of any predictor of the comparator's kind, once the run is over.",
+    "promised: how far it can be above the comparator's by the method; more than the whole loss says nothing.",
+)
+
 
 def certify(
     run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     within: Annotated[
         float | None,
-        typer.Option("--within", help="Fail unless the loss is certified to be at most so many percent above theirs."),
+        typer.Option("--within", help="Fail unless the method promises a loss at most so many percent above theirs."),
     ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Play the run again first, and fail unless it predicts the same bits.")
@@ -28,16 +34,20 @@ def certify(
 ) -> int:
     """Read the rows of RUN again, and bound its regret against comparators that knew all the answers.
 
-    Exit code 4: a certificate does not hold, is not good enough for --within, or the run is not what its rows give. 5:
-    refused, because its rows are gone or an assumption fails.
+    Shows what was measured, what is proven beyond that once the run is over (against every predictor of the
+    comparator's kind), and what the method promises by itself, term by term. Exit code 4: a certificate does not hold,
+    is not good enough for --within, or the run is not what its rows give. 5: refused, because its rows are gone or an
+    assumption fails.
     """
+    from undrift.cli.progress import ProgressBar
     from undrift.run import certify_run, replay_run
 
-    same = replay_run(run) if replay else None
-    state = certify_run(run)
+    with ProgressBar(quiet=json) as bar:
+        same = replay_run(run) if replay else None
+        state = certify_run(run, bar.show)
     found = state["certificates"]
     counted = [one for one in found if one["refused"] is None]
-    failed = [one["name"] for one in counted if not one["holds"] or not _is_within(one, within)]
+    failed = [one["name"] for one in counted if not _holds(one) or not _is_within(one, within)]
     if json:
         facts = {"run": str(run), "within": within, "replayed": same, "failed": failed, "notes": state["notes"]}
         print_json(facts | {"certificates": found})
@@ -46,6 +56,10 @@ def certify(
     if failed or same is False:
         return ExitCode.CERTIFICATE_FAILED
     return ExitCode.FINE if counted else ExitCode.CONDITION_NOT_MET
+
+
+def _holds(one: dict[str, Any]) -> bool:
+    return bool(one["holds"] and one["hindsight"]["holds"])
 
 
 def _is_within(one: dict[str, Any], within: float | None) -> bool:
@@ -57,16 +71,16 @@ def _show(
 ) -> None:
     if same is not None:
         print("replayed: the same bits" if same else "replayed: OTHER PREDICTIONS than those in the folder")
-    terms = ("excess", "start", "stability", "variation", "potential_drift", "bound", "regret")
     print_table(
-        ("comparator", "its loss", "own loss", *(term.replace("_", " ") for term in terms), "certified", ""),
+        ("comparator", "its loss", "own loss", "measured", "proven", "promised", ""),
         [
             (
                 one["name"],
                 format_number(one["comparator_loss"]),
                 format_number(one["own_loss"]),
-                *(format_number(one[term]) for term in terms),
-                "-" if one["ratio"] is None else f"{one['ratio'] - 1.0:+.1%}",
+                _percent(one["regret"], one),
+                _percent(one["hindsight"]["bound"], one),
+                f"{_percent(one['bound'], one)}{' (says nothing)' if one['vacuous'] else ''}",
                 "fails" if one["name"] in failed else "holds",
             )
             for one in counted
@@ -75,11 +89,24 @@ def _show(
     for one in state["certificates"]:
         if one["refused"]:
             print(printable(f"{one['name']}: refused: {one['refused']}"))
-    print("regret = own loss - its loss, never above bound = excess + start + stability + variation + potential drift.")
-    print(
-        "certified: how far the loss can be above the comparator's, by the bound alone; below 0 it cannot be as large."
+    for line in EXPLANATION:
+        print(line)
+    for one in counted:
+        print(printable(f"  {one['name']}: {one['words']}; its kind: {one['kind']}, with coefficients no larger"))
+    print("The promises, term by term; excess, of the mix over its leading part, is measured:")
+    terms = ("excess", "start", "stability", "variation", "potential_drift", "bound", "regret")
+    print_table(
+        ("comparator", *(term.replace("_", " ") for term in terms), "through"),
+        [(one["name"], *(format_number(one[term]) for term in terms), printable(one["leaf"])) for one in counted],
     )
     for note in state["notes"]:
         print(printable(note))
     if within is not None and failed:
         print(f"not within {within:g}%: {', '.join(failed)}")
+
+
+def _percent(difference: float | None, one: dict[str, Any]) -> str:
+    """Return a difference of losses as a share of the comparator's."""
+    if difference is None or not one["comparator_loss"]:
+        return "-"
+    return f"{difference / one['comparator_loss']:+.1%}"

@@ -46,6 +46,11 @@ class ProgressBar:
             total = None if progress.fraction is None else 1.0
             self._bar.update(self._task, description=text, completed=progress.fraction, total=total)
 
+    def show(self, doing: str, done: float) -> None:
+        """Show what is being done, and which share of it is."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=doing, completed=done, total=1.0)
+
     def log(self, text: str) -> None:
         """Print a line on stderr."""
         if self.quiet:

@@ -145,7 +145,7 @@ def _certify(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
 
     bar.log("certifying")
     try:
-        return certify_run(folder)
+        return certify_run(folder, bar.show)
     except ConditionError as error:
         bar.log(f"not certified: {error}")
         return state

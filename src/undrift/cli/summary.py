@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from undrift.run import RunData
 
 
-USEFUL = 1.5
-"""A certificate above this says little; a milder comparator may have one that says more."""
+NOT_INFORMATIVE = 9.0
+"""A rival that loses so many times less, nothing but rounding perhaps, is not worth a line."""
 
 
 def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
@@ -68,21 +68,14 @@ def _memory(run: RunData) -> str:
 
 
 def _certificate(run: RunData) -> str:
-    found = [one for one in run.certificates if one["refused"] is None and _is_informative(one["ratio"])]
-    if not found:
+    """Return the comparison with the rival that the report leads with, and what is proven beyond it."""
+    from undrift.report.certificate_text import choose_leading, comparison, proof, summarize_certificates
+    from undrift.report.formatting import capitalize
+
+    one = choose_leading(summarize_certificates(run))
+    if one is None or one.relative(min(one.bounds)) >= NOT_INFORMATIVE:
         return ""
-    strong = [one for one in found if one["ratio"] <= USEFUL]
-    one = next((one for one in strong if one["refit_every"]), min(found, key=lambda one: float(one["ratio"])))
-    rivals = {"best fixed": "the best straight line", "smooth": "a smoothly drifting line"}
-    rival = rivals.get(one["name"], f"the best straight line in {one['name']}")
-    gap = one["ratio"] - 1.0
-    much = f"at least {-gap:.0%} below" if gap < 0.0 else f"at most {gap:.0%} above"
-    return f"Certified: its loss is {much} that of {rival}, chosen with all the answers known."
-
-
-def _is_informative(ratio: float | None) -> bool:
-    """Whether a certificate is worth a line; a comparator that loses nothing but rounding makes any ratio huge."""
-    return ratio is not None and ratio < 10.0
+    return f"{capitalize(comparison(one))}. Proven: {proof(one)}."
 
 
 def _two_digits(x: float) -> str:

@@ -19,6 +19,8 @@ from undrift.regret.lower_bounds import path_leaf, stretches_leaf
 
 REGS = (1e-4, 1e-2, 1.0)
 """Ridges of the best predictors of stretches."""
+STRETCH_ROWS = 10
+"""Rows of a stretch for each column, on average, for two classes: shorter ones take long and prove little."""
 TAUS, DRIFT_REG = (1.0, 1e2, 1e4, 1e6), 1e-4
 """Prices of movement, and the ridge, of the leaves that drift."""
 MOST_STRETCHES = 400
@@ -78,8 +80,8 @@ class HindsightLeaves(ReferenceLearners):
             raise ConditionError("HindsightLeaves: needs the comparator itself")
         out = [path_leaf(rows, labels, u, self.loss)]
         stretches = len(moves(u)) + 1
-        worthwhile = len(rows) // rows.shape[1] if self.binary else MOST_STRETCHES  # short ones take long, prove little
-        if stretches <= min(MOST_STRETCHES, max(1, worthwhile)):
+        worthwhile = max(1, len(rows) // (STRETCH_ROWS * rows.shape[1])) if self.binary else MOST_STRETCHES
+        if stretches <= min(MOST_STRETCHES, worthwhile):
             out += [stretches_leaf(rows, labels, u, self.loss, reg) for reg in REGS]
         elif not self.binary and rows.shape[0] * rows.shape[1] ** 2 <= DRIFT_WORK:
             out += [DriftVAW(tau, reg=DRIFT_REG, hint="ridge").leaf(rows, labels, u) for tau in TAUS]

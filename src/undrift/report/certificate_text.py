@@ -28,7 +28,9 @@ class CertificateSummary:
     name: str
     """The comparator's name in the run."""
     comparator: str
-    """The comparator in words."""
+    """The comparator in words, as the run stored them."""
+    kind: str
+    """All comparators of its kind, in words."""
     leaf: str
     """The part of the model the certificate goes through."""
     refusal: str | None
@@ -36,7 +38,9 @@ class CertificateSummary:
     regret: float
     """Measured: our loss minus the comparator's."""
     bound: float
-    """Proven: the regret cannot exceed this."""
+    """Promised: the regret against this comparator cannot exceed this."""
+    hindsight: float
+    """Proven once the run was over: the regret against all comparators of the kind; NaN where that is not known."""
     terms: dict[str, float]
     """The bound, term by term."""
     comparator_loss: float
@@ -50,8 +54,18 @@ class CertificateSummary:
 
     @property
     def holds(self) -> bool:
-        """Whether the regret is below the bound, to rounding."""
-        return self.bound - self.regret >= -1e-12 * self._scale
+        """Whether the regret is below both bounds, to rounding."""
+        return all(bound - self.regret >= -1e-12 * self._scale for bound in self.bounds)
+
+    @property
+    def bounds(self) -> list[float]:
+        """The bounds there are: the promised one, and what was proven in hindsight."""
+        return [self.bound] if math.isnan(self.hindsight) else [self.bound, self.hindsight]
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the promise says nothing: no regret is larger than the loss itself."""
+        return self.bound >= self.own_loss * (1.0 - 1e-9)
 
     @property
     def _scale(self) -> float:
@@ -73,27 +87,19 @@ def summarize_certificates(data: RunData) -> list[CertificateSummary]:
 def _summarize(stored: Any) -> CertificateSummary:
     names = ("regret", "bound", "comparator_loss", "own_loss", *TERMS)
     numbers = {name: math.nan if stored.get(name) is None else float(stored[name]) for name in names}
-    every, name = stored.get("refit_every"), str(stored.get("name", ""))
+    every, name, after = stored.get("refit_every"), str(stored.get("name", "")), stored.get("hindsight")
     return CertificateSummary(
         name=name,
-        comparator=_comparator_text(name, every),
+        comparator=str(stored.get("words") or f"the comparator “{name}”"),  # runs of older versions have no words
+        kind=str(stored.get("kind") or "any of its kind"),
         leaf=str(stored.get("leaf") or ""),
         refusal=stored.get("refused") or None,
+        hindsight=float(after["bound"]) if after else math.nan,
         terms={term: numbers.pop(term) for term in TERMS},
         rounds=int(stored.get("rounds") or 0),
         refit_every=None if every is None else float(every),
         **numbers,
     )
-
-
-def _comparator_text(name: str, every: float | None) -> str:
-    if every is not None:
-        return f"the best linear predictor refitted every {number(every, 3)} rows on average"
-    if "fixed" in name:
-        return "the best linear predictor that never changes"
-    if "smooth" in name:
-        return "a smoothly drifting linear predictor fitted in hindsight"
-    return f"the comparator “{name}”"
 
 
 def select_given(certificates: list[CertificateSummary]) -> list[CertificateSummary]:
@@ -104,47 +110,71 @@ def select_given(certificates: list[CertificateSummary]) -> list[CertificateSumm
 def choose_leading(certificates: list[CertificateSummary]) -> CertificateSummary | None:
     """Return the certificate to quote: the refitted comparator's if it says something, or else the strongest."""
     given = select_given(certificates)
-    refitted = (one for one in given if one.refit_every is not None and one.relative(one.bound) <= USEFUL_SHARE)
-    return next(refitted, min(given, key=lambda one: one.relative(one.bound), default=None))
+    best = {one.name: one.relative(min(one.bounds)) for one in given}
+    refitted = (one for one in given if one.refit_every is not None and best[one.name] <= USEFUL_SHARE)
+    return next(refitted, min(given, key=lambda one: best[one.name], default=None))
 
 
-def claim(one: CertificateSummary) -> str:
-    """Return the sentence a reader takes away.
+def comparison(one: CertificateSummary) -> str:
+    """Return what was measured, as a sentence without its end.
 
     >>> terms = dict.fromkeys(TERMS, 0.0) | {"stability": 12.0}
-    >>> comparator = _comparator_text("20 pieces", 500)
-    >>> claim(CertificateSummary("20 pieces", comparator, "", None, 3.0, 12.0, terms, 100.0, 103.0, 10000, 500))
-    'certified within 12% of the best linear predictor refitted every 500 rows on average'
+    >>> words = ("20 pieces", "a line refitted every 500 rows", "any line that changes at the same rows")
+    >>> one = CertificateSummary(*words, "", None, 3.0, 12.0, 3.5, terms, 100.0, 103.0, 10000, 500)
+    >>> comparison(one)
+    'the total loss was 3% above that of a line refitted every 500 rows, which knew every label'
+    >>> proof(one)
+    'at most 3.5% above that of any line that changes at the same rows; its method promised at most 12%'
     """
-    if not one.holds:
-        return f"the certificate against {one.comparator} does not hold; please report this as a bug"
-    share = one.relative(one.bound)
-    if share < 0.0:
-        return f"certified at least {percent(-share)} better than {one.comparator}"
+    share = one.relative(one.regret)
     if not math.isfinite(share):
-        return f"certified within a loss of {number(one.bound)} of {one.comparator}, which loses nothing"
-    if share >= 1.0:
-        return f"certified within {number(1.0 + share)} times the loss of {one.comparator}"
-    return f"certified within {percent(share)} of {one.comparator}"
+        return f"the total loss was {number(one.own_loss)}; {one.comparator}, which knew every label, lost nothing"
+    return f"the total loss was {above_or_below(share)} that of {one.comparator}, which knew every label"
 
 
-def more_or_less(share: float) -> str:
+def proof(one: CertificateSummary) -> str:
+    """Return what is proven beyond that: against all comparators of the kind, and by the method's own promise."""
+    if not one.holds:
+        return "nothing: a certificate does not hold; please report this as a bug"
+    promised = one.relative(one.bound)
+    if not math.isfinite(promised):
+        return f"it cannot have lost more than {number(max(one.bounds))} beyond that"
+    promise = "its method's promise says nothing here" if one.vacuous else f"its method promised {_limit(promised)}"
+    if math.isnan(one.hindsight):
+        return promise
+    return f"{_limit(one.relative(one.hindsight), 'that of ' + one.kind)}; {promise}"
+
+
+def _limit(share: float, whose: str = "") -> str:
+    """Return a bound on a share in words.
+
+    >>> _limit(0.12), _limit(-0.031, "that of any line")
+    ('at most 12%', 'at least 3.1% below that of any line')
+    """
+    if share < 0.0:
+        return f"at least {percent(-share)} below {whose}".rstrip()
+    return f"at most {percent(share)} above {whose}" if whose else f"at most {percent(share)}"
+
+
+def above_or_below(share: float) -> str:
     """Return how a loss compares with another.
 
-    >>> more_or_less(0.12), more_or_less(-0.5)
-    ('12% more', '50% less')
+    >>> above_or_below(0.12), above_or_below(-0.5)
+    ('12% above', '50% below')
     """
-    return f"{percent(abs(share))} {'more' if share >= 0.0 else 'less'}"
+    return f"{percent(abs(share))} {'above' if share >= 0.0 else 'below'}"
 
 
 def explanation(one: CertificateSummary, rounds: int) -> str:
-    """Return what the claim means: measured, proven, and on how many rows."""
+    """Return what the comparison and the proof mean: who knew what, what in them is measured, on how many rows."""
     part = "" if one.rounds in (0, rounds) else f" This covers {plural(one.rounds, 'row')} of {rounds:,}."
-    regret, bound = one.relative(one.regret), one.relative(one.bound)
-    limit = f"allows at most {more_or_less(bound)}" if bound >= 0.0 else f"guarantees at least {more_or_less(bound)}"
+    mixing = one.relative(one.terms["excess"])
+    measured = f" What mixing cost beyond its leading part is measured: {percent(mixing)}." if mixing == mixing else ""
     return (
-        f"Measured, undrift's total loss was {more_or_less(regret)} than that rival's; what is proven for this run "
-        f"{limit}. The rival was chosen in hindsight, knowing every label; undrift knew only the past.{part}"
+        "The first number is measured. The second is proven for this run: nobody of that kind, with coefficients no "
+        "larger than this rival's, would have left undrift further behind. The third follows from undrift's method, "
+        f"for any rival that moves as this one does.{measured} Rivals were chosen in hindsight, knowing every label; "
+        f"undrift knew only the past.{part}"
     )
 
 
@@ -152,10 +182,11 @@ def section_text(certificates: list[CertificateSummary], rounds: int) -> dict[st
     """Return the sentences of the page's section about certificates."""
     leading = choose_leading(certificates)
     return {
-        "claim": capitalize(claim(leading)) + "." if leading else "",
+        "claim": f"{capitalize(comparison(leading))}." if leading else "",
+        "proof": f"Proven: {proof(leading)}." if leading else "",
         "explanation": explanation(leading, rounds) if leading else "",
         "other_claims": [
-            f"{capitalize(claim(one))} (measured: {more_or_less(one.relative(one.regret))})."
+            f"{capitalize(comparison(one))}. Proven: {proof(one)}."
             for one in select_given(certificates)
             if one is not leading
         ],
@@ -173,9 +204,10 @@ def _term_rows(given: list[CertificateSummary]) -> list[list[str]]:
         "rival's loss": [one.comparator_loss for one in given],
         "undrift's loss": [one.own_loss for one in given],
         "regret (measured)": [one.regret for one in given],
-        "bound (proven)": [one.bound for one in given],
+        "… against any of its kind (proven)": [one.hindsight for one in given],
+        "… by the method's promise": [one.bound for one in given],
     }
-    rows |= {f"… {text}": [one.terms[term] for one in given] for term, text in TERMS.items()}
+    rows |= {f"in the promise: {text}": [one.terms[term] for one in given] for term, text in TERMS.items()}
     negligible = [1e-9 * (abs(one.comparator_loss) + abs(one.own_loss)) for one in given]
     return [
         [name, *(number(x if abs(x) > least else 0.0, 4) for x, least in zip(values, negligible, strict=True))]

@@ -44,7 +44,7 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
     """
     if not fleet.rounds:
         raise InputError(f"{CALLER}: no row of the fleet was learned, so there is nothing to show; see predictions.csv")
-    measured, figures = make_figures(FLEET_FIGURES, fleet)
+    measured, figures = make_figures(FLEET_FIGURES, fleet, SECTIONS)
     rankings = key_lists.rank_keys(fleet)
     listed = key_lists.select_listed(fleet, rankings)
     target = fleet.run.fleet.fields.target

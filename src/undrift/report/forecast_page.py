@@ -25,7 +25,7 @@ GLOSSARY = {
 
 def render_forecast(result: ForecastResult, out: str | os.PathLike[str]) -> Path:
     """Write the report of forecasts and return its path."""
-    measured, figures = make_figures(FORECAST_FIGURES, result)
+    measured, figures = make_figures(FORECAST_FIGURES, result, SECTIONS)
     names = result.state["plan"]["names"]
     content: dict[str, Any] = {
         "target": join_items(names, 3),

@@ -52,7 +52,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         )
     run = make_context(data)
     scores = score_predictors(data)
-    measured, figures = make_figures(RUN_FIGURES, run)
+    measured, figures = make_figures(RUN_FIGURES, run, SECTIONS)
     warning = run.timeline.warning
     content: dict[str, Any] = {
         "target": data.target,

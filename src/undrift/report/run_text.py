@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from undrift.metrics import LEADING
-from undrift.report.certificate_text import choose_leading, claim, more_or_less
+from undrift.report.certificate_text import choose_leading, comparison, proof
 from undrift.report.figures.figure import Numbers
 from undrift.report.formatting import NONE, capitalize, half_life_text, join_items, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
@@ -28,7 +28,8 @@ GLOSSARY = {
     "them.",
     "Half-life": "After so many rows, a row counts half as much as a new one. Short: the data changes fast.",
     "Regret": "undrift's total loss minus that of a rival who was chosen afterwards, knowing every label.",
-    "Certificate": "A proof, computed for this very run, that the regret could not exceed a number.",
+    "Certificate": "A proof, computed for this very run, that the regret could not exceed a number: against every "
+    "rival of a kind once the run is over, and by what the method promises beforehand.",
     "RMSE": "Root of the mean squared error, in the units of the target; large errors count more.",
     "Log-loss": "Mean of -ln(probability given to what came true): 0 is perfect, 0.693 is a coin toss.",
     "Brier score": "Mean squared distance between the predicted chance and what came: 0 is perfect, 0.25 a coin toss.",
@@ -75,9 +76,7 @@ def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[st
     sentences = [_error_sentence(run.data, scores)]
     leading = choose_leading(run.certificates)
     if leading is not None:
-        regret = leading.relative(leading.regret)
-        measured = f", in total loss; measured, it lost {more_or_less(regret)}" if math.isfinite(regret) else ""
-        sentences.append(f"{capitalize(claim(leading))}{measured}.")
+        sentences.append(f"{capitalize(comparison(leading))}. Proven: {proof(leading)}.")
     if numbers["spectrum"]:
         sentences.append(_memory_sentence(run, len(numbers["spectrum"]["changes"])))
     intervals, calibration = numbers["intervals"], numbers["calibration"]
@@ -129,10 +128,13 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
     shown = ["log_loss", "accuracy"] if run.binary else ["rmse", "r2"]
     found = [score_card(score) for score in shown if score != "r2" or math.isfinite(own["r2"])]
     leading = choose_leading(run.certificates)
-    share = math.inf if leading is None else leading.relative(leading.bound)
+    share = math.inf if leading is None else leading.relative(leading.regret)
     if leading is not None and math.isfinite(share):
-        label, beside = ("certified within", "of") if share >= 0.0 else ("certified better by", "than")
-        found.append(Card(label, percent(abs(share)), f"{beside} {leading.comparator}"))
+        label = "loss above the rival's" if share >= 0.0 else "loss below the rival's"
+        limit = leading.relative(min(leading.bounds))
+        proven = f"proven: at {'most' if share >= 0.0 else 'least'} {percent(abs(limit))}"
+        same = (share >= 0.0) == (limit >= 0.0)
+        found.append(Card(label, percent(abs(share)), f"{leading.name}{f'; {proven}' if same else ''}"))
     if numbers["spectrum"]:
         half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
         text, _, about = half_life_text(half_life, run.timeline.spacing).partition(" (")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from undrift.report.certificate_text import TERMS, select_given
@@ -26,7 +27,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure | None:
         return None
     names = [escape(one.name) for one in given]
 
-    def marks(label: str, values: list[float], marker: PlotSpec, **more: Any) -> PlotSpec:
+    def marks(label: str, values: Sequence[float | None], marker: PlotSpec, **more: Any) -> PlotSpec:
         hover = f"%{{x:.2%}} of the rival's loss<extra>{label}</extra>"
         return {**more, "name": label, "y": names, "x": values, "marker": marker, "hovertemplate": hover}
 
@@ -43,13 +44,17 @@ def draw(run: RunContext, numbers: Numbers) -> Figure | None:
     ]
     regrets = [one.relative(one.regret) for one in given]
     bounds = [one.relative(one.bound) for one in given]
+    proven = [None if math.isnan(one.hindsight) else one.relative(one.hindsight) for one in given]
     upright = {"symbol": "line-ns", "size": 26, "color": colour("ink"), "line": {"color": colour("ink"), "width": 3}}
     diamond = {"symbol": "diamond", "size": 11, "color": colour("line"), "line": {"color": colour("ink"), "width": 1}}
-    traces.append(marks("proven limit", bounds, upright, type="scatter", mode="markers"))
+    ring = {"symbol": "circle-open", "size": 18, "color": colour("ink"), "line": {"color": colour("ink"), "width": 2}}
+    traces.append(marks("promised limit", bounds, upright, type="scatter", mode="markers"))
+    traces.append(marks("proven against its kind", proven, ring, type="scatter", mode="markers"))
     traces.append(marks("measured regret", regrets, diamond, type="scatter", mode="markers"))
     values = "; ".join(
-        f"{one.name}: measured {percent(regret)}, proven at most {percent(bound)}"
-        for one, regret, bound in zip(given, regrets, bounds, strict=True)
+        f"{one.name}: measured {percent(regret)}, promised at most {percent(bound)}"
+        + ("" if limit is None else f", proven against its kind at most {percent(limit)}")
+        for one, regret, bound, limit in zip(given, regrets, bounds, proven, strict=True)
     )
     layout: PlotSpec = {
         "barmode": "relative",
@@ -61,11 +66,13 @@ def draw(run: RunContext, numbers: Numbers) -> Figure | None:
     return Figure(
         "certificate",
         "What is proven about this run",
-        "For each rival (chosen in hindsight), the diamond is how much more undrift lost; bars to the right raise the "
-        "limit, bars to the left lower it, and together they make the upright line. The diamond never passes the line.",
+        "For each rival (chosen in hindsight), the diamond is how much more undrift lost, measured; the ring is the "
+        "most it lost more than anyone of the rival's kind. Bars to the right raise what the method promises, bars to "
+        "the left lower it, and together they make the upright line. The diamond never passes the ring or the line.",
         f"Stacked bars of the bound's terms for each rival: {values}.",
         "Measured: dynamic regret, our loss minus the rival's, as a share of the rival's loss. Held against: the bound "
-        "of the discounted-to-dynamic reduction for this very run. Key `d2d`.",
+        "of the discounted-to-dynamic reduction for this very run (key `d2d`), and what no rival of the kind can have "
+        "lost less than (key `hindsight`).",
         [View("", traces, layout, linked=False)],
         height=170 + 70 * len(given),
     )

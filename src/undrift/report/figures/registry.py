@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -27,15 +27,20 @@ FORECAST_FIGURES = ("forecast_fan", "error_by_step", "coverage_by_step")
 """Figures of a forecast's page; their subject is a `undrift.run.ForecastResult`."""
 
 
-def make_figures(names: Sequence[str], subject: Any) -> tuple[Numbers, dict[str, list[Figure]]]:
-    """Return the numbers to embed, and the figures of each section."""
+def make_figures(
+    names: Sequence[str], subject: Any, sections: Iterable[str]
+) -> tuple[Numbers, dict[str, list[Figure]]]:
+    """Return the numbers to embed, and the figures of each of the page's sections."""
     numbers: Numbers = {}
-    sections: dict[str, list[Figure]] = {}
+    figures: dict[str, list[Figure]] = {key: [] for key in sections}
     for name in names:
         module: FigureModule[Any] = import_module(f"undrift.report.figures.{name}")
+        if module.SECTION not in figures:
+            known = ", ".join(figures)
+            raise ValueError(f"report: SECTION of figure '{name}' must be one of {known}, got {module.SECTION!r}")
         measured = module.measure(subject)
         for key, part in measured.items():
             numbers[key] = {**numbers[key], **part} if part and numbers.get(key) else part
         figure = None if None in measured.values() else module.draw(subject, numbers)
-        sections.setdefault(module.SECTION, []).extend([figure] if figure else [])
-    return numbers, sections
+        figures[module.SECTION].extend([figure] if figure else [])
+    return numbers, figures

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.online.design import centre_comparators
-from undrift.regret import Certificate, Leaf, certify
+from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify
 from undrift.run.finish.run_comparators import run_comparators
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import make_model
@@ -30,11 +31,19 @@ MAX_ROUNDS = 200_000
 """Rounds that are certified; of a longer run, the first ones."""
 MAX_WORK, MIN_ROUNDS = 2e8, 1000
 """Rounds times the square of the features, at most, but so many rounds at least: wide runs are certified in part."""
+REFUSED_WORK = 1.5e9
+"""Runs that are so wide that even these few rounds would be more work are not certified."""
 CLASSIFIER_LEAVES = 3
 """Leaves that are certified for two classes, the cheapest ones; each takes seconds."""
 
 CertificateEntry = dict[str, Any]
 """A certificate as `run.json` holds it."""
+CertifyProgress = Callable[[str, float], object]
+"""Called with what is being done, and with the share of all that is done."""
+
+
+def ignore_progress(doing: str, done: float) -> None:
+    """Tell nobody."""
 
 
 class _LinearLeaves:
@@ -50,12 +59,18 @@ class _LinearLeaves:
         every = model.leaves(rows, y, None)
         flattest = min(_curvature(leaf) for leaf in every)
         some = [leaf for leaf in every if _curvature(leaf) == flattest and _hint(leaf) != "last"]
-        self._leaves = sorted(some, key=_price)[:CLASSIFIER_LEAVES] if model.binary else [*some[:1], *some[1::2]]
+        kept = sorted(some, key=_price)[:CLASSIFIER_LEAVES] if model.binary else [*some[:1], *some[1::2]]
+        self._leaves = [replace(leaf, learner=_promise(leaf)) for leaf in kept]
 
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return the leaves, for comparators `u`."""
         path = None if u is None else centre_comparators(u, self._model.label_center(y))
         return [replace(leaf, comparator=path) for leaf in self._leaves]
+
+
+def _promise(leaf: Leaf) -> object:
+    """Return a leaf's promise, which needs the run to be played again, once for all comparators."""
+    return leaf.learner.template(leaf.Z, leaf.y) if isinstance(leaf.learner, Certifiable) else leaf.learner
 
 
 def _price(leaf: Leaf) -> float:
@@ -73,7 +88,9 @@ def _hint(leaf: Leaf) -> str:
     return str(getattr(leaf.learner, "hint", ""))
 
 
-def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> list[CertificateEntry]:
+def certificates(
+    model: OnlineLearner, rows: Table, y: Vector, yhat: Vector, progress: CertifyProgress = ignore_progress
+) -> list[CertificateEntry]:
     """Return one certificate for each comparator; one that is refused says why.
 
     Parameters
@@ -85,7 +102,10 @@ def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> 
     yhat
         Its predictions of the labelled ones, NaN for those served before any label was known. These are left out:
         neither the run nor a comparator is charged for them.
+    progress
+        Called with what is being done, and with the share of all that is done.
     """
+    progress("certifying: what its learners promise", 0.0)
     cls = OnlineClassifier if model.binary else OnlineRegressor
     linear = cls(**{**model.parameters, "speed": "fast"})  # type: ignore[arg-type]  # its own parameters
     loss: Loss = logistic if model.binary else squared
@@ -93,19 +113,27 @@ def certificates(model: OnlineLearner, rows: Table, y: Vector, yhat: Vector) -> 
     known = ~np.isnan(yhat)
     own, rounds = float(np.sum(loss.value(yhat[known], design.labels[known]))), len(yhat)
     margin = design.margin if math.isfinite(design.margin) else None
-    composite = _LinearLeaves(linear, rows, y)
+    promised, after = _LinearLeaves(linear, rows, y), HindsightLeaves(binary=model.binary)
     out: list[CertificateEntry] = []
-    for name, (every, find) in run_comparators(rounds, loss, margin).items():
-        entry = {"name": name, "rounds": rounds, "refit_every": every, "own_loss": own, "refused": None}
+    opponents = run_comparators(rounds, loss, margin)
+    for k, one in enumerate(opponents):
+        progress(f"certifying against {one.words}", (k + 1) / (len(opponents) + 1))
+        entry = {name: getattr(one, name) for name in ("name", "words", "kind", "refit_every")}
+        entry |= {"rounds": rounds, "own_loss": own, "refused": None}
         try:
-            u = find(design.rows, design.labels)
+            u = one.find(design.rows, design.labels)
             rival = np.sum(u * design.rows, axis=1)
             # Where nothing was predicted the run is given the comparator's answer, so that no regret arises.
-            found = certify(composite, design.rows, design.labels, Trace(np.where(known, yhat, rival)), u, loss)
+            trace = Trace(np.where(known, yhat, rival))
             left_out = float(np.sum(loss.value(rival[~known], design.labels[~known])))
-            out.append(entry | _terms(found, found.comparator_loss - left_out))
+            found, proven = (
+                certify(leaves, design.rows, design.labels, trace=trace, u=u, loss=loss) for leaves in (promised, after)
+            )
+            theirs = found.comparator_loss - left_out
+            out.append(entry | _terms(found, theirs) | {"hindsight": _hindsight(proven, theirs)})
         except (ConditionError, np.linalg.LinAlgError) as error:
-            out.append(entry | dict.fromkeys(_TERMS) | {"leaf": None, "holds": None, "refused": str(error)})
+            nothing = dict.fromkeys((*_TERMS, "leaf", "holds", "vacuous", "hindsight"))
+            out.append(entry | nothing | {"refused": str(error)})
     return out
 
 
@@ -118,20 +146,40 @@ _TERMS = (
 def _terms(found: Certificate, comparator_loss: float) -> CertificateEntry:
     """Return the numbers of a certificate, those that depend on the comparator's loss for this one."""
     numbers = {name: float(getattr(found, name)) for name in _TERMS} | {"comparator_loss": comparator_loss}
-    numbers["ratio"] = (comparator_loss + found.bound) / comparator_loss if comparator_loss > 0.0 else math.inf
+    numbers["ratio"] = _ratio(found, comparator_loss)
     plain = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-    return plain | {"leaf": found.leaf, "holds": bool(found.holds)}
+    return plain | {"leaf": found.leaf, "holds": bool(found.holds), "vacuous": bool(found.vacuous)}
 
 
-def _certify_rows(folder: RunFolder, state: RunState) -> tuple[list[CertificateEntry], list[str]]:
+def _hindsight(found: Certificate, comparator_loss: float) -> CertificateEntry:
+    """Return what is proven against all comparators of a kind, once the run is over."""
+    ratio = _ratio(found, comparator_loss)
+    finite = ratio if math.isfinite(ratio) else None
+    return {"bound": float(found.bound), "ratio": finite, "holds": bool(found.holds), "leaf": found.leaf}
+
+
+def _ratio(found: Certificate, comparator_loss: float) -> float:
+    """Return the certified loss as a multiple of the comparator's."""
+    return (comparator_loss + found.bound) / comparator_loss if comparator_loss > 0.0 else math.inf
+
+
+def _certify_rows(
+    folder: RunFolder, state: RunState, progress: CertifyProgress
+) -> tuple[list[CertificateEntry], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
+    progress("certifying: reading the rows again", 0.0)
     settings = settings_of(folder.path, state)
-    source = _source(folder, state)
     table = folder.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])
     most = max(MIN_ROUNDS, min(MAX_ROUNDS, int(MAX_WORK / width**2)))
     rounds = min(most, int(np.count_nonzero(known)))
+    if rounds * width**2 > REFUSED_WORK:
+        raise ConditionError(
+            f"{folder.path}: certifying {rounds:,} rounds of {width:,} columns would take many minutes; leave columns "
+            "out (--drop, --features)"
+        )
+    source = _source(folder, state)
     rows, y, _ = load_rows(source, rounds)
     yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
@@ -139,8 +187,11 @@ def _certify_rows(folder: RunFolder, state: RunState) -> tuple[list[CertificateE
     model = make_model(settings, state["task"])
     notes = []
     if rounds < np.count_nonzero(known):
-        notes.append(f"The certificates cover the first {rounds:,} rounds of {np.count_nonzero(known):,}.")
-    return certificates(model, rows, y, yhat), notes
+        notes.append(
+            f"The certificates cover the first {rounds:,} rounds of {np.count_nonzero(known):,}: with {width} columns, "
+            "more would take minutes."
+        )
+    return certificates(model, rows, y, yhat, progress), notes
 
 
 def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Source:
@@ -157,8 +208,11 @@ def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Sourc
     return source
 
 
-def certify_run(out: str | Path) -> RunState:
-    """Certify a finished run, and keep the certificates in its folder."""
+def certify_run(out: str | Path, progress: CertifyProgress = ignore_progress) -> RunState:
+    """Certify a finished run, and keep the certificates in its folder.
+
+    `progress` is called with what is being done, and with the share of all that is done.
+    """
     folder = RunFolder(out)
     folder.state()  # refuse what is no run before anything is made there
     with folder.hold_lock():
@@ -168,7 +222,7 @@ def certify_run(out: str | Path) -> RunState:
         if state["status"] != "finished":
             raise InputError(f"{folder.path}: the run is not finished; continue it with --resume")
         try:
-            found, notes = _certify_rows(folder, state)
+            found, notes = _certify_rows(folder, state, progress)
         except ConditionError as error:
             folder.write_state(state | {"notes": [*state["plan"]["notes"], f"Not certified: {error}."]})
             raise

@@ -19,37 +19,60 @@ PULL = 1.0
 """Weight in rounds of the best fixed comparator in every piece; without it short pieces would fit noise."""
 SMOOTH_PRICE = 1e4
 """Price of the smooth comparator's squared steps, in scaled features."""
-SMOOTH_MOVES = 400
-"""Moves of the smooth comparator where its margin is limited."""
+SMOOTH_KNOTS = 400
+"""Points through which the smooth comparator goes in straight lines where its margin is limited."""
 SMOOTH_NUMBERS = 1.4e7
 """The smooth comparator keeps some 45 bytes for each of so many numbers, rounds times columns squared: 0.6 GB."""
 
 
 class RunComparator(NamedTuple):
-    """One comparator."""
+    """One comparator, and the words that the command line and the report have for it."""
 
+    name: str
+    """Short, for tables."""
+    words: str
+    """Who it is, to follow "than" or "that of"."""
+    kind: str
+    """All comparators of its kind, likewise: what is proven in hindsight is proven against them."""
     refit_every: int | None
     """Rounds of a piece; None where there are no pieces."""
     find: Callable[[Matrix, Vector], Matrix]
     """Returns the comparator of rows and labels."""
 
 
-def run_comparators(rounds: int, loss: Loss, margin: float | None) -> dict[str, RunComparator]:
-    """Return the comparators by name; `margin` is the largest prediction they may make, None: any."""
+def run_comparators(rounds: int, loss: Loss, margin: float | None) -> list[RunComparator]:
+    """Return the comparators; `margin` is the largest prediction they may make, None: any."""
     pieces = max(2, min(PIECES, rounds // ROUNDS_PER_PIECE))
-    fixed = partial(comparators.fixed, loss=loss, margin=margin)
-    piecewise = partial(comparators.piecewise, loss=loss, segments=pieces, pull=PULL, margin=margin)
-    return {
-        "best fixed": RunComparator(None, fixed),
-        f"{pieces} pieces": RunComparator(-(-rounds // pieces), piecewise),
-        "smooth": RunComparator(None, partial(_smooth, loss=loss, margin=margin)),
-    }
+    every = -(-rounds // pieces)
+    return [
+        RunComparator(
+            "best fixed",
+            "the best linear predictor that never changes",
+            "any linear predictor that never changes",
+            None,
+            partial(comparators.fixed, loss=loss, margin=margin),
+        ),
+        RunComparator(
+            f"{pieces} pieces",
+            f"a linear predictor refitted every {every:,} rows on average",
+            "any linear predictor that changes at the same rows",
+            every,
+            partial(comparators.piecewise, loss=loss, segments=pieces, pull=PULL, margin=margin),
+        ),
+        RunComparator(
+            "smooth",
+            "a linear predictor that drifts smoothly",
+            "any linear predictor that drifts as slowly",
+            None,
+            partial(_smooth, loss=loss, margin=margin),
+        ),
+    ]
 
 
 def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float | None) -> Matrix:
-    """Return the smooth comparator; with a margin, one that moves at most `SMOOTH_MOVES` times, shrunk to keep it.
+    """Return the smooth comparator; with a margin, `SMOOTH_KNOTS` points of it, shrunk to keep it, and lines between.
 
-    Shrinking T different comparators would take T^2 products.
+    Shrinking T different comparators would take T^2 products; what lies between two that keep a margin keeps it too.
     """
     numbers = Z.shape[0] * Z.shape[1] ** 2
     if numbers > SMOOTH_NUMBERS:
@@ -60,7 +83,7 @@ def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float | None) -> Matrix:
     u = comparators.smooth(Z, y, loss, tau=SMOOTH_PRICE)
     if margin is None:
         return u
-    step = -(-len(u) // SMOOTH_MOVES)
-    held = u[step // 2 :: step] if len(u) > step // 2 else u[:1]
-    held = held * np.minimum(1.0, margin / np.maximum([np.max(np.abs(Z @ one)) for one in held], 1e-300))[:, None]
-    return np.asarray(held[np.minimum(np.arange(len(u)) // step, len(held) - 1)])
+    knots = np.unique(np.round(np.linspace(0, len(u) - 1, SMOOTH_KNOTS)).astype(np.int64))
+    widest = np.maximum([np.max(np.abs(Z @ u[k])) for k in knots], 1e-300)
+    inside = u[knots] * np.minimum(1.0, margin * (1.0 - 1e-12) / widest)[:, None]
+    return np.column_stack([np.interp(np.arange(len(u)), knots, column) for column in inside.T])

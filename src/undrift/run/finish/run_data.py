@@ -70,8 +70,9 @@ class RunData:
     coef: Matrix
     """Coefficients of the linear family's leading memory, per unit of the feature (K, d); NaN before it existed."""
     certificates: Sequence[JsonObject] = ()
-    """One for each comparator: name, leaf, regret, start, stability, variation, potential_drift, excess, bound, slack,
-    ratio, comparator_loss, own_loss, rounds, refit_every (or None), refused (a sentence, or None)."""
+    """One for each comparator: name, words, kind, leaf, regret, start, stability, variation, potential_drift, excess,
+    bound, slack, ratio, holds, vacuous, comparator_loss, own_loss, rounds, refit_every (or None), refused (a sentence,
+    or None), and `hindsight` (or None): bound, ratio, holds and leaf of what is proven once the run is over."""
     problems: Sequence[JsonObject] = ()
     """What was wrong with the data: kind, column (or None), count, lines (the first few), note."""
     notes: Sequence[str] = field(default_factory=tuple)
