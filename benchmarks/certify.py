@@ -43,7 +43,7 @@ def main() -> None:
             played = time.process_time() - begin
             for kind, u in (("20 pieces", pieces), ("drifting", drifting)):
                 begin = time.process_time()
-                c = ud.regret.certify(learner, Z, labels, trace, u, loss)
+                c = ud.regret.certify(learner, Z, labels, trace=trace, u=u, loss=loss)
                 spent = time.process_time() - begin
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 name = f"{type(learner).__name__[10:]} {learner.beta}"

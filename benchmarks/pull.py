@@ -33,7 +33,7 @@ def main() -> None:
             for beta in (0.99, 0.999, 1.0):
                 vaw, aioli = ud.DiscountedVAW(beta=beta, hint="ridge"), ud.DiscountedAIOLI(beta=beta, bound=8.0)
                 learner = aioli if stream.binary else vaw
-                c = ud.regret.certify(learner, stream.Z, stream.y, learner.clone().play(stream.Z, stream.y), u)
+                c = ud.regret.certify(learner, stream.Z, stream.y, u=u)
                 ratios.append(f"{c.ratio:8.2f}")
             print(f"{name:17} {len(stream.y):5} {pull:5g} {c.comparator_loss:9.1f} {size:8.1f} {' '.join(ratios)}")
 

@@ -25,7 +25,7 @@ for t in range(len(y)):
     x = beta * (x - eta * g)
 trace = Trace(yhat, stability, potential=np.full(len(y), 1 / eta))
 u = ud.regret.comparators.piecewise(Z, y, logistic, segments=4)
-certificate = ud.regret.certify(ud.regret.Template(beta=beta), Z, y, trace, u, logistic)
+certificate = ud.regret.certify(ud.regret.Template(beta=beta), Z, y, trace=trace, u=u, loss=logistic)
 
 if __name__ == "__main__":
     print(f"regret {certificate.regret:8.1f}   against four pieces that lose {certificate.comparator_loss:.1f}")

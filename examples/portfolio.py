@@ -17,7 +17,7 @@ wealth, equal = float(np.prod(market + trace.yhat)), float(np.prod(market))
 
 best = int(np.argmax(np.sum(np.log(growth), axis=0)))
 u = np.eye(stocks)[best] - 1.0 / stocks  # all in the stock that was best in the end
-certificate = ud.regret.certify(model.clone(), Z, market, trace, u)
+certificate = ud.regret.certify(model.clone(), Z, market, trace=trace, u=u)
 
 if __name__ == "__main__":
     print(f"wealth {wealth:.2f}, of the equal split {equal:.2f}, of the best stock {np.prod(growth[:, best]):.2f}")

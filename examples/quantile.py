@@ -16,7 +16,7 @@ trace = model.play(Z, y)
 covered = float(np.mean(y[500:] <= trace.yhat[500:]))
 
 fixed = np.array([np.quantile(y, 0.9), 0.0])  # the best constant in hindsight
-certificate = ud.regret.certify(model.clone(), Z, y, trace, fixed, Quantile(0.9))
+certificate = ud.regret.certify(model.clone(), Z, y, trace=trace, u=fixed, loss=Quantile(0.9))
 
 if __name__ == "__main__":
     print(f"labels below the tracked 90% quantile: {covered:.1%}")

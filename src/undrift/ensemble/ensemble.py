@@ -139,7 +139,11 @@ class Ensemble(Learner):
     @property
     @_thread_lock.hold_shared
     def stabilities(self) -> Vector:
-        """Sum of each member's stability so far (N,); 0 for members without a guarantee."""
+        """Sum of each member's price of rounds so far (N,); 0 for members without a guarantee.
+
+        For stacked members this is the paper's price, never below the exact one in the `stability` of their own traces
+        (`lemmas.paper_stability`): a bound made of it is valid, and looser. `certify` uses the exact ones.
+        """
         return np.zeros(0) if self.dim is None else self._stability.copy()
 
     @_thread_lock.hold_shared

@@ -20,16 +20,18 @@ from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite, Designed, Leaf
 from undrift.learners.base import Learner
 from undrift.losses import Logistic, Loss
-from undrift.regret._input import check_comparator, check_stream, margins
+from undrift.regret._input import check_comparator, check_stream, margins, moves
 from undrift.regret.d2d import Certificate
+from undrift.regret.remembered import AFFORDABLE
 from undrift.regret.trace_check import check_same_learner, check_whole
 from undrift.trace import Trace
 
 WHO = "certify"
 SECONDS = 25.0
 """What the leaves of a certificate may take together, about; of more, evenly spaced ones are certified."""
-ROUND_SECONDS, SQUARE_SECONDS, LOGISTIC = 5e-6, 1.4e-9, 4.0
-"""Seconds of a leaf's round, and of the square of its columns; how many times as long logistic loss takes."""
+ROUND_SECONDS, SQUARE_SECONDS, LOSS_SECONDS = 5e-6, 1.4e-9, 2e-8
+"""Seconds of a leaf's round, of the square of its columns, and of a logistic loss, of which every move asks for one a
+round."""
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
 
 
@@ -50,7 +52,8 @@ class ReferenceLearners:
     >>> from undrift.regret import certify
     >>> Z, y = np.ones((6, 1)), np.array([1.0, 1.2, 0.8, 3.0, 3.1, 2.9])
     >>> someone = Trace(np.array([1.0, 1.0, 1.0, 1.0, 3.0, 3.0]))
-    >>> c = certify(ReferenceLearners([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)]), Z, y, someone, [2.0])
+    >>> learners = ReferenceLearners([DiscountedVAW(beta=0.5), DiscountedVAW(beta=1.0)])
+    >>> c = certify(learners, Z, y, trace=someone, u=[2.0])
     >>> c.leaf, round(c.regret, 2), round(c.bound, 2)
     ("DiscountedVAW(beta=1.0, reg=1.0, hint='zero')", -1.0, -0.71)
     """
@@ -95,7 +98,7 @@ def certify_composite(
     refusals: list[str] = []
     stream: tuple[Any, Any] = (Z, y) if isinstance(composite, Designed) else (rows, labels)
     every = composite.leaves(*stream, path)
-    chosen = _affordable(every, loss)
+    chosen = _affordable(every, loss, 1 if path is None else len(moves(path)) + 1)
     for leaf in chosen:
         if path is not None and leaf.comparator is None:
             refusals.append(f"{leaf.name}: cannot express this comparator in its own coordinates")
@@ -104,7 +107,7 @@ def certify_composite(
         if leaf.labels is not None:
             theirs = check_comparator(WHO, theirs(leaf.Z, leaf.labels) if callable(theirs) else theirs, *leaf.Z.shape)
         try:
-            own = certify(leaf.learner, leaf.Z, leaf.y, leaf.trace, theirs, loss)
+            own = certify(leaf.learner, leaf.Z, leaf.y, trace=leaf.trace, u=theirs, loss=loss)
         except ConditionError as error:
             refusals.append(f"{leaf.name}: {error}")
             continue
@@ -119,14 +122,17 @@ def certify_composite(
     return replace(best, leaves_left_out=len(every) - len(chosen))
 
 
-def _affordable(leaves: list[Leaf], loss: Loss) -> list[Leaf]:
+def _affordable(leaves: list[Leaf], loss: Loss, stretches: int) -> list[Leaf]:
     """Return the leaves that can be certified in some `SECONDS`: all, or evenly spaced ones over the fewest columns.
 
     Leaves come ordered by their memory, and neighbours give similar bounds; leaving some out makes a bound looser, not
     wrong. What is left out follows from sizes alone, never from the clock.
     """
-    times = LOGISTIC if isinstance(loss, Logistic) else 1.0
-    seconds = [times * len(one.y) * (ROUND_SECONDS + SQUARE_SECONDS * one.Z.shape[1] ** 2) for one in leaves]
+    seconds = []
+    for one in leaves:
+        evaluations = min(AFFORDABLE, stretches * len(one.y)) if isinstance(loss, Logistic) else 0
+        own = len(one.y) * (ROUND_SECONDS + SQUARE_SECONDS * one.Z.shape[1] ** 2)
+        seconds.append(own + LOSS_SECONDS * evaluations)
     if sum(seconds) <= SECONDS:
         return leaves
     least = min(seconds)

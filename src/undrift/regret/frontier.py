@@ -99,7 +99,7 @@ def frontier(
             moved.append(path_length(u))
             return u
 
-        certificate = certify(learner, Z, y, trace, fit_pieces, loss)
+        certificate = certify(learner, Z, y, trace=trace, u=fit_pieces, loss=loss)
         points.append(Point(every, moved[-1] if moved else 0.0, certificate))
     return points
 

@@ -53,7 +53,7 @@ class HindsightLeaves(ReferenceLearners):
     >>> Z, y = np.ones((60, 1)), np.repeat([1.0, 3.0], 30)
     >>> learner = ud.DiscountedVAW(beta=0.9)
     >>> trace, u = learner.play(Z, y), np.repeat([[1.0], [3.0]], 30, axis=0)
-    >>> own, best = certify(learner.clone(), Z, y, trace, u), certify(HindsightLeaves(), Z, y, trace, u)
+    >>> own, best = (certify(one, Z, y, trace=trace, u=u) for one in (learner.clone(), HindsightLeaves()))
     >>> round(own.regret, 2), round(own.bound, 1), round(best.bound, 2)
     (16.18, 24.4, 16.18)
     """

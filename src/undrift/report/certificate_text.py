@@ -124,7 +124,7 @@ def comparison(one: CertificateSummary) -> str:
     >>> comparison(one)
     'the total loss was 3% above that of a line refitted every 500 rows, which knew every label'
     >>> proof(one)
-    'at most 3.5% above that of any line that changes at the same rows; its method promised at most 12%'
+    'at most 3.5% above that of any line that changes at the same rows; its method promised at most 12% above'
     """
     share = one.relative(one.regret)
     if not math.isfinite(share):
@@ -149,11 +149,10 @@ def _limit(share: float, whose: str = "") -> str:
     """Return a bound on a share in words.
 
     >>> _limit(0.12), _limit(-0.031, "that of any line")
-    ('at most 12%', 'at least 3.1% below that of any line')
+    ('at most 12% above', 'at least 3.1% below that of any line')
     """
-    if share < 0.0:
-        return f"at least {percent(-share)} below {whose}".rstrip()
-    return f"at most {percent(share)} above {whose}" if whose else f"at most {percent(share)}"
+    limit = f"at least {percent(-share)} below" if share < 0.0 else f"at most {percent(share)} above"
+    return f"{limit} {whose}".rstrip()
 
 
 def above_or_below(share: float) -> str:
