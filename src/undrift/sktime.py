@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.errors import MissingExtraError
+from undrift.errors import InputError, MissingExtraError
 from undrift.forecast import Forecaster
 from undrift.forecast.intervals import LEVELS
 
@@ -82,6 +82,11 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
         """Return which steps are asked for; where they are too far ahead, learn all rows again with these."""
         steps = np.asarray(fh.to_relative(self.cutoff), dtype=np.int64)
         if steps.max() > self.model_.horizon:
+            if getattr(self, "_y", None) is None:
+                raise InputError(
+                    f"DriftForecaster: fh reaches {steps.max()} steps ahead, more than horizon={self.horizon}, and "
+                    "sktime does not remember the data; pass a larger horizon"
+                )
             self._learn_all(self._y, self._X, int(steps.max()))
         return steps
 

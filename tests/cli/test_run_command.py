@@ -135,7 +135,7 @@ BAD = {
         "bad.csv: 'id' has 30 different texts in all 30 rows, more than 20; leave it out with --drop 'id'",
     ),
     "nothing to learn from": (
-        "y\n1\n2\n3\n",
+        "id,row,y\n1,1,1\n2,2,2\n3,3,3\n",
         ["-t", "y"],
         "bad.csv has no column to learn from besides 'y'; add features, or --lag 1",
     ),

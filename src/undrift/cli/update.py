@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import print_error
+from undrift.cli.output import print_error, print_interrupted, print_json, printable
+from undrift.errors import InputError
 
 
 def update(
-    folder: Annotated[Path, typer.Argument(help="Folder of undrift forecast.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder of undrift forecast or undrift run.", show_default=False)],
     file: Annotated[
         str, typer.Argument(help="File with new rows, or the old file with rows added.", show_default=False)
     ],
@@ -22,13 +26,56 @@ def update(
 ) -> int:
     """Learn the new rows of FILE where an earlier command stopped: nothing twice, the same bits as one long file.
 
-    Rows that were learned before are skipped and counted; a file that was learned already is refused.
+    Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted; a
+    file that was learned already is refused.
     """
+    from undrift.run.forecast.forecast_folder import STATE as FORECAST
+    from undrift.run.play.state import STATE as RUN
+
+    if os.path.lexists(folder / FORECAST):
+        return _update_forecast(folder, file, report=report, json=json)
+    if os.path.lexists(folder / RUN):
+        return _update_run(folder, file, report=report, quiet=quiet, json=json)
+    raise InputError(
+        f"{folder}: nothing to go on with; name a folder of undrift forecast or undrift run (undrift fleet goes on "
+        "with its own command)"
+    )
+
+
+def _update_forecast(folder: Path, file: str, *, report: bool, json: bool) -> int:
     from undrift.cli.forecast import show
     from undrift.report import render_forecast
     from undrift.run import update_forecast
 
-    log = None if quiet else print_error
-    result = update_forecast(folder, file, log=log, report=render_forecast if report else None)
-    show(result, report=report, json=json)
+    show(update_forecast(folder, file, report=render_forecast if report else None), report=report, json=json)
+    return 0
+
+
+def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+    from undrift.cli.progress import ProgressBar
+    from undrift.cli.signals import stop_signals
+    from undrift.report import render
+    from undrift.run import update_run, write_report
+    from undrift.stopping import Interrupted
+
+    left = f"{folder} is as it was before; give the same command again"
+    with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
+        try:
+            command = shlex.join(["undrift", *sys.argv[1:]])
+            done = update_run(folder, file, command=command, progress=bar.update, log=bar.log, stop=stop)
+        except Interrupted as stopped:
+            bar.close()
+            print_interrupted(str(stopped) or left)
+            return stop.code
+    page = write_report(folder, render) if report and done.added else None
+    facts = {"folder": str(folder), "report": None if page is None else str(page)}
+    if json:
+        more = {name: done.state[name] for name in ("rows", "rounds", "task", "scores")}
+        print_json(facts | {"added": done.added, "skipped": done.skipped} | more)
+        return 0
+    skipped = f", {done.skipped:,} learned before" if done.skipped else ""
+    print(f"{done.state['rows']:,} rows, {done.added:,} of them new{skipped}")
+    if not done.added:
+        print_error(f"{file} has no row that is new to {folder}")
+    print(printable(f"everything is in {folder}" + (f"; report: {page}" if page else "")))
     return 0

@@ -21,6 +21,8 @@ from undrift.run.forecast.play import update_forecast as update_forecast
 from undrift.run.forecast.settings import ForecastSettings as ForecastSettings
 from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
+from undrift.run.play.update import RunUpdate as RunUpdate
+from undrift.run.play.update import update_run as update_run
 from undrift.run.settings import Settings as Settings
 from undrift.run.write.formulas import unescape_formula as unescape_formula
 from undrift.stopping import Interrupted as Interrupted

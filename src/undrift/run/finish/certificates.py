@@ -197,6 +197,8 @@ def _certify_rows(
 def _source(folder: RunFolder, state: RunState, *, whole: bool = False) -> Source:
     """Return the rows of a run, if they are still the same; a file may have grown since, unless it must be `whole`."""
     where = state["provenance"]["source"]
+    if state["provenance"].get("updates"):
+        raise ConditionError(f"{folder.path}: its rows came from several files; certify a run of one file")
     if where["sha256"] is None or where["absolute"] is None:
         raise ConditionError(f"{folder.path}: rows of the standard input are gone; certify runs of files")
     try:

@@ -22,7 +22,7 @@ from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, m
 from undrift.run.play.run_watch import RunWatch
 from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import RunState, explain_damage
-from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.first_rows import read_first_rows
 from undrift.run.read.rows import RowBatch
@@ -47,15 +47,26 @@ class Progress(NamedTuple):
 class RunLoop:
     """One run while it goes on: the rows left, the model, and what was not committed yet."""
 
-    def __init__(self, source: Source, folder: RunFolder, command: str, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        folder: RunFolder,
+        command: str,
+        log: Callable[[str], None],
+        *,
+        roles: ColumnRoles | None = None,
+        select: Callable[[Iterable[RowBatch]], Iterable[RowBatch]] | None = None,
+    ) -> None:
         self.source, self.settings, self.folder, self.log = source, source.settings, folder, log
         self._began = time.monotonic()
         self.replacing = folder.exists  # until the first commit
         self.command = command
         first, batches = read_first_rows(source)
-        self.roles = infer_columns(first)
+        self.roles = infer_columns(first) if roles is None else roles
+        self.updating = False  # whether the rows are new ones of a finished run
         self.encoder = Encoder(source, self.roles)
-        self.batches = _split_batches(batches, rows_per_batch(len(self.encoder.features), self.settings))
+        chosen = batches if select is None else select(batches)
+        self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings))
         binary = self.roles.task == "classification"
         self.baseline_names = BASELINES[self.roles.task]
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
@@ -86,12 +97,24 @@ class RunLoop:
                 raise ModelFileError(f"{self.folder.path}: its file has fewer rows than it learned; start it again")
         self.log(f"{self.folder.path}: continuing after {self.encoder.rows:,} rows")
 
+    def go_on(self, state: RunState) -> None:
+        """Go on from a finished run with new rows: one commit at the end, and until then nothing changes."""
+        self.updating = True
+        with explain_damage(self.folder.path):
+            self._restore(state)
+
     def _resume(self, state: RunState) -> None:
-        """Go on from a commit."""
+        """Go on from a commit, if its columns are still read as they were."""
+        if state["plan"] != json.loads(json.dumps(self.roles.as_dict())):
+            raise ModelFileError(
+                f"{self.folder.path}: this run reads the columns of its file otherwise; start again with --force"
+            )
+        self._restore(state)
+
+    def _restore(self, state: RunState) -> None:
+        """Take over what a commit holds."""
         saved, path = state["carry"], self.folder.path
         self.replacing = False
-        if state["plan"] != json.loads(json.dumps(self.roles.as_dict())):
-            raise ModelFileError(f"{path}: this run reads the columns of its file otherwise; start again with --force")
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
             self.provenance["kernels"] += f" then {kernels.level()}"
@@ -117,7 +140,7 @@ class RunLoop:
             self.batches_done += 1
             progress(Progress(self.encoder.rows, self.source.fraction(), self.scores.latest))
             stopping = stop()
-            if stopping or self.batches_done % BATCHES_PER_COMMIT == 0:
+            if not self.updating and (stopping or self.batches_done % BATCHES_PER_COMMIT == 0):
                 self._commit()
             if stopping:
                 self._stop()
@@ -129,11 +152,13 @@ class RunLoop:
             with stop.interruptible():
                 return next(self.batches, None)
         except Interrupted:
-            if self.pending:
+            if self.pending and not self.updating:
                 self._commit()
             self._stop()
 
     def _stop(self) -> NoReturn:
+        if self.updating:
+            raise Interrupted(f"{self.folder.path} is as it was before; give the same command again")
         rows, again = self.encoder.rows, "start again" if self.source.stdin else "continue with --resume"
         raise Interrupted(f"{self.folder.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
 
@@ -188,7 +213,7 @@ class RunLoop:
         """Write what happened since the last commit; it counts from the moment `run.json` is renamed into place."""
         self._write_part()
         model, trace = "model.undrift", "trace.undrift"
-        if status == "running":  # names that nothing has: what `run.json` names is never overwritten
+        if status == "running" or self.updating:  # names that nothing has: what `run.json` names is never overwritten
             model = self.folder.files.next_free_name("model-", ".undrift", self.batches_done)
             trace = self.folder.files.next_free_name("trace-", ".undrift", self.batches_done)
         begun = self.run_model.model.dim is not None
@@ -234,6 +259,9 @@ class RunLoop:
             self.run_model.finish()
         if self.run_model.model.rounds == 0:
             raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
+        if self.updating:
+            self.provenance["finished"] = now()
+            return self._commit("finished")  # its files have new names: until it counts, the run is what it was
         if self.replacing:
             self._commit()  # the files of a finished run may have the names of the one that is replaced
         self._write_part()

@@ -9,6 +9,7 @@ from undrift.run.play.resume import find_state
 from undrift.run.play.run_folder import FINAL, RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState
+from undrift.run.prepare.default_lags import add_default_lags
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 from undrift.stopping import Interrupted, StopRequest
@@ -59,7 +60,7 @@ def play_file(
     RunState
         What `run.json` holds.
     """
-    source = Source(path, settings)
+    source = Source(path, add_default_lags(path, settings))
     folder = RunFolder(out)
     request = stop if isinstance(stop, StopRequest) else StopRequest(stop)
     say = log or (lambda text: None)

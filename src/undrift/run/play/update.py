@@ -1,0 +1,137 @@
+"""`update_run`: new rows for a finished run, learned as if they had stood at the end of its file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift.errors import DataError, InputError
+from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.run_loop import Progress, RunLoop
+from undrift.run.play.state import RunState, explain_damage, settings_of
+from undrift.run.prepare.columns import ColumnRoles
+from undrift.run.read.cells import UnreadableCell, parse_times
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
+from undrift.stopping import StopRequest
+
+
+class RunUpdate(NamedTuple):
+    """What an update did."""
+
+    state: RunState
+    """What `run.json` holds now."""
+    added: int
+    """Rows that were learned."""
+    skipped: int
+    """Rows that had been learned before."""
+
+
+class _NewRows:
+    """The rows of a file that a run has not learned yet, and a count of the others."""
+
+    def __init__(self, source: Source, roles: ColumnRoles, after_line: int, after_time: str) -> None:
+        self.source, self.roles, self.skipped = source, roles, 0
+        self.after_line, self.after_time = after_line, np.datetime64(after_time, "us")
+
+    def select(self, batches: Iterable[RowBatch]) -> Iterator[RowBatch]:
+        """Yield what is new."""
+        for batch in batches:
+            new = self._is_new(batch)
+            self.skipped += int(np.count_nonzero(~new))
+            if new.all():
+                yield batch
+            elif new.any():
+                yield _take(batch, new)
+
+    def _is_new(self, batch: RowBatch) -> NDArray[np.bool_]:
+        if self.after_line:
+            return np.asarray(batch.lines > self.after_line)
+        if self.roles.time is None or np.isnat(self.after_time):
+            return np.ones(len(batch.lines), bool)
+        cells = batch.columns.get(self.roles.time)
+        if cells is None:
+            raise DataError(f"{self.source.name} has no column '{self.roles.time}', which holds the times of this run")
+        try:
+            times = parse_times(cells, self.roles.clock, frozenset(self.source.settings.na))
+        except UnreadableCell as bad:
+            where = self.source.at(int(batch.lines[bad.row]))
+            raise DataError(
+                f"{where}: '{self.roles.time}' should be a time, got {bad.cell!r:.60}; correct it"
+            ) from None
+        return np.asarray(~(times <= self.after_time))
+
+
+def _take(batch: RowBatch, rows: NDArray[np.bool_]) -> RowBatch:
+    at = np.flatnonzero(rows).tolist()
+    columns: dict[str, Cells] = {
+        name: cells[rows] if isinstance(cells, np.ndarray) else [cells[i] for i in at]
+        for name, cells in batch.columns.items()
+    }
+    return RowBatch(batch.lines[rows], columns)
+
+
+def update_run(
+    out: str | Path,
+    path: str,
+    *,
+    command: str = "",
+    progress: Callable[[Progress], None] | None = None,
+    log: Callable[[str], None] | None = None,
+    stop: StopRequest | None = None,
+) -> RunUpdate:
+    """Learn the rows of a file that a finished run has not learned, with the columns and settings it began with.
+
+    A file that begins with the bytes of the run's own is continued behind them. Of another file, rows count whose time
+    is later than the last one learned; without times, all of them. A file that was learned already is refused.
+    """
+    folder = RunFolder(out)
+    folder.state()  # refuse what is no run before anything is made there
+    with folder.hold_lock():
+        state = folder.state()
+        if state["status"] != "finished":
+            raise InputError(f"{folder.path}: this run is not finished; finish it first with undrift run --resume")
+        folder.adopt_files(state)
+        settings = replace(settings_of(folder.path, state), limit=None)
+        source = Source(path, settings)
+        digest, where = source.digest(), state["provenance"]["source"]
+        learned = [where["sha256"], *state["provenance"].get("learned", [])]
+        if digest is not None and digest in learned:
+            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+        grown = settings_of(folder.path, state).limit is None and _begins_with(source, where["size"], where["sha256"])
+        with explain_damage(folder.path):
+            roles = ColumnRoles.from_dict(state["plan"], state["plan"]["time"])
+            last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
+            new = _NewRows(source, roles, last_line, str(state["carry"]["encoder"]["latest"]))
+        request = stop or StopRequest(None)
+        loop = RunLoop(source, folder, command, log or (lambda text: None), roles=roles, select=new.select)
+        loop.go_on(state)
+        loop.provenance["learned"] = learned
+        if grown:
+            loop.provenance["source"] = {**where, "path": source.name, "absolute": str(source.path.absolute())} | {
+                "size": source.size,
+                "sha256": digest,
+            }
+        else:
+            loop.provenance["learned"] = [*learned, digest]
+            loop.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
+        finished = loop.play_all(progress or (lambda _: None), request)
+        return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped)
+
+
+def _begins_with(source: Source, size: object, sha256: object) -> bool:
+    """Whether a file begins with the bytes of one that was learned, and goes on."""
+    if source.stdin or not isinstance(size, int) or source.size is None or source.size <= size:
+        return False
+    digest = hashlib.sha256()
+    with source.path.open("rb") as file:
+        while size > 0 and (block := file.read(min(size, 1 << 20))):
+            digest.update(block)
+            size -= len(block)
+    return digest.hexdigest() == sha256

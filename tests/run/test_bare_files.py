@@ -1,0 +1,52 @@
+"""A file with a time and a value, and nothing else, is learned from its own past."""
+
+import json
+
+import numpy as np
+import pytest
+
+from undrift.cli.app import run
+
+
+def write(path, header, rows):
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return str(path)
+
+
+def state(folder):
+    return json.loads((folder / "run.json").read_text())
+
+
+def daily(rows):
+    return [str(np.datetime64("2024-01-01") + k) for k in range(rows)]
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "calendar"),
+    [("time,value", daily, True), ("index,value", lambda n: [str(k) for k in range(n)], False), ("value", None, False)],
+)
+def test_lags_and_calendar_are_the_default(tmp_path, header, first, calendar):
+    y = np.sin(np.arange(60) * 2.0 * np.pi / 7.0).tolist()
+    rows = [f"{v!r}" for v in y] if first is None else [f"{a},{v!r}" for a, v in zip(first(60), y, strict=True)]
+    path, out = write(tmp_path / "a.csv", header, rows), tmp_path / "out"
+    arguments = ["run", path, "-t", "value", "-o", str(out), "--no-report", "--no-certify", "-q"]
+    assert run(arguments) == 0
+    features = state(out)["features"]
+    assert "value 1 row ago" in features
+    assert "value 24 rows ago" in features
+    assert ("weekday sin" in features) == calendar
+    assert run([*arguments, "--resume"]) == 0
+
+
+def test_late_labels_move_the_lags(tmp_path):
+    rows = [f"{a},{k % 5}.5" for k, a in enumerate(daily(50))]
+    path, out = write(tmp_path / "a.csv", "time,value", rows), tmp_path / "out"
+    assert run(["run", path, "-t", "value", "--delay", "3", "-o", str(out), "--no-report", "--no-certify", "-q"]) == 0
+    assert state(out)["features"][-8:] == [f"value {3 + k} rows ago" for k in (1, 2, 3, 4, 5, 6, 12, 24)]
+
+
+def test_a_file_with_features_stays_as_it_is(tmp_path):
+    rows = [f"{a},{k % 3},{k % 5}.5" for k, a in enumerate(daily(50))]
+    path, out = write(tmp_path / "a.csv", "time,x,value", rows), tmp_path / "out"
+    assert run(["run", path, "-t", "value", "-o", str(out), "--no-report", "--no-certify", "-q"]) == 0
+    assert state(out)["features"] == ["x"]
