@@ -165,3 +165,19 @@ def test_meters_start_empty_and_stay_finite():
 def test_objectives_refuse_what_makes_no_sense(arguments, text):
     with pytest.raises(InputError, match=text):
         Objective(**arguments)
+
+
+def test_the_meter_means_every_round():
+    """The certificate of several rounds: means of the point values and of the noise slacks, the last point value."""
+    meter, warmth, values, slacks = StationarityMeter(c=2.0, noise=0.3, gap1=0.2), 0.0, [], []
+    for t in range(1, 8):
+        warmth = core.ema(warmth, 1.0, 0.2)
+        meter.observe(length=0.5 * warmth / t, warmth=warmth, spread=0.01 * t)
+        values.append(0.5 / t + 2.0 * 0.01 * t)
+        slacks.append(core.noise_slack(0.3, warmth, 0.2))
+    found = meter.certificate
+    assert found.rounds == 7
+    assert found.value == pytest.approx(values[-1], rel=1e-12)
+    assert found.mean == pytest.approx(np.mean(values), rel=1e-12)
+    assert found.slack == pytest.approx(np.mean(slacks), rel=1e-12)
+    assert found.bound == found.mean + found.slack

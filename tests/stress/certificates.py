@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "regret"))
 from instances import FAMILIES, below  # the folder of the quick tests, put on the path just above
 
 SHARES = {
-    "VAW": 22,
+    "VAW": 20,
     "AIOLI": 18,
-    "DriftVAW": 20,
+    "DriftVAW": 18,
     "Newton": 10,
-    "hindsight": 0.5,
+    "hindsight": 4.5,
     "linear ensemble": 5,
     "logistic ensemble": 4,
     "mixed ensemble": 9,

@@ -60,14 +60,17 @@ def test_a_share_costs_more_than_the_prior():
 @pytest.mark.parametrize("share", [0.0, 0.02])
 @pytest.mark.parametrize("mixer", [SelfConfident, ResidualScale])
 def test_the_accounted_cost_is_done_again_from_weights_and_rates(mixer, share):
-    """Mixability gaps, rises of the inverse rate, the share, and what clipping changed, each summed by itself."""
+    """Mixability gaps, rises of the inverse rate, the share, and what clipping changed, each summed by itself.
+
+    Where the inverse rate rises, the weights v^r p^(1 - r) / S take back the inverse rate times ln S.
+    """
     rng = np.random.default_rng(3)
     E, y = members(rng)
     prior = np.array([0.4, 0.3, 0.2, 0.1])
     one = mixer(share=share)
     one.begin(prior)
     state = one.arrays()
-    gaps = rises = shared = inverse = 0.0
+    gaps = rises = back = shared = inverse = 0.0
     clipped, losses = np.zeros(4), np.zeros(4)
     for t in range(len(y)):
         weights, before = one.weights, state["charged"].copy()
@@ -75,16 +78,22 @@ def test_the_accounted_cost_is_done_again_from_weights_and_rates(mixer, share):
         lost = state["charged"] - before  # by the members as they were clipped
         mix = float(lost.min())
         if inverse:
-            mix -= inverse * math.log(float(weights @ np.exp(-(lost - mix) / inverse)))
+            likely = np.exp(-(lost - mix) / inverse)
+            mix -= inverse * math.log(float(weights @ likely))
+            weights = weights * likely / (weights @ likely)
         gaps += float(squared.value(yhat, y[t])) - mix
         following = float(state["rate"][MixerState.INVERSE_RATE])
-        rises += max(0.0, following - inverse)
+        if following > inverse:
+            rises += following - inverse
+            r = inverse / following
+            back += following * math.log(float(np.sum(weights**r * prior ** (1.0 - r))))
         shared -= following * math.log1p(-share)
         clipped, losses, inverse = clipped + lost, losses + squared.value(E[t], y[t]), following
     np.testing.assert_allclose(one.losses, losses, rtol=1e-12)
     assert np.abs(clipped - losses).max() > 1.0  # members were clipped
-    assert min(abs(gaps), rises) > 0.01
-    np.testing.assert_allclose(one.cost(), gaps + np.log(1.0 / prior) * rises + shared + (clipped - losses), rtol=1e-7)
+    assert min(abs(gaps), rises, -back) > 0.01
+    paid = gaps + back + np.log(1.0 / prior) * rises + (1.0 - prior) * shared
+    np.testing.assert_allclose(one.cost(), paid + (clipped - losses), rtol=1e-7)
 
 
 def test_hedge_accounts_for_every_round():
