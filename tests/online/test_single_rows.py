@@ -51,8 +51,24 @@ def test_rows_that_are_not_plain_are_left_alone(row):
     before = model.copy()
     assert model._one_row.predict(row) is None
     assert not model._one_row.learn(model, row, 1.0)
-    assert not model._one_row.peek(row, np.zeros(model.plan.kernel.record_size))
+    for commit in (False, True):
+        assert not model._one_row.serve(row, np.zeros(model.plan.kernel.record_size), commit)
     assert model == before
+
+
+@pytest.mark.parametrize("kind", [ud.OnlineRegressor, ud.OnlineClassifier])
+def test_plain_rows_are_asked_and_told_as_others_are(kind):
+    model, label = fitted(kind), True if kind.binary else 1.5
+    quick, general = model.copy(), model.copy()
+    array = np.array([0.3, np.nan, -0.2])
+    one, other = quick.ask(array), general.ask(array.tolist())  # a list goes the general way
+    assert one.yhat == other.yhat
+    assert one.intervals == other.intervals
+    assert quick == general
+    quick.tell(one, label)
+    general.tell(other, np.asarray(label))  # so does a label that is not a plain number
+    assert quick == general
+    assert quick.rounds == 51
 
 
 def test_labels_that_are_not_plain_are_left_alone():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -60,7 +61,7 @@ class LateLabels:
         if not isinstance(served, ServedPrediction):
             raise InputError(f"{_check.name_of(self)}: tell takes what ask returned, got {_check.describe(served)}")
         serial = self._check_served(served)
-        missing = isinstance(y, (float, np.floating)) and np.isnan(y)
+        missing = isinstance(y, (float, np.floating)) and math.isnan(y)
         self._tell(serial, float("nan") if missing else float(self._labels([y], 1)[0]))
 
     @_thread_lock.hold_shared

@@ -90,6 +90,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
         What depends on features alone advances (last-seen values, scaling); nothing that a label could change does.
         """
+        if self.dim is not None:
+            record = np.zeros(self._plan.kernel.record_size)
+            if self._one_row.serve(z, record, True):
+                return self._keep(record)
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             raise InputError(f"{_check.name_of(self)}: ask takes one row, got {len(arriving.values)}; ask row by row")
@@ -186,6 +190,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         record = np.zeros(self._plan.kernel.record_size)
         status = self._plan.kernel.serve(self._state, np.ascontiguousarray(Z[0]), record, True)
         _check.raise_on_status(self, status, Z.shape[1])
+        return self._keep(record)
+
+    def _keep(self, record: Vector) -> ServedPrediction:
+        """Keep the record of a row that was just served, and return what it says."""
         serial = int(record[RecordPart.SERIAL])
         self._pending.add(serial, record)
         self._count()

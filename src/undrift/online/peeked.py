@@ -43,7 +43,7 @@ class PeekedRows(NamedRows):
         rounds = self.rounds  # labels that come meanwhile make the record seem later than it is, never earlier
         if self.dim is not None:
             record = np.zeros(self._plan.kernel.record_size)
-            if self._one_row.peek(z, record):
+            if self._one_row.serve(z, record, False):
                 return PeekedRow(record.item(RecordPart.YHAT), record, rounds)
         return self._peek_any(z)
 

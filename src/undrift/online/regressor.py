@@ -123,11 +123,8 @@ class OnlineRegressor(OnlineLearner):
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         ends = record[self._plan.kernel.ends_at - 2 * (self._plan.dim - int(record[RecordPart.WIDTH])) :].reshape(-1, 2)
-        far = not record[RecordPart.BOUNDED]
-        intervals = {
-            float(level): Interval(-np.inf, np.inf) if far else Interval(float(low), float(high))
-            for level, (low, high) in zip(LEVELS, ends, strict=True)
-        }
+        pairs = ends.tolist() if record[RecordPart.BOUNDED] else [(-np.inf, np.inf)] * len(LEVELS)
+        intervals = dict(zip(LEVELS.tolist(), map(Interval._make, pairs), strict=True))
         known = bool(record[RecordPart.KNOWN])
         return ServedPrediction(
             float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint, intervals

@@ -90,13 +90,13 @@ class EstimatorRow {
         S = vector.data();
     }
 
-    // Fill the record of a row that has not come yet; false if that cannot be done here.
-    bool peek(nb::handle z, Vector record) const {
-        const LockGuard held(lock_pointer(), false);
+    // Fill the record of a row, which has really come if `commit`; false if that cannot be done here.
+    bool serve(nb::handle z, Vector record, bool commit) const {
+        const LockGuard held(lock_pointer(), commit);
         std::vector<double> own;
         const double *row = read(z, own);
         if (!row || record.shape(0) != e->plan.record_size()) return false;
-        e->serve(table(), S, row, record.data(), false);
+        e->serve(table(), S, row, record.data(), commit);
         return true;
     }
 
@@ -143,7 +143,7 @@ void bind_estimator_row(nb::module_ &m) {
     nb::class_<EstimatorRow>(m, "EstimatorRow")
         .def(nb::init<nb::object>(), nb::arg("lock"))
         .def("bind", &EstimatorRow::bind, nb::arg("kernel"), nb::arg("state"), nb::arg("names").none())
-        .def("peek", &EstimatorRow::peek, nb::arg("z").none(), nb::arg("record").noconvert())
+        .def("serve", &EstimatorRow::serve, nb::arg("z").none(), nb::arg("record").noconvert(), nb::arg("commit"))
         .def("learn_peeked", &EstimatorRow::learn_peeked, nb::arg("model"), nb::arg("z").none(), nb::arg("y"),
              nb::arg("record").noconvert(), nb::arg("rounds"))
         .def("predict", &EstimatorRow::predict, nb::arg("z").none())
