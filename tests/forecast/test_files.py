@@ -229,7 +229,7 @@ def test_folders_are_not_overwritten_and_resume_finds_them(tmp_path, whole, caps
     assert "nothing to do" in capsys.readouterr().err
     assert run([*arguments, "--force"]) == 0
     assert run(["update", str(tmp_path / "nowhere"), str(tmp_path / "whole.csv")]) == 2
-    assert "no forecasts there" in capsys.readouterr().err
+    assert "nothing to go on with" in capsys.readouterr().err
 
 
 def test_every_keeps_fewer_origins(tmp_path):

@@ -204,3 +204,36 @@ def test_a_spike_is_forgotten():
 
 def test_it_is_exported():
     assert ud.Forecaster is Forecaster
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_long_frames_are_the_same_as_arrays(library, tmp_path):
+    frames = pytest.importorskip(library)
+    Y = np.column_stack([seasonal(60, 7), random_walk(60)])
+    times = np.datetime64("2024-01-01", "us") + np.arange(60) * np.timedelta64(1, "D")
+
+    def frame(rows):
+        columns = {"unique_id": ["a"] * len(rows) + ["b"] * len(rows), "ds": np.tile(times[rows], 2)}
+        return frames.DataFrame(columns | {"y": Y[rows].T.ravel()})
+
+    one, two = Forecaster(4), Forecaster(4)
+    trace = one.play(Y, times=times)
+    two.play(frame(np.arange(40)))
+    two.save(tmp_path / "model")
+    two = Forecaster.load(tmp_path / "model")
+    rest = two.play(frame(np.arange(40, 60)))
+    assert two.names == ["a", "b"]
+    assert rest.yhat.tobytes() == trace.yhat[40:].tobytes()
+    table = two.forecast_table()
+    assert table["unique_id"] == ["a"] * 4 + ["b"] * 4
+    assert table["ds"][0] == np.datetime64("2024-03-01")
+    assert table["yhat"].tolist() == one.forecast().yhat.ravel().tolist()
+    with pytest.raises(ud.errors.InputError, match="series 'c' was not there before"):
+        two.play(frames.DataFrame({"unique_id": ["c"], "ds": times[:1], "y": [1.0]}))
+    with pytest.raises(ud.errors.InputError, match="two rows of one time"):
+        two.play(frames.DataFrame({"unique_id": ["a", "a"], "ds": times[[0, 0]], "y": [1.0, 2.0]}))
+
+
+def test_a_horizon_beyond_memory_is_one_sentence():
+    with pytest.raises(ud.errors.InputError, match=r"1000 series, 1000 steps ahead, need .* GB, more than 4"):
+        Forecaster(1000).play(np.zeros((2, 1000)))

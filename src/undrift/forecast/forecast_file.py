@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,6 +34,7 @@ def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
         "level_of_intervals": model.level,
         "every": model.every,
         "flat": model._flat,
+        "names": None if model.names is None else json.dumps(model.names),
     }
     core = model._core
     if core is None:
@@ -108,6 +110,7 @@ def restore(cls: type[Made], header: store.Header, arrays: Arrays) -> Made:
             every=header["every"],  # type: ignore[arg-type]
         )
         model._flat = bool(header["flat"])
+        model.names = None if header["names"] is None else [str(name) for name in json.loads(str(header["names"]))]
         if "rows" in header:
             model._core = _restore_core(model, header, arrays)
         elif arrays:

@@ -10,16 +10,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, _thread_lock, kernels
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix
 from undrift.errors import InputError
-from undrift.forecast import forecast_file
+from undrift.forecast import forecast_file, long_frame
 from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
 from undrift.forecast.core import NAIVE, ForecastCore, Shape
+from undrift.forecast.forecast_input import (
+    MOST_STEPS,
+    check_level,
+    check_seasons,
+    known_ahead,
+    known_windows,
+    read_matrix,
+    read_row,
+    read_seconds,
+    require_memory,
+)
 from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
 
-MOST_STEPS, MOST_SERIES, MOST_COLUMNS = 10_000, 10_000, 256
-LONGEST_SEASON = 100_000
 LONGEST_GAP = 100_000
 """Missing rows between two times that are filled in; more look like a mistake."""
 
@@ -95,9 +104,11 @@ class Forecaster:
         every: float | None = None,
     ) -> None:
         self.horizon = _check.integer(self, "horizon", horizon, 1, MOST_STEPS)
-        self.level = _check_level(self, level)
-        self.given_seasons = _check_seasons(self, season)
+        self.level = check_level(self, level)
+        self.given_seasons = check_seasons(self, season)
         self.every = None if every is None else int(_check.interval(self, "every", every, "[1, 1e12]"))
+        self.names: list[str] | None = None
+        """Names of the series, once a frame was played."""
         self._core: ForecastCore | None = None
         self._flat = True
         self._exclusive_lock = kernels.Lock()
@@ -132,22 +143,30 @@ class Forecaster:
         time
             When it was. Rows that are missing since the last time are filled in.
         """
-        values = _check.within_limit(self, "y", _row(self, y), nan=True)
-        ahead = _known_ahead(self, known, self.horizon)
-        times = None if time is None else _seconds(self, time, 1)
+        values = _check.within_limit(self, "y", read_row(self, y), nan=True)
+        ahead = known_ahead(self, known, self.horizon)
+        times = None if time is None else read_seconds(self, time, 1)
         self._take(values[None, :], ahead[None], times, np.ndim(_check.fill_masked(y)) == 0)
 
     @_thread_lock.hold_exclusive
-    def play(self, Y: ArrayLike, *, known: ArrayLike | None = None, times: ArrayLike | None = None) -> ForecastTrace:
+    def play(self, Y: Any, *, known: ArrayLike | None = None, times: ArrayLike | None = None) -> ForecastTrace:
         """Take in rows (T,) or (T, series), and return the forecasts made after each; the same as row by row.
 
         `known` has a row for each row of `Y`, and for those that follow as far as they are known; `times` one for each.
+        In place of all that, `Y` may be a frame in long format: unique_id, ds and y (pandas, polars, Arrow).
         """
+        if long_frame.is_frame(Y):
+            rows = long_frame.read_long_frame(Y, self.names)
+            seen = _check.within_limit(self, "y", rows.values, nan=True)
+            ahead = known_windows(self, known, len(seen), self.horizon)
+            trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), flat=False)
+            self.names = rows.names
+            return trace
         array = _check._real_array(self, "Y", Y)
         flat = array.ndim == 1
-        values = _check.within_limit(self, "y", array[:, None] if flat else _matrix(self, array), nan=True)
-        ahead = _known_windows(self, known, len(values), self.horizon)
-        seconds = None if times is None else _seconds(self, times, len(values))
+        values = _check.within_limit(self, "y", array[:, None] if flat else read_matrix(self, array), nan=True)
+        ahead = known_windows(self, known, len(values), self.horizon)
+        seconds = None if times is None else read_seconds(self, times, len(values))
         return self._take(np.ascontiguousarray(values), ahead, seconds, flat)
 
     @_thread_lock.hold_shared
@@ -157,7 +176,7 @@ class Forecaster:
         `level` is another one for the intervals. `known` (H, k) says more about the columns known in advance than was
         known when the last row came. A series that has had no value yet gets 0, and an interval without ends.
         """
-        core, at = self._core, self.level if level is None else _check_level(self, level)
+        core, at = self._core, self.level if level is None else check_level(self, level)
         if core is None or not core.known.any():
             raise InputError("Forecaster: there is no value to forecast from yet; observe one first")
         if known is not None:
@@ -187,6 +206,20 @@ class Forecaster:
         ahead = later_times(int(core.rows.seconds[-1]), np.arange(1, self.horizon + 1), core.spacing)
         return ahead.astype("datetime64[s]")
 
+    def forecast_table(self, *, level: float | None = None) -> dict[str, Any]:
+        """Return the next H steps as columns of a long table (unique_id, ds, yhat, lower, upper) for any library."""
+        yhat, lower, upper = (np.atleast_2d(part) for part in self.forecast(level=level))
+        names = self.names or [str(s) for s in range(len(yhat))]
+        timed = self._core is not None and self._core.shape.timed and self._core.spacing
+        when = self.times() if timed else np.arange(self.rows, self.rows + self.horizon)
+        return {
+            "unique_id": [name for name in names for _ in when],
+            "ds": np.tile(when, len(names)),
+            "yhat": yhat.ravel(),
+            "lower": lower.ravel(),
+            "upper": upper.ravel(),
+        }
+
     @_thread_lock.hold_shared
     def weights(self) -> NDArray[np.float64]:
         """Return how much each candidate counts in each of the next steps (candidates, H)."""
@@ -210,6 +243,8 @@ class Forecaster:
         shape = Shape(values.shape[1], ahead.shape[2], times is not None)
         if core is not None and shape != core.shape:
             raise InputError(f"Forecaster: rows must have {_describe(core.shape)} as before, got {_describe(shape)}")
+        if core is None:
+            require_memory(shape.series, self.horizon)
         fresh = core if core is not None else ForecastCore(self.horizon, self.given_seasons, shape)
         seconds = skipped = np.zeros(len(values), np.int64)
         if times is not None:
@@ -304,75 +339,3 @@ def _describe(shape: Shape) -> str:
 
 def _text(seconds: int) -> str:
     return str(np.int64(seconds).astype("datetime64[s]"))
-
-
-def _row(who: object, y: ArrayLike) -> Vector:
-    array = _check._real_array(who, "y", y)
-    if array.ndim > 1:
-        raise InputError(
-            f"Forecaster: observe takes one row, got an array of shape {array.shape}; use play for several"
-        )
-    return np.atleast_1d(array)
-
-
-def _matrix(who: object, array: NDArray[np.float64]) -> Matrix:
-    if array.ndim != 2 or not 1 <= array.shape[1] <= MOST_SERIES:
-        raise InputError(f"{_check.name_of(who)}: Y must have shape (rows,) or (rows, series), got {array.shape}")
-    return array
-
-
-def _check_level(who: object, level: float) -> float:
-    at = _check.number(who, "level", level)
-    if not LEVELS[0] <= at <= LEVELS[-1]:
-        raise InputError(f"Forecaster: level must be in [{LEVELS[0]:g}, {LEVELS[-1]:g}], got {level!r}")
-    return at
-
-
-def _check_seasons(who: object, season: int | Sequence[int] | None) -> tuple[int, ...] | None:
-    if season is None:
-        return None
-    each = list(season) if isinstance(season, (list, tuple)) else [season]
-    if each in ([0], []):
-        return ()
-    if len(each) > 4:
-        raise InputError(f"Forecaster: season must be at most 4 numbers, got {len(each)}")
-    return tuple(sorted({_check.integer(who, "season", one, 2, LONGEST_SEASON) for one in each}))
-
-
-def _known_ahead(who: object, known: ArrayLike | None, horizon: int) -> Matrix:
-    """Return the known columns of this row and the next H."""
-    if known is None:
-        return np.zeros((horizon + 1, 0))
-    array = _check._real_array(who, "known", known)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or len(array) != horizon + 1 or array.shape[1] > MOST_COLUMNS:
-        raise InputError(f"Forecaster: known must have a row for this row and the next {horizon}, got {array.shape}")
-    return _check.within_limit(who, "known", np.ascontiguousarray(array))
-
-
-def _known_windows(who: object, known: ArrayLike | None, rows: int, horizon: int) -> NDArray[np.float64]:
-    """Return the known columns of each row and the next H; beyond what is given, the last row goes on."""
-    if known is None:
-        return np.zeros((rows, horizon + 1, 0))
-    array = _check._real_array(who, "known", known)
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or len(array) < rows or not len(array) or array.shape[1] > MOST_COLUMNS:
-        raise InputError(f"Forecaster: known must have at least {rows} rows, one for each of Y, got {array.shape}")
-    array = _check.within_limit(who, "known", np.ascontiguousarray(array))
-    at = np.arange(rows)[:, None] + np.arange(horizon + 1)
-    return np.asarray(array[np.minimum(at, len(array) - 1)])
-
-
-def _seconds(who: object, times: Any, count: int) -> Seconds:
-    """Return times as whole seconds since 1970."""
-    try:
-        found = np.atleast_1d(np.asarray(times, dtype="datetime64[s]"))
-    except (ValueError, TypeError, OverflowError):
-        raise InputError(
-            f"{_check.name_of(who)}: times must be dates and times, one for each row, got {_check.describe(times)}"
-        ) from None
-    if found.shape != (count,):
-        raise InputError(f"Forecaster: times must have one for each of {count} rows, got shape {found.shape}")
-    if np.isnat(found).any():
-        raise InputError(f"Forecaster: times must not be missing, row {int(np.argmax(np.isnat(found)))} has none")
-    return found.astype(np.int64)
