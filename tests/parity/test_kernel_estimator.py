@@ -97,6 +97,24 @@ def test_blocks_cuts_and_single_rows_give_the_same_bits(case):
         assert np.concatenate(pieces).tobytes() == said.tobytes()
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+def test_keys_give_the_same_bits_with_any_number_of_threads(ordered):
+    case = Case(False, rows=900, dim=3, began=3, kind="holes")
+    which, (Z, y) = plan(case), stream(case)
+    slots = np.random.default_rng(0).integers(0, 12, len(y))
+    slots = np.sort(slots) if ordered else slots
+    found = []
+    for threads in (1, 2, 3, 8):
+        states, yhat, known = np.stack([which.blank()] * 12), np.empty(len(y)), np.empty(len(y))
+        assert which.kernel.play_keys(states, slots, Z, y, yhat, known, threads) == 0
+        found.append(states.tobytes() + yhat.tobytes() + known.tobytes())
+    assert found == [found[0]] * 4
+    for slot in range(12):
+        state, mine = which.blank(), slots == slot
+        play(which, state, np.ascontiguousarray(Z[mine]), y[mine])
+        assert state.tobytes() == states[slot].tobytes()
+
+
 def test_late_play_can_be_cut_anywhere():
     case = Case(False, rows=300, kind="holes", delay=5)
     which, (Z, y) = plan(case), stream(case)

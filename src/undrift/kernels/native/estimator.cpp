@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <string>
 
 #include "array.h"
@@ -178,9 +179,10 @@ int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix re
     return 0;
 }
 
-// Rows of many estimators, sorted by slot: each slot's are played in order.
+// Rows of many estimators: those of one slot that follow each other are played as a block. Where all rows are sorted by slot
+// they are shared out between threads, cut between slots.
 int64_t play_keys(const Estimator &e, Matrix states, Indices slots, Inputs Z, Input y, Vector yhat, Vector known, size_t threads) {
-    (void)threads;
+    constexpr size_t worth_a_thread = 200; // rows
     const size_t rows = Z.shape(0), d = e.plan.dim;
     need(states.shape(1) == e.plan.blank.size() && e.plan.last.members == e.plan.candidates(), "the states and the plan");
     need(slots.shape(0) == rows && Z.shape(1) == d && y.shape(0) == rows && yhat.shape(0) == rows && known.shape(0) == rows, "rows and labels");
@@ -189,11 +191,21 @@ int64_t play_keys(const Estimator &e, Matrix states, Indices slots, Inputs Z, In
     nb::gil_scoped_release unlocked;
     const int64_t bad = refusal(e, Z.data(), rows, y.data(), rows);
     if (bad) return bad;
-    for (size_t begin = 0, end; begin < rows; begin = end) {
-        for (end = begin + 1; end < rows && slots.data()[end] == slots.data()[begin];) ++end;
-        e.play(level, states.data() + size_t(slots.data()[begin]) * states.shape(1), Z.data() + begin * d, y.data() + begin,
-               end - begin, yhat.data() + begin, nullptr, known.data() + begin);
-    }
+    const bool sorted = threads > 1 && std::is_sorted(slots.data(), slots.data() + rows);
+    const size_t parts = sorted ? std::min(threads, 1 + rows / worth_a_thread) : 1;
+    const auto cut = [&](size_t part) {
+        size_t i = rows * part / parts;
+        while (i > 0 && i < rows && slots.data()[i] == slots.data()[i - 1]) ++i;
+        return i;
+    };
+    run_parts(parts, 0, [&](size_t part, double *) { // every thread has scratch of its own
+        const size_t last = cut(part + 1);
+        for (size_t begin = cut(part), end; begin < last; begin = end) {
+            for (end = begin + 1; end < last && slots.data()[end] == slots.data()[begin];) ++end;
+            e.play(level, states.data() + size_t(slots.data()[begin]) * states.shape(1), Z.data() + begin * d, y.data() + begin,
+                   end - begin, yhat.data() + begin, nullptr, known.data() + begin);
+        }
+    });
     return 0;
 }
 
