@@ -1,9 +1,12 @@
-"""Kernel levels: every test runs at the best one of the machine, and those that depend on it at all the machine has.
+"""Kernel levels, and a browser.
+
+Every test runs at the best level of the machine, and those that depend on it at all the machine has.
 
 `UNDRIFT_KERNELS=v3 pytest` runs everything at that level, and nothing twice.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,3 +34,30 @@ def level(request):
     name = getattr(request, "param", LEVELS[0])
     with kernels.use_level(name):
         yield name
+
+
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """The system's Chromium through playwright, or a word on what is missing."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install playwright"
+    )
+    path = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+    if path is None:
+        pytest.skip("no Chromium on this machine: install the system's chromium package")
+    with playwright.sync_playwright() as host:
+        running = host.chromium.launch(executable_path=path, args=list(CHROMIUM_FLAGS))
+        yield running
+        running.close()

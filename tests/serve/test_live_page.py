@@ -1,0 +1,66 @@
+"""The live page in Chromium: numbers and pictures appear, follow new labels without a reload, and fit small screens."""
+
+import numpy as np
+import pytest
+from server_process import NAMES, running_server
+
+import undrift as ud
+from undrift.online import Table
+from undrift.serve import Client
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(200, len(NAMES)))
+    model = ud.OnlineRegressor(speed="fast")
+    model.play(Table(NAMES, Z), Z.sum(axis=1) + rng.normal(size=200))
+    path = tmp_path_factory.mktemp("live") / "model.undrift"
+    model.save(path)
+    with running_server(path) as (_, url), Client(url) as client:
+        yield url, client
+
+
+def send(client, count):
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(count, len(NAMES)))
+    answers = client.predict([dict(zip(NAMES, map(float, z), strict=True)) for z in Z])
+    client.learn({one.id: float(z.sum()) for one, z in zip(answers, Z, strict=True)})
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, False), (1200, True)])
+def test_the_page_shows_and_follows_what_is_served(served, browser, width, dark):
+    url, client = served
+    send(client, 20)
+    rounds = client.status()["rounds"]
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light")
+    complaints = []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(url)
+    page.wait_for_selector("#rounds td")
+    tiles = page.locator("#tiles .tile").all_inner_texts()
+    assert tiles[0].split("\n")[0] == f"{rounds:,}"
+    assert page.locator("#predictions circle").count() >= 20
+    assert page.locator("#predictions path").count() == 2  # the band and the line
+    assert page.locator("#state").inner_text() == "live"
+    wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide == 0
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, background[4:-1].split(","))) < 60) == dark
+    send(client, 5)
+    page.wait_for_function(f"document.querySelector('#tiles b').textContent === '{rounds + 5:,}'", timeout=10_000)
+    assert complaints == []
+    page.close()
+
+
+def test_the_interface_is_described_without_another_machine(served, browser):
+    url, _ = served
+    page = browser.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url + "docs")
+    page.wait_for_selector("h2")
+    assert {"POST /predict", "POST /learn"} <= set(page.locator("h2").all_inner_texts())
+    assert all(one.startswith((url, "data:")) for one in asked)
+    page.close()
