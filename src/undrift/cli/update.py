@@ -33,7 +33,7 @@ def update(
     from undrift.run.play.state import STATE as RUN
 
     if os.path.lexists(folder / FORECAST):
-        return _update_forecast(folder, file, report=report, json=json)
+        return _update_forecast(folder, file, report=report, quiet=quiet, json=json)
     if os.path.lexists(folder / RUN):
         return _update_run(folder, file, report=report, quiet=quiet, json=json)
     raise InputError(
@@ -42,12 +42,14 @@ def update(
     )
 
 
-def _update_forecast(folder: Path, file: str, *, report: bool, json: bool) -> int:
+def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
     from undrift.cli.forecast import show
     from undrift.report import render_forecast
     from undrift.run import update_forecast
 
-    show(update_forecast(folder, file, report=render_forecast if report else None), report=report, json=json)
+    log = None if quiet else print_error
+    result = update_forecast(folder, file, log=log, report=render_forecast if report else None)
+    show(result, report=report, json=json)
     return 0
 
 

@@ -109,6 +109,8 @@ def update_forecast(
         whole = plan.time is None and _begins_with(source.path, state["learned"])
         after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None
         panel = read_panel(source, settings, plan, after)
+        for note in panel.notes:
+            (log or (lambda text: None))(note)
         model, before = folder.read_model(state), _read_tables(folder, state, len(plan.names), settings.horizon)
         state["plan"] = panel.plan._asdict()
         learned = {"path": source.name, "sha256": digest, "size": source.size}
