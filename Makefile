@@ -107,8 +107,8 @@ bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 bench-report: $(VENV)/.test  ## seconds, bytes and memory of a report, up to ten million rounds
 	$(BIN)/python benchmarks/report.py
 
-certify-streams: $(VENV)/.core  ## certificates on every stream of the data folder (UNDRIFT_DATA)
-	$(BIN)/python benchmarks/certify_streams.py
+certify-streams: $(VENV)/.core  ## certificates on every stream of the data folder (UNDRIFT_DATA); CERTIFY="--rows 20000" for more rows
+	$(BIN)/python benchmarks/certify_streams.py --write docs/theory/certified-streams.md $(or $(CERTIFY),--rows 8000)
 
 stress-accuracy: $(VENV)/.test
 	$(BIN)/python tests/accuracy/stress.py --write docs/accuracy.md

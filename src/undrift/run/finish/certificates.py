@@ -115,7 +115,7 @@ def certificates(
     margin = design.margin if math.isfinite(design.margin) else None
     promised, after = _LinearLeaves(linear, rows, y), HindsightLeaves(binary=model.binary)
     out: list[CertificateEntry] = []
-    opponents = run_comparators(rounds, loss, margin)
+    opponents = run_comparators(rounds, design.rows.shape[1], loss, margin)
     for k, one in enumerate(opponents):
         progress(f"certifying against {one.words}", (k + 1) / (len(opponents) + 1))
         entry = {name: getattr(one, name) for name in ("name", "words", "kind", "refit_every")}

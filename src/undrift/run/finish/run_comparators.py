@@ -13,8 +13,8 @@ from undrift.errors import ConditionError
 from undrift.losses import Loss
 from undrift.regret import comparators
 
-PIECES, ROUNDS_PER_PIECE = 20, 50
-"""Pieces at most, and rounds of a piece at least."""
+PIECES, ROUNDS_PER_PIECE, ROUNDS_PER_COLUMN = 20, 50, 2
+"""Pieces at most, and rounds of a piece at least, also for each column: one with fewer rows than columns fits all."""
 PULL = 1.0
 """Weight in rounds of the best fixed comparator in every piece; without it short pieces would fit noise."""
 SMOOTH_PRICE = 1e4
@@ -40,9 +40,9 @@ class RunComparator(NamedTuple):
     """Returns the comparator of rows and labels."""
 
 
-def run_comparators(rounds: int, loss: Loss, margin: float | None) -> list[RunComparator]:
-    """Return the comparators; `margin` is the largest prediction they may make, None: any."""
-    pieces = max(2, min(PIECES, rounds // ROUNDS_PER_PIECE))
+def run_comparators(rounds: int, width: int, loss: Loss, margin: float | None) -> list[RunComparator]:
+    """Return the comparators of so many rounds and columns; `margin` is their largest prediction, None: any."""
+    pieces = max(2, min(PIECES, rounds // max(ROUNDS_PER_PIECE, ROUNDS_PER_COLUMN * width)))
     every = -(-rounds // pieces)
     return [
         RunComparator(
@@ -57,7 +57,7 @@ def run_comparators(rounds: int, loss: Loss, margin: float | None) -> list[RunCo
             f"a linear predictor refitted every {every:,} rows on average",
             "any linear predictor that changes at the same rows",
             every,
-            partial(comparators.piecewise, loss=loss, segments=pieces, pull=PULL, margin=margin),
+            partial(_piecewise, loss=loss, pieces=pieces, margin=margin),
         ),
         RunComparator(
             "smooth",
@@ -67,6 +67,16 @@ def run_comparators(rounds: int, loss: Loss, margin: float | None) -> list[RunCo
             partial(_smooth, loss=loss, margin=margin),
         ),
     ]
+
+
+def _piecewise(Z: Matrix, y: Vector, loss: Loss, pieces: int, margin: float | None) -> Matrix:
+    """Return the comparator in pieces, unless they would have fewer rows than columns."""
+    if len(Z) < pieces * ROUNDS_PER_COLUMN * Z.shape[1]:
+        raise ConditionError(
+            f"{pieces} pieces of {len(Z):,} rounds with {Z.shape[1]:,} columns would fit almost anything, and take "
+            "long to find; leave columns out (--drop, --features) to have them"
+        )
+    return comparators.piecewise(Z, y, loss, segments=pieces, pull=PULL, margin=margin)
 
 
 def _smooth(Z: Matrix, y: Vector, loss: Loss, margin: float | None) -> Matrix:
