@@ -90,7 +90,7 @@ def main() -> None:
             lines.append(cell(name, Y, times, first, horizon))
             print(lines[-1], flush=True)
     if options.write:
-        pages.put(options.write, MARK, "\n".join(lines))
+        pages.put(options.write, MARK, "\n".join(["", *lines, ""]))
 
 
 if __name__ == "__main__":
