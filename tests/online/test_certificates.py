@@ -46,7 +46,7 @@ def test_the_design_is_what_the_learners_inside_saw(kind, T, indicators):
         own = leaf.learner.clone()
         assert repr(own) == text
         own.play(leaf.Z, leaf.y)
-        at = int(np.flatnonzero(model.plan.family_betas[family] == own.beta)[0])
+        at = int(np.flatnonzero(model.plan.family_plans[family].betas == own.beta)[0])
         inside = layout.leader(model.part(f"{family}.information"), at, leaf.Z.shape[1])
         np.testing.assert_allclose(own.coef, inside, rtol=1e-9, atol=1e-9 * np.abs(inside).max())
     linear, waves = model.design(Z, y), model.design(Z, y, "waves")

@@ -15,6 +15,8 @@ from undrift.online.plan import EstimatorPlan
 
 Array = NDArray[np.float64]
 BETAS = np.array([0.8, 0.97, 1.0])
+COLUMNS = 18
+"""Fewer columns than estimators have: the twin is slow."""
 
 
 class Case(NamedTuple):
@@ -30,12 +32,16 @@ class Case(NamedTuple):
     delay: int = 0
     two: bool = False
     """Two memories, which lie in memory one by one, in place of three, which lie in lanes."""
+    expanded: bool = False
+    """With hinges and products."""
+    columns: int = COLUMNS
+    """The most that a family with context or expansions may have."""
 
 
 def plan(case: Case, twin: bool = False) -> EstimatorPlan:
     """Return the plan of a case, over the compiled kernel or over its twin."""
     settings: dict[str, Any] = {"betas": BETAS[1:] if case.two else BETAS, "seed": 1}
-    for name in ("binary", "waves", "indicators", "dim", "began"):
+    for name in ("binary", "waves", "indicators", "dim", "began", "expanded", "columns"):
         settings[name] = getattr(case, name)
     if not twin:
         return EstimatorPlan(**settings)

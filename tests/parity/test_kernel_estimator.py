@@ -4,21 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from estimator_cases import Case, Outcome, expected, plan, run_late, run_shuffled, stream
+from estimator_cases import COLUMNS, Case, Outcome, expected, plan, run_late, run_shuffled, stream
 from tolerances import TOLERANCES
 
 from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart
 
-EXACT = {"value", "seen", "missing", "center", "scale", "limit", "exceeded", "buffer", "known", "labels", "despiker"}
+EXACT = {
+    "value",
+    "seen",
+    "missing",
+    "center",
+    "scale",
+    "limit",
+    "exceeded",
+    "buffer",
+    "known",
+    "labels",
+    "despiker",
+    "means",
+    "mean_rows",
+    "label_contexts",
+}
 """Parts that are made of rows and labels alone: equal to the bit."""
 KINDS = ("plain", "holes", "unlabelled", "constant", "outliers", "spikes")
 CASES = [
-    *(Case(binary, kind=kind, indicators=kind == "holes") for binary in (False, True) for kind in KINDS),
-    *(Case(binary, waves=6, indicators=on, kind="holes") for binary in (False, True) for on in (False, True)),
+    *(
+        Case(binary, kind=kind, indicators=kind == "holes", expanded=True, two=kind != "plain")
+        for binary in (False, True)
+        for kind in KINDS
+    ),
+    *(Case(binary, waves=6, indicators=on, kind="holes", two=True) for binary in (False, True) for on in (False, True)),
     *(Case(binary, waves=6, dim=4, began=2, indicators=on) for binary in (False, True) for on in (False, True)),
     *(Case(binary, kind="spikes", delay=delay, two=True) for binary in (False, True) for delay in (1, 5)),
-    Case(False, waves=4, rows=270, two=True, dim=2, began=2, kind="unlabelled"),
-    Case(True, rows=270, two=True, dim=2, began=2, kind="unlabelled"),
+    *(Case(binary, dim=4, began=3, expanded=True, two=True, delay=3) for binary in (False, True)),
+    *(Case(binary, columns=6, dim=4, began=3, expanded=True) for binary in (False, True)),  # too wide for context
+    Case(False, waves=4, rows=262, two=True, dim=2, began=2, kind="unlabelled", columns=14, expanded=True),
+    Case(True, rows=262, two=True, dim=2, began=2, kind="unlabelled", columns=14, expanded=True),
 ]
 
 
@@ -27,6 +48,8 @@ def name_of(case):
         [f"waves{case.waves}"] * bool(case.waves)
         + ["indicators"] * case.indicators
         + [f"late{case.delay}"] * bool(case.delay)
+        + ["expanded"] * case.expanded
+        + [f"columns{case.columns}"] * (case.columns != COLUMNS)
     )
     return "-".join(["classes" if case.binary else "numbers", case.kind, str(case.rows), *more])
 
@@ -71,7 +94,7 @@ def play(which, state, Z, y):
 
 
 BITS = [
-    Case(binary, waves=waves, indicators=on, rows=420, dim=5, began=4, kind=kind)
+    Case(binary, waves=waves, indicators=on, rows=420, dim=5, began=4, kind=kind, expanded=waves > 0, columns=96)
     for binary in (False, True)
     for waves, on in ((0, True), (48, False))
     for kind in KINDS

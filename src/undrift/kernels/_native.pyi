@@ -188,6 +188,7 @@ class Estimator:
         dim: int,
         began: int,
         waves: Matrix,
+        spans: Vector,
         up: Vector,
         down: Vector,
         blank: Vector,
@@ -205,6 +206,11 @@ class Estimator:
         share: float,
         rule: int,
         scale: float,
+        design: int,
+        spans: int,
+        knots: int,
+        screened: int,
+        order: Vector,
     ) -> None: ...
     def set_level2(
         self,

@@ -137,6 +137,12 @@ FARTHEST_MEMBER = 36.0
 members that a shock has left far off."""
 
 
+GROWING_SHARE = -1.0
+"""As the share of a mixer for logistic loss: FIRST_SHARE / (t + 1) after round t."""
+
+FIRST_SHARE = 0.1
+"""Such a share costs FIRST_SHARE ln(T + 1) in T rounds."""
+
 LEVERAGE_LIMIT = 1e12
 """A row of larger leverage would leave too few digits of the covariance of a `DriftVAW`: it starts afresh."""
 
@@ -291,6 +297,59 @@ SURE = 13.8
 """Level 2 sees log-odds up to this, a probability of one in a million."""
 
 
+MOST_COLUMNS = 96
+"""Columns of a family's rows, where they hold more than the constant and the features."""
+
+SHORT_LABEL_SPAN = 5.0
+"""Labels over which the shorter one of their two running means is taken, ..."""
+
+LONG_LABEL_SPAN = 50.0
+"""... and the longer one."""
+
+SCREENED_RESIDUAL = 2.0
+"""A residual counts at most this many times the mean |residual| when products are chosen by it."""
+
+LEAST_RESIDUAL = 1e-6
+"""Residuals below this share of the label scale are rounding: products are then chosen without them."""
+
+
+class FamilyDesign(IntEnum):
+    """What the rows of a family's memories are made of; all begin with the constant 1."""
+
+    LINEAR = 0
+    """The scaled features."""
+    WAVES = 1
+    """The features and their waves."""
+    CONTEXT = 2
+    """The features, the last labels, and every feature's distance from its running means."""
+    EXPANDED = 3
+    """Inputs (the features, some of these distances, the last label), hinges of them and products of pairs."""
+
+
+class LabelContext(IntEnum):
+    """What is known of the last labels when a row is served, in label units; spikes are cut."""
+
+    LAST = 0
+    """The last label, ..."""
+    BEFORE = 1
+    """the one before it, ..."""
+    SHORT_MEAN = 2
+    """the running mean over SHORT_LABEL_SPAN labels, ..."""
+    LONG_MEAN = 3
+    """and over LONG_LABEL_SPAN labels."""
+
+
+class ExpandedColumn(IntEnum):
+    """The numbers that say what a column of an expanded family is."""
+
+    FIRST = 0
+    """The input it is made of; -1: the column is 0."""
+    SECOND = 1
+    """The input that the first one is multiplied by; -1: the column is a hinge, max(0, input - knot)."""
+    KNOT = 2
+    """Where the hinge begins."""
+
+
 class Despiker(IntEnum):
     """The numbers by which an online regressor tells a bad label from a new level."""
 
@@ -317,13 +376,11 @@ class RecordPart(IntEnum):
     """The prediction."""
     HINT = 5
     """The last label known, as learners saw it; for two classes the log-odds of no change."""
-    ERROR = 6
-    """The last error known of the richest family."""
-    WEIGHT = 7
+    WEIGHT = 6
     """How much the row counts; 1."""
-    ELAPSED = 8
+    ELAPSED = 7
     """Time since the row before; 1."""
-    UNCOUNTED = 9
+    UNCOUNTED = 8
     """Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came."""
 
 
@@ -348,23 +405,21 @@ class EstimatorNumber(IntEnum):
     """The last label."""
     HINT = 8
     """The last label as learners saw it."""
-    ERROR = 9
-    """The last error of the richest family."""
-    LATE = 10
+    LATE = 9
     """Loss of served predictions beyond what the weights of settling time would have lost with the same answers."""
-    MEAN = 11
+    MEAN = 10
     """The mean of all labels."""
-    STAYED = 12
+    STAYED = 11
     """Labels that were the same as the one before, of two classes."""
-    CHANGED = 13
+    CHANGED = 12
     """Labels that were not."""
-    NEGATIVE = 14
+    NEGATIVE = 13
     """Labels -1."""
-    POSITIVE = 15
+    POSITIVE = 14
     """Labels +1."""
-    NEGATIVE_LABEL = 16
+    NEGATIVE_LABEL = 15
     """What the negative label of two classes was called, 0 or -1;"""
-    BOOLEAN_LABELS = 17
+    BOOLEAN_LABELS = 16
     """1 if labels were given as False and True."""
 
 

@@ -3,8 +3,8 @@
 A row is *served*, which gives a record of plain numbers, and *settled* from that record when its label is known.
 
     row z ──fill holes──> scale ──> x ──┬─ family 1: memories ──mixer──> mixture 1 ─┬─> level 2: memories ──mixer──┐
-                                        └─ family n: memories ──mixer──> mixture n ─┤                              │
-                                             last label, last error ────────────────┘        level 2, mixtures,    │
+    last labels, feature means ─────────┴─ family n: memories ──mixer──> mixture n ─┤                              │
+                                             last label, last errors ───────────────┘        level 2, mixtures,    │
     yhat <──last mixer── candidates <──────────────────────────────────────────────────── and naive baselines <────┘
 
 Settling learns from what was *served*: memories learn the row, mixers judge the served answers, level 2 the served
@@ -18,16 +18,20 @@ squared loss; two classes have labels -1, +1 and logistic loss, all answers bein
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.kernels import reference_estimator_context as context
 from undrift.kernels import reference_estimator_rows as preparation
-from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, MixerState
+from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign
 from undrift.kernels.definitions import EstimatorNumber as N
+from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference_estimator_candidates import Answers, CandidateStages
+from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
 from undrift.kernels.reference_estimator_stages import follow_interval, has_interval, interval_ends
 from undrift.kernels.reference_mix import softplus
 
@@ -37,13 +41,35 @@ NEVER_SEEN = 2.0
 """In a record's mask of holes: the feature had never been seen, so there was nothing to fill the hole with."""
 
 
+class TakenRow(NamedTuple):
+    """What depends on the features of a row alone."""
+
+    filled: Vector
+    """The row, its holes filled; NaN where a feature was never seen."""
+    holes: Vector
+    """1 where a value was missing."""
+    wide: Vector
+    """The filled row with its indicators, if there are any."""
+    x: Vector
+    """The same, scaled."""
+    differences: Matrix
+    """The features minus their running means (spans, features), in the units of the rows."""
+    serial: float
+    """The row's serial number."""
+
+
 class Estimator(CandidateStages):
     """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
 
     @property
-    def answers_at(self) -> int:
-        """Where the members' answers begin in a record: after its head, the filled row and the mask of holes."""
+    def context_at(self) -> int:
+        """Where the context begins in a record: after its head, the filled row and the mask of holes."""
         return len(R) + 2 * self.dim
+
+    @property
+    def answers_at(self) -> int:
+        """Where the members' answers begin: after the last labels, the families' last errors, and differences."""
+        return self.context_at + len(L) + len(self.families) + len(self.spans) * self.inputs
 
     @property
     def candidates_at(self) -> int:
@@ -70,20 +96,21 @@ class Estimator(CandidateStages):
         """
         if bad := self._refuse(z, np.empty(0)):
             return bad
-        filled, holes, x, serial = self._take_row(state, z, commit)
-        numbers = self.part(state, "numbers")
-        hint, error, known = self.hint(state), float(numbers[N.ERROR]), numbers[N.ROUNDS] > 0.0
-        answers = self.answer(state, x, hint, error, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
+        filled, holes, wide, x, differences, serial = self._take_row(state, z, commit)
+        numbers, labels, errors = (self.part(state, name) for name in ("numbers", "label_context", "errors"))
+        hint, known = self.hint(state), numbers[N.ROUNDS] > 0.0
+        row = self._scaled_row(state, x, wide, labels, differences)
+        answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
         yhat = self.last.mix(state, answers.candidates) if known else 0.0
-        intervals, (low, high) = self.part(state, "intervals"), self._label_range(state)
+        intervals, (low, high) = self.part(state, "intervals"), self.label_range(state)
         bounded = has_interval(intervals, low, high, serial - float(numbers[N.LAST_SERIAL]))
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
-        record[[R.YHAT, R.HINT, R.ERROR, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, error, 1.0, 1.0, 0.0
+        record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, 1.0, 0.0
         never = np.isnan(filled)  # records hold numbers only
-        filled_holes = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes)]
+        seen = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes), labels, errors, differences.ravel()]
         ends = interval_ends(intervals, len(self.up), yhat)
-        record[len(R) :] = np.concatenate([*filled_holes, answers.members, answers.candidates, ends])
+        record[len(R) :] = np.concatenate([*seen, answers.members, answers.candidates, ends])
         return 0
 
     def advance(self, state: Vector, z: Vector) -> int:
@@ -93,17 +120,18 @@ class Estimator(CandidateStages):
         self._take_row(state, z, commit=True)
         return 0
 
-    def _take_row(self, state: Vector, z: Vector, commit: bool) -> tuple[Vector, Vector, Vector, float]:
-        """Return what depends on features alone: the filled row, its holes, the scaled row, and the serial number."""
+    def _take_row(self, state: Vector, z: Vector, commit: bool) -> TakenRow:
+        """Return what depends on features alone."""
         numbers, value, seen = (self.part(state, name) for name in ("numbers", "value", "seen"))
         filled, holes = preparation.fill_holes(z, value, seen)
         wide = preparation.add_indicators(filled, holes, self.indicators)
         serial = float(numbers[N.SERVED]) + 1.0
         x = preparation.scale_row(self._scaling(state), wide, serial, commit)
+        differences = context.take_differences(self._means(state), self._scaling(state), wide, commit)
         if commit:
             preparation.remember_values(z, value, seen, self.part(state, "missing"))
             numbers[N.SERVED] = serial
-        return filled, holes, x, serial
+        return TakenRow(filled, holes, wide, x, differences, serial)
 
     # ---- settling ----------------------------------------------------------------------------------------------
 
@@ -123,21 +151,26 @@ class Estimator(CandidateStages):
         # Where nothing was known, there was no hint either; a refit will use what is known by now.
         hint = float(record[R.HINT]) if known else y if rounds == 0 else self.hint(state)
 
-        filled, holes = np.split(record[len(R) : self.answers_at].copy(), 2)
+        filled, holes = np.split(record[len(R) : self.context_at].copy(), 2)
         filled[holes == NEVER_SEEN] = np.nan
         since = int(record[R.WIDTH])
         filled[since:], holes[since:] = 0.0, 0.0  # features added since the row was served
         wide = preparation.add_indicators(filled, np.minimum(holes, 1.0), self.indicators)
+        served_context = record[self.context_at : self.answers_at]
+        labels, errors, differences = np.split(served_context, np.cumsum([len(L), len(self.families)]))
+        if not known:
+            labels = np.full(len(L), y) if rounds == 0 and not self.binary else self.part(state, "label_context").copy()
         if rounds < WARMUP:
-            self._remember(state, rounds, wide, y, hint)
+            self._remember(state, rounds, wide, y, hint, labels)
         x = preparation.rescale_row(self._scaling(state), wide)  # by today's scaling
+        row = self._scaled_row(state, x, wide, labels, differences.reshape(len(self.spans), self.inputs))
         answers, candidates = np.split(record[self.answers_at : self.ends_at], [self.candidates_at - self.answers_at])
         served = Answers(answers, candidates) if known else None
         skipped = int(numbers[N.SKIPPED])
-        error = self.learn(state, x, soft, hint, float(record[R.ERROR]), served, late, rounds, skipped)
+        misses = self.learn(state, row, soft, hint, errors, served, late, rounds, skipped)
         if known:
             if serial > numbers[N.LAST_SERIAL]:
-                numbers[N.ERROR] = error
+                self.part(state, "errors")[...] = misses
             self._judge(state, candidates, float(record[R.YHAT]), y, soft, late)
             intervals, ends = self.part(state, "intervals"), record[self.ends_at :]
             bounded, yhat = record[R.BOUNDED] != 0.0, float(record[R.YHAT])
@@ -181,48 +214,106 @@ class Estimator(CandidateStages):
             n[N.POSITIVE if y > 0.0 else N.NEGATIVE] += 1.0
         n[N.ROUNDS] += 1.0
         n[N.MEAN] += (y - n[N.MEAN]) / n[N.ROUNDS]
+        context.advance_labels(self.part(state, "label_context"), soft, bool(newest), float(n[N.ROUNDS]))
         if newest:
             n[[N.LAST_SERIAL, N.LAST, N.HINT]] = serial, y, soft
 
-    def _remember(self, state: Vector, t: int, wide: Vector, y: float, hint: float) -> None:
+    def _scaled_row(self, state: Vector, x: Vector, wide: Vector, labels: Vector, differences: Matrix) -> ScaledRow:
+        """Return a row and its context in the scales of now."""
+        numbers, scaling = self.part(state, "numbers"), self._scaling(state)
+        center, scale = float(numbers[N.CENTER]), 1.0 if self.binary else float(numbers[N.LABEL_SCALE]) or 1.0
+        columns = context.label_columns(labels, center, scale)
+        return ScaledRow(x, columns, context.scale_differences(scaling, wide, differences))
+
+    def _remember(self, state: Vector, t: int, wide: Vector, y: float, hint: float, labels: Vector) -> None:
         """Keep a row of the warm-up, in the order of settling."""
         known = ~np.isnan(wide)
         self._rows(state, "buffer")[t], self._rows(state, "known")[t] = np.where(known, wide, 0.0), known
         self.part(state, "labels")[t], self.part(state, "hints")[t] = y, hint
+        self._rows(state, "label_contexts")[t] = labels
 
     def refit(self, state: Vector) -> None:
         """Take scaling, label centre and label scale from the first rows, and let fresh stages learn these again.
 
-        The rows come in the order they were settled, with their hints as served; mixers judge what the fresh stages
-        answer. The last mixer, the baselines and the intervals have judged what was really served: they stay.
+        The rows come in the order they were settled, with their hints and label context as served; the features' means
+        are taken along these rows. Mixers judge what the fresh stages answer. The last mixer, the baselines and the
+        intervals have judged what was really served: they stay.
         """
-        numbers = self.part(state, "numbers")
+        numbers, labels = self.part(state, "numbers"), self.part(state, "label_context")
         rounds = int(numbers[N.ROUNDS])
-        rows, known = self._rows(state, "buffer")[:rounds], self._rows(state, "known")[:rounds]
         soft, hints = self.part(state, "labels")[:rounds].copy(), self.part(state, "hints")
         newest = int(np.flatnonzero(soft == numbers[N.LAST])[-1])  # the row with the last label
-        preparation.fit_scaling(self._scaling(state), rows, known)
         for stage in (*self.families, self.level2):
             stage.restart(state, self.blank)
+        contexts = self._rows(state, "label_contexts")[:rounds]
         if not self.binary:
             numbers[N.CENTER] = preparation.median(soft)
             soft = preparation.fit_despiker(self.part(state, "despiker"), soft)
             numbers[N.LABEL_SCALE] = preparation.spread(soft)
-        error = numbers[N.ERROR] = 0.0
-        for t in range(rounds):
-            row = np.where(known[t] != 0.0, rows[t], np.nan)
-            serial = numbers[N.SERVED] - rounds + t + 1.0  # as if the last row were the last one served
-            x = preparation.scale_row(self._scaling(state), row, float(serial), commit=True)
+            contexts = np.clip(contexts, np.min(soft), np.max(soft))  # labels as they are seen now, spikes cut
+            before = min(max(float(labels[L.BEFORE]), np.min(soft)), np.max(soft))
+            labels[...] = 0.0
+            for t in range(rounds):
+                context.advance_labels(labels, float(soft[t]), False, t + 1.0)
+            labels[[L.LAST, L.BEFORE]] = soft[newest], before
+        self._choose_columns(state, self._replayed_rows(state, contexts), soft, hints)
+        errors = np.zeros(len(self.families))
+        self.part(state, "errors")[...] = self.part(state, "family_losses")[...] = 0.0
+        for t, row in enumerate(self._replayed_rows(state, contexts)):
             hint = float(hints[t])
-            answers = self.answer(state, x, hint, error, first=t, skipped=1) if t else None
-            error = self.learn(state, x, float(soft[t]), hint, error, answers, 1.0, t, 1)
+            answers = self.answer(state, row, hint, errors, first=t, skipped=1) if t else None
+            errors = self.learn(state, row, float(soft[t]), hint, errors, answers, 1.0, t, 1)
             if t == newest:
-                numbers[N.ERROR] = error
+                self.part(state, "errors")[...] = errors
         numbers[N.SKIPPED] = 1.0  # level 2 has learned all rows but the first
         numbers[N.HINT] = soft[newest]
         if rounds == WARMUP:
-            for name in ("buffer", "known", "labels", "hints"):
+            for name in ("buffer", "known", "labels", "hints", "label_contexts"):
                 self.part(state, name)[...] = 0.0
+
+    def _replayed_rows(self, state: Vector, contexts: Matrix) -> list[ScaledRow]:
+        """Fit the scaling to the rows of the warm-up, and return these by it."""
+        rounds, scaling = len(contexts), self._scaling(state)
+        rows, known = self._rows(state, "buffer")[:rounds], self._rows(state, "known")[:rounds]
+        preparation.fit_scaling(scaling, rows, known)
+        means = FeatureMeans(self.spans, np.zeros((len(self.spans), self.inputs)), np.zeros(self.inputs))
+        out = []
+        for t in range(rounds):
+            wide = np.where(known[t] != 0.0, rows[t], np.nan)
+            serial = (
+                float(self.part(state, "numbers")[N.SERVED]) - rounds + t + 1.0
+            )  # as if the last row were served last
+            x = preparation.scale_row(scaling, wide, serial, commit=True)
+            differences = context.take_differences(means, scaling, wide, commit=True)
+            out.append(self._scaled_row(state, x, wide, contexts[t], differences))
+        return out
+
+    def _choose_columns(self, state: Vector, rows: list[ScaledRow], soft: Vector, hints: Vector) -> None:
+        """Choose the hinges and products of expanded families, by what a linear family leaves over of the rows."""
+        expanded = [family for family in self.families if family.design == FamilyDesign.EXPANDED]
+        if not expanded:
+            return
+        family, residuals, center = self.families[self.screening], np.zeros(len(rows)), self._label_center(state)
+        for t, row in enumerate(rows):
+            if t:
+                answers = self.family_answers(state, family, row, float(hints[t]), t)
+                residuals[t] = self.misses(np.array([family.mix(state, answers)]), float(soft[t]))[0]
+            family.learn_memories(state, t, self.design(state, family, row), float(soft[t]) - center)
+            if t:
+                family.learn_mixer(state, answers, float(soft[t]), 1.0)
+            else:
+                family.widen_range(state, float(soft[t]))
+        family.restart(state, self.blank)
+        scale = 1.0 if self.binary else float(self.part(state, "numbers")[N.LABEL_SCALE])
+        for family in expanded:
+            inputs = np.stack([self.expanded_inputs(family, row) for row in rows])
+            inputs[:, : self.inputs][self._rows(state, "known")[: len(rows), : self.inputs] == 0.0] = np.nan
+            columns = family.columns(state)
+            choice = family.order, family.knots, family.screened, len(columns)
+            columns[...] = context.choose_columns(inputs, residuals, *choice, scale)
+
+    def _label_center(self, state: Vector) -> float:
+        return 0.0 if self.binary else float(self.part(state, "numbers")[N.CENTER])
 
     # ---- many rows ---------------------------------------------------------------------------------------------
 
@@ -278,9 +369,9 @@ class Estimator(CandidateStages):
     def _rows(self, state: Vector, name: str) -> Matrix:
         return self.part(state, name).reshape(WARMUP, -1)
 
+    def _means(self, state: Vector) -> FeatureMeans:
+        means = self.part(state, "means").reshape(len(self.spans), self.inputs)
+        return FeatureMeans(self.spans, means, self.part(state, "mean_rows"))
+
     def _scaling(self, state: Vector) -> preparation.ColumnScaling:
         return preparation.ColumnScaling(*(self.part(state, name) for name in ("center", "scale", "limit", "exceeded")))
-
-    def _label_range(self, state: Vector) -> tuple[float, float]:
-        mixer = self.last.view(state, "mixer")
-        return float(mixer[MixerState.LABEL_MIN]), float(mixer[MixerState.LABEL_MAX])

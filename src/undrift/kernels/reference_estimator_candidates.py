@@ -8,10 +8,13 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import CLIP, MOST_SCALES
+from undrift.kernels.definitions import CLIP, MOST_SCALES, FamilyDesign, MixerState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.reference import sigmoid
+from undrift.kernels.reference_estimator_context import ScaledRow, expand
 from undrift.kernels.reference_estimator_stages import (
+    Family,
+    FamilySettings,
     MixerSettings,
     Parts,
     Stage,
@@ -43,18 +46,34 @@ class CandidateStages:
         dim: int,
         began: int,
         waves: Matrix,
+        spans: Vector,
         up: Vector,
         down: Vector,
         blank: Vector,
         parts: Parts,
     ) -> None:
         self.binary, self.indicators, self.dim, self.began, self.waves = binary, indicators, dim, began, waves
-        self.up, self.down, self.blank, self.parts = up, down, blank, parts
-        self.families: list[Stage] = []
+        self.spans, self.up, self.down, self.blank, self.parts = spans, up, down, blank, parts
+        self.families: list[Family] = []
 
-    def add_family(self, **settings: Unpack[StageSettings]) -> None:
-        """Add memories over the row; the last family is the one with waves, if there are any."""
-        self.families.append(Stage(self.binary, settings, settings))
+    @property
+    def inputs(self) -> int:
+        """How many scaled features, indicators included, the core began with."""
+        return self.began * (2 if self.indicators else 1)
+
+    @property
+    def reference(self) -> int:
+        """The family that level 2 corrects: the one with context."""
+        return next(f for f, family in enumerate(self.families) if family.design == FamilyDesign.CONTEXT)
+
+    @property
+    def screening(self) -> int:
+        """The linear family, the middle one of several, whose residuals choose products."""
+        return sum(family.design == FamilyDesign.LINEAR for family in self.families) // 2
+
+    def add_family(self, **settings: Unpack[FamilySettings]) -> None:
+        """Add memories over the row."""
+        self.families.append(Family(self.binary, settings))
 
     def set_level2(self, **settings: Unpack[StageSettings]) -> None:
         """Set the memories over the families' mixtures."""
@@ -69,37 +88,71 @@ class CandidateStages:
         begin, size = self.parts[name]
         return state[begin : begin + size]
 
-    def answer(self, state: Vector, x: Vector, hint: float, error: float, *, first: int, skipped: int) -> Answers:
-        """Return what all stages answer to a scaled row after `first` rounds, `skipped` of them unknown to level 2."""
-        numbers = self.part(state, "numbers")
-        center, scale = float(numbers[N.CENTER]), float(numbers[N.LABEL_SCALE]) or 1.0
+    def answer(
+        self, state: Vector, row: ScaledRow, hint: float, errors: Vector, *, first: int, skipped: int
+    ) -> Answers:
+        """Return what all stages answer to a row after `first` rounds, `skipped` of them unknown to level 2."""
+        scale = float(self.part(state, "numbers")[N.LABEL_SCALE]) or 1.0
         members, mixtures = [], np.empty(len(self.families))
         for f, family in enumerate(self.families):
-            m, h = family.predict_memories(state, first, self.design(f, x))
-            members.append(m if self.binary else hinted_answers(m, h, hint, center))
+            members.append(self.family_answers(state, family, row, hint, first))
             mixtures[f] = family.mix(state, members[f])
-        m, h = self.level2.predict_memories(state, first - skipped, self.features(state, mixtures, hint, error))
-        # Level 2 predicts y - r in label scales, r the richest mixture; VAW with hint 0 is m / (1 + h).
-        members.append(m if self.binary else mixtures[-1] + scale * (m / (1.0 + h)))
+        features = self.features(state, np.concatenate(members), mixtures, hint, errors)
+        m, h = self.level2.predict_memories(state, first - skipped, features)
+        if not self.binary:
+            # Level 2 predicts y - r in label scales, r the reference; its hint is the mixture with the least loss.
+            r = mixtures[self.reference]
+            best = mixtures[int(np.argmin(self.part(state, "family_losses")))]
+            m = r + scale * ((m + h * min(max((best - r) / scale, -MOST_SCALES), MOST_SCALES)) / (1.0 + h))
+        members.append(m)
         level2 = self.level2.mix(state, members[-1])
         candidates = np.array([level2, *mixtures, *self.baselines(state)])
         return Answers(np.concatenate(members), candidates)
 
-    def design(self, f: int, x: Vector) -> Vector:
-        """Return a family's row: (1, x), and in the family with waves those after the features the core began with."""
-        if not len(self.waves) or f + 1 < len(self.families):
-            return np.concatenate([[1.0], x])
-        began, out = self.began * (2 if self.indicators else 1), np.empty((1, len(self.waves)))
-        fill_waves(self.waves, x[None], CLIP, out, 0)
-        return np.concatenate([[1.0], x[:began], out[0], x[began:]])
+    def family_answers(self, state: Vector, family: Family, row: ScaledRow, hint: float, first: int) -> Vector:
+        """Return what the members of a family answer, in label units or as log-odds."""
+        m, h = family.predict_memories(state, first, self.design(state, family, row))
+        center = float(self.part(state, "numbers")[N.CENTER])
+        return m if self.binary else hinted_answers(m, h, hint, center, *self.label_range(state))
 
-    def features(self, state: Vector, mixtures: Vector, hint: float, error: float) -> Vector:
-        """Return level 2's features, made of the families' mixtures, the hint and the last error."""
+    def label_range(self, state: Vector) -> tuple[float, float]:
+        """Return the smallest and the largest label so far, spikes cut."""
+        mixer = self.last.view(state, "mixer")
+        return float(mixer[MixerState.LABEL_MIN]), float(mixer[MixerState.LABEL_MAX])
+
+    def design(self, state: Vector, family: Family, row: ScaledRow) -> Vector:
+        """Return a family's row; features that were added after the warm-up come last, so that memories can grow."""
+        began, late = np.split(row.x, [self.inputs])
+        if family.design == FamilyDesign.LINEAR:
+            middle = began
+        elif family.design == FamilyDesign.WAVES:
+            out = np.empty((1, len(self.waves)))
+            fill_waves(self.waves, row.x[None], CLIP, out, 0)
+            middle = np.concatenate([began, out[0]])
+        elif family.design == FamilyDesign.CONTEXT:
+            features = [began, row.differences[: family.spans * self.inputs]] if family.spans >= 0 else []
+            middle = np.concatenate([row.labels, *features])
+            late = late if family.spans >= 0 else late[:0]
+        else:
+            middle = expand(self.expanded_inputs(family, row), family.columns(state))
+        return np.concatenate([[1.0], middle, late])
+
+    def expanded_inputs(self, family: Family, row: ScaledRow) -> Vector:
+        """Return what an expanded family makes hinges and products of."""
+        return np.concatenate([row.x[: self.inputs], row.differences[: family.spans * self.inputs], row.labels[:1]])
+
+    def features(self, state: Vector, members: Vector, mixtures: Vector, hint: float, errors: Vector) -> Vector:
+        """Return level 2's features, made of the families' answers, the hint and the last errors."""
+        singles, at = [np.empty(0)], 0
+        for family in self.families:
+            if family.has_singles:  # without the last label as hint: these come second
+                singles.append(members[at + family.members - len(family.beta) : at + family.members])
+            at += family.members
         if self.binary:
-            return classification_features(mixtures, hint, error)
-        numbers = self.part(state, "numbers")
-        scale = float(numbers[N.LABEL_SCALE]) or 1.0
-        return regression_features(mixtures, hint, error, float(numbers[N.CENTER]), scale)
+            return classification_features(mixtures, np.concatenate(singles), hint, errors[self.reference])
+        numbers, alone = self.part(state, "numbers"), np.concatenate(singles)
+        center, scale = float(numbers[N.CENTER]), float(numbers[N.LABEL_SCALE]) or 1.0
+        return regression_features(mixtures, self.reference, alone, hint, errors, center, scale)
 
     def baselines(self, state: Vector) -> tuple[float, float]:
         """Return the naive candidates: last label and mean label, or log-odds of the base rate and of no change.
@@ -119,24 +172,24 @@ class CandidateStages:
     def learn(
         self,
         state: Vector,
-        x: Vector,
+        row: ScaledRow,
         soft: float,
         hint: float,
-        error: float,
+        errors: Vector,
         served: Answers | None,
         late: float,
         first: int,
         skipped: int,
-    ) -> float:
-        """Let families and level 2 learn a scaled row with the label `soft`; return the error of the richest family.
+    ) -> Vector:
+        """Let families and level 2 learn a row with the label `soft`; return the errors of the families' mixtures.
 
         Without answers the row was served before any label was known: only the families' memories learn it.
         """
         numbers = self.part(state, "numbers")
         target = soft if self.binary else soft - float(numbers[N.CENTER])
         at = 0
-        for f, family in enumerate(self.families):
-            family.learn_memories(state, first, self.design(f, x), target)
+        for family in self.families:
+            family.learn_memories(state, first, self.design(state, family, row), target)
             if served is None:
                 family.widen_range(state, soft)
             else:
@@ -144,17 +197,25 @@ class CandidateStages:
             at += family.members
         if served is None:
             self.level2.widen_range(state, soft)
-            return 0.0
+            return np.zeros(len(self.families))
         mixtures = served.candidates[1 : 1 + len(self.families)]
-        richest = float(mixtures[-1])
-        miss = (soft > 0.0) - sigmoid(richest) if self.binary else soft - richest
+        misses = self.misses(mixtures, soft)
         if numbers[N.LABEL_SCALE] == 0.0:
-            numbers[N.LABEL_SCALE] = abs(miss)  # labels were constant so far, and so was every mixture
+            # Labels were constant so far, and so was every mixture.
+            numbers[N.LABEL_SCALE] = abs(misses[self.reference])
+        self.part(state, "family_losses")[...] += 0.5 * misses**2
         if self.binary:
             target = soft
         else:
             scale = float(numbers[N.LABEL_SCALE]) or 1.0
-            target = min(max((soft - richest) / scale, -MOST_SCALES), MOST_SCALES)
-        self.level2.learn_memories(state, first - skipped, self.features(state, mixtures, hint, error), target)
+            target = min(max((soft - float(mixtures[self.reference])) / scale, -MOST_SCALES), MOST_SCALES)
+        features = self.features(state, served.members, mixtures, hint, errors)
+        self.level2.learn_memories(state, first - skipped, features, target)
         self.level2.learn_mixer(state, served.members[at:], soft, late)
-        return miss
+        return misses
+
+    def misses(self, mixtures: Vector, soft: float) -> Vector:
+        """Return label minus prediction, for two classes as probabilities of the positive one."""
+        if self.binary:
+            return np.array([(soft > 0.0) - sigmoid(one) for one in mixtures.tolist()])
+        return np.asarray(soft - mixtures)

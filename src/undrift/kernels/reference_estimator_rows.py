@@ -75,7 +75,7 @@ def scale_row(s: ColumnScaling, z: Vector, serial: float, commit: bool) -> Vecto
         away = _distance(now, z, j)
         if now.scale[j] == 0.0:
             now.scale[j] = abs(away)
-        if now.scale[j] > 0.0 and abs(_divide(away, now.scale[j])) > now.limit[j]:
+        if now.scale[j] > 0.0 and abs(divide(away, now.scale[j])) > now.limit[j]:
             factor = LEAP if now.exceeded[j] == serial - 1.0 else CREEP
             now.limit[j], now.exceeded[j] = min(now.limit[j] * factor, WIDEST_LIMIT), serial
     return rescale_row(now, z)
@@ -88,7 +88,7 @@ def rescale_row(s: ColumnScaling, z: Vector) -> Vector:
         away = _distance(s, z, j)
         unit = s.scale[j] if s.scale[j] > 0.0 else abs(away)
         if unit > 0.0:
-            x[j] = min(max(_divide(away, unit), -s.limit[j]), s.limit[j])
+            x[j] = min(max(divide(away, unit), -s.limit[j]), s.limit[j])
     return x
 
 
@@ -183,7 +183,7 @@ def _distance(s: ColumnScaling, z: Vector, j: int) -> float:
     return 0.0 if math.isnan(z[j]) else float(z[j] - s.center[j])
 
 
-def _divide(a: float, b: float) -> float:
+def divide(a: float, b: float) -> float:
     """Return a / b, which may be infinite where a column's scale is tiny: limits cut infinities as well."""
     with np.errstate(over="ignore"):
         return float(np.float64(a) / np.float64(b))

@@ -7,9 +7,11 @@ from typing import TypedDict
 
 import numpy as np
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.kernels import reference, reference_mix
 from undrift.kernels.definitions import (
+    FIRST_SHARE,
+    GROWING_SHARE,
     INTERVAL_ROUNDS,
     LANES,
     LARGEST_WIDTH,
@@ -17,6 +19,8 @@ from undrift.kernels.definitions import (
     SMALLEST_WIDTH,
     SURE,
     WILD,
+    ExpandedColumn,
+    FamilyDesign,
     IntervalState,
     MixerState,
 )
@@ -43,6 +47,21 @@ class StageSettings(MixerSettings):
     dim: int
     beta: Vector
     inverse_curvature: Vector
+
+
+class FamilySettings(StageSettings):
+    """What a family is made of."""
+
+    design: int
+    """One of `FamilyDesign`."""
+    spans: int
+    """In a family with context or expansions: how many running means of the features it sees; -1: labels alone."""
+    knots: int
+    """In an expanded family: hinges of an input."""
+    screened: int
+    """In an expanded family: products that are chosen by the residuals of linear memories."""
+    order: Vector
+    """In an expanded family: its inputs in the order in which products pair them."""
 
 
 class Stage:
@@ -103,8 +122,9 @@ class Stage:
         E, y, yhat, none = answers[None], np.array([label]), np.empty(1), np.empty((0, self.members))
         mixer, late = self.view(state, "mixer"), max(late, 1.0)
         if self.binary:
-            reference_mix.mix_logistic(log_weights, self.log_prior, self.share / late, E, y, yhat, losses, none)
-            mixer[0] += 1.0  # what a fixed share may have cost is counted in rounds
+            share = (FIRST_SHARE / (mixer[0] + 2.0) if self.share == GROWING_SHARE else self.share) / late
+            reference_mix.mix_logistic(log_weights, self.log_prior, share, E, y, yhat, losses, none)
+            mixer[0] += 1.0  # what the share may have cost is counted in rounds
         else:
             clipped, scale = self.view(state, "clipped_losses"), self.scale
             reference_mix.mix_squared(
@@ -143,32 +163,56 @@ class Stage:
         return self.view(state, "information").reshape(-1, length(self.dim), lanes)
 
 
-def hinted_answers(m: Vector, h: Vector, hint: float, center: float) -> Vector:
+class Family(Stage):
+    """Memories over rows of the design that the settings name."""
+
+    def __init__(self, binary: bool, settings: FamilySettings) -> None:
+        super().__init__(binary, settings, settings)
+        self.design, self.spans = settings["design"], settings["spans"]
+        self.knots, self.screened, self.order = settings["knots"], settings["screened"], settings["order"]
+
+    @property
+    def has_singles(self) -> bool:
+        """Whether level 2 hears every memory by itself, beside their mixture."""
+        return self.design >= FamilyDesign.CONTEXT
+
+    def columns(self, state: Vector) -> Matrix:
+        """Return the table of an expanded family's columns, as a view."""
+        return self.view(state, "columns").reshape(-1, len(ExpandedColumn))
+
+
+def hinted_answers(m: Vector, h: Vector, hint: float, center: float, low: float, high: float) -> Vector:
     """Return what squared-loss memories answer in label units: each with the last label as hint, then each without.
 
     The memories learn labels minus `center`, so that with b = hint - center
-    the first are center + (m + h b) / (1 + h), the others center + m.
+    the first are center + (m + h b) / (1 + h), the others center + m. All are clipped to the range of the labels so
+    far, widened by its width to both sides.
     """
-    return np.concatenate([center + (m + h * (hint - center)) / (1.0 + h), center + m])
+    answers, width = np.concatenate([center + (m + h * (hint - center)) / (1.0 + h), center + m]), high - low
+    return np.asarray(np.clip(answers, low - width, high + width))
 
 
-def regression_features(mixtures: Vector, hint: float, error: float, center: float, scale: float) -> Vector:
+def regression_features(
+    mixtures: Vector, reference: int, singles: Vector, hint: float, errors: Vector, center: float, scale: float
+) -> Vector:
     """Return level 2's features for numbers, in label scales.
 
-    With r the mixture of the last, richest family they are
+    With r the mixture of the `reference` family, `singles` the memories heard by themselves and `errors` the last error
+    of each mixture they are
 
-        (r - center, other mixtures - r, hint - r, error) / scale
+        (r - center, other mixtures - r, singles - r, hint - r, each mixture + its error - r) / scale
 
     Differences, so that a constant added to all labels changes nothing. Level 2 learns (y - r) / scale.
     """
-    richest = mixtures[-1]
-    features = np.array([richest - center, *(mixtures[:-1] - richest), hint - richest, error])
+    r = mixtures[reference]
+    others = np.delete(mixtures, reference) - r
+    features = np.concatenate([[r - center], others, singles - r, [hint - r], (mixtures - r) + errors])
     return np.asarray(np.clip(features / scale, -MOST_SCALES, MOST_SCALES))
 
 
-def classification_features(mixtures: Vector, hint: float, error: float) -> Vector:
-    """Return level 2's features for two classes: log-odds of the families and of no change, twice the error, 1."""
-    return np.asarray(np.clip([*mixtures, hint, 2.0 * error, 1.0], -SURE, SURE))
+def classification_features(mixtures: Vector, singles: Vector, hint: float, error: float) -> Vector:
+    """Return level 2's features for two classes: log-odds of families, memories and no change, twice the error, 1."""
+    return np.asarray(np.clip([*mixtures, *singles, hint, 2.0 * error, 1.0], -SURE, SURE))
 
 
 def has_interval(intervals: Vector, label_min: float, label_max: float, late: float) -> bool:

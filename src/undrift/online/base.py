@@ -49,6 +49,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
         return make_plan(self.binary, dim, began, WAVES[self.speed], self.seed, self.indicators, self._betas)
 
+    def _plan_at(self, width: int) -> EstimatorPlan:
+        """Return the plan as it was when rows had this width: until the end of the warm-up the core grows with them."""
+        return self._plan_for(width, min(width, self._plan.began))
+
     def _begin(self, dim: int) -> None:
         plan = self._plan_for(dim, dim)
         self._take_over(plan, plan.blank())
@@ -200,7 +204,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         return self._make_served(serial, record)
 
     def _tell(self, serial: int, y: float) -> None:
-        record = widen_record(self._pending[serial], self._plan)
+        record = self._pending[serial]
+        record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
         self._pending.close(serial)
         self._count()
@@ -211,7 +216,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _fits_record(self, record: Vector) -> bool:
         plan, width = self._plan, int(record[RecordPart.WIDTH]) if len(record) > len(RecordPart) else -1
-        fits = 1 <= width <= plan.dim and len(record) == plan.kernel.record_size - 2 * (plan.dim - width)
+        fits = 1 <= width <= plan.dim and len(record) == self._plan_at(width).kernel.record_size
         return fits and bool(np.isfinite(record).all())
 
     def _close(self, Z: Matrix, rounds: object) -> Trace:

@@ -22,18 +22,20 @@ Label = bool | int | float
 class OnlineClassifier(OnlineLearner):
     r"""Two classes on a drifting stream without parameters: scaling, holes, memory, curvature and bends are learned.
 
-    Eight memories of logistic regression at each of three curvatures, and (unless `speed="fast"`) two memories over
-    48 random waves, are mixed into families; a second level of discounted AIOLI follows the best drifting combination
-    of their log-odds; the last, mixable mixer chooses among level 2, the families and the naive baselines.
+    Families of memories look at a row in several ways: linear in its features, at three curvatures; in context, beside
+    the last labels and each feature's distance from its running means; and, unless `speed="fast"`, through random
+    waves, hinges and products of pairs. Each family mixes its memories; a second level of discounted AIOLI follows the
+    best drifting combination of their log-odds; the last, mixable mixer chooses among level 2, the families and the
+    naive baselines.
 
     Parameters
     ----------
     speed
-        "best", or "fast": without the waves.
+        "best", or "fast": linear and in context alone, about 3 times faster.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed
-        Of the random waves.
+        Of the random waves and of the pairs that are multiplied.
     half_life
         One memory length in rounds for every stage, in place of learned ones.
 

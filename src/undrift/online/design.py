@@ -59,17 +59,19 @@ class DesignedLearner(NamedRows):
         (['constant', 'z0'], [-1.51, -0.3, 0.9])
         """
         X, labels, names, plan = self._scaled_run(Z, y)
-        choices = list(dict.fromkeys("waves" if name == "waves" else "linear" for name in plan.families))
-        waves = _check.choice(self, "family", family, tuple(choices)) == "waves"
+        choices = ("linear", "waves") if "waves" in plan.families else ("linear",)
+        waves = _check.choice(self, "family", family, choices) == "waves"
         rows = _with_waves(X, plan) if waves else _with_constant(X)
-        members = [one for name in plan.families if (name == "waves") == waves for one in family_members(plan, name)]
+        chosen = ["waves"] if waves else plan.linear
+        members = [one for name in chosen for one in family_members(plan, name)]
         bent = [f"wave {k}" for k in range(rows.shape[1] - 1 - len(names))]
         return Design(rows, labels, ["constant", *names, *bent], reach(members))
 
     def leaves(self, Z: Rows, y: ArrayLike, u: Matrix | None) -> list[Leaf]:
         """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`.
 
-        A leaf learns what the family learned: labels less their centre, spikes cut. Comparators and the labels they are
+        These are the linear families and the waves: rows of the others depend on more than the features. A leaf learns
+        what the family learned: labels less their centre, spikes cut. Comparators and the labels they are
         scored with are moved by the same centre.
         """
         X, labels, _, plan = self._scaled_run(Z, y)
@@ -83,7 +85,7 @@ class DesignedLearner(NamedRows):
         soft, center = self._learned_labels(labels)
         cut = None if np.array_equal(soft, labels) else labels - center
         out = []
-        for name in plan.families:
+        for name in (*plan.linear, *(["waves"] if "waves" in plan.families else [])):
             rows = designs["waves" if name == "waves" else "linear"]
             path = None if u is None else _widen(u, rows.shape[1])
             if path is not None:
@@ -155,9 +157,9 @@ def _with_waves(X: Matrix, plan: EstimatorPlan) -> Matrix:
 
 def family_members(plan: EstimatorPlan, name: str) -> list[Learner]:
     """Return every answer that a family's mixer hears as a fresh learner of its own."""
-    betas = [float(beta) for beta in plan.family_betas[name]]
+    betas = [float(beta) for beta in plan.family_plans[name].betas]
     if plan.binary:
-        return [DiscountedAIOLI(beta=beta, curvature=plan.curvatures[name]) for beta in betas]
+        return [DiscountedAIOLI(beta=beta, curvature=plan.family_plans[name].curvature) for beta in betas]
     return [DiscountedVAW(beta=beta, hint=hint) for hint in ("last", "ridge") for beta in betas]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from undrift._typing import Vector
 from undrift.kernels import layout
-from undrift.kernels.definitions import RecordPart
+from undrift.kernels.definitions import EstimatorNumber, LabelContext, RecordPart
 from undrift.online.plan import EstimatorPlan
 
 TINY = 1e-150
@@ -19,33 +19,61 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
     has left no trace but its ridge, so that the memories can be widened exactly.
     """
     grown = new.blank()
+    kept = [old.candidates.index(name) for name in new.candidates]  # wide rows have fewer families
     for name, shape in old.layout.shapes.items():
+        if name not in new.layout.shapes:
+            continue
         before, after = old.layout.view(state, name), new.layout.view(grown, name)
+        stage = name.partition(".")[0]
         if name.endswith(".information"):
-            if name == "level 2.information":
-                after[...] = before
+            if stage == "level 2":
+                after[...] = before if rounds >= old.warmup else after
             elif rounds >= old.warmup:
-                stage = name.removesuffix(".information")
-                strength = np.maximum(old.family_betas[stage] ** rounds, TINY)
-                after[...] = layout.add_features(before, old.family_dims[stage], new.width - old.width, strength)
+                one, more = old.family_plans[stage], new.family_plans[stage].dim - old.family_plans[stage].dim
+                strength = np.maximum(one.betas**rounds, TINY)
+                after[...] = layout.add_features(before, one.dim, more, strength)
+        elif stage == "corrections" or (stage == "last" and name != "last.mixer"):
+            after[...] = before[..., kept]
+        elif name in ("errors", "family_losses"):
+            after[...] = before[[old.families.index(family) for family in new.families]]
+        elif name.endswith(".columns"):
+            after[...] = before if shape == after.shape else after
+        elif name == "means":
+            after[:, : shape[1]] = before[: len(after)]
         elif shape == after.shape:
             after[...] = before
         else:
             after[..., : shape[-1]] = before
     new.layout.view(grown, "seen")[old.dim :] = 1.0
+    new.layout.view(grown, "mean_rows")[old.inputs :] = new.layout.view(grown, "numbers")[EstimatorNumber.SERVED]
     new.layout.view(grown, "known")[:, old.width :] = 1.0 if rounds < old.warmup else 0.0
     if 0 < rounds < old.warmup:
         new.kernel.refit(grown)
     return grown
 
 
-def widen_record(record: Vector, plan: EstimatorPlan) -> Vector:
-    """Return a record of fewer features with zeros for those added since."""
-    width = int(record[RecordPart.WIDTH])
-    if width == plan.dim:
+def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vector:
+    """Return a record that was served by the old plan as the new one, with more features, has them.
+
+    Features that were added are 0, and so are their differences. Answers of families that wider rows do not have, and
+    running means that they leave out, are left out here too.
+    """
+    if old.dim == new.dim:
         return record
-    head, row, holes, rest = np.split(record, np.cumsum([len(RecordPart), width, width]))
-    more = np.zeros(plan.dim - width)
-    wide = np.concatenate((head, row, more, holes, more, rest))
-    wide[RecordPart.WIDTH] = plan.dim
-    return wide
+    head, row, holes, labels, errors, differences, rest = np.split(
+        record,
+        np.cumsum([
+            len(RecordPart), old.dim, old.dim, len(LabelContext), len(old.families), len(old.spans) * old.inputs,
+        ]),
+    )  # fmt: skip
+    more, wide = np.zeros(new.dim - old.dim), np.zeros((len(new.spans), new.inputs))
+    wide[:, : old.inputs] = differences.reshape(len(old.spans), old.inputs)[: len(new.spans)]
+    stages = [*old.families, "level 2", "last"]  # answers of the last one: the candidates, which are those of `last`
+    answers = dict(zip(stages, np.split(rest, np.cumsum([old.members(name) for name in stages])), strict=False))
+    ends = rest[sum(old.members(name) for name in stages) :]
+    kept = [old.families.index(name) for name in new.families]
+    candidates = answers["last"][[old.candidates.index(name) for name in new.candidates]]
+    members = [answers[name] for name in (*new.families, "level 2")]
+    out = np.concatenate((head, row, more, holes, more, labels, errors[kept], wide.ravel(), *members, candidates, ends))
+    out[RecordPart.WIDTH] = new.dim
+    return out

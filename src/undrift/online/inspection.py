@@ -12,7 +12,7 @@ from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.kernels import layout
-from undrift.kernels.definitions import EstimatorNumber
+from undrift.kernels.definitions import FIRST_SHARE, EstimatorNumber
 from undrift.online.memories import Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
 from undrift.online.named_rows import NamedRows
@@ -36,7 +36,7 @@ class Inspection(NamedRows):
 
     def _last_mixer(self) -> Mixer:
         """Return the last mixer as an object over its part of the state."""
-        mixer = (Mixable if self.binary else SelfConfident)(share=self._plan.last_share)
+        mixer: Mixer = Mixable() if self.binary else SelfConfident(share=self._plan.last_share)
         mixer.begin(np.exp(self._plan.prior("last")))
         mixer.arrays().update(
             {
@@ -70,20 +70,24 @@ class Inspection(NamedRows):
         """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
 
         The mixer learns from softened labels, and late ones are judged by the weights held when they come; what the
-        labels as they came and the predictions as they were served changed is known exactly, and added.
+        labels as they came and the predictions as they were served changed is known exactly, and added. For two classes
+        the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`).
         """
         if self.dim is None:
             return np.zeros(0)
         late = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.LATE]
-        return np.asarray(self._last_mixer().cost() + self.part("corrections")[1] + late)
+        share = (
+            FIRST_SHARE * math.log1p(float(self.part("last.mixer")[0])) if self.binary else 0.0
+        )  # the state counts rounds there
+        return np.asarray(self._last_mixer().cost() + share + self.part("corrections")[1] + late)
 
     @_thread_lock.hold_shared
     def spectrum(self) -> Spectrum:
         """Return how fast the data forget: the weight of each memory length in the linear families.
 
         Within a family the weights are those of its mixer, which follows the best memory of the moment; families (one
-        for regression, three curvatures for two classes) count by what the last mixer thinks of them. The waves, which
-        have two long memories only, and level 2, which forgets how to combine and not what it saw, are left out.
+        for regression, three curvatures for two classes) count by what the last mixer thinks of them. The other
+        families, which have fewer memories, and level 2, which forgets how to combine, not what it saw, are left out.
         """
         if self.dim is None:
             return Spectrum(np.zeros(0), np.zeros(0))
@@ -112,13 +116,12 @@ class Inspection(NamedRows):
     def _linear(self) -> tuple[list[Memories], Vector]:
         """Return the linear families' memories, and how far the last mixer trusts each family."""
         found = []
-        for name in self._plan.families:
-            if name == "waves":
-                continue
+        for name in self._plan.linear:
             weights = np.exp(self.part(f"{name}.log_weights"))
-            beta = self._plan.family_betas[name]
+            beta = self._plan.family_plans[name].betas
             each = (weights / np.sum(weights)).reshape(-1, len(beta)).sum(axis=0)  # both hints share a weight
-            found.append(Memories(name, beta, each, self.part(f"{name}.information"), self._plan.family_dims[name]))
+            dim = self._plan.family_plans[name].dim
+            found.append(Memories(name, beta, each, self.part(f"{name}.information"), dim))
         trust = self.part("last.log_weights")[[self._plan.candidates.index(one.family) for one in found]]
         return found, np.exp(trust - np.max(trust))
 

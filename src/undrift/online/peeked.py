@@ -80,7 +80,8 @@ class PeekedRows(NamedRows):
         self._fix_width(len(row))
         kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
         if len(peeked.record):
-            record = _add_new_features(widen_record(peeked.record.copy(), self._plan), peeked.record, row)
+            narrow = self._plan_at(int(peeked.record[RecordPart.WIDTH]))
+            record = _add_new_features(widen_record(peeked.record.copy(), narrow, self._plan), peeked.record, row)
             status = kernel.advance(self._state, row)
         else:  # nothing was known, so that there is nothing to judge
             record = np.zeros(kernel.record_size)
@@ -98,6 +99,10 @@ class PeekedRows(NamedRows):
 
     def _name_labels(self, y: object) -> None:
         """Remember how checked labels are called; numbers have no names."""
+
+    def _plan_at(self, width: int) -> EstimatorPlan:
+        """Return the plan as it was when rows had this width."""
+        raise NotImplementedError
 
     def _count(self) -> None:
         """Take the counts of rounds and of rows never learned from the state."""

@@ -12,37 +12,37 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.definitions import (
     CLIP,
+    GROWING_SHARE,
+    MOST_COLUMNS,
     NEVER,
     WARMUP,
     Despiker,
     EstimatorNumber,
+    FamilyDesign,
     IntervalState,
+    LabelContext,
     MixerState,
     MixingRule,
 )
+from undrift.online.families import plan_families
 from undrift.online.intervals import DOWN, LEVELS, START, UP
 from undrift.online.memories import BETAS
 from undrift.streams import Waves
 
-REGRESSION_WAVE_BETAS = 1.0 - 1.0 / np.array([250.0, 2000.0])
-"""Two memories suffice for the many-parameter family, which cannot use short ones."""
-CLASSIFICATION_WAVE_BETAS = 1.0 - 1.0 / np.array([1000.0, 10000.0])
-"""A label of two classes says less than a number: the many-parameter family needs longer memories."""
-CURVATURES = (1.0, 0.2, 0.04)
-"""1 / (1 + BR) of the linear families of a classifier: B is learned, not asked for."""
-WAVE_CURVATURE = 0.1
 LEVEL2_CURVATURE = 0.5
-FAMILY_SHARE, LOGISTIC_SHARE, LEVEL2_SHARE = 0.01, 1e-3, 1e-3
-"""Weight that returns to the prior each round: families' mixers for numbers, all mixers for two classes, level 2's."""
-WARMUP_PARTS = ("labels", "hints", "buffer", "known")
+FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
+"""Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
+LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
+"""... and level 2's."""
+WARMUP_PARTS = ("labels", "hints", "label_contexts", "buffer", "known")
 """The last parts of a state: what is kept of the rows of the warm-up."""
 WAVES = {"fast": 0, "best": 48}
-"""How many waves, by speed."""
+"""How many waves, by speed; where there are any, there are hinges and products too."""
 LEVEL2_PRIOR = 0.9
 """Level 2's weight in the last mixer before the first round; the other candidates share the rest."""
 LAST_SHARE = 1e-4
 """The same for the last mixer of numbers, which so comes back from a baseline that a shock made the best for a while;
-that of two classes gives nothing back."""
+that of two classes gives back a share that falls with time."""
 
 
 class StateLayout:
@@ -82,50 +82,76 @@ class EstimatorPlan:
     """The stages of one kind of estimator over `dim` features, `began` of them from the start."""
 
     def __init__(
-        self, *, binary: bool, dim: int, began: int, waves: int, seed: int, indicators: bool, betas: Vector | None
+        self,
+        *,
+        binary: bool,
+        dim: int,
+        began: int,
+        waves: int,
+        seed: int,
+        indicators: bool,
+        betas: Vector | None,
+        expanded: bool = False,
+        columns: int = MOST_COLUMNS,
     ) -> None:
         self.binary, self.dim, self.began, self.warmup = binary, dim, began, WARMUP
-        self.levels, self.last_share = (0, 0.0) if binary else (len(LEVELS), LAST_SHARE)
-        self.width = dim * (2 if indicators else 1)
+        self.levels, self.last_share = (0, GROWING_SHARE) if binary else (len(LEVELS), LAST_SHARE)
+        each = 2 if indicators else 1
+        self.width, self.inputs = dim * each, began * each
         self.layout = StateLayout()
-        memories = BETAS if betas is None else betas
-        wave_betas = (CLASSIFICATION_WAVE_BETAS if binary else REGRESSION_WAVE_BETAS) if betas is None else betas
-        self.waves: Matrix = Waves(began * (2 if indicators else 1), waves, seed).table if waves else np.empty((0, 5))
-        names = [f"curvature {k:g}" for k in CURVATURES] if binary else ["linear"]
-        self.family_dims = dict.fromkeys(names, 1 + self.width)
-        self.family_betas = dict.fromkeys(names, memories)
-        self.curvatures = dict(zip(names, CURVATURES, strict=False)) if binary else {}
-        if waves:
-            self.family_dims["waves"], self.family_betas["waves"] = 1 + self.width + waves, wave_betas
-            self.curvatures["waves"] = WAVE_CURVATURE
-        self.families = list(self.family_dims)
+        self.waves: Matrix = Waves(self.inputs, waves, seed).table if waves else np.empty((0, 5))
+        self.family_plans = plan_families(
+            binary, self.width, self.inputs, len(self.waves), seed, betas, expanded=expanded, columns=columns
+        )
+        self.families = list(self.family_plans)
+        self.spans = self.family_plans["context"].span_lengths
         self.baselines = ["base rate", "same as last time"] if binary else ["last value", "running mean"]
         self.candidates = ["level 2", *self.families, *self.baselines]
-        self.level2_dim = len(self.families) + (3 if binary else 2)
-        self.level2_betas = memories
+        singles = sum(len(one.betas) for one in self.family_plans.values() if one.has_singles)
+        self.level2_dim = singles + (len(self.families) + 3 if binary else 2 * len(self.families) + 1)
+        self.level2_betas = BETAS if betas is None else betas
         self._lay_out()
         self.kernel = self._compile(indicators)
 
+    @property
+    def linear(self) -> list[str]:
+        """The families that see the features alone."""
+        return [name for name, one in self.family_plans.items() if one.design == FamilyDesign.LINEAR]
+
+    def _memories(self, name: str) -> tuple[int, Vector]:
+        """Return the columns and the discounts of a stage's memories."""
+        if name == "level 2":
+            return self.level2_dim, self.level2_betas
+        return self.family_plans[name].dim, self.family_plans[name].betas
+
     def _lay_out(self) -> None:
-        add, d, wide = self.layout.add, self.dim, self.width
+        add, d, wide, families = self.layout.add, self.dim, self.width, len(self.families)
         for name in (*self.families, "level 2"):
-            beta = self.level2_betas if name == "level 2" else self.family_betas[name]
-            dim = self.level2_dim if name == "level 2" else self.family_dims[name]
+            dim, beta = self._memories(name)
             add(f"{name}.information", *layout.fresh(dim, np.ones(len(beta))).shape)
         for name in (*self.families, "level 2", "last"):
             for part in ("log_weights", "losses", "clipped_losses"):
                 add(f"{name}.{part}", self.members(name))
             add(f"{name}.mixer", len(MixerState))
+        for name, family in self.family_plans.items():
+            if family.design == FamilyDesign.EXPANDED:
+                add(f"{name}.columns", *family.columns.shape)
         add("numbers", len(EstimatorNumber))
         for name in ("value", "seen", "missing"):
             add(name, d)
         for name in ("center", "scale", "limit", "exceeded"):
             add(name, wide)
+        add("label_context", len(LabelContext))
+        add("means", len(self.spans), self.inputs)
+        add("mean_rows", self.inputs)
+        add("errors", families)
+        add("family_losses", families)
         add("corrections", 2, len(self.candidates))
         add("despiker", len(Despiker))
         add("intervals", 0 if self.binary else len(IntervalState) + 2 * len(LEVELS))
+        of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext)}
         for name in WARMUP_PARTS:
-            add(name, WARMUP, *([wide] if name in ("buffer", "known") else []))
+            add(name, WARMUP, *([of_a_row[name]] if name in of_a_row else []))
         self.layout.size = -(-self.layout.size // 8) * 8
 
     def members(self, name: str) -> int:
@@ -134,7 +160,7 @@ class EstimatorPlan:
             return len(self.candidates)
         if name == "level 2":
             return len(self.level2_betas)
-        return len(self.family_betas[name]) * (1 if self.binary else 2)
+        return len(self.family_plans[name].betas) * (1 if self.binary else 2)
 
     def prior(self, name: str) -> Vector:
         """Return the logarithms of a mixer's weights before the first round."""
@@ -151,11 +177,13 @@ class EstimatorPlan:
         state = raw[skip : skip + self.layout.size]
         view = self.layout.view
         for name in (*self.families, "level 2"):
-            beta = self.level2_betas if name == "level 2" else self.family_betas[name]
-            dim = self.level2_dim if name == "level 2" else self.family_dims[name]
+            dim, beta = self._memories(name)
             view(state, f"{name}.information")[...] = layout.fresh(dim, np.ones(len(beta)))
         for name in (*self.families, "level 2", "last"):
             view(state, f"{name}.log_weights")[...] = self.prior(name)
+        for name, family in self.family_plans.items():
+            if family.design == FamilyDesign.EXPANDED:
+                view(state, f"{name}.columns")[...] = family.columns
         view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
         if not self.binary:
             view(state, "intervals")[len(IntervalState) : len(IntervalState) + len(LEVELS)] = START
@@ -169,23 +197,25 @@ class EstimatorPlan:
             dim=self.dim,
             began=self.began,
             waves=np.ascontiguousarray(self.waves),
+            spans=self.spans,
             up=none if self.binary else UP,
             down=none if self.binary else DOWN,
             blank=self.blank(),
             parts=parts,
         )
         share = LOGISTIC_SHARE if self.binary else FAMILY_SHARE
-        for name in self.families:
-            beta = self.family_betas[name]
-            bend = np.full(len(beta), 1.0 / self.curvatures[name]) if self.binary else none
+        for name, one in self.family_plans.items():
+            curvature = np.full(len(one.betas), 1.0 / one.curvature) if self.binary else none
             kernel.add_family(
-                parts=parts, name=name, dim=self.family_dims[name], beta=beta, inverse_curvature=bend,
+                parts=parts, name=name, dim=one.dim, beta=one.betas, inverse_curvature=curvature,
                 log_prior=self.prior(name), share=share, rule=MixingRule.RESIDUAL_SCALE, scale=2.0,
+                design=one.design, spans=one.spans, knots=one.knots, screened=one.screened, order=one.order,
             )  # fmt: skip
-        bend = np.full(len(self.level2_betas), 1.0 / LEVEL2_CURVATURE) if self.binary else none
+        curvature = np.full(len(self.level2_betas), 1.0 / LEVEL2_CURVATURE) if self.binary else none
         kernel.set_level2(
-            parts=parts, name="level 2", dim=self.level2_dim, beta=self.level2_betas, inverse_curvature=bend,
-            log_prior=self.prior("level 2"), share=LEVEL2_SHARE, rule=MixingRule.SELF_CONFIDENT, scale=1.0,
+            parts=parts, name="level 2", dim=self.level2_dim, beta=self.level2_betas, inverse_curvature=curvature,
+            log_prior=self.prior("level 2"), share=LOGISTIC_LEVEL2_SHARE if self.binary else LEVEL2_SHARE,
+            rule=MixingRule.SELF_CONFIDENT, scale=1.0,
         )  # fmt: skip
         kernel.set_last(
             parts=parts, name="last", log_prior=self.prior("last"), share=self.last_share,
@@ -207,4 +237,5 @@ def make_plan(
         seed=seed,
         indicators=indicators,
         betas=None if betas is None else np.array(betas),
+        expanded=waves > 0,
     )

@@ -61,6 +61,12 @@ constexpr double MOST_GAPS = 36.0;
 // members that a shock has left far off.
 constexpr double FARTHEST_MEMBER = 36.0;
 
+// As the share of a mixer for logistic loss: FIRST_SHARE / (t + 1) after round t.
+constexpr double GROWING_SHARE = -1.0;
+
+// Such a share costs FIRST_SHARE ln(T + 1) in T rounds.
+constexpr double FIRST_SHARE = 0.1;
+
 // A row of larger leverage would leave too few digits of the covariance of a DriftVAW: it starts afresh.
 constexpr double LEVERAGE_LIMIT = 1000000000000.0;
 
@@ -256,6 +262,64 @@ constexpr double MOST_SCALES = 1e+60;
 // Level 2 sees log-odds up to this, a probability of one in a million.
 constexpr double SURE = 13.8;
 
+// Columns of a family's rows, where they hold more than the constant and the features.
+constexpr int64_t MOST_COLUMNS = 96;
+
+// Labels over which the shorter one of their two running means is taken, ...
+constexpr double SHORT_LABEL_SPAN = 5.0;
+
+// ... and the longer one.
+constexpr double LONG_LABEL_SPAN = 50.0;
+
+// A residual counts at most this many times the mean |residual| when products are chosen by it.
+constexpr double SCREENED_RESIDUAL = 2.0;
+
+// Residuals below this share of the label scale are rounding: products are then chosen without them.
+constexpr double LEAST_RESIDUAL = 1e-06;
+
+// What the rows of a family's memories are made of; all begin with the constant 1.
+struct FamilyDesign {
+    enum : int {
+        // The scaled features.
+        LINEAR = 0,
+        // The features and their waves.
+        WAVES = 1,
+        // The features, the last labels, and every feature's distance from its running means.
+        CONTEXT = 2,
+        // Inputs (the features, some of these distances, the last label), hinges of them and products of pairs.
+        EXPANDED = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// What is known of the last labels when a row is served, in label units; spikes are cut.
+struct LabelContext {
+    enum : int {
+        // The last label, ...
+        LAST = 0,
+        // the one before it, ...
+        BEFORE = 1,
+        // the running mean over SHORT_LABEL_SPAN labels, ...
+        SHORT_MEAN = 2,
+        // and over LONG_LABEL_SPAN labels.
+        LONG_MEAN = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// The numbers that say what a column of an expanded family is.
+struct ExpandedColumn {
+    enum : int {
+        // The input it is made of; -1: the column is 0.
+        FIRST = 0,
+        // The input that the first one is multiplied by; -1: the column is a hinge, max(0, input - knot).
+        SECOND = 1,
+        // Where the hinge begins.
+        KNOT = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
 // The numbers by which an online regressor tells a bad label from a new level.
 struct Despiker {
     enum : int {
@@ -284,16 +348,14 @@ struct RecordPart {
         YHAT = 4,
         // The last label known, as learners saw it; for two classes the log-odds of no change.
         HINT = 5,
-        // The last error known of the richest family.
-        ERROR = 6,
         // How much the row counts; 1.
-        WEIGHT = 7,
+        WEIGHT = 6,
         // Time since the row before; 1.
-        ELAPSED = 8,
+        ELAPSED = 7,
         // Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came.
-        UNCOUNTED = 9,
+        UNCOUNTED = 8,
     };
-    static constexpr size_t SIZE = 10;
+    static constexpr size_t SIZE = 9;
 };
 
 // The single numbers in the state of an online estimator.
@@ -317,26 +379,24 @@ struct EstimatorNumber {
         LAST = 7,
         // The last label as learners saw it.
         HINT = 8,
-        // The last error of the richest family.
-        ERROR = 9,
         // Loss of served predictions beyond what the weights of settling time would have lost with the same answers.
-        LATE = 10,
+        LATE = 9,
         // The mean of all labels.
-        MEAN = 11,
+        MEAN = 10,
         // Labels that were the same as the one before, of two classes.
-        STAYED = 12,
+        STAYED = 11,
         // Labels that were not.
-        CHANGED = 13,
+        CHANGED = 12,
         // Labels -1.
-        NEGATIVE = 14,
+        NEGATIVE = 13,
         // Labels +1.
-        POSITIVE = 15,
+        POSITIVE = 14,
         // What the negative label of two classes was called, 0 or -1;
-        NEGATIVE_LABEL = 16,
+        NEGATIVE_LABEL = 15,
         // 1 if labels were given as False and True.
-        BOOLEAN_LABELS = 17,
+        BOOLEAN_LABELS = 16,
     };
-    static constexpr size_t SIZE = 18;
+    static constexpr size_t SIZE = 17;
 };
 
 // The first numbers in the state of intervals; half-widths in units follow, then hits, level by level.

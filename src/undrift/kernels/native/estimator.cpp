@@ -57,8 +57,8 @@ Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::stri
     return s;
 }
 
-void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, const Inputs &waves, const Input &up,
-            const Input &down, const Input &blank, const nb::dict &parts) {
+void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, const Inputs &waves, const Input &spans,
+            const Input &up, const Input &down, const Input &blank, const nb::dict &parts) {
     new (self) Estimator();
     EstimatorPlan &p = self->plan;
     p.binary = binary;
@@ -70,6 +70,8 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     const double inputs = static_cast<double>(indicators ? 2 * began : began);
     for (size_t k = 0; k < p.waves.size(); k += 5)
         need(p.waves[k] >= 0.0 && p.waves[k] < inputs && p.waves[k + 1] >= 0.0 && p.waves[k + 1] < inputs, "waves and features");
+    p.spans = copy_of(spans);
+    for (const double span : p.spans) need(span >= 1.0, "the spans");
     p.up = copy_of(up);
     p.down = copy_of(down);
     p.blank = copy_of(blank);
@@ -86,8 +88,41 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.known = part(parts, "known", WARMUP * width, p.blank.size());
     p.labels = part(parts, "labels", WARMUP, p.blank.size());
     p.hints = part(parts, "hints", WARMUP, p.blank.size());
+    p.label_contexts = part(parts, "label_contexts", WARMUP * LabelContext::SIZE, p.blank.size());
+    p.label_context = part(parts, "label_context", LabelContext::SIZE, p.blank.size());
+    p.means = part(parts, "means", p.differences(), p.blank.size());
+    p.mean_rows = part(parts, "mean_rows", p.inputs(), p.blank.size());
     p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
     p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 2 * p.levels() : 0, p.blank.size());
+}
+
+void add_family(Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
+                Input log_prior, double share, int rule, double scale, int design, int spans, size_t knots, size_t screened, Input order) {
+    EstimatorPlan &p = e.plan;
+    Stage s = stage_of(p, parts, name, dim, beta, inverse_curvature, log_prior, share, rule, scale);
+    s.design = design;
+    s.spans = spans;
+    s.knots = knots;
+    s.screened = screened;
+    s.order = copy_of(order);
+    const size_t seen = spans < 0 ? 0 : static_cast<size_t>(spans), inputs = (1 + seen) * p.inputs();
+    need(spans >= -1 && seen <= p.spans.size() && (spans >= 0 || design == FamilyDesign::CONTEXT), "the spans of a family");
+    size_t columns = 1 + p.width() + seen * p.inputs();
+    if (design == FamilyDesign::LINEAR && p.families.size() == 2 * p.screening + 1) ++p.screening; // the middle one
+    if (design == FamilyDesign::WAVES) columns += p.waves_count();
+    if (design == FamilyDesign::CONTEXT) {
+        columns = LabelContext::SIZE + (spans < 0 ? 1 : columns);
+        p.reference = p.families.size();
+    }
+    if (design == FamilyDesign::EXPANDED) {
+        need(s.order.size() == inputs + 1 && dim > columns, "an expanded family and its inputs");
+        for (const double one : s.order) need(one >= 0.0 && one < static_cast<double>(s.order.size()), "an expanded family and its inputs");
+        s.columns_count = dim - columns - 1;
+        s.columns = part(parts, name + ".columns", s.columns_count * ExpandedColumn::SIZE, p.blank.size());
+        columns = dim;
+    }
+    need(dim == columns, "a family and its columns");
+    p.families.push_back(s);
 }
 
 double *state_of(const Estimator &e, const Vector &state) {
@@ -223,14 +258,10 @@ void bind_estimator(nb::module_ &m) {
     m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
-             a("waves"), a("up"), a("down"), a("blank"), nb::arg("parts"))
-        .def("add_family",
-             [](Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
-                Input log_prior, double share, int rule, double scale) {
-                 e.plan.families.push_back(stage_of(e.plan, parts, name, dim, beta, inverse_curvature, log_prior, share, rule, scale));
-             },
-             nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"), a("inverse_curvature"), a("log_prior"),
-             nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
+             a("waves"), a("spans"), a("up"), a("down"), a("blank"), nb::arg("parts"))
+        .def("add_family", &add_family, nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"),
+             a("inverse_curvature"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"), nb::arg("design"),
+             nb::arg("spans"), nb::arg("knots"), nb::arg("screened"), a("order"))
         .def("set_level2",
              [](Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
                 Input log_prior, double share, int rule, double scale) {
@@ -241,6 +272,11 @@ void bind_estimator(nb::module_ &m) {
         .def("set_last",
              [](Estimator &e, const nb::dict &parts, const std::string &name, Input log_prior, double share, int rule, double scale) {
                  e.plan.last = stage_of(e.plan, parts, name, 0, Input(), Input(), log_prior, share, rule, scale);
+                 const size_t families = e.plan.families.size();
+                 e.plan.errors = part(parts, "errors", families, e.plan.blank.size());
+                 e.plan.family_losses = part(parts, "family_losses", families, e.plan.blank.size());
+                 const size_t features = families + e.plan.singles() + (e.plan.binary ? 3 : families + 1);
+                 need(e.plan.level2.dim == features && e.plan.reference < families, "level 2 and the families");
                  e.plan.corrections = part(parts, "corrections", 2 * e.plan.candidates(), e.plan.blank.size());
              },
              nb::kw_only(), nb::arg("parts"), nb::arg("name"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "estimator_context.h"
 #include "estimator_rows.h"
 
 namespace undrift {
@@ -19,7 +20,13 @@ struct Stage {
     int rule = 0;
     std::vector<double> beta, inverse_curvature, log_prior;
     size_t information = 0, log_weights = 0, losses = 0, clipped_losses = 0, mixer = 0; // where they are in the state
+    // Of a family: one of FamilyDesign; how many running means of the features it sees, -1: the last labels alone; of an
+    // expanded one also the hinges of an input, how many products are chosen by residuals, the inputs in the order in which products pair them, and its table of columns.
+    int design = 0, spans = 0;
+    size_t knots = 0, screened = 0, columns = 0, columns_count = 0;
+    std::vector<double> order;
 
+    bool has_singles() const { return design >= FamilyDesign::CONTEXT; } // level 2 hears every memory by itself
     size_t memories() const { return beta.size(); }
     size_t lanes() const { return memories() <= 2 ? 1 : LANES; }
     size_t units(const KernelTable &level) const {
@@ -60,27 +67,46 @@ struct EstimatorPlan {
     bool binary = false, indicators = false;
     size_t dim = 0, began = 0;      // features now, and when the core began: waves are made of those
     std::vector<double> waves;      // (count, 5)
-    std::vector<Stage> families;    // those over the linear design first, then the one with waves, if there is one
+    std::vector<double> spans;      // over about how many rows each running mean of the features is taken
+    std::vector<Stage> families;    // the linear ones first
+    size_t reference = 0;           // the family that level 2 corrects: the one with context
+    size_t screening = 0;           // the linear family whose residuals choose products
     Stage level2, last;
     std::vector<double> up, down;   // what a miss and a hit do to the half-width of each interval level
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
-    size_t labels = 0, hints = 0, despiker = 0, intervals = 0, corrections = 0;
+    size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
+    size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
     size_t width() const { return indicators ? 2 * dim : dim; }
     size_t levels() const { return up.size(); }
     size_t candidates() const { return families.size() + 3; }
-    bool waved(size_t family) const { return waves_count() && family + 1 == families.size(); }
+    size_t inputs() const { return indicators ? 2 * began : began; } // scaled features that the core began with
+    size_t differences() const { return spans.size() * inputs(); }
+    size_t singles() const {
+        size_t count = 0;
+        for (const Stage &one : families) count += one.has_singles() ? one.memories() : 0;
+        return count;
+    }
+    size_t widest() const {
+        size_t most = 0;
+        for (const Stage &one : families) most = std::max(most, one.dim);
+        return most;
+    }
     size_t answers() const {
         size_t count = level2.members;
         for (const Stage &one : families) count += one.members;
         return count;
     }
-    // A record: its head, the filled row, a mask of holes, the answers of every stage, the candidates, the interval ends.
+    // A record: its head, the filled row, a mask of holes, the last labels, the families' last errors, the features'
+    // differences from their means, the answers of every stage, the candidates, the interval ends.
     size_t row_at() const { return RecordPart::SIZE; }
     size_t holes_at() const { return row_at() + dim; }
-    size_t answers_at() const { return holes_at() + dim; }
+    size_t labels_at() const { return holes_at() + dim; }
+    size_t errors_at() const { return labels_at() + LabelContext::SIZE; }
+    size_t differences_at() const { return errors_at() + families.size(); }
+    size_t answers_at() const { return differences_at() + differences(); }
     size_t candidates_at() const { return answers_at() + answers(); }
     size_t ends_at() const { return candidates_at() + candidates(); }
     size_t record_size() const { return ends_at() + 2 * levels(); }
@@ -89,7 +115,8 @@ struct EstimatorPlan {
 
 // Scratch of one call, for up to `rows` rows at a time; the kernels' own comes last.
 struct EstimatorScratch {
-    double *filled, *holes, *wide, *X, *linear, *waved, *m, *h, *E, *mixtures, *F, *y, *soft, *target, *hint, *error, *miss;
+    double *filled, *holes, *wide, *X, *design, *m, *h, *E, *mixtures, *F, *y, *soft, *target, *hint, *level2_hint;
+    double *labels, *differences, *errors, *singles, *low, *high; // errors: (rows + 1, families), those before each row
     double *candidates, *yhat, *record, *kernel;
     EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
 };
@@ -114,12 +141,19 @@ class Estimator {
     void refit(const KernelTable &level, double *S) const;
 
   private:
-    double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, bool commit) const;
+    double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, double *differences, bool commit) const;
     void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
     void widen(const double *filled, const double *holes, double *wide) const;
-    void design(const double *X, double *out, bool with_waves) const;
-    void answer(const Stage &stage, const double *m, const double *h, double hint, double center, double *E) const;
-    void level2_row(const double *mixtures, size_t stride, double hint, double error, double center, double scale, double *F) const;
+    void design(const double *S, const Stage &stage, const double *X, const double *labels, const double *differences, double *out) const;
+    void scale_labels(const double *S, const double *labels, double *out) const;
+    void answer(const Stage &stage, const double *m, const double *h, double hint, double center, double low, double high, double *E) const;
+    void level2_row(const double *mixtures, size_t stride, const double *singles, double hint, const double *errors, double center,
+                    double scale, double *F) const;
+    double level2_hint(const double *S, const double *mixtures, size_t stride, double scale) const;
+    void level2_answers(const double *m, const double *h, double hint, double reference, double scale, double *E) const;
+    double miss(double mixture, double label) const;
+    void learn_family(const KernelTable &level, double *S, const Stage &stage, EstimatorScratch &w, size_t rows,
+                      const double *served, bool judged, double late, int64_t first, double *mixture) const;
     void mix_predict(const KernelTable &level, const Stage &stage, double *S, const double *E, double *yhat, double *scratch) const;
     void mix_learn(const KernelTable &level, const Stage &stage, double *S, const double *E, const double *y, size_t rows,
                    double late, double *yhat, double *scratch) const;
@@ -134,7 +168,11 @@ class Estimator {
     void follow_interval(double *S, const double *record_ends, bool bounded, double yhat, double y, double late) const;
     bool has_interval(const double *S, double label_min, double label_max, double late) const;
     void interval_ends(const double *S, double yhat, double *ends) const;
-    void remember(double *S, const double *filled, const double *holes, double y, double hint) const;
+    void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels) const;
+    void restart(double *S, const Stage &one) const;
+    template <class Visit>
+    void replay(double *S, const KernelTable &level, const std::vector<double> &soft, const std::vector<double> &contexts, Visit visit) const;
+    void choose_family_columns(const KernelTable &level, double *S, const std::vector<double> &soft, const std::vector<double> &contexts) const;
 };
 
 } // namespace undrift

@@ -91,7 +91,7 @@ void Estimator::follow_interval(double *S, const double *ends, bool bounded, dou
 }
 
 // Keep a row of the warm-up, in the order of settling.
-void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint) const {
+void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels) const {
     const size_t t = static_cast<size_t>(S[plan.numbers + EstimatorNumber::ROUNDS]), width = plan.width();
     if (t >= size_t(WARMUP)) return;
     double *row = S + plan.buffer + t * width, *known = S + plan.known + t * width;
@@ -102,75 +102,82 @@ void Estimator::remember(double *S, const double *filled, const double *holes, d
     }
     S[plan.labels + t] = y;
     S[plan.hints + t] = hint;
+    std::copy_n(labels, LabelContext::SIZE, S + plan.label_contexts + t * LabelContext::SIZE);
 }
 
-// The rest of serving, once the row is filled (record) and scaled (w.X): what every stage and the last mixer answer.
+// The rest of serving, once the row is filled, its context known (record) and all of it scaled (w.X, w.labels, w.differences):
+// what every stage and the last mixer answer.
 void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const {
     double *n = S + plan.numbers, *answers = record + plan.answers_at(), *candidates = record + plan.candidates_at();
     const size_t families = plan.families.size();
-    const double center = n[EstimatorNumber::CENTER], unit = n[EstimatorNumber::LABEL_SCALE];
+    const double center = n[EstimatorNumber::CENTER], unit = n[EstimatorNumber::LABEL_SCALE], *range = S + plan.last.mixer;
+    const double low = range[MixerState::LABEL_MIN], high = range[MixerState::LABEL_MAX];
     const bool known = n[EstimatorNumber::ROUNDS] > 0.0;
-    double hint;
+    double hint, *singles = w.singles;
     baselines(S, candidates + 1 + families, &hint);
     record[RecordPart::WIDTH] = static_cast<double>(plan.dim);
     record[RecordPart::KNOWN] = known;
     record[RecordPart::HINT] = hint;
-    record[RecordPart::ERROR] = n[EstimatorNumber::ERROR];
     record[RecordPart::WEIGHT] = record[RecordPart::ELAPSED] = 1.0;
     record[RecordPart::UNCOUNTED] = 0.0;
     const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
     for (size_t f = 0; f < families; ++f) {
         const Stage &stage = plan.families[f];
-        double *Z = plan.waved(f) ? w.waved : w.linear;
-        if (f == 0 || plan.waved(f)) design(w.X, Z, plan.waved(f));
-        LearnerCall run = stage.run(S, first, 1, Z);
+        design(S, stage, w.X, w.labels, w.differences, w.design);
+        LearnerCall run = stage.run(S, first, 1, w.design);
         run.m_or_yhat = w.m;
         run.h_or_stability = w.h;
         (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
-        answer(stage, w.m, w.h, hint, center, answers);
+        answer(stage, w.m, w.h, hint, center, low, high, answers);
         mix_predict(level, stage, S, answers, candidates + 1 + f, w.kernel);
         answers += stage.members;
+        if (stage.has_singles()) singles = std::copy(answers - stage.memories(), answers, singles);
     }
     const Stage &stage = plan.level2;
-    const double scale = unit > 0.0 ? unit : 1.0, richest = candidates[families];
-    level2_row(candidates + 1, 1, hint, n[EstimatorNumber::ERROR], center, scale, w.F);
+    const double scale = unit > 0.0 ? unit : 1.0, *mixtures = candidates + 1;
+    level2_row(mixtures, 1, w.singles, hint, record + plan.errors_at(), center, scale, w.F);
     LearnerCall run = stage.run(S, first - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]), 1, w.F);
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
     (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
-    for (size_t k = 0; k < stage.memories(); ++k)
-        answers[k] = plan.binary ? w.m[k] : richest + scale * (w.m[k] / (1.0 + w.h[k]));
+    level2_answers(w.m, w.h, plan.binary ? 0.0 : level2_hint(S, mixtures, 1, scale), mixtures[plan.reference], scale, answers);
     mix_predict(level, stage, S, answers, candidates, w.kernel);
     double yhat;
     mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
     record[RecordPart::YHAT] = known ? yhat : 0.0;
-    const double *range = S + plan.last.mixer;
-    const bool bounded = has_interval(S, range[MixerState::LABEL_MIN], range[MixerState::LABEL_MAX], record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
+    const bool bounded = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
     record[RecordPart::BOUNDED] = bounded;
     interval_ends(S, record[RecordPart::YHAT], record + plan.ends_at());
 }
 
-// Everything that depends on features alone: fill and scale a row (w.X); with `commit` it has really come. Returns its
-// serial number.
-double Estimator::take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, bool commit) const {
+// Everything that depends on features alone: fill and scale a row (w.X) and its differences from running means (raw, and scaled
+// in w.differences); with `commit` it has really come. Returns its serial number.
+double Estimator::take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, double *differences,
+                           bool commit) const {
     double &served = S[plan.numbers + EstimatorNumber::SERVED];
     const double serial = served + 1.0;
     impute(S, z, filled, holes, commit);
     widen(filled, holes, w.wide);
     scale_row(plan.scaling(S), w.wide, plan.width(), serial, commit, w.X);
+    take_differences(plan.spans, plan.scaling(S), S + plan.means, S + plan.mean_rows, plan.inputs(), w.wide, commit, differences);
+    scale_differences(plan.scaling(S), w.wide, differences, plan.spans.size(), plan.inputs(), w.differences);
     if (commit) served = serial;
     return serial;
 }
 
 void Estimator::advance(const KernelTable &level, double *S, const double *z) const {
     EstimatorScratch w(plan, level, 1);
-    take_row(S, z, w, w.filled, w.holes, true);
+    take_row(S, z, w, w.filled, w.holes, w.differences, true);
 }
 
 void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const {
     EstimatorScratch w(plan, level, 1);
     double *filled = record + plan.row_at(), *holes = record + plan.holes_at();
-    record[RecordPart::SERIAL] = take_row(S, z, w, filled, holes, commit);
+    double *labels = record + plan.labels_at();
+    record[RecordPart::SERIAL] = take_row(S, z, w, filled, holes, record + plan.differences_at(), commit);
+    std::copy_n(S + plan.label_context, LabelContext::SIZE, labels);
+    std::copy_n(S + plan.errors, plan.families.size(), record + plan.errors_at());
+    scale_labels(S, labels, w.labels);
     serve_scaled(level, S, w, record);
     for (size_t j = 0; j < plan.dim; ++j)
         if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only
@@ -194,15 +201,21 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     w.soft[0] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? y : despike(S + plan.despiker, y);
     baselines(S, w.candidates, w.hint);
     if (known || first) w.hint[0] = known ? record[RecordPart::HINT] : y;
-    w.error[0] = record[RecordPart::ERROR];
-    remember(S, w.filled, w.holes, y, w.hint[0]);
+    const size_t families = plan.families.size();
+    std::copy_n(record + plan.errors_at(), families, w.errors);
+    double labels[LabelContext::SIZE]; // where nothing was known: what is known by now
+    std::copy_n(known ? record + plan.labels_at() : S + plan.label_context, LabelContext::SIZE, labels);
+    if (first && !plan.binary) std::fill_n(labels, LabelContext::SIZE, y);
+    remember(S, w.filled, w.holes, y, w.hint[0], labels);
     widen(w.filled, w.holes, w.wide);
     rescale_row(plan.scaling(S), w.wide, plan.width(), w.X);
+    scale_differences(plan.scaling(S), w.wide, record + plan.differences_at(), plan.spans.size(), plan.inputs(), w.differences);
+    scale_labels(S, labels, w.labels);
     const int64_t rounds = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
     learn_stages(level, S, w, 1, record, known, rounds, rounds - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]));
     const double yhat = record[RecordPart::YHAT];
     if (known) {
-        if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) n[EstimatorNumber::ERROR] = w.miss[0];
+        if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) std::copy_n(w.errors + families, families, S + plan.errors);
         std::copy(record + plan.candidates_at(), record + plan.ends_at(), w.candidates);
         judge(level, S, w, 1, record);
         follow_interval(S, record + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, yhat, y, lateness(S, record));
@@ -216,7 +229,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
 
 void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
                      double *known) const {
-    const size_t d = plan.dim, width = plan.width(), all = plan.candidates(), levels = plan.levels();
+    const size_t d = plan.dim, width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
     double *n = S + plan.numbers;
     std::vector<double> record(plan.record_size());
     const auto alone = [&](size_t t) { // what a row by itself gives
@@ -231,8 +244,10 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
             alone(t++);
             continue;
         }
-        // As many rows as can be taken together: labelled, and before a refit.
-        const size_t most = std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS]));
+        // As many rows as can be taken together: labelled, and before a refit. The row that first shows a label scale
+        // comes alone, since the last labels of the next one are seen in that scale.
+        const bool scaled = plan.binary || n[EstimatorNumber::LABEL_SCALE] > 0.0;
+        const size_t most = scaled ? std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS])) : 1;
         EstimatorScratch w(plan, level, most);
         size_t count = 0;
         for (; count < most && y[t + count] == y[t + count]; ++count) {
@@ -241,20 +256,24 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
             widen(filled, holes, w.wide);
             n[EstimatorNumber::SERVED] += 1.0;
             scale_row(plan.scaling(S), w.wide, width, n[EstimatorNumber::SERVED], true, w.X + count * width);
+            double *differences = w.differences + count * plan.differences();
+            take_differences(plan.spans, plan.scaling(S), S + plan.means, S + plan.mean_rows, plan.inputs(), w.wide, true, differences);
+            scale_differences(plan.scaling(S), w.wide, differences, plan.spans.size(), plan.inputs(), differences);
         }
         const double serial = n[EstimatorNumber::SERVED] - static_cast<double>(count);
         const double late = serial + 1.0 - n[EstimatorNumber::LAST_SERIAL]; // of the first row; the others follow at once
         const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]), skipped = static_cast<int64_t>(n[EstimatorNumber::SKIPPED]);
-        w.error[0] = n[EstimatorNumber::ERROR];
+        std::copy_n(S + plan.errors, families, w.errors);
         for (size_t k = 0; k < count; ++k) {
             w.y[k] = y[t + k];
             w.soft[k] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? w.y[k] : despike(S + plan.despiker, w.y[k]);
-            baselines(S, w.candidates + k * all + 1 + plan.families.size(), w.hint + k);
-            remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k]);
+            baselines(S, w.candidates + k * all + 1 + families, w.hint + k);
+            scale_labels(S, S + plan.label_context, w.labels + k * LabelContext::SIZE);
+            remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k], S + plan.label_context);
             take_label(S, serial + static_cast<double>(k + 1), w.y[k], w.soft[k]);
         }
         learn_stages(level, S, w, count, nullptr, true, first, first - skipped);
-        n[EstimatorNumber::ERROR] = w.miss[count - 1];
+        std::copy_n(w.errors + count * families, families, S + plan.errors);
         double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
         judge(level, S, w, count, nullptr);
         for (size_t k = 0; k < count; ++k) {
@@ -295,53 +314,118 @@ double despike_run(const double *y, size_t rows, double *out) {
     return center;
 }
 
-void Estimator::refit(const KernelTable &level, double *S) const {
-    double *n = S + plan.numbers;
-    const size_t rows = static_cast<size_t>(n[EstimatorNumber::ROUNDS]), width = plan.width();
-    fit_scaling(plan.scaling(S), S + plan.buffer, S + plan.known, rows, width);
-    const auto restart = [&](const Stage &one) {
-        const size_t size = (one.memories() + one.lanes() - 1) / one.lanes() * one.lanes() * (3 * one.dim + 3 + one.dim * (one.dim - 1) / 2);
-        std::copy_n(plan.blank.data() + one.information, size, S + one.information);
-        std::copy_n(plan.blank.data() + one.log_weights, one.members, S + one.log_weights);
-        std::fill_n(S + one.losses, one.members, 0.0);
-        std::fill_n(S + one.clipped_losses, one.members, 0.0);
-        std::fill_n(S + one.mixer, MixerState::SIZE, 0.0);
-    };
-    for (const Stage &one : plan.families) restart(one);
-    restart(plan.level2);
-    std::vector<double> soft(S + plan.labels, S + plan.labels + rows);
-    if (!plan.binary) {
-        n[EstimatorNumber::CENTER] = fit_despiker(S + plan.despiker, rows, soft.data());
-        n[EstimatorNumber::LABEL_SCALE] = spread_of(soft.data(), rows);
-    }
-    size_t newest = rows - 1; // the row with the last label: labels may have been settled in another order
-    while (newest && S[plan.labels + newest] != n[EstimatorNumber::LAST]) --newest;
-    double error = 0.0, newest_error = 0.0;
-    const double before = n[EstimatorNumber::SERVED] - static_cast<double>(rows); // the last row is the last one served
+// Restart a stage: memories and mixer as before the first round.
+void Estimator::restart(double *S, const Stage &one) const {
+    const size_t size = (one.memories() + one.lanes() - 1) / one.lanes() * one.lanes() * (3 * one.dim + 3 + one.dim * (one.dim - 1) / 2);
+    std::copy_n(plan.blank.data() + one.information, size, S + one.information);
+    std::copy_n(plan.blank.data() + one.log_weights, one.members, S + one.log_weights);
+    std::fill_n(S + one.losses, one.members, 0.0);
+    std::fill_n(S + one.clipped_losses, one.members, 0.0);
+    std::fill_n(S + one.mixer, MixerState::SIZE, 0.0);
+}
+
+// Fit the scaling to the rows of the warm-up, and show these to `visit`(scratch, first row, rows) in chunks: labels as learners
+// see them now, hints and label context (contexts) as served, means of the features along these rows.
+template <class Visit>
+void Estimator::replay(double *S, const KernelTable &level, const std::vector<double> &soft, const std::vector<double> &contexts,
+                       Visit visit) const {
+    const size_t rows = soft.size(), width = plan.width(), inputs = plan.inputs();
+    const Scaling scaling = plan.scaling(S);
+    fit_scaling(scaling, S + plan.buffer, S + plan.known, rows, width);
+    const double before = S[plan.numbers + EstimatorNumber::SERVED] - static_cast<double>(rows); // the last row is the last one served
+    std::vector<double> means(plan.differences()), seen(inputs);
     for (size_t t = 0; t < rows;) {
         const size_t count = t ? std::min(rows - t, size_t(CHUNK)) : 1;
         EstimatorScratch w(plan, level, count);
-        w.error[0] = error;
         for (size_t k = 0; k < count; ++k) {
             const double *row = S + plan.buffer + (t + k) * width, *known = S + plan.known + (t + k) * width;
+            double *differences = w.differences + k * plan.differences();
             for (size_t j = 0; j < width; ++j) w.wide[j] = known[j] != 0.0 ? row[j] : std::numeric_limits<double>::quiet_NaN();
-            scale_row(plan.scaling(S), w.wide, width, before + static_cast<double>(t + k + 1), true, w.X + k * width);
+            scale_row(scaling, w.wide, width, before + static_cast<double>(t + k + 1), true, w.X + k * width);
+            take_differences(plan.spans, scaling, means.data(), seen.data(), inputs, w.wide, true, differences);
+            scale_differences(scaling, w.wide, differences, plan.spans.size(), inputs, differences);
+            scale_labels(S, contexts.data() + (t + k) * LabelContext::SIZE, w.labels + k * LabelContext::SIZE);
             w.soft[k] = soft[t + k];
             w.hint[k] = S[plan.hints + t + k];
         }
-        learn_stages(level, S, w, count, nullptr, t > 0, static_cast<int64_t>(t), static_cast<int64_t>(t) - 1);
-        if (t) error = w.miss[count - 1];
-        if (t && newest >= t && newest < t + count) newest_error = w.miss[newest - t];
+        visit(w, t, count);
         t += count;
     }
-    n[EstimatorNumber::ERROR] = newest_error;
+}
+
+// Choose the hinges and products of expanded families, by what a linear family leaves over of the rows of the warm-up.
+void Estimator::choose_family_columns(const KernelTable &level, double *S, const std::vector<double> &soft,
+                                      const std::vector<double> &contexts) const {
+    std::vector<const Stage *> expanded;
+    for (const Stage &one : plan.families)
+        if (one.design == FamilyDesign::EXPANDED) expanded.push_back(&one);
+    if (expanded.empty()) return;
+    const Stage &linear = plan.families[plan.screening];
+    const double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
+    std::vector<double> residuals(soft.size());
+    std::vector<std::vector<double>> inputs(expanded.size());
+    replay(S, level, soft, contexts, [&](EstimatorScratch &w, size_t t, size_t count) {
+        std::fill_n(w.low, count, low);
+        std::fill_n(w.high, count, high);
+        learn_family(level, S, linear, w, count, nullptr, t > 0, 1.0, static_cast<int64_t>(t), w.mixtures);
+        for (size_t k = 0; k < count && t; ++k) residuals[t + k] = miss(w.mixtures[k], w.soft[k]);
+        for (size_t k = 0; k < count; ++k)
+            for (size_t e = 0; e < expanded.size(); ++e) {
+                design(S, *expanded[e], w.X + k * plan.width(), w.labels + k * LabelContext::SIZE,
+                       w.differences + k * plan.differences(), w.design);
+                inputs[e].insert(inputs[e].end(), w.design + 1, w.design + 1 + expanded[e]->order.size());
+                for (size_t j = 0; j < plan.inputs(); ++j)
+                    if (S[plan.known + (t + k) * plan.width() + j] == 0.0)
+                        inputs[e][inputs[e].size() - expanded[e]->order.size() + j] = std::numeric_limits<double>::quiet_NaN();
+            }
+    });
+    restart(S, linear);
+    screen_residuals(residuals, plan.binary ? 1.0 : S[plan.numbers + EstimatorNumber::LABEL_SCALE]);
+    for (size_t e = 0; e < expanded.size(); ++e) {
+        const Stage &one = *expanded[e];
+        choose_columns(inputs[e], one.order.size(), residuals, one.order, one.knots, one.screened, one.columns_count, S + one.columns);
+    }
+}
+
+void Estimator::refit(const KernelTable &level, double *S) const {
+    double *n = S + plan.numbers, *labels = S + plan.label_context;
+    const size_t rows = static_cast<size_t>(n[EstimatorNumber::ROUNDS]), families = plan.families.size();
+    for (const Stage &one : plan.families) restart(S, one);
+    restart(S, plan.level2);
+    std::vector<double> soft(S + plan.labels, S + plan.labels + rows);
+    std::vector<double> contexts(S + plan.label_contexts, S + plan.label_contexts + rows * LabelContext::SIZE);
+    size_t newest = rows - 1; // the row with the last label: labels may have been settled in another order
+    while (newest && S[plan.labels + newest] != n[EstimatorNumber::LAST]) --newest;
+    if (!plan.binary) {
+        n[EstimatorNumber::CENTER] = fit_despiker(S + plan.despiker, rows, soft.data());
+        n[EstimatorNumber::LABEL_SCALE] = spread_of(soft.data(), rows);
+        // Label context follows the labels as they are seen now, spikes cut.
+        const double low = *std::min_element(soft.begin(), soft.end()), high = *std::max_element(soft.begin(), soft.end());
+        for (double &one : contexts) one = std::min(std::max(one, low), high);
+        const double before = std::min(std::max(labels[LabelContext::BEFORE], low), high);
+        std::fill_n(labels, LabelContext::SIZE, 0.0);
+        for (size_t t = 0; t < rows; ++t) advance_labels(labels, soft[t], false, static_cast<double>(t + 1));
+        labels[LabelContext::LAST] = soft[newest];
+        labels[LabelContext::BEFORE] = before;
+    }
+    choose_family_columns(level, S, soft, contexts);
+    std::fill_n(S + plan.errors, families, 0.0);
+    std::fill_n(S + plan.family_losses, families, 0.0);
+    std::vector<double> errors(families);
+    replay(S, level, soft, contexts, [&](EstimatorScratch &w, size_t t, size_t count) {
+        std::copy_n(errors.data(), families, w.errors);
+        learn_stages(level, S, w, count, nullptr, t > 0, static_cast<int64_t>(t), static_cast<int64_t>(t) - 1);
+        std::copy_n(w.errors + count * families, families, errors.data());
+        if (newest >= t && newest < t + count) std::copy_n(w.errors + (newest - t + 1) * families, families, S + plan.errors);
+    });
     n[EstimatorNumber::SKIPPED] = 1.0; // level 2 has learned all rows but the first
     n[EstimatorNumber::HINT] = soft[newest];
     if (rows < size_t(WARMUP)) return;
-    std::fill_n(S + plan.buffer, WARMUP * width, 0.0);
-    std::fill_n(S + plan.known, WARMUP * width, 0.0);
+    std::fill_n(S + plan.buffer, WARMUP * plan.width(), 0.0);
+    std::fill_n(S + plan.known, WARMUP * plan.width(), 0.0);
     std::fill_n(S + plan.labels, WARMUP, 0.0);
     std::fill_n(S + plan.hints, WARMUP, 0.0);
+    std::fill_n(S + plan.label_contexts, WARMUP * LabelContext::SIZE, 0.0);
 }
 
 } // namespace undrift

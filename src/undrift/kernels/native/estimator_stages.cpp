@@ -24,12 +24,14 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
     look(p.level2);
     look(p.last);
     const size_t d = p.dim, width = p.width();
-    double **const parts[] = {&filled, &holes, &wide, &X, &linear, &waved, &m, &h, &E, &mixtures, &F, &y, &soft, &target,
-                              &hint, &error, &miss, &candidates, &yhat, &record, &kernel};
-    const size_t sizes[] = {rows * d, rows * d, width, rows * width, rows * (1 + width), rows * (1 + width + p.waves_count()),
-                            rows * most_memories, rows * most_memories, rows * most_members, rows * p.families.size(),
-                            rows * p.level2.dim, rows, rows, rows, rows, rows, rows, rows * p.candidates(), rows,
-                            p.record_size(), kernel_size};
+    const size_t families = p.families.size();
+    double **const parts[] = {&filled, &holes, &wide, &X, &design, &m, &h, &E, &mixtures, &F, &y, &soft, &target, &hint,
+                              &level2_hint, &labels, &differences, &errors, &singles, &low, &high, &candidates, &yhat,
+                              &record, &kernel};
+    const size_t sizes[] = {rows * d, rows * d, width, rows * width, rows * p.widest(), rows * most_memories, rows * most_memories,
+                            rows * most_members, rows * families, rows * p.level2.dim, rows, rows, rows, rows,
+                            rows, rows * LabelContext::SIZE, rows * p.differences(), (rows + 1) * families, rows * p.singles(),
+                            rows, rows, rows * p.candidates(), rows, p.record_size(), kernel_size};
     size_t total = 0;
     for (const size_t size : sizes) total += padded(size);
     double *next = scratch_of(total);
@@ -39,48 +41,87 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
     }
 }
 
-// The row as a design: a constant, the features, and in between the waves of those the core began with.
-void Estimator::design(const double *X, double *out, bool with_waves) const {
-    const size_t wide = plan.width(), count = with_waves ? plan.waves_count() : 0;
-    const size_t began = with_waves ? (plan.indicators ? 2 * plan.began : plan.began) : wide;
-    out[0] = 1.0;
-    std::copy(X, X + began, out + 1);
-    if (count) waves_of(plan.waves.data(), count, X, out + 1 + began);
-    std::copy(X + began, X + wide, out + 1 + began + count);
+// The row of a family: a constant, and what its design says; features that were added after the warm-up come last, so that
+// memories can grow. `labels` and `differences` are scaled.
+void Estimator::design(const double *S, const Stage &stage, const double *X, const double *labels, const double *differences, double *out) const {
+    const size_t wide = plan.width(), began = plan.inputs();
+    *out++ = 1.0;
+    if (stage.design == FamilyDesign::CONTEXT) out = std::copy(labels, labels + LabelContext::SIZE, out);
+    if (stage.spans < 0) return; // the last labels alone
+    double *const inputs = out;
+    out = std::copy(X, X + began, out);
+    if (stage.design == FamilyDesign::WAVES) {
+        waves_of(plan.waves.data(), plan.waves_count(), X, out);
+        out += plan.waves_count();
+    }
+    out = std::copy(differences, differences + static_cast<size_t>(stage.spans) * began, out);
+    if (stage.design == FamilyDesign::EXPANDED) {
+        *out++ = labels[LabelContext::LAST];
+        expand(inputs, static_cast<size_t>(out - inputs), S + stage.columns, stage.columns_count, out);
+        out += stage.columns_count;
+    }
+    std::copy(X + began, X + wide, out);
 }
 
-// What a family's memories answer, in label units: each with the last label as hint, (m + h hint) / (1 + h), and without.
-void Estimator::answer(const Stage &stage, const double *m, const double *h, double hint, double center, double *E) const {
+// The numbers of LabelContext as columns, in the label scale of now.
+void Estimator::scale_labels(const double *S, const double *labels, double *out) const {
+    const double *n = S + plan.numbers;
+    const double unit = n[EstimatorNumber::LABEL_SCALE];
+    label_columns(labels, n[EstimatorNumber::CENTER], plan.binary || !(unit > 0.0) ? 1.0 : unit, out);
+}
+
+// What a family's memories answer, in label units: each with the last label as hint, (m + h hint) / (1 + h), and without;
+// clipped to the range of the labels so far, widened by its width to both sides.
+void Estimator::answer(const Stage &stage, const double *m, const double *h, double hint, double center, double low, double high, double *E) const {
     const size_t n = stage.memories();
     if (plan.binary) {
         std::copy(m, m + n, E);
         return;
     }
+    const double width = high - low, least = low - width, most = high + width;
     for (size_t k = 0; k < n; ++k) {
-        E[k] = center + (m[k] + h[k] * (hint - center)) / (1.0 + h[k]);
-        E[n + k] = center + m[k];
+        E[k] = std::min(std::max(center + (m[k] + h[k] * (hint - center)) / (1.0 + h[k]), least), most);
+        E[n + k] = std::min(std::max(center + m[k], least), most);
     }
 }
 
-// Level 2's features. Regression: the richest mixture, the others, the last label and the last error, as differences from
-// the richest in label scales, so that a constant added to all labels changes nothing. Two classes: log-odds.
-void Estimator::level2_row(const double *mixtures, size_t stride, double hint, double error, double center, double scale,
-                           double *F) const {
-    const size_t n = plan.families.size();
-    const double richest = mixtures[(n - 1) * stride];
+// Level 2's features. Regression: the reference mixture, the others, the memories heard by themselves, the last label, and
+// each mixture plus its last error, as differences from the reference in label scales, so that a constant added to all labels
+// changes nothing. Two classes: log-odds, and the last error of the reference.
+void Estimator::level2_row(const double *mixtures, size_t stride, const double *singles, double hint, const double *errors,
+                           double center, double scale, double *F) const {
+    const size_t n = plan.families.size(), alone = plan.singles(), dim = plan.level2.dim;
+    double *to = F;
     if (plan.binary) {
-        for (size_t k = 0; k < n; ++k) F[k] = mixtures[k * stride];
-        F[n] = hint;
-        F[n + 1] = 2.0 * error;
-        F[n + 2] = 1.0;
-        for (size_t k = 0; k < plan.level2.dim; ++k) F[k] = std::min(std::max(F[k], -SURE), SURE);
+        for (size_t f = 0; f < n; ++f) *to++ = mixtures[f * stride];
+        to = std::copy(singles, singles + alone, to);
+        *to++ = hint;
+        *to++ = 2.0 * errors[plan.reference];
+        *to++ = 1.0;
+        for (size_t k = 0; k < dim; ++k) F[k] = std::min(std::max(F[k], -SURE), SURE);
         return;
     }
-    F[0] = (richest - center) / scale;
-    for (size_t k = 0; k + 1 < n; ++k) F[1 + k] = (mixtures[k * stride] - richest) / scale;
-    F[n] = (hint - richest) / scale;
-    F[n + 1] = error / scale;
-    for (size_t k = 0; k < plan.level2.dim; ++k) F[k] = std::min(std::max(F[k], -MOST_SCALES), MOST_SCALES);
+    const double r = mixtures[plan.reference * stride];
+    *to++ = r - center;
+    for (size_t f = 0; f < n; ++f)
+        if (f != plan.reference) *to++ = mixtures[f * stride] - r;
+    for (size_t k = 0; k < alone; ++k) *to++ = singles[k] - r;
+    *to++ = hint - r;
+    for (size_t f = 0; f < n; ++f) *to++ = (mixtures[f * stride] - r) + errors[f];
+    for (size_t k = 0; k < dim; ++k) F[k] = std::min(std::max(F[k] / scale, -MOST_SCALES), MOST_SCALES);
+}
+
+// What level 2 is pulled towards where it knows little: the mixture with the least loss so far, as it sees it.
+double Estimator::level2_hint(const double *S, const double *mixtures, size_t stride, double scale) const {
+    const double *losses = S + plan.family_losses;
+    const size_t best = static_cast<size_t>(std::min_element(losses, losses + plan.families.size()) - losses);
+    const double away = (mixtures[best * stride] - mixtures[plan.reference * stride]) / scale;
+    return std::min(std::max(away, -MOST_SCALES), MOST_SCALES);
+}
+
+// Label minus prediction, for two classes as probabilities of the positive one.
+double Estimator::miss(double mixture, double label) const {
+    return plan.binary ? (label > 0.0) - sigmoid(mixture) : label - mixture;
 }
 
 void Estimator::mix_predict(const KernelTable &level, const Stage &stage, double *S, const double *E, double *yhat,
@@ -93,6 +134,11 @@ void Estimator::mix_predict(const KernelTable &level, const Stage &stage, double
 void Estimator::mix_learn(const KernelTable &level, const Stage &stage, double *S, const double *E, const double *y, size_t rows,
                           double late, double *yhat, double *scratch) const {
     MixerCall mix = stage.mix(S, rows, E);
+    if (stage.share == GROWING_SHARE) {
+        mix.share = 0.0;
+        mix.growing = S[stage.mixer] + 2.0;
+        mix.late = late / FIRST_SHARE;
+    }
     if (late > 1.0) { // slower by as many rounds as were served meanwhile, which could not know this label
         mix.scale *= late;
         mix.log_members /= late;
@@ -122,57 +168,81 @@ void Estimator::widen_range(const Stage &stage, double *S, double label) const {
     if (first) state[MixerState::ROUNDS] = 1.0;
 }
 
-// Let families and level 2 learn rows (w.X, w.soft, w.hint, and w.error[0], the error before the first). Without a record
-// their answers are those of right now, and the candidates they make are left in w.candidates; with one, mixers and level
-// 2 judge what it says. Rows that are not judged were served before any label was known: only memories learn them.
+// Let a family learn rows of the scratch. `mixture` receives what its mixer makes of `served`, or without it of what the
+// memories answer right now, which is left in w.E. Rows that are not judged only teach the memories.
+void Estimator::learn_family(const KernelTable &level, double *S, const Stage &stage, EstimatorScratch &w, size_t rows,
+                             const double *served, bool judged, double late, int64_t first, double *mixture) const {
+    const double center = S[plan.numbers + EstimatorNumber::CENTER];
+    for (size_t t = 0; t < rows; ++t) {
+        w.target[t] = plan.binary ? w.soft[t] : w.soft[t] - center;
+        design(S, stage, w.X + t * plan.width(), w.labels + t * LabelContext::SIZE, w.differences + t * plan.differences(),
+               w.design + t * stage.dim);
+    }
+    LearnerCall run = stage.run(S, first, rows, w.design);
+    run.y = w.target;
+    run.m_or_yhat = w.m;
+    run.h_or_stability = w.h;
+    (plan.binary ? level.aioli_play : level.vaw_play)(run, 0, stage.units(level), w.kernel);
+    if (!judged) {
+        for (size_t t = 0; t < rows; ++t) widen_range(stage, S, w.soft[t]);
+        return;
+    }
+    if (!served)
+        for (size_t t = 0; t < rows; ++t)
+            answer(stage, w.m + t * stage.memories(), w.h + t * stage.memories(), w.hint[t], center, w.low[t], w.high[t],
+                   w.E + t * stage.members);
+    mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, late, mixture, w.kernel);
+}
+
+// Let families and level 2 learn rows (w.X, w.labels, w.differences, w.soft, w.hint, and the first row of w.errors, the errors
+// before them). Without a record their answers are those of right now, and the candidates they make are left in w.candidates;
+// with one, mixers and level 2 judge what it says. Rows that are not judged were served before any label was known: only
+// memories learn them. The later rows of w.errors receive the errors of the rows.
 void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record,
                              bool judged, int64_t first, int64_t level2_first) const {
-    const size_t wide = plan.width(), families = plan.families.size(), all = plan.candidates();
+    const size_t families = plan.families.size(), all = plan.candidates(), alone = plan.singles();
     const double center = S[plan.numbers + EstimatorNumber::CENTER];
-    for (size_t t = 0; t < rows; ++t) w.target[t] = plan.binary ? w.soft[t] : w.soft[t] - center;
     const double *served = record ? record + plan.answers_at() : nullptr;
     const double late = lateness(S, record);
+    double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
+    for (size_t t = 0; t < rows; ++t) { // the range of the labels before each row
+        w.low[t] = low;
+        w.high[t] = high;
+        low = std::min(low, w.soft[t]);
+        high = std::max(high, w.soft[t]);
+    }
+    double *singles = w.singles;
     for (size_t f = 0; f < families; ++f) {
         const Stage &stage = plan.families[f];
-        double *Z = plan.waved(f) ? w.waved : w.linear;
-        if (f == 0 || plan.waved(f))
-            for (size_t t = 0; t < rows; ++t) design(w.X + t * wide, Z + t * stage.dim, plan.waved(f));
-        LearnerCall run = stage.run(S, first, rows, Z);
-        run.y = w.target;
-        run.m_or_yhat = w.m;
-        run.h_or_stability = w.h;
-        (plan.binary ? level.aioli_play : level.vaw_play)(run, 0, stage.units(level), w.kernel);
         double *mixture = w.mixtures + f * rows;
-        if (!judged) {
-            for (size_t t = 0; t < rows; ++t) widen_range(stage, S, w.soft[t]);
-            continue;
+        learn_family(level, S, stage, w, rows, served, judged, late, first, mixture);
+        if (!judged) continue;
+        if (stage.has_singles()) { // the members without the last label as hint come second
+            const double *E = (served ? served : w.E) + stage.members - stage.memories();
+            for (size_t t = 0; t < rows; ++t) std::copy_n(E + t * stage.members, stage.memories(), singles + t * alone);
+            singles += stage.memories();
         }
-        const double *E = served ? served : w.E;
-        if (served)
-            served += stage.members;
-        else
-            for (size_t t = 0; t < rows; ++t)
-                answer(stage, w.m + t * stage.memories(), w.h + t * stage.memories(), w.hint[t], center, w.E + t * stage.members);
-        mix_learn(level, stage, S, E, w.soft, rows, late, mixture, w.kernel);
         if (record) mixture[0] = record[plan.candidates_at() + 1 + f];
+        if (served) served += stage.members;
     }
     if (!judged) {
         for (size_t t = 0; t < rows; ++t) widen_range(plan.level2, S, w.soft[t]);
+        std::fill_n(w.errors + rows * families, families, 0.0);
         return;
     }
     const Stage &stage = plan.level2;
-    const double *richest = w.mixtures + (families - 1) * rows;
-    double &unit = S[plan.numbers + EstimatorNumber::LABEL_SCALE];
-    for (size_t t = 0; t < rows; ++t) {
-        const double miss = plan.binary ? (w.soft[t] > 0.0) - sigmoid(richest[t]) : w.soft[t] - richest[t];
-        if (unit == 0.0) unit = std::fabs(miss);
-        if (t + 1 < rows) w.error[t + 1] = miss;
-        w.miss[t] = miss;
-    }
+    const double *reference = w.mixtures + plan.reference * rows;
+    double &unit = S[plan.numbers + EstimatorNumber::LABEL_SCALE], *losses = S + plan.family_losses;
+    for (size_t t = 0; t < rows; ++t)
+        for (size_t f = 0; f < families; ++f) w.errors[(t + 1) * families + f] = miss(w.mixtures[f * rows + t], w.soft[t]);
+    for (size_t t = 0; t < rows && unit == 0.0; ++t) unit = std::fabs(w.errors[(t + 1) * families + plan.reference]);
     const double scale = unit > 0.0 ? unit : 1.0;
     for (size_t t = 0; t < rows; ++t) {
-        level2_row(w.mixtures + t, rows, w.hint[t], w.error[t], center, scale, w.F + t * stage.dim);
-        w.target[t] = plan.binary ? w.soft[t] : std::min(std::max((w.soft[t] - richest[t]) / scale, -MOST_SCALES), MOST_SCALES);
+        const double *now = w.errors + (t + 1) * families;
+        level2_row(w.mixtures + t, rows, w.singles + t * alone, w.hint[t], w.errors + t * families, center, scale, w.F + t * stage.dim);
+        w.target[t] = plan.binary ? w.soft[t] : std::min(std::max((w.soft[t] - reference[t]) / scale, -MOST_SCALES), MOST_SCALES);
+        w.level2_hint[t] = plan.binary ? 0.0 : level2_hint(S, w.mixtures + t, rows, scale);
+        for (size_t f = 0; f < families; ++f) losses[f] += 0.5 * (now[f] * now[f]);
     }
     LearnerCall run = stage.run(S, level2_first, rows, w.F);
     run.y = w.target;
@@ -182,14 +252,19 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
     const size_t n = stage.memories();
     if (!served)
         for (size_t t = 0; t < rows; ++t)
-            for (size_t k = 0; k < n; ++k)
-                w.E[t * n + k] = plan.binary ? w.m[t * n + k] : richest[t] + scale * (w.m[t * n + k] / (1.0 + w.h[t * n + k]));
+            level2_answers(w.m + t * n, w.h + t * n, w.level2_hint[t], reference[t], scale, w.E + t * n);
     mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, late, w.yhat, w.kernel);
     if (record) return;
     for (size_t t = 0; t < rows; ++t) {
         w.candidates[t * all] = w.yhat[t];
         for (size_t f = 0; f < families; ++f) w.candidates[t * all + 1 + f] = w.mixtures[f * rows + t];
     }
+}
+
+// What level 2's memories answer, in label units: the reference plus (m + h hint) / (1 + h) label scales.
+void Estimator::level2_answers(const double *m, const double *h, double hint, double reference, double scale, double *E) const {
+    for (size_t k = 0; k < plan.level2.memories(); ++k)
+        E[k] = plan.binary ? m[k] : reference + scale * ((m[k] + h[k] * hint) / (1.0 + h[k]));
 }
 
 // What the naive baselines answer now, and the hint: the last label as learners saw it, or the log-odds of no change.
@@ -215,6 +290,7 @@ void Estimator::take_label(double *S, double serial, double y, double soft) cons
     }
     n[EstimatorNumber::ROUNDS] += 1.0;
     n[EstimatorNumber::MEAN] += (y - n[EstimatorNumber::MEAN]) / n[EstimatorNumber::ROUNDS];
+    advance_labels(S + plan.label_context, soft, newest, n[EstimatorNumber::ROUNDS]);
     if (!newest) return;
     n[EstimatorNumber::LAST_SERIAL] = serial;
     n[EstimatorNumber::LAST] = y;

@@ -35,6 +35,7 @@ struct MixerCall {
     const double *log_prior;
     size_t members, rounds;
     double share, log_one_minus_share; // the second is ln(1 - share)
+    double growing, late; // logistic loss only: where `growing` is positive, the share of round t is 1/(late (growing + t))
     const double *E, *y;
     double *yhat;
     double *losses;  // null: nothing changes, only yhat is filled

@@ -83,7 +83,7 @@ struct MixerScratch {
         load_members(losses, mix.losses, 0.0);
         if (mix.clipped_losses) load_members(clipped_losses, mix.clipped_losses, 0.0);
         load_members(log_prior, mix.log_prior, PADDING);
-        if (mix.share > 0.0)
+        if (mix.share > 0.0 || mix.growing > 0.0)
             for (size_t k = 0; k < n; ++k) prior[k] = decay(-log_prior[k]).exp;
     }
 
@@ -217,7 +217,7 @@ static void mix_logistic(const MixerCall &mix, double *scratch) {
             s.v[k] = s.log_weights[k] - (s.loss[k] - least); // w_i <- w_i e^-loss_i
         }
         s.set_log_weights();
-        s.apply_fixed_share(mix.share);
+        s.apply_fixed_share(mix.growing > 0.0 ? 1.0 / (mix.growing + (double)t) / mix.late : mix.share);
     }
     s.save(mix);
 }

@@ -14,7 +14,12 @@ POINTS = 300
 """Points of a curve, at most."""
 SMALL = 0.02
 """Candidates that never have this share of the weight are drawn together."""
-PLAIN_NAMES = {"level 2": "all combined (level 2)", "linear": "linear models", "waves": "curved models (waves)"}
+PLAIN_NAMES = {
+    "level 2": "all combined (level 2)",
+    "linear": "linear models",
+    "waves": "curved models (waves)",
+    "context": "models in context (last labels, running means)",
+}
 """The candidates of our estimators in plain words."""
 
 
