@@ -273,7 +273,7 @@ class Estimator(CandidateStages):
 
     def _replayed_rows(self, state: Vector, contexts: Matrix) -> list[ScaledRow]:
         """Fit the scaling to the rows of the warm-up, and return these by it."""
-        rounds, scaling = len(contexts), self._scaling(state)
+        rounds, scaling, numbers = len(contexts), self._scaling(state), self.part(state, "numbers")
         rows, known = self._rows(state, "buffer")[:rounds], self._rows(state, "known")[:rounds]
         preparation.fit_scaling(scaling, rows, known)
         means = FeatureMeans(self.spans, np.zeros((len(self.spans), self.inputs)), np.zeros(self.inputs))

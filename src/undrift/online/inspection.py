@@ -76,9 +76,8 @@ class Inspection(NamedRows):
         if self.dim is None:
             return np.zeros(0)
         late = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.LATE]
-        share = (
-            FIRST_SHARE * math.log1p(float(self.part("last.mixer")[0])) if self.binary else 0.0
-        )  # the state counts rounds there
+        rounds = float(self.part("last.mixer")[0])  # of two classes; other mixers know what their share cost
+        share = FIRST_SHARE * math.log1p(rounds) if self.binary else 0.0
         return np.asarray(self._last_mixer().cost() + share + self.part("corrections")[1] + late)
 
     @_thread_lock.hold_shared
