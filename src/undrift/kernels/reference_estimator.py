@@ -280,9 +280,7 @@ class Estimator(CandidateStages):
         out = []
         for t in range(rounds):
             wide = np.where(known[t] != 0.0, rows[t], np.nan)
-            serial = (
-                float(self.part(state, "numbers")[N.SERVED]) - rounds + t + 1.0
-            )  # as if the last row were served last
+            serial = float(numbers[N.SERVED]) - rounds + t + 1.0  # as if the last row were the last one served
             x = preparation.scale_row(scaling, wide, serial, commit=True)
             differences = context.take_differences(means, scaling, wide, commit=True)
             out.append(self._scaled_row(state, x, wide, contexts[t], differences))
