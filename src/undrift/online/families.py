@@ -29,6 +29,8 @@ EXPANDED_BETAS = np.array([1.0 - 1.0 / 2000.0, 1.0])
 SPANS = (25.0, 5.0, 1.0, 125.0, 2.0)
 """Rows over which the features' running means are taken; wide rows see the first of them only. A mean over 1 row is the
 row before. Slower changes are left to forgetting."""
+LOGISTIC_COLUMNS = 80
+"""Columns of a classifier's rows in context: a round costs it twice as much, and a label says less."""
 EXPANDED_SPANS = 2
 """How many of these enter products."""
 MOST_KNOTS, FEWER_KNOTS, FEW_INPUTS = 3, 1, 20
@@ -82,7 +84,8 @@ def plan_families(
         usual = CLASSIFICATION_WAVE_BETAS if binary else REGRESSION_WAVE_BETAS
         memories = usual if betas is None else betas
         found["waves"] = FamilyPlan(FamilyDesign.WAVES, 1 + width + waves, memories, WAVE_CURVATURE)
-    context = _plan_context(width, inputs, columns, CONTEXT_BETAS if betas is None else betas)
+    room = min(columns, LOGISTIC_COLUMNS) if binary else columns
+    context = _plan_context(width, inputs, room, CONTEXT_BETAS if betas is None else betas)
     found[CONTEXT] = context
     if expanded:
         memories = EXPANDED_BETAS if betas is None else betas

@@ -24,7 +24,7 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
         if name not in new.layout.shapes:
             continue
         before, after = old.layout.view(state, name), new.layout.view(grown, name)
-        stage = name.partition(".")[0]
+        stage = name.rpartition(".")[0]  # of a stage's parts; names of families may have dots
         if name.endswith(".information"):
             if stage == "level 2":
                 after[...] = before if rounds >= old.warmup else after
@@ -32,7 +32,7 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
                 one, more = old.family_plans[stage], new.family_plans[stage].dim - old.family_plans[stage].dim
                 strength = np.maximum(one.betas**rounds, TINY)
                 after[...] = layout.add_features(before, one.dim, more, strength)
-        elif stage == "corrections" or (stage == "last" and name != "last.mixer"):
+        elif name == "corrections" or (stage == "last" and name != "last.mixer"):
             after[...] = before[..., kept]
         elif name in ("errors", "family_losses"):
             after[...] = before[[old.families.index(family) for family in new.families]]
