@@ -127,3 +127,18 @@ def test_comparators_that_move_in_most_rounds_go_through_a_learner_that_drifts()
     found = certify(HindsightLeaves(), Z, y, Trace(np.zeros(800)), u)
     assert found.leaf.startswith("DriftVAW(")
     assert found.holds
+
+
+def test_a_smooth_comparator_that_its_margin_holds_back_is_still_near_the_best():
+    rng = np.random.default_rng(0)
+    Z = np.column_stack((np.ones(900), rng.normal(size=(900, 2))))
+    y = np.sign(Z[:, 1] * np.linspace(-4.0, 4.0, 900) + rng.logistic(size=900))
+    free = smooth(Z, y, logistic, tau=100.0)
+    held = smooth(Z, y, logistic, tau=100.0, margin=0.6 * np.abs(Z @ free.T).max())
+    assert (held != free).any()
+    own, found = path_leaf(Z, y, held, logistic), path_leaf(Z, y, held, logistic, free)
+    assert least(found, logistic) <= total(Z, y, free, logistic) + 1e-6 + found.learner.movement * np.sum(
+        np.diff(free, axis=0) ** 2
+    )
+    slack = [certify(leaf.learner, Z, y, trace=leaf.trace, u=held).slack for leaf in (own, found)]
+    assert 0.0 <= slack[1] < 0.5 * slack[0]

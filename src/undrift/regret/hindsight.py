@@ -14,8 +14,10 @@ from undrift.leaf import Designed, Leaf
 from undrift.learners.drift import DriftVAW
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_stream, moves
+from undrift.regret.comparators.smooth import smooth
 from undrift.regret.composite import ReferenceLearners
 from undrift.regret.lower_bounds import path_leaf, stretches_leaf
+from undrift.template import Template
 
 REGS = (1e-4, 1e-2, 1.0)
 """Ridges of the best predictors of stretches."""
@@ -25,6 +27,8 @@ TAUS, DRIFT_REG = (1.0, 1e2, 1e4, 1e6), 1e-4
 """Prices of movement, and the ridge, of the leaves that drift."""
 MOST_STRETCHES = 400
 """Stretches that are fitted one by one, at most; a comparator that moves more often drifts."""
+SMOOTH_WORK = 1.4e7
+"""Rounds times the square of the features, at most, for which the best logistic path is looked for: 0.6 GB."""
 DRIFT_WORK = 1e8
 """Rounds times the square of the features, at most, of the leaves that drift: a second each."""
 
@@ -83,6 +87,10 @@ class HindsightLeaves(ReferenceLearners):
         worthwhile = max(1, len(rows) // (STRETCH_ROWS * rows.shape[1])) if self.binary else MOST_STRETCHES
         if stretches <= min(MOST_STRETCHES, worthwhile):
             out += [stretches_leaf(rows, labels, u, self.loss, reg) for reg in REGS]
+        elif self.binary and rows.shape[0] * rows.shape[1] ** 2 <= SMOOTH_WORK:
+            price = out[0].learner.movement if isinstance(out[0].learner, Template) else None
+            best = smooth(rows, labels, self.loss, tau=price or TAUS[2])  # u itself may be held back by a margin
+            out.append(path_leaf(rows, labels, u, self.loss, best))
         elif not self.binary and rows.shape[0] * rows.shape[1] ** 2 <= DRIFT_WORK:
             out += [DriftVAW(tau, reg=DRIFT_REG, hint="ridge").leaf(rows, labels, u) for tau in TAUS]
         return out

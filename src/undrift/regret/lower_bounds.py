@@ -56,8 +56,10 @@ def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> L
     return _leaf(f"best of each stretch(reg={reg:g})", Z, y, u, loss, math.inf, limit, yhat, stability, potential)
 
 
-def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss) -> Leaf:
-    r"""Return the comparator itself as a leaf, with the prices of start and movement at which it is nearest the best.
+def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, around: Matrix | None = None) -> Leaf:
+    r"""Return a reference path as a leaf, with the prices of start and movement that suit u best.
+
+    `around` is the reference path, $\bar u$; None: u itself.
 
     With the sums of slopes still to come, $S_t=\sum_{s\ge t}G_s$, every path v has
     $\sum G_t\cdot v_t+\frac\lambda2|v_1|^2+\tau\sum|v_{t+1}-v_t|^2$
@@ -65,7 +67,9 @@ def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss) -> Leaf:
     $\lambda=|S_1|/|u_1|$ and $\tau^2=\sum_{t>1}|S_t|^2/(4\sum|u_{t+1}-u_t|^2)$; where u minimises its losses plus a
     price on its movement, the promise is an equality there.
     """
-    slopes = Z * loss.slope(margins(Z, u), y)[:, None]
+    reference = u if around is None else around
+    predicted = margins(Z, reference)
+    slopes = Z * loss.slope(predicted, y)[:, None]
     to_come = np.cumsum(slopes[::-1], axis=0)[::-1]
     sizes = np.abs(slopes).sum(axis=1)
     left = np.linalg.norm(to_come, axis=1) + SUMMATION * math.sqrt(len(y)) * np.cumsum(sizes[::-1])[::-1]
@@ -75,9 +79,9 @@ def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss) -> Leaf:
     price = np.append(0.5 * left[:1] ** 2 / reg, 0.25 * left[1:] ** 2 / tau)
     potential = np.zeros(len(y))
     potential[:1] = reg
-    stability = np.einsum("td,td->t", slopes, u) + price
-    name = f"path of its own(tau={tau:.3g}, reg={reg:.3g})"
-    return _leaf(name, Z, y, u, loss, tau, math.inf, margins(Z, u), stability, potential)
+    stability = np.einsum("td,td->t", slopes, reference) + price
+    name = f"{'path of its own' if around is None else 'smooth path'}(tau={tau:.3g}, reg={reg:.3g})"
+    return _leaf(name, Z, y, u, loss, tau, math.inf, predicted, stability, potential)
 
 
 def _balance(a: float, b: float) -> float:
