@@ -86,3 +86,8 @@ def test_a_model_of_ones_own_is_trusted_where_it_is_better():
     losses = names["losses"]
     assert losses["own model"] < 0.7 * losses["linear memories"]
     assert losses["both"] <= min(losses.values()) + names["both"].cost().max()
+
+
+def test_forecasts_of_others_help_and_do_not_hurt():
+    figures = list(run("forecasts_of_others")[0]["figures"].values())
+    assert figures[2] < 0.7 * min(figures[:2])

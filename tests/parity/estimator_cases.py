@@ -36,6 +36,8 @@ class Case(NamedTuple):
     """With hinges and products."""
     columns: int = COLUMNS
     """The most that a family with context or expansions may have."""
+    given: int = 0
+    """Answers made elsewhere that come with every row, some of them missing."""
 
 
 def plan(case: Case, twin: bool = False) -> EstimatorPlan:
@@ -43,6 +45,7 @@ def plan(case: Case, twin: bool = False) -> EstimatorPlan:
     settings: dict[str, Any] = {"betas": BETAS[1:] if case.two else BETAS, "seed": 1}
     for name in ("binary", "waves", "indicators", "dim", "began", "expanded", "columns"):
         settings[name] = getattr(case, name)
+    settings["given"] = tuple(f"given {k}" for k in range(case.given))
     if not twin:
         return EstimatorPlan(**settings)
     with mock.patch.object(kernels, "Estimator", reference_estimator.Estimator):
@@ -71,6 +74,11 @@ def stream(case: Case) -> tuple[Array, Array]:
         Z[n // 2, 0], Z[n // 2 + 3 : n // 2 + 8, 1], Z[3, 2] = 1e6, -1e9, 1e12
     if kind == "spikes" and not case.binary:
         y[[5, n // 2]], y[n // 2 + 5 : n // 2 + 9] = [-9999.0, 1e6], 300.0
+    if case.given:
+        answers = np.nan_to_num(y)[:, None] + rng.normal(scale=np.linspace(0.5, 5.0, case.given), size=(n, case.given))
+        answers = np.clip(0.5 + answers / 4.0, 0.0, 1.0) if case.binary else answers
+        answers[rng.random(answers.shape) < 0.2] = np.nan
+        Z = np.column_stack([Z, answers])
     return Z, y
 
 

@@ -38,6 +38,11 @@ CASES = [
     *(Case(binary, kind="spikes", delay=delay, two=True) for binary in (False, True) for delay in (1, 5)),
     *(Case(binary, dim=4, began=3, expanded=True, two=True, delay=3) for binary in (False, True)),
     *(Case(binary, columns=6, dim=4, began=3, expanded=True) for binary in (False, True)),  # too wide for context
+    *(
+        Case(binary, given=2, kind=kind, delay=delay, two=True, expanded=not delay)
+        for binary in (False, True)
+        for kind, delay in (("unlabelled", 0), ("holes", 3))
+    ),
     Case(False, waves=4, rows=262, two=True, dim=2, began=2, kind="unlabelled", columns=14, expanded=True),
     Case(True, rows=262, two=True, dim=2, began=2, kind="unlabelled", columns=14, expanded=True),
 ]
@@ -50,6 +55,7 @@ def name_of(case):
         + [f"late{case.delay}"] * bool(case.delay)
         + ["expanded"] * case.expanded
         + [f"columns{case.columns}"] * (case.columns != COLUMNS)
+        + [f"given{case.given}"] * bool(case.given)
     )
     return "-".join(["classes" if case.binary else "numbers", case.kind, str(case.rows), *more])
 
@@ -98,7 +104,7 @@ BITS = [
     for binary in (False, True)
     for waves, on in ((0, True), (48, False))
     for kind in KINDS
-]
+] + [Case(binary, given=2, rows=420, kind="unlabelled", expanded=True, columns=40) for binary in (False, True)]
 
 
 @pytest.mark.parametrize("case", BITS, ids=name_of)

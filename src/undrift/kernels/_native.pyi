@@ -187,6 +187,7 @@ class Estimator:
         indicators: bool,
         dim: int,
         began: int,
+        given: int,
         waves: Matrix,
         spans: Vector,
         up: Vector,
@@ -212,6 +213,7 @@ class Estimator:
         screened: int,
         order: Vector,
     ) -> None: ...
+    def add_given(self) -> None: ...
     def set_level2(
         self,
         *,

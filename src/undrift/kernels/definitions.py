@@ -313,6 +313,10 @@ LEAST_RESIDUAL = 1e-6
 """Residuals below this share of the label scale are rounding: products are then chosen without them."""
 
 
+LEAST_PROBABILITY = 1e-6
+"""Probabilities that were made elsewhere are brought into [this, 1 - this]."""
+
+
 class FamilyDesign(IntEnum):
     """What the rows of a family's memories are made of; all begin with the constant 1."""
 
@@ -324,6 +328,8 @@ class FamilyDesign(IntEnum):
     """The features, the last labels, and every feature's distance from its running means."""
     EXPANDED = 3
     """Inputs (the features, some of these distances, the last label), hinges of them and products of pairs."""
+    GIVEN = 4
+    """No memories: the answers come with the row, made elsewhere."""
 
 
 class LabelContext(IntEnum):

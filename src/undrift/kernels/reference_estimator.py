@@ -32,7 +32,7 @@ from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference_estimator_candidates import Answers, CandidateStages
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
-from undrift.kernels.reference_estimator_stages import follow_interval, has_interval, interval_ends
+from undrift.kernels.reference_estimator_stages import follow_interval, given_answers, has_interval, interval_ends
 from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
@@ -68,13 +68,18 @@ class Estimator(CandidateStages):
 
     @property
     def answers_at(self) -> int:
-        """Where the members' answers begin: after the last labels, the families' last errors, and differences."""
+        """Where the members' answers begin: after last labels, families' last errors, differences, who spoke."""
+        return self.spoke_at + self.given
+
+    @property
+    def spoke_at(self) -> int:
+        """Where it says which given answers there were."""
         return self.context_at + len(L) + len(self.families) + len(self.spans) * self.inputs
 
     @property
     def candidates_at(self) -> int:
         """Where the candidates begin."""
-        return self.answers_at + sum(stage.members for stage in self.families) + self.level2.members
+        return self.answers_at + sum(stage.members for stage in self.learned) + self.level2.members
 
     @property
     def ends_at(self) -> int:
@@ -97,9 +102,10 @@ class Estimator(CandidateStages):
         if bad := self._refuse(z, np.empty(0)):
             return bad
         filled, holes, wide, x, differences, serial = self._take_row(state, z, commit)
+        given = given_answers(z[self.dim :], self.binary)
         numbers, labels, errors = (self.part(state, name) for name in ("numbers", "label_context", "errors"))
         hint, known = self.hint(state), numbers[N.ROUNDS] > 0.0
-        row = self._scaled_row(state, x, wide, labels, differences)
+        row = self._scaled_row(state, x, wide, labels, differences, given)
         answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
         yhat = self.last.mix(state, answers.candidates) if known else 0.0
         intervals, (low, high) = self.part(state, "intervals"), self.label_range(state)
@@ -108,7 +114,14 @@ class Estimator(CandidateStages):
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
         record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, 1.0, 0.0
         never = np.isnan(filled)  # records hold numbers only
-        seen = [np.where(never, 0.0, filled), np.where(never, NEVER_SEEN, holes), labels, errors, differences.ravel()]
+        seen = [
+            np.where(never, 0.0, filled),
+            np.where(never, NEVER_SEEN, holes),
+            labels,
+            errors,
+            differences.ravel(),
+            ~np.isnan(given),
+        ]
         ends = interval_ends(intervals, len(self.up), yhat)
         record[len(R) :] = np.concatenate([*seen, answers.members, answers.candidates, ends])
         return 0
@@ -123,6 +136,7 @@ class Estimator(CandidateStages):
     def _take_row(self, state: Vector, z: Vector, commit: bool) -> TakenRow:
         """Return what depends on features alone."""
         numbers, value, seen = (self.part(state, name) for name in ("numbers", "value", "seen"))
+        z = z[: self.dim]
         filled, holes = preparation.fill_holes(z, value, seen)
         wide = preparation.add_indicators(filled, holes, self.indicators)
         serial = float(numbers[N.SERVED]) + 1.0
@@ -156,14 +170,16 @@ class Estimator(CandidateStages):
         since = int(record[R.WIDTH])
         filled[since:], holes[since:] = 0.0, 0.0  # features added since the row was served
         wide = preparation.add_indicators(filled, np.minimum(holes, 1.0), self.indicators)
-        served_context = record[self.context_at : self.answers_at]
+        served_context = record[self.context_at : self.spoke_at]
+        at = self.candidates_at + 1 + len(self.learned)
+        given = np.where(record[self.spoke_at : self.answers_at] != 0.0, record[at : at + self.given], np.nan)
         labels, errors, differences = np.split(served_context, np.cumsum([len(L), len(self.families)]))
         if not known:
             labels = np.full(len(L), y) if rounds == 0 and not self.binary else self.part(state, "label_context").copy()
         if rounds < WARMUP:
-            self._remember(state, rounds, wide, y, hint, labels)
+            self._remember(state, rounds, wide, y, hint, labels, given)
         x = preparation.rescale_row(self._scaling(state), wide)  # by today's scaling
-        row = self._scaled_row(state, x, wide, labels, differences.reshape(len(self.spans), self.inputs))
+        row = self._scaled_row(state, x, wide, labels, differences.reshape(len(self.spans), self.inputs), given)
         answers, candidates = np.split(record[self.answers_at : self.ends_at], [self.candidates_at - self.answers_at])
         served = Answers(answers, candidates) if known else None
         skipped = int(numbers[N.SKIPPED])
@@ -218,19 +234,24 @@ class Estimator(CandidateStages):
         if newest:
             n[[N.LAST_SERIAL, N.LAST, N.HINT]] = serial, y, soft
 
-    def _scaled_row(self, state: Vector, x: Vector, wide: Vector, labels: Vector, differences: Matrix) -> ScaledRow:
+    def _scaled_row(
+        self, state: Vector, x: Vector, wide: Vector, labels: Vector, differences: Matrix, given: Vector
+    ) -> ScaledRow:
         """Return a row and its context in the scales of now."""
         numbers, scaling = self.part(state, "numbers"), self._scaling(state)
         center, scale = float(numbers[N.CENTER]), 1.0 if self.binary else float(numbers[N.LABEL_SCALE]) or 1.0
         columns = context.label_columns(labels, center, scale)
-        return ScaledRow(x, columns, context.scale_differences(scaling, wide, differences))
+        return ScaledRow(x, columns, context.scale_differences(scaling, wide, differences), given)
 
-    def _remember(self, state: Vector, t: int, wide: Vector, y: float, hint: float, labels: Vector) -> None:
+    def _remember(
+        self, state: Vector, t: int, wide: Vector, y: float, hint: float, labels: Vector, given: Vector
+    ) -> None:
         """Keep a row of the warm-up, in the order of settling."""
         known = ~np.isnan(wide)
         self._rows(state, "buffer")[t], self._rows(state, "known")[t] = np.where(known, wide, 0.0), known
         self.part(state, "labels")[t], self.part(state, "hints")[t] = y, hint
         self._rows(state, "label_contexts")[t] = labels
+        self._rows(state, "given")[t] = np.column_stack([np.nan_to_num(given), ~np.isnan(given)]).ravel()
 
     def refit(self, state: Vector) -> None:
         """Take scaling, label centre and label scale from the first rows, and let fresh stages learn these again.
@@ -243,7 +264,7 @@ class Estimator(CandidateStages):
         rounds = int(numbers[N.ROUNDS])
         soft, hints = self.part(state, "labels")[:rounds].copy(), self.part(state, "hints")
         newest = int(np.flatnonzero(soft == numbers[N.LAST])[-1])  # the row with the last label
-        for stage in (*self.families, self.level2):
+        for stage in (*self.learned, self.level2):
             stage.restart(state, self.blank)
         contexts = self._rows(state, "label_contexts")[:rounds]
         if not self.binary:
@@ -268,7 +289,7 @@ class Estimator(CandidateStages):
         numbers[N.SKIPPED] = 1.0  # level 2 has learned all rows but the first
         numbers[N.HINT] = soft[newest]
         if rounds == WARMUP:
-            for name in ("buffer", "known", "labels", "hints", "label_contexts"):
+            for name in ("buffer", "known", "labels", "hints", "label_contexts", "given"):
                 self.part(state, name)[...] = 0.0
 
     def _replayed_rows(self, state: Vector, contexts: Matrix) -> list[ScaledRow]:
@@ -283,15 +304,17 @@ class Estimator(CandidateStages):
             serial = float(numbers[N.SERVED]) - rounds + t + 1.0  # as if the last row were the last one served
             x = preparation.scale_row(scaling, wide, serial, commit=True)
             differences = context.take_differences(means, scaling, wide, commit=True)
-            out.append(self._scaled_row(state, x, wide, contexts[t], differences))
+            value, spoke = self._rows(state, "given")[t].reshape(-1, 2).T
+            given = np.where(spoke != 0.0, value, np.nan)
+            out.append(self._scaled_row(state, x, wide, contexts[t], differences, given))
         return out
 
     def _choose_columns(self, state: Vector, rows: list[ScaledRow], soft: Vector, hints: Vector) -> None:
         """Choose the hinges and products of expanded families, by what a linear family leaves over of the rows."""
-        expanded = [family for family in self.families if family.design == FamilyDesign.EXPANDED]
+        expanded = [family for family in self.learned if family.design == FamilyDesign.EXPANDED]
         if not expanded:
             return
-        family, residuals, center = self.families[self.screening], np.zeros(len(rows)), self._label_center(state)
+        family, residuals, center = self.learned[self.screening], np.zeros(len(rows)), self._label_center(state)
         for t, row in enumerate(rows):
             if t:
                 answers = self.family_answers(state, family, row, float(hints[t]), t)

@@ -8,13 +8,14 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import CLIP, MOST_SCALES, FamilyDesign, MixerState
+from undrift.kernels.definitions import CLIP, MIX_LIMIT, MOST_SCALES, FamilyDesign, MixerState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.reference import sigmoid
 from undrift.kernels.reference_estimator_context import ScaledRow, expand
 from undrift.kernels.reference_estimator_stages import (
     Family,
     FamilySettings,
+    GivenFamily,
     MixerSettings,
     Parts,
     Stage,
@@ -45,6 +46,7 @@ class CandidateStages:
         indicators: bool,
         dim: int,
         began: int,
+        given: int,
         waves: Matrix,
         spans: Vector,
         up: Vector,
@@ -54,7 +56,8 @@ class CandidateStages:
     ) -> None:
         self.binary, self.indicators, self.dim, self.began, self.waves = binary, indicators, dim, began, waves
         self.spans, self.up, self.down, self.blank, self.parts = spans, up, down, blank, parts
-        self.families: list[Family] = []
+        self.given = given
+        self.families: list[Family | GivenFamily] = []
 
     @property
     def inputs(self) -> int:
@@ -75,6 +78,15 @@ class CandidateStages:
         """Add memories over the row."""
         self.families.append(Family(self.binary, settings))
 
+    def add_given(self) -> None:
+        """Add the answers that come with the rows, after the families with memories."""
+        self.families += [GivenFamily()] * self.given
+
+    @property
+    def learned(self) -> list[Family]:
+        """The families with memories."""
+        return [family for family in self.families if isinstance(family, Family)]
+
     def set_level2(self, **settings: Unpack[StageSettings]) -> None:
         """Set the memories over the families' mixtures."""
         self.level2 = Stage(self.binary, settings, settings)
@@ -94,9 +106,10 @@ class CandidateStages:
         """Return what all stages answer to a row after `first` rounds, `skipped` of them unknown to level 2."""
         scale = float(self.part(state, "numbers")[N.LABEL_SCALE]) or 1.0
         members, mixtures = [], np.empty(len(self.families))
-        for f, family in enumerate(self.families):
+        for f, family in enumerate(self.learned):
             members.append(self.family_answers(state, family, row, hint, first))
             mixtures[f] = family.mix(state, members[f])
+        mixtures[len(members) :] = np.where(np.isnan(row.given), mixtures[self.reference], row.given)
         features = self.features(state, np.concatenate(members), mixtures, hint, errors)
         m, h = self.level2.predict_memories(state, first - skipped, features)
         if not self.binary:
@@ -107,7 +120,20 @@ class CandidateStages:
         members.append(m)
         level2 = self.level2.mix(state, members[-1])
         candidates = np.array([level2, *mixtures, *self.baselines(state)])
-        return Answers(np.concatenate(members), candidates)
+        return Answers(np.concatenate(members), self._fill_silent(state, candidates, row.given))
+
+    def _fill_silent(self, state: Vector, candidates: Vector, given: Vector) -> Vector:
+        """Return candidates in which a given one that says nothing is what the last mixer makes of all others.
+
+        So its loss in that row is the mixture's own.
+        """
+        if not np.isnan(given).any():
+            return candidates
+        place = 1 + len(self.learned) + np.flatnonzero(np.isnan(given))
+        trial = state.copy()
+        self.last.view(trial, "log_weights")[place] = -MIX_LIMIT
+        candidates[place] = self.last.mix(trial, candidates)
+        return candidates
 
     def family_answers(self, state: Vector, family: Family, row: ScaledRow, hint: float, first: int) -> Vector:
         """Return what the members of a family answer, in label units or as log-odds."""
@@ -144,7 +170,7 @@ class CandidateStages:
     def features(self, state: Vector, members: Vector, mixtures: Vector, hint: float, errors: Vector) -> Vector:
         """Return level 2's features, made of the families' answers, the hint and the last errors."""
         singles, at = [np.empty(0)], 0
-        for family in self.families:
+        for family in self.learned:
             if family.has_singles:  # without the last label as hint: these come second
                 singles.append(members[at + family.members - len(family.beta) : at + family.members])
             at += family.members
@@ -188,7 +214,7 @@ class CandidateStages:
         numbers = self.part(state, "numbers")
         target = soft if self.binary else soft - float(numbers[N.CENTER])
         at = 0
-        for family in self.families:
+        for family in self.learned:
             family.learn_memories(state, first, self.design(state, family, row), target)
             if served is None:
                 family.widen_range(state, soft)
@@ -198,7 +224,8 @@ class CandidateStages:
         if served is None:
             self.level2.widen_range(state, soft)
             return np.zeros(len(self.families))
-        mixtures = served.candidates[1 : 1 + len(self.families)]
+        mixtures = served.candidates[1 : 1 + len(self.families)].copy()
+        mixtures[len(self.learned) :][np.isnan(row.given)] = mixtures[self.reference]
         misses = self.misses(mixtures, soft)
         if numbers[N.LABEL_SCALE] == 0.0:
             # Labels were constant so far, and so was every mixture.

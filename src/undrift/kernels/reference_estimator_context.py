@@ -33,6 +33,8 @@ class ScaledRow(NamedTuple):
     """The last labels in label scales; see `label_columns`."""
     differences: Vector
     """Every feature minus its running means, in its scale: (spans, features) in one vector."""
+    given: Vector
+    """Answers made elsewhere, in label units or as log-odds; NaN where there is none."""
 
 
 class FeatureMeans(NamedTuple):

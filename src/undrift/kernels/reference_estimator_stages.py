@@ -15,6 +15,7 @@ from undrift.kernels.definitions import (
     INTERVAL_ROUNDS,
     LANES,
     LARGEST_WIDTH,
+    LEAST_PROBABILITY,
     MOST_SCALES,
     SMALLEST_WIDTH,
     SURE,
@@ -179,6 +180,22 @@ class Family(Stage):
     def columns(self, state: Vector) -> Matrix:
         """Return the table of an expanded family's columns, as a view."""
         return self.view(state, "columns").reshape(-1, len(ExpandedColumn))
+
+
+class GivenFamily:
+    """An answer that comes with the row, made elsewhere: no memories, no mixer."""
+
+    design, members = FamilyDesign.GIVEN, 0
+
+
+def given_answers(values: Vector, binary: bool) -> Vector:
+    """Return answers that came with a row as the stages count them: probabilities of two classes become log-odds."""
+    if not binary:
+        return values.copy()
+    p = [min(max(one, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY) for one in values.tolist()]
+    return np.array(
+        [math.nan if math.isnan(v) else math.log(q) - math.log1p(-q) for v, q in zip(values, p, strict=True)]
+    )
 
 
 def hinted_answers(m: Vector, h: Vector, hint: float, center: float, low: float, high: float) -> Vector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Self
 
@@ -17,6 +18,7 @@ from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online.design import DesignedLearner
+from undrift.online.given import GivenCandidates, check_candidates
 from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
 from undrift.online.memories import BETAS
@@ -36,18 +38,29 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     grows: ClassVar[bool] = True
 
     def __init__(
-        self, *, speed: str = "best", indicators: bool = False, seed: int = 0, half_life: float | None = None
+        self,
+        *,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        half_life: float | None = None,
+        candidates: Sequence[str] | Sequence[int] | None = None,
     ) -> None:
         self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
         self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
         self._betas = None if half_life is None else (make_discount(self, None, half_life).beta,)
-        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life)
+        columns = check_candidates(self, candidates)
+        self._given = GivenCandidates(self, columns, self.binary)
+        more = {} if columns is None else {"candidates": columns}
+        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life, **more)  # type: ignore[arg-type]  # a list of names or numbers, which JSON holds too
         self.names = None
         self._one_row = kernels.EstimatorRow(self._exclusive_lock)
 
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
-        return make_plan(self.binary, dim, began, WAVES[self.speed], self.seed, self.indicators, self._betas)
+        return make_plan(
+            self.binary, dim, began, WAVES[self.speed], self.seed, self.indicators, self._betas, self._given.labels
+        )
 
     def _plan_at(self, width: int) -> EstimatorPlan:
         """Return the plan as it was when rows had this width: until the end of the warm-up the core grows with them."""
@@ -60,6 +73,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _take_over(self, plan: EstimatorPlan, state: Vector) -> None:
         """Work with this state from now on; single rows, too, which are served and learned by a call of their own."""
         self._plan, self._state = plan, state
+        if len(self._given):
+            return  # rows are brought into order by the general code first
         self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names))
 
     def _number(self, which: EstimatorNumber) -> float:
@@ -146,6 +161,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         raise NotImplementedError
 
     def _predict(self, Z: Matrix) -> Vector:
+        if len(self._given) and Z.shape[1] == self._plan.dim:  # features alone: the candidates say nothing
+            Z = np.column_stack([Z, np.full((len(Z), len(self._given)), np.nan)])
         yhat = np.empty(len(Z))
         status = self._plan.kernel.predict_rows(self._state, Z, yhat)
         _check.raise_on_status(self, status, Z.shape[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -38,6 +40,10 @@ class OnlineClassifier(OnlineLearner):
         Of the random waves and of the pairs that are multiplied.
     half_life
         One memory length in rounds for every stage, in place of learned ones.
+    candidates
+        Columns that hold probabilities of the second class made elsewhere (a foundation model, yesterday's batch
+        model): names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and
+        `cost()` covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
 
     Notes
     -----
@@ -62,9 +68,15 @@ class OnlineClassifier(OnlineLearner):
     binary = True
 
     def __init__(
-        self, *, speed: str = "best", indicators: bool = False, seed: int = 0, half_life: float | None = None
+        self,
+        *,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        half_life: float | None = None,
+        candidates: Sequence[str] | Sequence[int] | None = None,
     ) -> None:
-        super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life)
+        super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life, candidates=candidates)
         self._label_names: tuple[Label, Label] = (0, 1)
 
     @property

@@ -111,6 +111,7 @@ class DesignedLearner(NamedRows):
     def _scaled_run(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:
         """Return a whole run's labelled rows as the last refit scales them, labels, feature names, and the plan."""
         rows, names, _ = self._rows_to_learn(Z)
+        rows = np.ascontiguousarray(rows[:, : rows.shape[1] - len(self._given)])
         labels = self._labels(y, len(rows))
         known = ~np.isnan(labels)
         if not known.any():

@@ -60,10 +60,11 @@ def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vect
     """
     if old.dim == new.dim:
         return record
-    head, row, holes, labels, errors, differences, rest = np.split(
+    head, row, holes, labels, errors, differences, spoke, rest = np.split(
         record,
         np.cumsum([
             len(RecordPart), old.dim, old.dim, len(LabelContext), len(old.families), len(old.spans) * old.inputs,
+            len(old.given),
         ]),
     )  # fmt: skip
     more, wide = np.zeros(new.dim - old.dim), np.zeros((len(new.spans), new.inputs))
@@ -74,6 +75,8 @@ def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vect
     kept = [old.families.index(name) for name in new.families]
     candidates = answers["last"][[old.candidates.index(name) for name in new.candidates]]
     members = [answers[name] for name in (*new.families, "level 2")]
-    out = np.concatenate((head, row, more, holes, more, labels, errors[kept], wide.ravel(), *members, candidates, ends))
+    out = np.concatenate(
+        (head, row, more, holes, more, labels, errors[kept], wide.ravel(), spoke, *members, candidates, ends)
+    )
     out[RecordPart.WIDTH] = new.dim
     return out

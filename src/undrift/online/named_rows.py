@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.learners import Learner
+from undrift.online.given import GivenCandidates
 from undrift.online.rows import Rows, is_named, matrix, names_in, refuse_slips
 
 
@@ -18,9 +20,9 @@ class ArrivingRows(NamedTuple):
     """Rows to learn."""
 
     values: Matrix
-    """Numbers (n, columns), NaN where missing."""
+    """Numbers (n, features and then candidates made elsewhere), NaN where missing."""
     names: list[str] | None
-    """Names of the columns, new ones last; None for arrays before any name was given."""
+    """Names of the features, new ones last; None for arrays before any name was given."""
     single: bool
     """Whether one row was given, not a block."""
 
@@ -30,37 +32,64 @@ class NamedRows(Learner):
 
     names: list[str] | None
     """Names of the features, in order of appearance; None while rows had none."""
+    _given: GivenCandidates
 
     def _rows_to_predict(self, z: Rows) -> tuple[Matrix, bool]:
         """Return rows in the order of the columns known so far, and whether there was one only."""
         if not is_named(z):
             return self._rows(z)
-        names = names_in(self, z)
+        self._given.refuse_names(z)
+        given = self._given.names
+        names = [name for name in names_in(self, z) if name not in given]
         known = self.names if self.names is not None else names
         self._refuse_first_names()
         if not known:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
-        refuse_slips(self, z, known, learned=False)
+        refuse_slips(self, z, [*known, *given], learned=False)
         extra = set(names) - set(known)
-        Z = matrix(self, z, [*known, *sorted(extra)])[:, : len(known)]
-        return _check.within_limit(self, "z", np.ascontiguousarray(Z), nan=True), isinstance(z, Mapping)
+        Z = matrix(self, z, [*known, *given, *sorted(extra)])[:, : len(known) + len(given)]
+        Z = self._given.silence(z, np.ascontiguousarray(Z)) if given else np.ascontiguousarray(Z)
+        return _check.within_limit(self, "z", Z, nan=True), isinstance(z, Mapping)
 
     def _rows_to_learn(self, z: Rows) -> ArrivingRows:
         """Return rows with their columns; arrays after named rows are taken in the order of the names."""
         if not is_named(z):
             if isinstance(z, (list, tuple)) and not len(z):
-                return ArrivingRows(np.empty((0, self.dim or self.least_dim)), self.names, False)
+                width = (self.dim or self.least_dim) + len(self._given)
+                return ArrivingRows(np.empty((0, width)), self.names, False)
             Z, single = self._rows(z)
             return ArrivingRows(Z, self.names, single)
+        self._given.refuse_names(z)
         self._refuse_first_names()
-        known = self.names or []
-        named = names_in(self, z)
-        refuse_slips(self, z, known, learned=True)
+        known, given = self.names or [], self._given.names
+        named = [name for name in names_in(self, z) if name not in given]
+        refuse_slips(self, z, [*known, *given], learned=True)
         names = [*known, *(name for name in named if name not in set(known))]
         if not names:
             raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
-        values = _check.within_limit(self, "z", matrix(self, z, names), nan=True)
+        values = _check.within_limit(self, "z", matrix(self, z, [*names, *given]), nan=True)
+        values = self._given.silence(z, values) if given else values
         return ArrivingRows(values, names, isinstance(z, Mapping))
+
+    def _rows(self, z: ArrayLike) -> tuple[Matrix, bool]:
+        """Return the checked rows of an array, candidates made elsewhere last, and whether `z` was a single one."""
+        if not len(self._given):
+            return super()._rows(z)
+        if self._given.names and self.names is None:
+            raise InputError(f"{_check.name_of(self)}: candidates have names, but rows have none; pass rows with names")
+        width = None if self.dim is None else self.dim + len(self._given)
+        Z = self._given.put_last(_check.rows(self, z, width, nan=True))
+        if Z.shape[1] <= len(self._given):
+            raise InputError(f"{_check.name_of(self)}: z must have at least one feature, got none")
+        return Z, len(Z) == 1 and np.ndim(_check.fill_masked(z)) == 1
+
+    def _fix_width(self, dim: int) -> None:
+        """Set up the arrays when the first row comes; `dim` counts candidates made elsewhere too."""
+        super()._fix_width(dim - len(self._given))
+
+    def _predictor(self, Z: Matrix) -> Self:
+        """Return self, or before the first round a fresh learner of the width of `Z` to predict with."""
+        return super()._predictor(Z[:, : Z.shape[1] - len(self._given)])
 
     def _refuse_first_names(self) -> None:
         if self.dim is not None and self.names is None:

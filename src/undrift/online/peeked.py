@@ -78,10 +78,11 @@ class PeekedRows(NamedRows):
         self._name_labels(y)
         self._admit(arriving.names)
         self._fix_width(len(row))
+        features = row[: self._plan.dim]
         kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
         if len(peeked.record):
             narrow = self._plan_at(int(peeked.record[RecordPart.WIDTH]))
-            record = _add_new_features(widen_record(peeked.record.copy(), narrow, self._plan), peeked.record, row)
+            record = _add_new_features(widen_record(peeked.record.copy(), narrow, self._plan), peeked.record, features)
             status = kernel.advance(self._state, row)
         else:  # nothing was known, so that there is nothing to judge
             record = np.zeros(kernel.record_size)

@@ -34,7 +34,7 @@ FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
 """Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """... and level 2's."""
-WARMUP_PARTS = ("labels", "hints", "label_contexts", "buffer", "known")
+WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "buffer", "known")
 """The last parts of a state: what is kept of the rows of the warm-up."""
 WAVES = {"fast": 0, "best": 48}
 """How many waves, by speed; where there are any, there are hinges and products too."""
@@ -70,7 +70,7 @@ class StateLayout:
 
         The warm-up's are mostly zeros, which a fleet does not write.
         """
-        arrays = {name: self.view(state, name) for name in WARMUP_PARTS}
+        arrays = {name: self.view(state, name) for name in WARMUP_PARTS if 0 not in self.shapes[name]}
         return {"state": state[: self.starts[WARMUP_PARTS[0]]], **arrays}
 
     def parts(self) -> dict[str, tuple[int, int]]:
@@ -93,6 +93,7 @@ class EstimatorPlan:
         betas: Vector | None,
         expanded: bool = False,
         columns: int = MOST_COLUMNS,
+        given: tuple[str, ...] = (),
     ) -> None:
         self.binary, self.dim, self.began, self.warmup = binary, dim, began, WARMUP
         self.levels, self.last_share = (0, GROWING_SHARE) if binary else (len(LEVELS), LAST_SHARE)
@@ -103,9 +104,11 @@ class EstimatorPlan:
         self.family_plans = plan_families(
             binary, self.width, self.inputs, len(self.waves), seed, betas, expanded=expanded, columns=columns
         )
-        self.families = list(self.family_plans)
         self.spans = self.family_plans["context"].span_lengths
         self.baselines = ["base rate", "same as last time"] if binary else ["last value", "running mean"]
+        own = {"level 2", *self.family_plans, *self.baselines}
+        self.given = [f"column '{name}'" if name in own else name for name in given]
+        self.families = [*self.family_plans, *self.given]
         self.candidates = ["level 2", *self.families, *self.baselines]
         singles = sum(len(one.betas) for one in self.family_plans.values() if one.has_singles)
         self.level2_dim = singles + (len(self.families) + 3 if binary else 2 * len(self.families) + 1)
@@ -126,10 +129,10 @@ class EstimatorPlan:
 
     def _lay_out(self) -> None:
         add, d, wide, families = self.layout.add, self.dim, self.width, len(self.families)
-        for name in (*self.families, "level 2"):
+        for name in (*self.family_plans, "level 2"):
             dim, beta = self._memories(name)
             add(f"{name}.information", *layout.fresh(dim, np.ones(len(beta))).shape)
-        for name in (*self.families, "level 2", "last"):
+        for name in (*self.family_plans, "level 2", "last"):
             for part in ("log_weights", "losses", "clipped_losses"):
                 add(f"{name}.{part}", self.members(name))
             add(f"{name}.mixer", len(MixerState))
@@ -149,7 +152,7 @@ class EstimatorPlan:
         add("corrections", 2, len(self.candidates))
         add("despiker", len(Despiker))
         add("intervals", 0 if self.binary else len(IntervalState) + 2 * len(LEVELS))
-        of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext)}
+        of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
         for name in WARMUP_PARTS:
             add(name, WARMUP, *([of_a_row[name]] if name in of_a_row else []))
         self.layout.size = -(-self.layout.size // 8) * 8
@@ -160,6 +163,8 @@ class EstimatorPlan:
             return len(self.candidates)
         if name == "level 2":
             return len(self.level2_betas)
+        if name not in self.family_plans:
+            return 0  # an answer made elsewhere
         return len(self.family_plans[name].betas) * (1 if self.binary else 2)
 
     def prior(self, name: str) -> Vector:
@@ -176,10 +181,10 @@ class EstimatorPlan:
         skip = (-raw.ctypes.data // 8) % 8
         state = raw[skip : skip + self.layout.size]
         view = self.layout.view
-        for name in (*self.families, "level 2"):
+        for name in (*self.family_plans, "level 2"):
             dim, beta = self._memories(name)
             view(state, f"{name}.information")[...] = layout.fresh(dim, np.ones(len(beta)))
-        for name in (*self.families, "level 2", "last"):
+        for name in (*self.family_plans, "level 2", "last"):
             view(state, f"{name}.log_weights")[...] = self.prior(name)
         for name, family in self.family_plans.items():
             if family.design == FamilyDesign.EXPANDED:
@@ -196,6 +201,7 @@ class EstimatorPlan:
             indicators=indicators,
             dim=self.dim,
             began=self.began,
+            given=len(self.given),
             waves=np.ascontiguousarray(self.waves),
             spans=self.spans,
             up=none if self.binary else UP,
@@ -211,6 +217,7 @@ class EstimatorPlan:
                 log_prior=self.prior(name), share=share, rule=MixingRule.RESIDUAL_SCALE, scale=2.0,
                 design=one.design, spans=one.spans, knots=one.knots, screened=one.screened, order=one.order,
             )  # fmt: skip
+        kernel.add_given()
         curvature = np.full(len(self.level2_betas), 1.0 / LEVEL2_CURVATURE) if self.binary else none
         kernel.set_level2(
             parts=parts, name="level 2", dim=self.level2_dim, beta=self.level2_betas, inverse_curvature=curvature,
@@ -226,7 +233,14 @@ class EstimatorPlan:
 
 @lru_cache(maxsize=256)
 def make_plan(
-    binary: bool, dim: int, began: int, waves: int, seed: int, indicators: bool, betas: tuple[float, ...] | None
+    binary: bool,
+    dim: int,
+    began: int,
+    waves: int,
+    seed: int,
+    indicators: bool,
+    betas: tuple[float, ...] | None,
+    given: tuple[str, ...] = (),
 ) -> EstimatorPlan:
     """Return the plan of such estimators; all of one kind share it."""
     return EstimatorPlan(
@@ -238,4 +252,5 @@ def make_plan(
         indicators=indicators,
         betas=None if betas is None else np.array(betas),
         expanded=waves > 0,
+        given=given,
     )

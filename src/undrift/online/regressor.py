@@ -35,6 +35,10 @@ class OnlineRegressor(OnlineLearner):
         Of the random waves and of the pairs that are multiplied.
     half_life
         One memory length in rounds for every stage, in place of learned ones.
+    candidates
+        Columns that hold predictions made elsewhere (a foundation model, yesterday's batch model), in label units:
+        names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and `cost()`
+        covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
 
     Notes
     -----
@@ -95,7 +99,7 @@ class OnlineRegressor(OnlineLearner):
         at = check_level(self, level)
         if self.dim is None:
             return np.inf
-        return float(half_widths(self._ends(np.zeros((1, self.dim))), at)[0])
+        return float(half_widths(self._ends(np.zeros((1, self.dim + len(self._given)))), at)[0])
 
     def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0, interval: float | None = None) -> Trace:
         """Close a block of rounds, as every learner does.

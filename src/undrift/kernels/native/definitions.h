@@ -277,6 +277,9 @@ constexpr double SCREENED_RESIDUAL = 2.0;
 // Residuals below this share of the label scale are rounding: products are then chosen without them.
 constexpr double LEAST_RESIDUAL = 1e-06;
 
+// Probabilities that were made elsewhere are brought into [this, 1 - this].
+constexpr double LEAST_PROBABILITY = 1e-06;
+
 // What the rows of a family's memories are made of; all begin with the constant 1.
 struct FamilyDesign {
     enum : int {
@@ -288,8 +291,10 @@ struct FamilyDesign {
         CONTEXT = 2,
         // Inputs (the features, some of these distances, the last label), hinges of them and products of pairs.
         EXPANDED = 3,
+        // No memories: the answers come with the row, made elsewhere.
+        GIVEN = 4,
     };
-    static constexpr size_t SIZE = 4;
+    static constexpr size_t SIZE = 5;
 };
 
 // What is known of the last labels when a row is served, in label units; spikes are cut.

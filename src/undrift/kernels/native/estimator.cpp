@@ -57,7 +57,7 @@ Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::stri
     return s;
 }
 
-void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, const Inputs &waves, const Input &spans,
+void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, size_t given, const Inputs &waves, const Input &spans,
             const Input &up, const Input &down, const Input &blank, const nb::dict &parts) {
     new (self) Estimator();
     EstimatorPlan &p = self->plan;
@@ -65,6 +65,7 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.indicators = indicators;
     p.dim = dim;
     p.began = began;
+    p.given = given;
     need(began >= 1 && began <= dim && waves.shape(1) == 5 && up.shape(0) == down.shape(0) && up.shape(0) <= size_t(MOST_LEVELS), "the sizes");
     p.waves.assign(waves.data(), waves.data() + 5 * waves.shape(0));
     const double inputs = static_cast<double>(indicators ? 2 * began : began);
@@ -92,6 +93,7 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.label_context = part(parts, "label_context", LabelContext::SIZE, p.blank.size());
     p.means = part(parts, "means", p.differences(), p.blank.size());
     p.mean_rows = part(parts, "mean_rows", p.inputs(), p.blank.size());
+    p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
     p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
     p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 2 * p.levels() : 0, p.blank.size());
 }
@@ -125,6 +127,15 @@ void add_family(Estimator &e, const nb::dict &parts, const std::string &name, si
     p.families.push_back(s);
 }
 
+// Answers made elsewhere, which come with the rows: all of them after the families with memories.
+void add_given(Estimator &e) {
+    for (size_t k = 0; k < e.plan.given; ++k) {
+        Stage s;
+        s.design = FamilyDesign::GIVEN;
+        e.plan.families.push_back(s);
+    }
+}
+
 double *state_of(const Estimator &e, const Vector &state) {
     need(state.shape(0) == e.plan.blank.size(), "the state and the plan");
     need(e.plan.last.members == e.plan.candidates(), "stages and candidates");
@@ -133,7 +144,7 @@ double *state_of(const Estimator &e, const Vector &state) {
 
 int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool commit) {
     double *S = state_of(e, state);
-    need(z.shape(0) == e.plan.dim && record.shape(0) == e.plan.record_size(), "the row and the record");
+    need(z.shape(0) == e.plan.stride() && record.shape(0) == e.plan.record_size(), "the row and the record");
     const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
     if (!bad) e.serve(table(), S, z.data(), record.data(), commit);
     return bad;
@@ -141,7 +152,7 @@ int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool com
 
 int64_t advance(const Estimator &e, Vector state, Input z) {
     double *S = state_of(e, state);
-    need(z.shape(0) == e.plan.dim, "the row and the plan");
+    need(z.shape(0) == e.plan.stride(), "the row and the plan");
     const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
     if (!bad) e.advance(table(), S, z.data());
     return bad;
@@ -149,13 +160,13 @@ int64_t advance(const Estimator &e, Vector state, Input z) {
 
 int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat) {
     double *S = state_of(e, state);
-    need(Z.shape(1) == e.plan.dim && yhat.shape(0) == Z.shape(0), "rows and predictions");
+    need(Z.shape(1) == e.plan.stride() && yhat.shape(0) == Z.shape(0), "rows and predictions");
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = refusal(e, Z.data(), Z.shape(0), nullptr, 0);
     std::vector<double> record(e.plan.record_size());
     for (size_t t = 0; !bad && t < Z.shape(0); ++t) {
-        e.serve(level, S, Z.data() + t * e.plan.dim, record.data(), false);
+        e.serve(level, S, Z.data() + t * e.plan.stride(), record.data(), false);
         yhat.data()[t] = record[RecordPart::YHAT];
     }
     return bad;
@@ -172,7 +183,7 @@ int64_t settle(const Estimator &e, Vector state, Input record, double y) {
 int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix ends, Vector known) {
     double *S = state_of(e, state);
     const size_t rows = Z.shape(0), levels = e.plan.levels();
-    need(Z.shape(1) == e.plan.dim && y.shape(0) == rows && yhat.shape(0) == rows, "rows and labels");
+    need(Z.shape(1) == e.plan.stride() && y.shape(0) == rows && yhat.shape(0) == rows, "rows and labels");
     need(!ends.shape(0) || (ends.shape(0) == rows && ends.shape(1) == 2 * levels), "rows and interval ends");
     need(!known.shape(0) || known.shape(0) == rows, "rows and outputs");
     const KernelTable &level = table();
@@ -197,7 +208,7 @@ void refit(const Estimator &e, Vector state) {
 int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix records, size_t pending, size_t delay) {
     double *S = state_of(e, state);
     const size_t rows = Z.shape(0), size = e.plan.record_size();
-    need(Z.shape(1) == e.plan.dim && y.shape(0) == pending + rows && records.shape(0) == pending + rows &&
+    need(Z.shape(1) == e.plan.stride() && y.shape(0) == pending + rows && records.shape(0) == pending + rows &&
              records.shape(1) == size && pending <= delay,
          "rows, labels and records");
     const KernelTable &level = table();
@@ -205,7 +216,7 @@ int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix re
     const int64_t bad = refusal(e, Z.data(), rows, y.data(), y.shape(0));
     if (bad) return bad;
     for (size_t t = 0; t < rows; ++t) {
-        e.serve(level, S, Z.data() + t * e.plan.dim, records.data() + (pending + t) * size, true);
+        e.serve(level, S, Z.data() + t * e.plan.stride(), records.data() + (pending + t) * size, true);
         if (pending + t >= delay) {
             const size_t due = pending + t - delay;
             e.settle(level, S, records.data() + due * size, y.data()[due]);
@@ -218,7 +229,7 @@ int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix re
 // they are shared out between threads, cut between slots.
 int64_t play_keys(const Estimator &e, Matrix states, Indices slots, Inputs Z, Input y, Vector yhat, Vector known, size_t threads) {
     constexpr size_t worth_a_thread = 200; // rows
-    const size_t rows = Z.shape(0), d = e.plan.dim;
+    const size_t rows = Z.shape(0), d = e.plan.stride();
     need(states.shape(1) == e.plan.blank.size() && e.plan.last.members == e.plan.candidates(), "the states and the plan");
     need(slots.shape(0) == rows && Z.shape(1) == d && y.shape(0) == rows && yhat.shape(0) == rows && known.shape(0) == rows, "rows and labels");
     for (size_t i = 0; i < rows; ++i) need(slots.data()[i] >= 0 && size_t(slots.data()[i]) < states.shape(0), "slots and states");
@@ -258,10 +269,11 @@ void bind_estimator(nb::module_ &m) {
     m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
-             a("waves"), a("spans"), a("up"), a("down"), a("blank"), nb::arg("parts"))
+             nb::arg("given"), a("waves"), a("spans"), a("up"), a("down"), a("blank"), nb::arg("parts"))
         .def("add_family", &add_family, nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"),
              a("inverse_curvature"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"), nb::arg("design"),
              nb::arg("spans"), nb::arg("knots"), nb::arg("screened"), a("order"))
+        .def("add_given", &add_given)
         .def("set_level2",
              [](Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
                 Input log_prior, double share, int rule, double scale) {

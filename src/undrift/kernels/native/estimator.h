@@ -26,6 +26,7 @@ struct Stage {
     size_t knots = 0, screened = 0, columns = 0, columns_count = 0;
     std::vector<double> order;
 
+    bool given() const { return design == FamilyDesign::GIVEN; }
     bool has_singles() const { return design >= FamilyDesign::CONTEXT; } // level 2 hears every memory by itself
     size_t memories() const { return beta.size(); }
     size_t lanes() const { return memories() <= 2 ? 1 : LANES; }
@@ -66,9 +67,10 @@ struct Stage {
 struct EstimatorPlan {
     bool binary = false, indicators = false;
     size_t dim = 0, began = 0;      // features now, and when the core began: waves are made of those
+    size_t given = 0;               // answers made elsewhere that come with a row, after its features; NaN: none
     std::vector<double> waves;      // (count, 5)
     std::vector<double> spans;      // over about how many rows each running mean of the features is taken
-    std::vector<Stage> families;    // the linear ones first
+    std::vector<Stage> families;    // the linear ones first, given ones last
     size_t reference = 0;           // the family that level 2 corrects: the one with context
     size_t screening = 0;           // the linear family whose residuals choose products
     Stage level2, last;
@@ -76,11 +78,13 @@ struct EstimatorPlan {
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
     size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
-    size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0;
+    size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
     size_t width() const { return indicators ? 2 * dim : dim; }
     size_t levels() const { return up.size(); }
+    size_t stride() const { return dim + given; }
+    size_t learned() const { return families.size() - given; } // families with memories
     size_t candidates() const { return families.size() + 3; }
     size_t inputs() const { return indicators ? 2 * began : began; } // scaled features that the core began with
     size_t differences() const { return spans.size() * inputs(); }
@@ -100,13 +104,14 @@ struct EstimatorPlan {
         return count;
     }
     // A record: its head, the filled row, a mask of holes, the last labels, the families' last errors, the features'
-    // differences from their means, the answers of every stage, the candidates, the interval ends.
+    // differences from their means, which given answers there were, the answers of every stage, the candidates, the interval ends.
     size_t row_at() const { return RecordPart::SIZE; }
     size_t holes_at() const { return row_at() + dim; }
     size_t labels_at() const { return holes_at() + dim; }
     size_t errors_at() const { return labels_at() + LabelContext::SIZE; }
     size_t differences_at() const { return errors_at() + families.size(); }
-    size_t answers_at() const { return differences_at() + differences(); }
+    size_t spoke_at() const { return differences_at() + differences(); }
+    size_t answers_at() const { return spoke_at() + given; }
     size_t candidates_at() const { return answers_at() + answers(); }
     size_t ends_at() const { return candidates_at() + candidates(); }
     size_t record_size() const { return ends_at() + 2 * levels(); }
@@ -116,7 +121,7 @@ struct EstimatorPlan {
 // Scratch of one call, for up to `rows` rows at a time; the kernels' own comes last.
 struct EstimatorScratch {
     double *filled, *holes, *wide, *X, *design, *m, *h, *E, *mixtures, *F, *y, *soft, *target, *hint, *level2_hint;
-    double *labels, *differences, *errors, *singles, *low, *high; // errors: (rows + 1, families), those before each row
+    double *given, *labels, *differences, *errors, *singles, *low, *high; // errors: (rows + 1, families), those before each row
     double *candidates, *yhat, *record, *kernel;
     EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
 };
@@ -160,6 +165,10 @@ class Estimator {
     void widen_range(const Stage &stage, double *S, double label) const;
     void learn_stages(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record, bool judged,
                       int64_t first, int64_t level2_first) const;
+    double given_answer(double value) const;
+    void take_given(const double *z, double *given) const;
+    bool all_spoke(const double *z) const;
+    void fill_silent(const KernelTable &level, double *S, const double *given, double *candidates, double *scratch) const;
     void serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const;
     void take_label(double *S, double serial, double y, double soft) const;
     void baselines(const double *S, double *out, double *hint) const;
@@ -168,7 +177,8 @@ class Estimator {
     void follow_interval(double *S, const double *record_ends, bool bounded, double yhat, double y, double late) const;
     bool has_interval(const double *S, double label_min, double label_max, double late) const;
     void interval_ends(const double *S, double yhat, double *ends) const;
-    void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels) const;
+    void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
+                  const double *given) const;
     void restart(double *S, const Stage &one) const;
     template <class Visit>
     void replay(double *S, const KernelTable &level, const std::vector<double> &soft, const std::vector<double> &contexts, Visit visit) const;

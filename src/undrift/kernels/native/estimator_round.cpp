@@ -91,7 +91,8 @@ void Estimator::follow_interval(double *S, const double *ends, bool bounded, dou
 }
 
 // Keep a row of the warm-up, in the order of settling.
-void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels) const {
+void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
+                         const double *given) const {
     const size_t t = static_cast<size_t>(S[plan.numbers + EstimatorNumber::ROUNDS]), width = plan.width();
     if (t >= size_t(WARMUP)) return;
     double *row = S + plan.buffer + t * width, *known = S + plan.known + t * width;
@@ -103,6 +104,12 @@ void Estimator::remember(double *S, const double *filled, const double *holes, d
     S[plan.labels + t] = y;
     S[plan.hints + t] = hint;
     std::copy_n(labels, LabelContext::SIZE, S + plan.label_contexts + t * LabelContext::SIZE);
+    double *kept = S + plan.given_rows + t * 2 * plan.given;
+    for (size_t k = 0; k < plan.given; ++k) {
+        const bool spoke = given[k] == given[k];
+        kept[2 * k] = spoke ? given[k] : 0.0;
+        kept[2 * k + 1] = spoke;
+    }
 }
 
 // The rest of serving, once the row is filled, its context known (record) and all of it scaled (w.X, w.labels, w.differences):
@@ -121,7 +128,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     record[RecordPart::WEIGHT] = record[RecordPart::ELAPSED] = 1.0;
     record[RecordPart::UNCOUNTED] = 0.0;
     const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
-    for (size_t f = 0; f < families; ++f) {
+    for (size_t f = 0; f < plan.learned(); ++f) {
         const Stage &stage = plan.families[f];
         design(S, stage, w.X, w.labels, w.differences, w.design);
         LearnerCall run = stage.run(S, first, 1, w.design);
@@ -133,6 +140,8 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
         answers += stage.members;
         if (stage.has_singles()) singles = std::copy(answers - stage.memories(), answers, singles);
     }
+    for (size_t k = 0; k < plan.given; ++k)
+        candidates[1 + plan.learned() + k] = w.given[k] == w.given[k] ? w.given[k] : candidates[1 + plan.reference];
     const Stage &stage = plan.level2;
     const double scale = unit > 0.0 ? unit : 1.0, *mixtures = candidates + 1;
     level2_row(mixtures, 1, w.singles, hint, record + plan.errors_at(), center, scale, w.F);
@@ -142,6 +151,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
     level2_answers(w.m, w.h, plan.binary ? 0.0 : level2_hint(S, mixtures, 1, scale), mixtures[plan.reference], scale, answers);
     mix_predict(level, stage, S, answers, candidates, w.kernel);
+    fill_silent(level, S, w.given, candidates, w.kernel);
     double yhat;
     mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
     record[RecordPart::YHAT] = known ? yhat : 0.0;
@@ -178,6 +188,8 @@ void Estimator::serve(const KernelTable &level, double *S, const double *z, doub
     std::copy_n(S + plan.label_context, LabelContext::SIZE, labels);
     std::copy_n(S + plan.errors, plan.families.size(), record + plan.errors_at());
     scale_labels(S, labels, w.labels);
+    take_given(z, w.given);
+    for (size_t k = 0; k < plan.given; ++k) record[plan.spoke_at() + k] = w.given[k] == w.given[k];
     serve_scaled(level, S, w, record);
     for (size_t j = 0; j < plan.dim; ++j)
         if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only
@@ -206,7 +218,10 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     double labels[LabelContext::SIZE]; // where nothing was known: what is known by now
     std::copy_n(known ? record + plan.labels_at() : S + plan.label_context, LabelContext::SIZE, labels);
     if (first && !plan.binary) std::fill_n(labels, LabelContext::SIZE, y);
-    remember(S, w.filled, w.holes, y, w.hint[0], labels);
+    for (size_t k = 0; k < plan.given; ++k)
+        w.given[k] = record[plan.spoke_at() + k] != 0.0 ? record[plan.candidates_at() + 1 + plan.learned() + k]
+                                                        : std::numeric_limits<double>::quiet_NaN();
+    remember(S, w.filled, w.holes, y, w.hint[0], labels, w.given);
     widen(w.filled, w.holes, w.wide);
     rescale_row(plan.scaling(S), w.wide, plan.width(), w.X);
     scale_differences(plan.scaling(S), w.wide, record + plan.differences_at(), plan.spans.size(), plan.inputs(), w.differences);
@@ -229,7 +244,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
 
 void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
                      double *known) const {
-    const size_t d = plan.dim, width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
+    const size_t d = plan.dim, stride = plan.stride(), width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
     double *n = S + plan.numbers;
     std::vector<double> record(plan.record_size());
     const auto alone = [&](size_t t) { // what a row by itself gives
@@ -238,8 +253,8 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         if (ends) copy_ends(record.data() + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, levels, ends + t * 2 * levels);
     };
     for (size_t t = 0; t < rows;) {
-        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0) {
-            serve(level, S, Z + t * d, record.data(), true);
+        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride)) {
+            serve(level, S, Z + t * stride, record.data(), true);
             settle(level, S, record.data(), y[t]);
             alone(t++);
             continue;
@@ -250,9 +265,10 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         const size_t most = scaled ? std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS])) : 1;
         EstimatorScratch w(plan, level, most);
         size_t count = 0;
-        for (; count < most && y[t + count] == y[t + count]; ++count) {
+        for (; count < most && y[t + count] == y[t + count] && all_spoke(Z + (t + count) * stride); ++count) {
             double *filled = w.filled + count * d, *holes = w.holes + count * d;
-            impute(S, Z + (t + count) * d, filled, holes, true);
+            impute(S, Z + (t + count) * stride, filled, holes, true);
+            take_given(Z + (t + count) * stride, w.given + count * plan.given);
             widen(filled, holes, w.wide);
             n[EstimatorNumber::SERVED] += 1.0;
             scale_row(plan.scaling(S), w.wide, width, n[EstimatorNumber::SERVED], true, w.X + count * width);
@@ -269,7 +285,8 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
             w.soft[k] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? w.y[k] : despike(S + plan.despiker, w.y[k]);
             baselines(S, w.candidates + k * all + 1 + families, w.hint + k);
             scale_labels(S, S + plan.label_context, w.labels + k * LabelContext::SIZE);
-            remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k], S + plan.label_context);
+            remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k], S + plan.label_context,
+                     w.given + k * plan.given);
             take_label(S, serial + static_cast<double>(k + 1), w.y[k], w.soft[k]);
         }
         learn_stages(level, S, w, count, nullptr, true, first, first - skipped);
@@ -316,6 +333,7 @@ double despike_run(const double *y, size_t rows, double *out) {
 
 // Restart a stage: memories and mixer as before the first round.
 void Estimator::restart(double *S, const Stage &one) const {
+    if (one.given()) return;
     const size_t size = (one.memories() + one.lanes() - 1) / one.lanes() * one.lanes() * (3 * one.dim + 3 + one.dim * (one.dim - 1) / 2);
     std::copy_n(plan.blank.data() + one.information, size, S + one.information);
     std::copy_n(plan.blank.data() + one.log_weights, one.members, S + one.log_weights);
@@ -347,6 +365,9 @@ void Estimator::replay(double *S, const KernelTable &level, const std::vector<do
             scale_labels(S, contexts.data() + (t + k) * LabelContext::SIZE, w.labels + k * LabelContext::SIZE);
             w.soft[k] = soft[t + k];
             w.hint[k] = S[plan.hints + t + k];
+            const double *given = S + plan.given_rows + (t + k) * 2 * plan.given;
+            for (size_t j = 0; j < plan.given; ++j)
+                w.given[k * plan.given + j] = given[2 * j + 1] != 0.0 ? given[2 * j] : std::numeric_limits<double>::quiet_NaN();
         }
         visit(w, t, count);
         t += count;
@@ -425,6 +446,7 @@ void Estimator::refit(const KernelTable &level, double *S) const {
     std::fill_n(S + plan.known, WARMUP * plan.width(), 0.0);
     std::fill_n(S + plan.labels, WARMUP, 0.0);
     std::fill_n(S + plan.hints, WARMUP, 0.0);
+    std::fill_n(S + plan.given_rows, WARMUP * 2 * plan.given, 0.0);
     std::fill_n(S + plan.label_contexts, WARMUP * LabelContext::SIZE, 0.0);
 }
 

@@ -41,8 +41,8 @@ class EstimatorRow {
     }
 
     bool read_dictionary(PyObject *z, double *row) const {
-        if (names.is_none() || static_cast<size_t>(PyDict_Size(z)) != e->plan.dim) return false;
-        for (size_t j = 0; j < e->plan.dim; ++j) {
+        if (names.is_none() || static_cast<size_t>(PyDict_Size(z)) != e->plan.stride()) return false;
+        for (size_t j = 0; j < e->plan.stride(); ++j) {
             PyObject *value = PyDict_GetItemWithError(z, PyTuple_GetItem(names.ptr(), static_cast<Py_ssize_t>(j)));
             if (!value) {
                 PyErr_Clear();
@@ -57,9 +57,9 @@ class EstimatorRow {
     const double *read(nb::handle z, std::vector<double> &own) const {
         if (!e) return nullptr;
         Input row;
-        if (row.read(z.ptr())) return row.shape(0) == e->plan.dim && !refusal(*e, row.data(), 1, nullptr, 0) ? row.data() : nullptr;
+        if (row.read(z.ptr())) return row.shape(0) == e->plan.stride() && !refusal(*e, row.data(), 1, nullptr, 0) ? row.data() : nullptr;
         if (!PyDict_CheckExact(z.ptr())) return nullptr;
-        own.resize(e->plan.dim);
+        own.resize(e->plan.stride());
         return read_dictionary(z.ptr(), own.data()) && !refusal(*e, own.data(), 1, nullptr, 0) ? own.data() : nullptr;
     }
 
@@ -81,7 +81,7 @@ class EstimatorRow {
         const Estimator *found = nb::isinstance<Estimator>(kernel) ? nb::inst_ptr<Estimator>(kernel) : nullptr;
         if (!found || !vector.read(numbers.ptr()) || vector.shape(0) != found->plan.blank.size() ||
             found->plan.last.members != found->plan.candidates() ||
-            !(columns.is_none() || (PyTuple_Check(columns.ptr()) && static_cast<size_t>(PyTuple_Size(columns.ptr())) == found->plan.dim)))
+            !(columns.is_none() || (PyTuple_Check(columns.ptr()) && static_cast<size_t>(PyTuple_Size(columns.ptr())) == found->plan.stride())))
             throw nb::value_error("EstimatorRow: estimator, state and names do not fit together");
         estimator = std::move(kernel);
         state = std::move(numbers);

@@ -1,6 +1,8 @@
 // The stages of an online estimator's round: families of memories, level 2 over their mixtures, the last mixer.
 #include "estimator.h"
 
+#include <algorithm>
+
 namespace undrift {
 
 namespace {
@@ -13,6 +15,7 @@ double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std:
 EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows) {
     size_t most_members = p.last.members, most_memories = p.level2.memories(), kernel_size = 0;
     const auto look = [&](const Stage &one) {
+        if (one.given()) return;
         most_members = std::max(most_members, one.members);
         most_memories = std::max(most_memories, one.memories());
         MixerCall mix{};
@@ -26,11 +29,11 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
     const size_t d = p.dim, width = p.width();
     const size_t families = p.families.size();
     double **const parts[] = {&filled, &holes, &wide, &X, &design, &m, &h, &E, &mixtures, &F, &y, &soft, &target, &hint,
-                              &level2_hint, &labels, &differences, &errors, &singles, &low, &high, &candidates, &yhat,
+                              &level2_hint, &given, &labels, &differences, &errors, &singles, &low, &high, &candidates, &yhat,
                               &record, &kernel};
     const size_t sizes[] = {rows * d, rows * d, width, rows * width, rows * p.widest(), rows * most_memories, rows * most_memories,
                             rows * most_members, rows * families, rows * p.level2.dim, rows, rows, rows, rows,
-                            rows, rows * LabelContext::SIZE, rows * p.differences(), (rows + 1) * families, rows * p.singles(),
+                            rows, rows * p.given, rows * LabelContext::SIZE, rows * p.differences(), (rows + 1) * families, rows * p.singles(),
                             rows, rows, rows * p.candidates(), rows, p.record_size(), kernel_size};
     size_t total = 0;
     for (const size_t size : sizes) total += padded(size);
@@ -215,6 +218,14 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
     for (size_t f = 0; f < families; ++f) {
         const Stage &stage = plan.families[f];
         double *mixture = w.mixtures + f * rows;
+        if (stage.given()) { // where it says nothing, level 2 hears the reference
+            const double *given = w.given + (f - plan.learned()), *otherwise = w.mixtures + plan.reference * rows;
+            for (size_t t = 0; judged && t < rows; ++t) {
+                const double one = given[t * plan.given];
+                mixture[t] = one == one ? one : otherwise[t];
+            }
+            continue;
+        }
         learn_family(level, S, stage, w, rows, served, judged, late, first, mixture);
         if (!judged) continue;
         if (stage.has_singles()) { // the members without the last label as hint come second
@@ -265,6 +276,38 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
 void Estimator::level2_answers(const double *m, const double *h, double hint, double reference, double scale, double *E) const {
     for (size_t k = 0; k < plan.level2.memories(); ++k)
         E[k] = plan.binary ? m[k] : reference + scale * ((m[k] + h[k] * hint) / (1.0 + h[k]));
+}
+
+// An answer that came with a row as the stages count it: for two classes it is the probability of the positive one.
+double Estimator::given_answer(double value) const {
+    if (!plan.binary || value != value) return value;
+    const double p = std::min(std::max(value, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY);
+    return std::log(p) - std::log1p(-p);
+}
+
+void Estimator::take_given(const double *z, double *given) const {
+    for (size_t k = 0; k < plan.given; ++k) given[k] = given_answer(z[plan.dim + k]);
+}
+
+bool Estimator::all_spoke(const double *z) const {
+    for (size_t k = 0; k < plan.given; ++k)
+        if (z[plan.dim + k] != z[plan.dim + k]) return false;
+    return true;
+}
+
+// A given candidate that says nothing counts as what the last mixer makes of all others: its loss is the mixture's own.
+void Estimator::fill_silent(const KernelTable &level, double *S, const double *given, double *candidates, double *scratch) const {
+    if (std::all_of(given, given + plan.given, [](double one) { return one == one; })) return;
+    double *own = candidates + 1 + plan.learned(), yhat;
+    std::vector<double> weights(S + plan.last.log_weights, S + plan.last.log_weights + plan.last.members);
+    for (size_t k = 0; k < plan.given; ++k)
+        if (given[k] != given[k]) weights[1 + plan.learned() + k] = -MIX_LIMIT;
+    MixerCall mix = plan.last.mix(S, 1, candidates);
+    mix.log_weights = weights.data();
+    mix.yhat = &yhat;
+    (plan.binary ? level.mix_logistic : level.mix_squared)(mix, scratch);
+    for (size_t k = 0; k < plan.given; ++k)
+        if (given[k] != given[k]) own[k] = yhat;
 }
 
 // What the naive baselines answer now, and the hint: the last label as learners saw it, or the log-odds of no change.
