@@ -57,7 +57,7 @@ def test_the_report_names_what_matters(call):
     rows = list(csv.DictReader(Path("pumps-fleet/predictions.csv").read_text().splitlines()))
     mine = [float(row["prediction"]) for row in rows if row["key"] == "p1" and row["status"] == "ok"]
     kept = frame.filter(pl.col("pump") == "p1")
-    model = ud.OnlineRegressor(speed="fast")
+    model = ud.OnlineRegressor(speed="light")
     assert mine == model.play(kept.select("load", "speed").to_numpy(), kept["heat"].to_numpy()).yhat.tolist()
 
 

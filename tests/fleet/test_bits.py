@@ -20,6 +20,7 @@ MODELS = {
     "aioli": lambda: ud.DiscountedAIOLI(half_life=20),
     "logistic ensemble": lambda: ud.logistic_ensemble(2.0, 3.0, 1000),
     "online regressor": lambda: ud.OnlineRegressor(speed="fast"),
+    "light regressor": lambda: ud.OnlineRegressor(speed="light"),
     "online classifier": lambda: ud.OnlineClassifier(speed="fast"),
     "waves": lambda: ud.OnlineRegressor(seed=3),
 }

@@ -40,7 +40,7 @@ def fleet(
     drop: options.Drop = None,
     task: options.Task = None,
     positive: options.Positive = None,
-    model: Annotated[str | None, typer.Option("--model", help="best, or fast: linear only [default: fast].")] = None,
+    model: Annotated[str | None, typer.Option("--model", help="best, fast, or light [default: light].")] = None,
     na: options.Na = None,
     time_format: options.TimeFormat = None,
     encoding: options.Encoding = None,
@@ -70,7 +70,7 @@ def fleet(
         raise InputError("undrift fleet: name the column that tells streams apart with --key")
     if order is not None and time is not None:
         raise InputError("undrift fleet: give --order or --time, not both")
-    path, values = options.read_settings(context, model="fast")  # which are the parameters from `target` to `seed`
+    path, values = options.read_settings(context, model="light")  # which are the parameters from `target` to `seed`
     folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
 
     def show_progress(done: int) -> None:

@@ -24,7 +24,7 @@ Task = Annotated[
     str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
 ]
 Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
-Model = Annotated[str | None, typer.Option("--model", help="best, or fast: linear only [default: best].")]
+Model = Annotated[str | None, typer.Option("--model", help="best, fast, or light: the smallest [default: best].")]
 HalfLife = Annotated[
     float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
 ]

@@ -23,7 +23,7 @@ from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
 from undrift.online.memories import BETAS
 from undrift.online.peeked import PeekedRows
-from undrift.online.plan import WAVES, EstimatorPlan, make_plan
+from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
 from undrift.online.rows import Rows
 from undrift.trace import Trace
 
@@ -46,7 +46,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         half_life: float | None = None,
         candidates: Sequence[str] | Sequence[int] | None = None,
     ) -> None:
-        self.speed = _check.choice(self, "speed", speed, tuple(WAVES))
+        self.speed = _check.choice(self, "speed", speed, tuple(SPEEDS))
         self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
         self._betas = None if half_life is None else (make_discount(self, None, half_life).beta,)
@@ -59,7 +59,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
         return make_plan(
-            self.binary, dim, began, WAVES[self.speed], self.seed, self.indicators, self._betas, self._given.labels
+            self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, self._given.labels
         )
 
     def _plan_at(self, width: int) -> EstimatorPlan:

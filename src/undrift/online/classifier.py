@@ -33,7 +33,8 @@ class OnlineClassifier(OnlineLearner):
     Parameters
     ----------
     speed
-        "best", or "fast": linear and in context alone, about 3 times faster.
+        "best"; "fast": linear and in context alone, about 3 times faster; or "light": linear and the last labels
+        alone, by far the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed

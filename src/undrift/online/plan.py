@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,18 @@ LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """... and level 2's."""
 WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "buffer", "known")
 """The last parts of a state: what is kept of the rows of the warm-up."""
-WAVES = {"fast": 0, "best": 48}
-"""How many waves, by speed; where there are any, there are hinges and products too."""
+
+
+class Speed(NamedTuple):
+    """What an estimator may spend."""
+
+    waves: int
+    """How many random waves; where there are any, there are hinges and products too."""
+    columns: int
+    """Most columns of a family that sees the features in context; 0: its context is the last labels alone."""
+
+
+SPEEDS = {"light": Speed(0, 0), "fast": Speed(0, MOST_COLUMNS), "best": Speed(48, MOST_COLUMNS)}
 LEVEL2_PRIOR = 0.9
 """Level 2's weight in the last mixer before the first round; the other candidates share the rest."""
 LAST_SHARE = 1e-4
@@ -236,7 +247,7 @@ def make_plan(
     binary: bool,
     dim: int,
     began: int,
-    waves: int,
+    speed: str,
     seed: int,
     indicators: bool,
     betas: tuple[float, ...] | None,
@@ -247,10 +258,11 @@ def make_plan(
         binary=binary,
         dim=dim,
         began=began,
-        waves=waves,
+        waves=SPEEDS[speed].waves,
         seed=seed,
         indicators=indicators,
         betas=None if betas is None else np.array(betas),
-        expanded=waves > 0,
+        expanded=SPEEDS[speed].waves > 0,
+        columns=SPEEDS[speed].columns,
         given=given,
     )

@@ -19,7 +19,7 @@ from undrift.errors import InputError
 MISSING = ("fill", "indicate", "skip", "refuse")
 TASKS = ("auto", "regression", "classification")
 FORMATS = ("auto", "csv", "parquet", "ndjson")
-MODELS = ("best", "fast")
+MODELS = ("best", "fast", "light")
 LONGEST = 1 << 20
 """Bytes of a settings file."""
 _LISTS = ("features", "drop", "na", "lag")
@@ -42,7 +42,7 @@ class Settings:
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
     model: str = "best"
-    """"best", or "fast": linear families only, several times faster."""
+    """"best", "fast" (linear and in context, several times faster), or "light" (linear, the smallest)."""
     half_life: float | None = None
     """One memory length in rounds in place of learned ones."""
     lag: tuple[int, ...] = ()
