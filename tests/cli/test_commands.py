@@ -38,7 +38,7 @@ def test_the_demo_ends_with_five_lines_and_a_report(call):
     error = np.sqrt(np.mean((data.yhat - data.y)[1:] ** 2))  # nothing is known before the first label
     naive = np.sqrt(np.mean((data.baselines["last value"] - data.y)[1:] ** 2))
     assert lines[1].startswith(
-        f"Typical error (RMSE) {error:.2f}, {1 - error / naive:.0%} less than the best naive guess ('last value': "
+        f"Typical error (RMSE) {error:.3g}, {1 - error / naive:.0%} less than the best naive guess ('last value': "
         f"{naive:.1f}); mean absolute error 2."
     )
     assert lines[-1].startswith("Report: d/report.html")
