@@ -97,7 +97,8 @@ class DriftRegressor(base.MiniBatchRegressor):
     -----
     `learn_one` learns from what was predicted for this very row, if it was, as with `evaluate.progressive_val_score`
     and a `delay`. Rows are the same if all their values are; behind transformers that learn meanwhile they may not be,
-    and such a row is learned as if it had just been predicted. Predicting changes no model.
+    and such a row is learned as if it had just been predicted. Predicting changes no model: running means of features
+    advance when the label comes.
 
     Examples
     --------
@@ -155,7 +156,8 @@ class DriftClassifier(base.MiniBatchClassifier):
     -----
     `learn_one` learns from what was predicted for this very row, if it was, as with `evaluate.progressive_val_score`
     and a `delay`. Rows are the same if all their values are; behind transformers that learn meanwhile they may not be,
-    and such a row is learned as if it had just been predicted. Predicting changes no model.
+    and such a row is learned as if it had just been predicted. Predicting changes no model: running means of features
+    advance when the label comes.
 
     Examples
     --------

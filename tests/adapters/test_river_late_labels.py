@@ -42,11 +42,14 @@ def predictions(model, names, labels, delay):
 
 @pytest.mark.parametrize("delay", [1, 2, 25])
 def test_delayed_evaluation_is_a_late_play(delay):
-    """River reveals a label just before the question `delay` rows later, which is a `play` of one row less."""
+    """River reveals a label just before the question `delay` rows later, which is a `play` of one row less.
+
+    Light models have no running means of features, which advance when labels come, as `predict_one` changes nothing.
+    """
     names, Z, y = stream()
-    model = host.DriftRegressor(speed="fast")
+    model = host.DriftRegressor(speed="light")
     said = predictions(model, names, y.tolist(), delay)
-    plain = ud.OnlineRegressor(speed="fast")
+    plain = ud.OnlineRegressor(speed="light")
     np.testing.assert_array_equal(said, plain.play(Z, y, delay=delay - 1).yhat)
     assert model.model.rounds == len(y)  # River reveals all labels in the end
     assert len(model._predicted) == 0
@@ -54,9 +57,9 @@ def test_delayed_evaluation_is_a_late_play(delay):
 
 def test_delayed_evaluation_of_two_classes_is_a_late_play():
     names, Z, y = stream()
-    model = host.DriftClassifier(speed="fast")
+    model = host.DriftClassifier(speed="light")
     said = predictions(model, names, (y > 0.0).tolist(), 8)
-    trace = ud.OnlineClassifier(speed="fast").play(Z, y > 0.0, delay=7)
+    trace = ud.OnlineClassifier(speed="light").play(Z, y > 0.0, delay=7)
     both = np.flatnonzero(np.diff(y > 0.0, prepend=y[0] > 0.0))[0] + 8  # from here on both classes are known
     odds = [np.log(one[True] / one[False]) for one in said[both:]]
     np.testing.assert_allclose(odds, trace.yhat[both:], rtol=1e-9, atol=1e-12)

@@ -60,13 +60,14 @@ def play_file(
     RunState
         What `run.json` holds.
     """
-    source = Source(path, add_default_lags(path, settings))
+    Source(path, settings)  # refuses what is no file before anything is made
     folder = RunFolder(out)
     request = stop if isinstance(stop, StopRequest) else StopRequest(stop)
     say = log or (lambda text: None)
     with folder.hold_lock():
         try:
             with request.interruptible():
+                source = Source(path, add_default_lags(path, settings))
                 source.digest()  # before any row is read, so that it covers every row that is learned
                 state = find_state(folder, source, resume=resume, force=force)
                 if state is not None and state["status"] != "running":
