@@ -250,7 +250,7 @@ def test_more_than_two_classes_are_refused():
         ud.OnlineClassifier().play(np.eye(3), [0, 1, 2])
     with pytest.raises(ud.errors.InputError, match="y must be a binary label"):
         ud.OnlineClassifier().learn([1.0], 2)
-    with pytest.raises(ud.errors.InputError, match="speed must be one of fast, best"):
+    with pytest.raises(ud.errors.InputError, match="speed must be one of light, fast, best"):
         ud.OnlineRegressor(speed="slow")
     with pytest.raises(ud.errors.InputError, match="indicators must be True or False"):
         ud.OnlineRegressor(indicators=1)
