@@ -22,7 +22,7 @@ MOST_CONNECTIONS = 512
 def run_server(service: Service, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until a signal comes; requests that are being answered then are finished."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio then sends at once
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
