@@ -154,11 +154,11 @@ def test_months_are_steps_of_the_calendar():
 
 
 def test_a_season_is_found_and_beats_both_naive_forecasts():
-    y = seasonal(1000, 24, trend=0.002)
+    y = seasonal(600, 24, trend=0.002)
     model = Forecaster(24)
-    off, _ = errors(model.play(y), y, 500)
+    off, _ = errors(model.play(y), y, 300)
     assert model.seasons == (24,)
-    at = np.arange(500, len(y) - 24)
+    at = np.arange(300, len(y) - 24)
     truth = np.stack([y[at + h] for h in range(1, 25)], axis=1)
     last = np.mean((y[at][:, None] - truth) ** 2)
     season = np.mean((np.stack([y[at + h - 24] for h in range(1, 25)], axis=1) - truth) ** 2)
@@ -166,9 +166,9 @@ def test_a_season_is_found_and_beats_both_naive_forecasts():
 
 
 def test_a_random_walk_costs_at_most_one_percent_of_no_change():
-    Y = np.cumsum(np.random.default_rng(4).normal(size=(1500, 2)), axis=0)
+    Y = np.cumsum(np.random.default_rng(4).normal(size=(800, 2)), axis=0)
     trace = Forecaster(12).play(Y)
-    at = np.arange(300, 1488)
+    at = np.arange(100, 788)
     truth = np.stack([Y[at + h] for h in range(1, 13)], axis=2)
     assert np.mean((trace.yhat[at] - truth) ** 2) <= 1.01 * np.mean((Y[at][:, :, None] - truth) ** 2)
 
@@ -186,19 +186,19 @@ def test_intervals_cover_every_step():
 
 def test_known_columns_help():
     rng = np.random.default_rng(0)
-    known = (rng.random(610) < 0.2).astype(float)
-    y = 5.0 * known[:600] + 0.2 * rng.normal(size=600)
-    with_them, _ = errors(Forecaster(5).play(y, known=known), y, 300)
-    without, _ = errors(Forecaster(5).play(y), y, 300)
+    known = (rng.random(310) < 0.2).astype(float)
+    y = 5.0 * known[:300] + 0.2 * rng.normal(size=300)
+    with_them, _ = errors(Forecaster(5).play(y, known=known), y, 100)
+    without, _ = errors(Forecaster(5).play(y), y, 100)
     assert np.mean(with_them**2) < 0.2 * np.mean(without**2)
 
 
 def test_a_spike_is_forgotten():
-    y = seasonal(1000, 24)
-    calm, _ = errors(Forecaster(6).play(y), y, 700)
+    y = seasonal(600, 24)
+    calm, _ = errors(Forecaster(6).play(y), y, 400)
     bad = y.copy()
     bad[300] = -9999.0
-    off, _ = errors(Forecaster(6).play(bad), bad, 700)
+    off, _ = errors(Forecaster(6).play(bad), bad, 400)
     assert np.mean(off**2) < 1.3 * np.mean(calm**2)
 
 
