@@ -20,10 +20,13 @@ LEVELS = [os.environ["UNDRIFT_KERNELS"]] if os.environ.get("UNDRIFT_KERNELS") el
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_level: run at every kernel level of the machine")
+    config.addinivalue_line("markers", "own_levels: run once; the test goes through the fixture `levels` by itself")
 
 
 def pytest_generate_tests(metafunc):
     folder = Path(metafunc.module.__file__).parent.name
+    if metafunc.definition.get_closest_marker("own_levels"):
+        return
     if folder in FOLDERS or metafunc.definition.get_closest_marker("every_level"):
         metafunc.parametrize("level", LEVELS, indirect=True, scope="module")
 
@@ -34,6 +37,12 @@ def level(request):
     name = getattr(request, "param", LEVELS[0])
     with kernels.use_level(name):
         yield name
+
+
+@pytest.fixture(scope="session")
+def levels():
+    """The kernel levels to test, for tests whose expectation costs more than the kernels do."""
+    return LEVELS
 
 
 CHROMIUM_FLAGS = (

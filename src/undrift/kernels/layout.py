@@ -9,6 +9,8 @@ memory in order either way. A slot of `play_keys` interleaves only as many learn
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,12 +67,14 @@ def lane_group(state: State, group: int, lanes: int) -> State:
     return state[at // state.shape[2], :, at % state.shape[2] : at % state.shape[2] + lanes]
 
 
+@lru_cache(maxsize=32)
 def factor_indices(dim: int, lanes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return (rows, columns) of L's stored elements, in storage order."""
+    """Return (rows, columns) of L's stored elements, in storage order; not to be changed, as callers share them."""
     if lanes > 1:
         rows, columns = np.tril_indices(dim, -1)
     else:
         columns, rows = np.triu_indices(dim, 1)
+    rows.flags.writeable = columns.flags.writeable = False
     return rows, columns
 
 
