@@ -43,7 +43,7 @@ bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and
 bench-fleet-command: $(VENV)/.test  ## what undrift fleet costs with 100,000 young keys, checked against a loop over keys
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet_command.py
 
-stress: stress-adam stress-accuracy stress-run stress-certify stress-threads
+stress: stress-adam stress-accuracy stress-run stress-forecast stress-certify stress-threads
 
 stress-threads: $(VENV)/.test  ## every model predicts a hundred thousand times in four threads while another one learns
 	$(BIN)/python tests/stress/threads.py 100000
@@ -58,6 +58,10 @@ stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full
 	$(BIN)/python tests/stress/run_kills.py 20
 	$(BIN)/python tests/stress/run_folders.py 10
 	$(BIN)/python tests/stress/run_fuzz.py 1000
+
+.PHONY: stress-forecast
+stress-forecast: $(VENV)/.test  ## a year of hours, day by day through undrift update with kill -9 in between, equal to one run of it
+	$(BIN)/python tests/stress/forecast_days.py 365 20 >/dev/null
 
 bench-run: $(VENV)/.core  ## what undrift run costs: start-up, a real file, growth in rows
 	cd benchmarks && ../$(BIN)/python run.py

@@ -1,10 +1,12 @@
 """`undrift forecast` and `undrift update`: files into folders, the same bits day by day, one sentence otherwise."""
 
 import json
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -92,6 +94,12 @@ def test_day_by_day_is_the_same_as_one_file(tmp_path, whole):
         assert run(["update", str(out), str(more), "--no-report", "-q"]) == 0
     assert_same(out, whole)
     assert sum(one["skipped"] for one in state(out)["learned"]) == 15
+
+
+def test_days_with_missing_hours_and_a_kill_are_the_same_as_one_file(tmp_path):
+    """A week of what `make stress-forecast` does with a year."""
+    script = runpy.run_path(str(Path(__file__).parents[1] / "stress" / "forecast_days.py"))
+    assert "every bit equal" in script["check"](tmp_path, 7, 1)
 
 
 def test_a_file_that_grew_is_continued_behind_what_was_learned(tmp_path, capsys):
