@@ -86,7 +86,7 @@ def test_a_file_that_grew_is_not_learned_again(call):
     pumps(41).write_csv("pumps.csv")
     code, out, err = call("fleet", "pumps.csv", *OPTIONS)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "out: the fleet of another file, or of this one before it changed; replace it with --force" in err
+    assert "out: the fleet of another file, or of this one before it changed; learn new rows with undrift update" in err
     assert results() == before
 
 

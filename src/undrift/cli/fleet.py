@@ -90,12 +90,17 @@ def fleet(
             return stop.code
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
+    show(found, folder, report=report, json=json)
+    return 0
+
+
+def show(found: FleetResult, folder: Path, *, report: bool, json: bool, more: dict[str, Any] | None = None) -> None:
+    """Print what was found; `more` are facts for JSON."""
     page = folder / "report.html" if report else None
     if json:
-        print_json(_facts(found, folder, page))
+        print_json(_facts(found, folder, page) | (more or {}))
     else:
         _show(found, folder, page)
-    return 0
 
 
 def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from undrift.errors import InputError
 
 
 def update(
-    folder: Annotated[Path, typer.Argument(help="Folder of undrift forecast or undrift run.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder of undrift forecast, run or fleet.", show_default=False)],
     file: Annotated[
         str, typer.Argument(help="File with new rows, or the old file with rows added.", show_default=False)
     ],
@@ -29,6 +29,7 @@ def update(
     Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted; a
     file that was learned already is refused.
     """
+    from undrift.fleet.state_store import STORE_FILE as FLEET
     from undrift.run.forecast.forecast_folder import STATE as FORECAST
     from undrift.run.play.state import STATE as RUN
 
@@ -36,9 +37,10 @@ def update(
         return _update_forecast(folder, file, report=report, quiet=quiet, json=json)
     if os.path.lexists(folder / RUN):
         return _update_run(folder, file, report=report, quiet=quiet, json=json)
+    if os.path.lexists(folder / FLEET):
+        return _update_fleet(folder, file, report=report, quiet=quiet, json=json)
     raise InputError(
-        f"{folder}: nothing to go on with; name a folder of undrift forecast or undrift run (undrift fleet goes on "
-        "with its own command)"
+        f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
     )
 
 
@@ -80,4 +82,27 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
     if not done.added:
         print_error(f"{file} has no row that is new to {folder}")
     print(printable(f"everything is in {folder}" + (f"; report: {page}" if page else "")))
+    return 0
+
+
+def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+    from undrift.cli.fleet import show
+    from undrift.cli.signals import stop_signals
+    from undrift.report import render_fleet
+    from undrift.run import update_fleet
+    from undrift.stopping import Interrupted
+
+    left = f"{folder} holds every row that was saved; give the same command again"
+    with stop_signals(lambda: left) as stop:
+        try:
+            done = update_fleet(folder, file, report=render_fleet if report else None, stop=stop)
+        except Interrupted:
+            print_interrupted(left)
+            return stop.code
+    if not done.added and not quiet:
+        print_error(f"{file} has no row that is new to {folder}")
+    new = {"added": done.added, "skipped": done.skipped}
+    if not json:
+        print(f"{done.added:,} new rows" + (f", {done.skipped:,} learned before" if done.skipped else ""))
+    show(done.found, folder, report=report, json=json, more=new)
     return 0

@@ -38,6 +38,14 @@ class FleetRun:
         """What became of every record of the source."""
         return self._outputs()
 
+    def all_outputs(self) -> Outputs:
+        """Return what became of the records of every source that the folder was fed from, one after the other."""
+        return Outputs.concat(self.states.outputs(None)) if isinstance(self.states, StateStore) else self.outputs
+
+    def progress(self, source: str) -> int:
+        """Return how many records of a source are behind the states of the folder."""
+        return self.states.progress(source).records if isinstance(self.states, StateStore) else 0
+
     def keys(self) -> list[Key]:
         """Return the keys."""
         return list(self.states)

@@ -179,9 +179,10 @@ class StateStore(Mapping[Key, bytes]):
             values = (source, progress.records, progress.digest)
             self._db.execute("INSERT OR REPLACE INTO progress VALUES (?, ?, ?)", values)
 
-    def outputs(self, source: str) -> Iterator[Outputs]:
-        """Yield the outputs for a source's records, part by part."""
-        for (packed,) in self._rows("SELECT packed FROM outputs WHERE source = ? ORDER BY part", source):
+    def outputs(self, source: str | None) -> Iterator[Outputs]:
+        """Yield the outputs for a source's records, or for those of all sources (None), part by part."""
+        which, values = ("", ()) if source is None else (" WHERE source = ?", (source,))
+        for (packed,) in self._rows(f"SELECT packed FROM outputs{which} ORDER BY part", *values):
             if type(packed) is not bytes:
                 raise damaged_file_error(self.path)
             yield Outputs.unpack(packed)

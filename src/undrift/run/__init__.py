@@ -14,6 +14,8 @@ from undrift.run.finish.run_data import write_report as write_report
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
 from undrift.run.fleet.play import play_fleet as play_fleet
 from undrift.run.fleet.result import FleetResult as FleetResult
+from undrift.run.fleet.update import FleetUpdate as FleetUpdate
+from undrift.run.fleet.update import update_fleet as update_fleet
 from undrift.run.forecast.play import ForecastResult as ForecastResult
 from undrift.run.forecast.play import find_forecast as find_forecast
 from undrift.run.forecast.play import forecast_file as forecast_file

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from undrift.errors import InputError
@@ -12,6 +13,7 @@ from undrift.run.fleet.times import TimeColumn, infer_time_column
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
+from undrift.run.settings import Settings
 
 
 class FleetColumns(NamedTuple):
@@ -51,18 +53,24 @@ def infer_fleet_columns(source: Source, key: str, order: str | None, wait: str) 
         require_integer_column(first, order)
     elif settings.time is not None:
         time = infer_time_column(first, settings.time)
+    unit = None if time is None else time.unit
+    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit))
+    return FleetColumns(fleet, task, classes, time, left_out)
+
+
+def make_fleet(settings: Settings, task: str, key: str, order: str | None, features: Sequence[str], wait: int) -> Fleet:
+    """Return the fleet of these columns, before its first record; `wait` is in orders."""
     model = OnlineClassifier if task == "classification" else OnlineRegressor
-    fleet = Fleet(
+    return Fleet(
         model(speed=settings.model, seed=settings.seed),
         key=key,
         order=order or settings.time,
         features=features,
         target=settings.target,
-        wait=parse_wait(wait, None if time is None else time.unit),
+        wait=wait,
         numbered=order is not None,
         on_error="report",
     )
-    return FleetColumns(fleet, task, classes, time, left_out)
 
 
 def _is_numeric(first: FirstRows, name: str) -> bool:

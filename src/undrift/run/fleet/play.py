@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import undrift
 from undrift import kernels
 from undrift.errors import DataError, InputError
 from undrift.fleet import FleetRun
+from undrift.fleet.outputs import DUPLICATE, LATE
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.folder import Folder
-from undrift.run.fleet.columns import FleetColumns, infer_fleet_columns
+from undrift.run.fleet.columns import infer_fleet_columns
+from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.read.source import Source
@@ -21,7 +26,7 @@ from undrift.stopping import StopRequest
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
 REPORT = "report.html"
-WRITTEN = (PREDICTIONS, KEYS, REPORT)
+WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
 """Files of a fleet beside its states."""
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
@@ -84,42 +89,81 @@ def play_fleet(
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
-            run = _play_rows(source, digest, fleet_folder, columns, force, workers, progress)
-            asked = settings.as_dict()
-            used = {"key": key, "order": order, "wait": wait, **{name: asked[name] for name in USED if name in asked}}
-            provenance = {
-                "undrift": undrift.__version__,
-                "kernels": kernels.level(),
-                "source": {"path": source.name, "size": source.size, "sha256": digest},
-                "settings": used,
-            }
-            found = write_result(run, fleet_folder, provenance, columns)
-            if not found.rounds:
-                worst = found.problems[0] if found.problems else None
-                why = "" if worst is None else f"; most often ({worst.count} rows) because: {worst.text}"
-                raise DataError(f"{source.name}: no row could be learned{why}; {fleet_folder.path} has predictions.csv")
-            if report is not None:
-                with fleet_folder.new_file(REPORT) as temporary:
-                    report(found, temporary)
+            updates = [] if force else _updates_since(fleet_folder, digest)
+            labels = None if columns.classes is None else list(columns.classes)
+            plan = FleetPlan(settings, key, order, wait, columns, labels, [])
+            run = play_rows(source, digest, digest, fleet_folder, plan, force=force, workers=workers, progress=progress)
+            learned = learned_file(run, source, digest, digest)
+            plan.learned[:] = [learned, *updates]
+            return finish_fleet(run, fleet_folder, plan, source.name, report)
+
+
+def _updates_since(folder: Folder, digest: str) -> list[LearnedFile]:
+    """Return the files that updates learned after this one; refuse it if one of them was this one with rows added."""
+    learned = read_plan(folder.path).learned if (folder.path / PLAN).exists() else []
+    if not learned or learned[0].source != digest:
+        return []
+    if any(one.source == digest for one in learned[1:]):
+        raise InputError(
+            f"{folder.path}: this file was learned, and since then rows that were added to it; learn further ones with "
+            f"undrift update {folder.path} FILE"
+        )
+    return learned[1:]
+
+
+def finish_fleet(
+    run: FleetRun, folder: Folder, plan: FleetPlan, name: str, report: Callable[[FleetResult, Path], object] | None
+) -> FleetResult:
+    """Write tables, plan and report of a fleet whose rows are learned; `name` is the file they came from last."""
+    asked, first = plan.settings.as_dict(), plan.learned[0]
+    used = {name: asked[name] for name in USED if name in asked}
+    provenance: dict[str, Any] = {
+        "undrift": undrift.__version__,
+        "kernels": kernels.level(),
+        "source": {"path": first.path, "size": first.size, "sha256": first.sha256},
+        "settings": {"key": plan.key, "order": plan.order, "wait": plan.wait, **used},
+    }
+    if plan.learned[1:]:
+        provenance["updates"] = [one.path for one in plan.learned[1:]]
+    found = write_result(run, folder, provenance, plan.columns)
+    plan.write(folder)
+    if not found.rounds:
+        worst = found.problems[0] if found.problems else None
+        why = "" if worst is None else f"; most often ({worst.count} rows) because: {worst.text}"
+        raise DataError(f"{name}: no row could be learned{why}; {folder.path} has predictions.csv")
+    if report is not None:
+        with folder.new_file(REPORT) as temporary:
+            report(found, temporary)
     return found
 
 
-def _play_rows(
+def learned_file(run: FleetRun, source: Source, digest: str, name: str) -> LearnedFile:
+    """Return what to remember of a file whose records are in the store by this name."""
+    status = run.outputs.status
+    skipped = int(np.count_nonzero((status == DUPLICATE) | (status == LATE)))
+    return LearnedFile(source.name, digest, source.size, name, run.progress(name), skipped)
+
+
+def play_rows(
     source: Source,
-    digest: str,
+    name: str,
+    first: str,
     fleet_folder: Folder,
-    columns: FleetColumns,
-    force: bool,
-    workers: int,
-    progress: Callable[[int], None] | None,
+    plan: FleetPlan,
+    *,
+    force: bool = False,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> FleetRun:
-    """Play the rows that are not learned yet; refuse a folder of another file or with other settings."""
-    settings = source.settings
-    classes = None if columns.classes is None else list(columns.classes)
-    rows = RecordReader(columns.fleet, columns.time, classes, frozenset(settings.na))
-    asked = settings.as_dict()
+    """Play the rows that are not learned yet; refuse a folder of another file or with other settings.
+
+    `name` is what the store calls this file's records, `first` the digest of the fleet's first file. Labels that are
+    seen for the first time are put into `plan.labels`.
+    """
+    columns, asked = plan.columns, plan.settings.as_dict()
+    rows = RecordReader(columns.fleet, columns.time, plan.labels, frozenset(plan.settings.na))
     about = {name: asked.get(name) for name in DECIDING} | {
-        "file": digest,
+        "file": first,
         "classes": columns.classes,
         "clock": None if columns.time is None else (columns.time.format, columns.time.unit),
     }
@@ -128,7 +172,7 @@ def _play_rows(
         return columns.fleet.run(
             rows.batches(source),
             folder=fleet_folder,
-            source=digest,
+            source=name,
             about=about,
             replace=force,
             finish=True,
@@ -140,7 +184,8 @@ def _play_rows(
         instead = "replace it with --force, or choose another folder with --out"
         if other.name == "file":
             what = "the fleet of another file, or of this one before it changed"
-            raise InputError(f"{fleet_folder.path}: {what}; {instead}") from None
+            more = f"learn new rows with undrift update {fleet_folder.path} FILE, "
+            raise InputError(f"{fleet_folder.path}: {what}; {more}{instead}") from None
         raise InputError(
             f"{fleet_folder.path}: this fleet has {other.name} = {other.then!r:.60}, not {other.now!r:.60}; "
             f"use the same settings to continue it, {instead}"

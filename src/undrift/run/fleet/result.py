@@ -69,7 +69,7 @@ class FleetResult(NamedTuple):
 
 def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns) -> FleetResult:
     """Write predictions.csv and keys.csv, and return what the fleet found."""
-    outputs = run.outputs
+    outputs = run.all_outputs()
     rows = (["" if x is None else x for x in row] for row in outputs)
     folder.put(PREDICTIONS, _csv_pieces(chain([Output._fields], rows)))
     found = summarize_keys(outputs, columns.task)

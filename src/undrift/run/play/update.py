@@ -104,7 +104,7 @@ def update_run(
         learned = [where["sha256"], *state["provenance"].get("learned", [])]
         if digest is not None and digest in learned:
             raise InputError(f"{path}: this very file was learned already; nothing was changed")
-        grown = settings_of(folder.path, state).limit is None and _begins_with(source, where["size"], where["sha256"])
+        grown = settings_of(folder.path, state).limit is None and begins_with(source, where["size"], where["sha256"])
         with explain_damage(folder.path):
             roles = ColumnRoles.from_dict(state["plan"], state["plan"]["time"])
             last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
@@ -125,7 +125,7 @@ def update_run(
         return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped)
 
 
-def _begins_with(source: Source, size: object, sha256: object) -> bool:
+def begins_with(source: Source, size: object, sha256: object) -> bool:
     """Whether a file begins with the bytes of one that was learned, and goes on."""
     if source.stdin or not isinstance(size, int) or source.size is None or source.size <= size:
         return False

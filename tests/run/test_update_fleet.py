@@ -1,0 +1,150 @@
+"""`undrift update` of a fleet: new rows, nothing twice, the same bits as one long file."""
+
+import csv
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from undrift.cli.app import run
+
+COMMON = ["--no-report", "--quiet", "--json"]
+OPTIONS = ["-k", "shop", "-t", "y", *COMMON]
+
+
+def lines(rows, seed=0, shops="abc"):
+    rng = np.random.default_rng(seed)
+    x, shop = rng.normal(size=rows), rng.integers(0, len(shops), size=rows)
+    times = np.datetime64("2024-01-01T00:00:00") + np.arange(rows) * np.timedelta64(60, "s")
+    y = (1.0 + shop) * x + 0.1 * rng.normal(size=rows)
+    return [f"{t},{shops[s]},{a:.6f},{b:.6f}" for t, s, a, b in zip(times, shop, x, y, strict=True)]
+
+
+def write(path, rows, header="time,shop,x,y"):
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return str(path)
+
+
+def states(folder):
+    db = sqlite3.connect(folder / "fleet.db")
+    try:
+        return dict(db.execute("SELECT key, state FROM states").fetchall())
+    finally:
+        db.close()
+
+
+def table(folder, name):
+    with (folder / name).open() as file:
+        return sorted(map(tuple, csv.reader(file)))
+
+
+def assert_same(a, b):
+    assert states(a) == states(b)
+    assert table(a, "predictions.csv") == table(b, "predictions.csv")
+    assert table(a, "keys.csv") == table(b, "keys.csv")
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A fleet of 300 of 400 rows, beside one of all."""
+    rows = lines(400)
+    for name, end in (("first", 300), ("whole", 400)):
+        path = write(tmp_path / f"{name}.csv", rows[:end])
+        assert run(["fleet", path, *OPTIONS, "--time", "time", "-o", str(tmp_path / name)]) == 0
+    return tmp_path
+
+
+def update(folder, path):
+    return run(["update", str(folder), str(path), *COMMON])
+
+
+def test_rows_day_by_day_are_the_same_as_one_file(begun, capsys):
+    rows = lines(400)
+    for day in (range(290, 350), range(350, 400)):
+        capsys.readouterr()
+        assert update(begun / "first", write(begun / f"{day.start}.csv", [rows[i] for i in day])) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["added"], shown["skipped"], shown["rounds"]) == (50, 0, 400)
+    assert states(begun / "first").keys() == states(begun / "whole").keys()
+    learned = json.loads((begun / "first" / "fleet.json").read_text())["learned"]
+    assert [(one["rows"], one["skipped"]) for one in learned] == [(300, 0), (60, 10), (50, 0)]
+    again = [row for row in table(begun / "first", "predictions.csv") if row[4] != "duplicate"]
+    assert again == table(begun / "whole", "predictions.csv")
+
+
+def test_new_rows_alone_leave_the_same_states(begun):
+    assert update(begun / "first", write(begun / "more.csv", lines(400)[300:])) == 0
+    assert_same(begun / "first", begun / "whole")
+
+
+def test_a_file_that_grew_is_continued_behind_what_was_learned(begun, capsys):
+    write(begun / "first.csv", lines(400)[:350])
+    assert update(begun / "first", begun / "first.csv") == 0
+    capsys.readouterr()
+    write(begun / "first.csv", lines(400))
+    assert update(begun / "first", begun / "first.csv") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["added"], shown["skipped"]) == (50, 350)
+    assert_same(begun / "first", begun / "whole")
+
+
+def test_rows_without_an_order_are_all_new(tmp_path):
+    rows = [line.split(",", 1)[1] for line in lines(400)]
+    for name, end in (("first", 300), ("whole", 400)):
+        path = write(tmp_path / f"{name}.csv", rows[:end], "shop,x,y")
+        assert run(["fleet", path, *OPTIONS, "-o", str(tmp_path / name)]) == 0
+    assert update(tmp_path / "first", write(tmp_path / "more.csv", rows[300:], "shop,x,y")) == 0
+    assert_same(tmp_path / "first", tmp_path / "whole")
+
+
+def test_classes_stay_as_the_first_file_had_them(tmp_path):
+    rows = [f"{'ab'[i % 2]},{i % 7},{'yes' if i % 7 > 3 else 'no'}" for i in range(120)]
+    options = ["-k", "shop", "-t", "y", *COMMON]
+    for name, end in (("first", 70), ("whole", 120)):
+        path = write(tmp_path / f"{name}.csv", rows[:end], "shop,x,y")
+        assert run(["fleet", path, *options, "-o", str(tmp_path / name)]) == 0
+    assert update(tmp_path / "first", write(tmp_path / "more.csv", rows[70:], "shop,x,y")) == 0
+    assert_same(tmp_path / "first", tmp_path / "whole")
+
+
+def test_what_was_learned_is_refused_and_nothing_changes(begun, capsys):
+    folder = begun / "first"
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    assert update(folder, begun / "first.csv") == 2
+    assert "this very file was learned already" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+    more = write(begun / "more.csv", lines(400)[300:])
+    assert update(folder, more) == 0
+    assert update(folder, more) == 2
+    assert run(["fleet", str(begun / "first.csv"), *OPTIONS, "--time", "time", "-o", str(folder)]) == 0
+    assert_same(folder, begun / "whole")
+    assert update(folder, more) == 2
+
+
+def test_a_plan_that_is_missing_or_damaged_is_one_sentence(begun, capsys):
+    (begun / "first" / "fleet.json").write_text("{")
+    assert update(begun / "first", begun / "whole.csv") == 3
+    assert "damaged" in capsys.readouterr().err
+    (begun / "first" / "fleet.json").unlink()
+    assert update(begun / "first", begun / "whole.csv") == 2
+    assert "give its undrift fleet command again first" in capsys.readouterr().err
+
+
+def test_an_update_that_is_killed_is_done_again(begun):
+    code = (
+        "import os, signal, sys\n"
+        "from undrift.cli.app import run\n"
+        "from undrift.run.fleet import play\n"
+        "play.write_result = lambda *some: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run(['update', sys.argv[1], sys.argv[2], '--no-report', '-q'])\n"
+    )
+    folder, more = begun / "first", write(begun / "more.csv", lines(400)[300:])
+    killed = subprocess.run([sys.executable, "-c", code, str(folder), more], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert states(folder) == states(begun / "whole")  # its rows are saved, its tables are not
+    assert update(folder, more) == 0
+    assert_same(folder, begun / "whole")
