@@ -12,7 +12,6 @@ from undrift.folder import Folder
 from undrift.run.fleet.plan import LearnedFile, read_plan
 from undrift.run.fleet.play import WRITTEN, finish_fleet, learned_file, play_rows
 from undrift.run.fleet.result import FleetResult
-from undrift.run.play.update import begins_with
 from undrift.run.read.source import Source
 from undrift.stopping import StopRequest
 
@@ -56,7 +55,7 @@ def update_fleet(
             plan = read_plan(fleet_folder.path)
             if any(one.sha256 == digest for one in plan.learned):
                 raise InputError(f"{path}: this very file was learned already; nothing was changed")
-            before = next((one for one in reversed(plan.learned) if begins_with(source, one.size, one.sha256)), None)
+            before = next((one for one in reversed(plan.learned) if source.begins_with(one.size, one.sha256)), None)
             name, first = (digest if before is None else before.source), plan.learned[0].source
             run = play_rows(source, name, first, fleet_folder, plan, workers=workers, progress=progress)
             now = learned_file(run, source, digest, name)

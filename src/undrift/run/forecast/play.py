@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,7 +105,7 @@ def update_forecast(
         if digest is not None and any(one["sha256"] == digest for one in state["learned"]):
             raise InputError(f"{path}: this very file was learned already; nothing was changed")
         plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
-        whole = plan.time is None and _begins_with(source.path, state["learned"])
+        whole = plan.time is None and any(source.begins_with(one["size"], one["sha256"]) for one in state["learned"])
         after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None
         panel = read_panel(source, settings, plan, after)
         for note in panel.notes:
@@ -125,19 +124,6 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
     state = folder.read_state()
     digest = Source(path, ForecastSettings.from_dict(state["settings"]).reading()).digest()
     return state if any(one["sha256"] == digest for one in state["learned"]) else None
-
-
-def _begins_with(path: Path, learned: list[dict[str, Any]]) -> bool:
-    """Whether a file begins with the bytes of one that was learned."""
-    for one in reversed(learned):
-        size = one["size"]
-        if not isinstance(size, int) or path.stat().st_size <= size:
-            continue
-        with path.open("rb") as file:
-            digest = hashlib.sha256(file.read(size)).hexdigest()
-        if digest == one["sha256"]:
-            return True
-    return False
 
 
 class _Tables(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +103,7 @@ def update_run(
         learned = [where["sha256"], *state["provenance"].get("learned", [])]
         if digest is not None and digest in learned:
             raise InputError(f"{path}: this very file was learned already; nothing was changed")
-        grown = settings_of(folder.path, state).limit is None and begins_with(source, where["size"], where["sha256"])
+        grown = settings_of(folder.path, state).limit is None and source.begins_with(where["size"], where["sha256"])
         with explain_damage(folder.path):
             roles = ColumnRoles.from_dict(state["plan"], state["plan"]["time"])
             last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
@@ -123,15 +122,3 @@ def update_run(
             loop.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
         finished = loop.play_all(progress or (lambda _: None), request)
         return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped)
-
-
-def begins_with(source: Source, size: object, sha256: object) -> bool:
-    """Whether a file begins with the bytes of one that was learned, and goes on."""
-    if source.stdin or not isinstance(size, int) or source.size is None or source.size <= size:
-        return False
-    digest = hashlib.sha256()
-    with source.path.open("rb") as file:
-        while size > 0 and (block := file.read(min(size, 1 << 20))):
-            digest.update(block)
-            size -= len(block)
-    return digest.hexdigest() == sha256

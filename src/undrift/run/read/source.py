@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import sys
 import zlib
@@ -69,6 +70,17 @@ class Source(RowOrigin):
     def digest(self) -> str | None:
         """Return the file's SHA-256 and refuse to read anything else from now on; None for the standard input."""
         return None if self.file is None else self.file.digest()
+
+    def begins_with(self, size: object, sha256: object) -> bool:
+        """Whether the file begins with `size` bytes of this digest, and goes on."""
+        if self.stdin or not isinstance(size, int) or self.size is None or self.size <= size:
+            return False
+        digest = hashlib.sha256()
+        with self.path.open("rb") as file:
+            while size > 0 and (block := file.read(min(size, 1 << 20))):
+                digest.update(block)
+                size -= len(block)
+        return digest.hexdigest() == sha256
 
     def fraction(self) -> float | None:
         """Return the part of the file that was read; None if nobody knows."""
