@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 NAMES = [f"x{j}" for j in range(5)]
 
@@ -24,3 +26,13 @@ def running_server(model, *options, token=""):
             process.kill()
         process.stderr.close()
         process.wait(30)
+
+
+def fetch(url, body=None, headers=()):
+    """Return the status and the text of an answer."""
+    request = urllib.request.Request(url, None if body is None else body.encode(), dict(headers))
+    try:
+        with urllib.request.urlopen(request, timeout=20) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

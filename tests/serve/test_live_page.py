@@ -21,6 +21,19 @@ def served(tmp_path_factory):
         yield url, client
 
 
+@pytest.fixture
+def keyed(tmp_path):
+    """A service of two keys with 25 labels each."""
+    model = ud.OnlineRegressor(speed="light")
+    model.learn({"x": 1.0}, 1.0)
+    model.save(tmp_path / "model.undrift")
+    with running_server(tmp_path / "model.undrift", "--key", "shop") as (_, url), Client(url) as client:
+        for x in np.random.default_rng(0).normal(size=25).tolist():
+            answers = client.predict([{"shop": "north & co", "x": x}, {"shop": "south", "x": x}])
+            client.learn({answers[0].id: 2.0 * x, answers[1].id: x - 4.0})
+        yield url
+
+
 def send(client, count):
     rng = np.random.default_rng(2)
     Z = rng.normal(size=(count, len(NAMES)))
@@ -51,6 +64,23 @@ def test_the_page_shows_and_follows_what_is_served(served, browser, width, dark)
     send(client, 5)
     page.wait_for_function(f"document.querySelector('#tiles b').textContent === '{rounds + 5:,}'", timeout=10_000)
     assert complaints == []
+    page.close()
+
+
+def test_keys_are_listed_and_one_can_be_chosen(keyed, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.goto(keyed)
+    page.wait_for_selector("#worst td")
+    assert page.locator("#tiles .tile").first.inner_text().split("\n") == ["2", "keys"]
+    assert page.locator("#worst tr").count() == 3
+    page.locator("#worst a").filter(has_text="north & co").click()
+    page.wait_for_selector("#rounds td")
+    assert page.locator("#target").inner_text() == "predicts y of north & co"
+    assert page.locator("#tiles .tile").first.inner_text().split("\n") == ["25", "labels learned"]
+    page.fill("#name", "nobody")
+    page.click("#choose button")
+    page.wait_for_function("document.querySelector('#state').textContent.includes(\"no key 'nobody'\")")
+    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     page.close()
 
 

@@ -59,7 +59,7 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
     play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
     good = {name: cell for name, cell in rows[0].items() if name != "load"}
     with open_service(tmp_path / "run") as service:
-        before = service.rows.state()
+        before = service.models.rows.state()
         for bad, words in (
             ({**good, "temp": "warm"}, "'temp' is a column of numbers, got 'warm'"),
             ({**good, "time": "yesterday"}, "'time' should be a time"),
@@ -67,9 +67,9 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
         ):
             with pytest.raises(UndriftError, match=words):
                 service.predict([{**good, "kind": "new"}, bad])
-            assert service.rows.state() == before
+            assert service.models.rows.state() == before
         (one,) = service.predict([{**good, "kind": "new"}])
-        assert service.model.names[-1] == "kind=new"
+        assert service.models.model.names[-1] == "kind=new"
         assert service.learn([Label(one.id, "20.5")]) == (1, 0)
         with pytest.raises(UndriftError, match="'load' is a column of numbers"):
             service.learn([Label(service.predict([good])[0].id, "a lot")])

@@ -3,13 +3,12 @@
 import json
 import signal
 import socket
-import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from server_process import NAMES, running_server
+from server_process import NAMES, fetch, running_server
 
 import undrift as ud
 from undrift.errors import InputError
@@ -31,16 +30,6 @@ def model_file(tmp_path):
 def rows(count, seed=0):
     Z = np.random.default_rng(seed).normal(size=(count, len(NAMES)))
     return [dict(zip(NAMES, map(float, z), strict=True)) for z in Z]
-
-
-def fetch(url, body=None, headers=()):
-    """Return the status and the text of an answer."""
-    request = urllib.request.Request(url, None if body is None else body.encode(), dict(headers))
-    try:
-        with urllib.request.urlopen(request, timeout=20) as response:
-            return response.status, response.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
 
 
 def test_clients_predict_and_learn_and_others_look_on(model_file):
@@ -89,8 +78,8 @@ def test_a_kill_loses_nothing_that_was_answered(model_file):
 @pytest.mark.parametrize(
     ("path", "body", "status", "words"),
     [
-        ("predict", "{", 422, "JSON decode error"),
-        ("predict", "[]", 422, "valid dictionary"),
+        ("predict", "{", 422, "Invalid JSON"),
+        ("predict", "[]", 422, "the request: Input should be an object"),
         ("predict", '{"rows": []}', 422, "1 to 10,000 rows"),
         ("predict", '{"rows": [{"x0": [1]}]}', 422, "valid"),
         ("predict", '{"rows": [{"x0": 1e999}]}', 422, "at most 1e+75"),

@@ -9,7 +9,7 @@ import undrift as ud
 from undrift.errors import InputError, ModelFileError
 from undrift.online import Table
 from undrift.serve import open_service
-from undrift.serve.journal import Journal
+from undrift.serve.journal import Checkpoint, Journal
 from undrift.serve.service import Label
 
 NAMES = ["a", "b", "c"]
@@ -82,7 +82,7 @@ def play_served(model_file, stream, restart):
                     assert result == (len(places), 0)
                 if restart(step):
                     break
-            model = service.model
+            model = service.models.model
     return model, [yhat[t] for t in sorted(yhat)]
 
 
@@ -105,11 +105,11 @@ def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, str
         answers = service.predict(as_rows(Z[40:50]))
         service.learn([Label(one.id, float(v)) for one, v in zip(answers[:4], y[40:44], strict=True)])
         journal = list(service.journal.entries_after(0))
-        probe = service.model.predict(Table(NAMES, Z[:5]))
+        probe = service.models.model.predict(Table(NAMES, Z[:5]))
         monkeypatch.setattr(service, "close", lambda: None)  # no snapshot at the end, as after kill -9
-    assert len(journal) == 14
+    assert [(one.first, one.last) for one in journal] == [(1, 10), (11, 11)]
     with open_service(model_file) as service:
-        np.testing.assert_array_equal(service.model.predict(Table(NAMES, Z[:5])), probe)
+        np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
         assert service.waiting == 6
         assert service.learn([Label(one.id, 0.0) for one in answers[:4]]) == (0, 4)
         assert service.learn([Label(answers[4].id, float(y[44]))]) == (1, 0)
@@ -120,10 +120,10 @@ def test_a_label_is_learned_once(model_file, stream):
     with open_service(model_file) as service:
         (one,) = service.predict(as_rows(Z[40:41]))
         assert service.learn([Label(one.id, float(y[40])), Label(one.id, 5.0)]) == (1, 1)
-        assert service.model.rounds == 41
-        before = service.model.predict(Table(NAMES, Z[:5]))
+        assert service.models.model.rounds == 41
+        before = service.models.model.predict(Table(NAMES, Z[:5]))
         assert service.learn([Label(one.id, 7.0)]) == (0, 1)
-        np.testing.assert_array_equal(service.model.predict(Table(NAMES, Z[:5])), before)
+        np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), before)
 
 
 def test_references_name_rows(model_file, stream):
@@ -155,20 +155,24 @@ def test_what_is_refused_changes_nothing(model_file, stream, call, words):
     Z, _ = stream
     with open_service(model_file) as service:
         service.predict(as_rows(Z[40:43]))
-        last, rounds, probe = service.journal.last, service.model.rounds, service.model.predict(Table(NAMES, Z[:5]))
+        last, rounds, probe = (
+            service.journal.last,
+            service.models.model.rounds,
+            service.models.model.predict(Table(NAMES, Z[:5])),
+        )
         with pytest.raises(InputError, match=words):
             call(service)
-        assert (service.journal.last, service.model.rounds, service.waiting) == (last, rounds, 3)
-        np.testing.assert_array_equal(service.model.predict(Table(NAMES, Z[:5])), probe)
+        assert (service.journal.last, service.models.model.rounds, service.waiting) == (last, rounds, 3)
+        np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
 
 
 def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeypatch):
     Z, y = stream
     with open_service(model_file) as service:
         (one,) = service.predict(as_rows(Z[40:41]))
-        probe = service.model.predict(Table(NAMES, Z[:5]))
+        probe = service.models.model.predict(Table(NAMES, Z[:5]))
 
-        def full(self, entries):
+        def full(self, kind, count, body):
             raise InputError("cannot be written")
 
         with monkeypatch.context() as patch:
@@ -178,7 +182,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeyp
             with pytest.raises(InputError, match="cannot be written"):
                 service.predict(as_rows(Z[41:43]))
         assert service.waiting == 1
-        np.testing.assert_array_equal(service.model.predict(Table(NAMES, Z[:5])), probe)
+        np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
         assert service.learn([Label(one.id, float(y[40]))]) == (1, 0)
 
 
@@ -191,22 +195,23 @@ def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
         monkeypatch.setattr("time.time", lambda: service.started + 3600.0)
         service.tend()
         assert service.waiting == 0
-        assert service.model.rounds == 40
-        assert not service.model.pending
+        assert service.models.model.rounds == 40
+        assert not service.models.model.pending
 
 
 def test_snapshots_replace_old_entries(model_file, stream, monkeypatch):
     Z, y = stream
-    monkeypatch.setattr("undrift.serve.service.ENTRIES_PER_SNAPSHOT", 10)
+    monkeypatch.setattr("undrift.serve.one_model.NUMBERS_PER_SNAPSHOT", 10)
     with open_service(model_file) as service:
         answers = service.predict(as_rows(Z[40:46]))
         service.tend()
-        assert len(list(service.journal.entries_after(0))) == 6
-        service.learn([Label(one.id, float(v)) for one, v in zip(answers, y[40:45], strict=False)])
+        assert len(list(service.journal.entries_after(0))) == 1
+        for one, v in zip(answers, y[40:44], strict=False):
+            service.learn([Label(one.id, float(v))])
         service.tend()
         assert not list(service.journal.entries_after(0))
-        assert service.journal.last == 11
-        assert service.waiting == 1
+        assert service.journal.last == 10
+        assert service.waiting == 2
 
 
 def test_a_level_that_no_model_keeps_is_refused(model_file):
@@ -241,10 +246,10 @@ def test_a_forged_snapshot_is_one_sentence(model_file, stream):
     journal = Journal(model_file.with_name("model-service") / "journal.sqlite")
     saved = journal.last_snapshot()
     for facts in ("[]", "nonsense", json.dumps({**json.loads(saved.facts), "waiting": [[1, 2]]})):
-        journal.take_snapshot(facts, saved.model)
+        journal.save(Checkpoint(facts, saved.model, (), saved.sequence + 1))
         with pytest.raises(ModelFileError, match="snapshot is damaged"), open_service(model_file):
             pass
-    journal.take_snapshot(saved.facts, saved.model[:-100])
+    journal.save(Checkpoint(saved.facts, saved.model[:-100], (), saved.sequence + 1))
     with pytest.raises(ModelFileError), open_service(model_file):
         pass
     journal.close()

@@ -54,7 +54,7 @@ def keep_asking(url, rng, waiting, acknowledged):
 def read_back(journal):
     """Return the ids that wait and the labels in the journal since the last snapshot."""
     base = sqlite3.connect(journal)
-    entries = base.execute("SELECT sequence, kind, body FROM journal ORDER BY sequence").fetchall()
+    entries = base.execute("SELECT first, kind, body FROM journal ORDER BY first").fetchall()
     base.close()
     return entries
 
@@ -62,13 +62,13 @@ def read_back(journal):
 def calm_model(model_file, entries):
     """Return a model that was asked and told what the entries say, in one go."""
     model, served = ud.load(model_file), {}
-    for sequence, kind, body in entries:
+    for first, kind, body in entries:
         if kind == 0:
-            row = json.loads(body)[0]
-            served[sequence] = model.ask(Table(NAMES, np.array([[row[name] for name in NAMES]])))
+            for i, row in enumerate(json.loads(body)[2]):
+                served[first + i] = model.ask(Table(NAMES, np.array([[row[name] for name in NAMES]])))
         else:
-            number, y = json.loads(body)
-            model.tell(served.pop(number), y)
+            for number, y in json.loads(body):
+                model.tell(served.pop(number), y)
     return model
 
 
@@ -98,7 +98,7 @@ def main(kills):
         entries = read_back(Path(folder) / "model-service" / "journal.sqlite")
         server, url = start(model_file)
         with Client(url) as client:
-            learned = [json.loads(body)[0] for _, kind, body in entries if kind == 1]
+            learned = [number for _, kind, body in entries if kind == 1 for number, _ in json.loads(body)]
             assert len(set(learned)) == len(learned), "a label was learned twice"
             lost = set(acknowledged) - set(learned)
             assert not lost, f"{len(lost)} acknowledged labels were lost"

@@ -19,7 +19,13 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="Folder of a finished run, or a saved online estimator.")],
+    model: Annotated[Path, typer.Argument(help="Folder of a finished run or a fleet, or a saved online estimator.")],
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", "-k", help="With a saved estimator: column that names a row's key; each has its own model."
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option("--host", help="Listen here; beyond this machine a token is needed.")
     ] = "127.0.0.1",
@@ -63,7 +69,8 @@ def serve(
                 file=sys.stderr,
             )
 
-    with open_service(model, level=level, hold=None if hold is None else 3600.0 * hold, durable=durable) as service:
+    seconds = None if hold is None else 3600.0 * hold
+    with open_service(model, key=key, level=level, hold=seconds, durable=durable) as service:
         limits = RequestLimits(token=token, largest_body=largest, requests_per_second=rate)
         run_server(service, limits, host, port, announce)
     return 0

@@ -39,12 +39,17 @@ class Event(NamedTuple):
     """Which feature it is about, if it is about one."""
     sentence: str
     """The same for people."""
+    key: str | None = None
+    """Whose row it is, where every key has a model of its own."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {"kind": str(self.kind), "row": self.row, "feature": self.feature, "sentence": self.sentence}
+        """Return it as JSON values; a key only where there are keys."""
+        values = {**self._asdict(), "kind": str(self.kind)}
+        if self.key is None:
+            del values["key"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Return what `as_dict` gave."""
-        return cls(EventKind(values["kind"]), values["row"], values["feature"], values["sentence"])
+        return cls(EventKind(values["kind"]), values["row"], values["feature"], values["sentence"], values.get("key"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,6 +124,12 @@ class StateStore(Mapping[Key, bytes]):
             return SourceProgress(records, digest)
         return SourceProgress(0, b"")
 
+    def digest(self) -> str:
+        """Return what tells these states from those of other records or settings, without reading them all."""
+        parts = [*self._rows("SELECT name, value FROM about ORDER BY name")]
+        parts += [*self._rows("SELECT source, records, digest FROM progress ORDER BY source")]
+        return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
     def get_many(self, keys: Sequence[Key]) -> dict[Key, bytes]:
         """Return the states of those keys that have one."""
         found: dict[Key, bytes] = {}
@@ -225,6 +232,19 @@ class StateStore(Mapping[Key, bytes]):
             return int(stored.decode("ascii"))  # type: ignore[attr-defined]  # fails right here
         except (AttributeError, ValueError):
             raise damaged_file_error(self.path) from None
+
+
+def read_about(path: Path) -> dict[str, Any]:
+    """Return what a fleet's file says about how it was made."""
+    db = connect(path, _TABLES, PAGE, CACHE)
+    try:
+        with translate_errors(path):
+            found = dict(db.execute("SELECT name, value FROM about WHERE name = 'fleet' LIMIT 2").fetchall())
+        return dict(json.loads(found["fleet"]))
+    except (KeyError, ValueError, TypeError, RecursionError):
+        raise damaged_file_error(path) from None
+    finally:
+        db.close()
 
 
 def is_store(path: Path) -> bool:

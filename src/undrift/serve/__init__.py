@@ -5,6 +5,6 @@ from __future__ import annotations
 from undrift.serve.client import Client as Client
 from undrift.serve.client import ServedAnswer as ServedAnswer
 from undrift.serve.open_service import open_service as open_service
-from undrift.serve.service import Answer as Answer
+from undrift.serve.served_models import Answer as Answer
 from undrift.serve.service import LearnResult as LearnResult
 from undrift.serve.service import Service as Service

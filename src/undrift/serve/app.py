@@ -7,93 +7,44 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from importlib import resources
-from typing import Annotated
+from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
 
 from undrift import __version__
-from undrift.errors import UndriftError
+from undrift.errors import InputError, UndriftError
+from undrift.serve.compact_json import to_json
+from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.metrics import ServiceMetrics
+from undrift.serve.schema import (
+    LearnRequest,
+    LearnResponse,
+    PredictRequest,
+    PredictResponse,
+    describe_interface,
+    read_request,
+)
 from undrift.serve.service import Label, Service
 
 SHOWN_ROUNDS = 300
 """Rounds on the live page."""
 SHOWN_EVENTS = 8
 """Events on the live page."""
-CellValue = bool | int | float | str | None
-
-
-class PredictRequest(BaseModel):
-    """Rows that have come."""
-
-    model_config = ConfigDict(extra="forbid")
-    rows: Annotated[list[dict[str, CellValue]], Field(description="One object a row: column names and values.")]
-    references: Annotated[
-        list[str | None] | None, Field(description="Your own names for the rows, to give back with their labels.")
-    ] = None
-
-
-class Prediction(BaseModel):
-    """The prediction of one row."""
-
-    id: int = Field(description="Give it back with the label.")
-    prediction: CellValue = Field(description="A number, or the likelier label.")
-    probability: float | None = Field(description="Of the positive label, for two classes.")
-    lower: float | None = Field(description="Lower end of the interval; null where there is none yet.")
-    upper: float | None = Field(description="Upper end of the interval.")
-    known: bool = Field(description="False before the first label: then the prediction says nothing.")
-
-
-class PredictResponse(BaseModel):
-    """Predictions, one for each row."""
-
-    predictions: list[Prediction]
-
-
-class LabelOfRow(BaseModel):
-    """A label that has come, late or out of order."""
-
-    model_config = ConfigDict(extra="forbid")
-    id: int | None = Field(default=None, description="What predict returned for the row.")
-    reference: str | None = Field(default=None, description="Or your own name for the row.")
-    y: CellValue = Field(description="The label; null says that it will never come.")
-
-
-class LearnRequest(BaseModel):
-    """Labels that have come."""
-
-    model_config = ConfigDict(extra="forbid")
-    labels: list[LabelOfRow]
-
-
-class LearnResponse(BaseModel):
-    """What became of labels."""
-
-    learned: int = Field(description="Learned now.")
-    repeated: int = Field(description="Learned or closed before; nothing is learned twice.")
+SHOWN_KEYS = 10
+"""Worst keys on the live page."""
+SECONDS_BETWEEN_CARE = 0.25
+"""How often rows that waited too long are given up, and what is due is saved."""
 
 
 def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     """Return the application of a service."""
     rules = RequestLimits() if limits is None else limits
     metrics = ServiceMetrics(service)
-
-    @contextlib.asynccontextmanager
-    async def tend(app: FastAPI) -> AsyncIterator[None]:
-        async def loop() -> None:
-            while True:
-                await asyncio.sleep(1.0)
-                with contextlib.suppress(UndriftError):  # a full disk: requests say so
-                    service.tend()
-
-        task = asyncio.create_task(loop())
-        yield
-        task.cancel()
-
-    app = FastAPI(title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=tend)
+    app = FastAPI(
+        title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=lambda app: _tend(service)
+    )
 
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
@@ -101,25 +52,26 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         status = 507 if "cannot be written" in str(error) else 422
         return JSONResponse({"detail": str(error)}, status)
 
-    @app.post("/predict")
-    async def predict(body: PredictRequest) -> PredictResponse:
+    @app.post("/predict", response_model=PredictResponse)
+    async def predict(request: Request) -> Response:
         """Predict rows that have come; each waits for its label from then on."""
+        body = read_request(PredictRequest, await request.body())
         with metrics.measure("predict"):
             answers = service.predict(body.rows, body.references)
-        return PredictResponse(predictions=[Prediction(**one._asdict()) for one in answers])
+        return _json({"predictions": [one._asdict() for one in answers]})
 
-    @app.post("/learn")
-    async def learn(body: LearnRequest) -> LearnResponse:
+    @app.post("/learn", response_model=LearnResponse)
+    async def learn(request: Request) -> Response:
         """Learn labels; what is acknowledged here is learned exactly once, whatever happens."""
         labels = []
-        for one in body.labels:
+        for one in read_request(LearnRequest, await request.body()).labels:
             row = one.id if one.id is not None else one.reference
             if row is None or (one.id is not None and one.reference is not None):
-                raise HTTPException(422, "a label needs the id of its row, or its reference, not both")
+                raise InputError("a label needs the id of its row, or its reference, not both")
             labels.append(Label(row, one.y))
         with metrics.measure("learn"):
             result = service.learn(labels)
-        return LearnResponse(learned=result.learned, repeated=result.repeated)
+        return _json(result._asdict())
 
     @app.get("/health")
     async def health() -> dict[str, str]:
@@ -153,27 +105,74 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         return _asset("docs.html")
 
     @app.get("/live")
-    async def live(request: Request) -> StreamingResponse:
-        """Stream the state of the service, once a second, as server-sent events."""
-        return StreamingResponse(_events(service, request), media_type="text/event-stream")
+    async def live(request: Request, key: str | None = None) -> StreamingResponse:
+        """Stream the state of the service, or of one key, once a second, as server-sent events."""
+        _show(service, key)  # refuses an unknown key before anything is sent
+        return StreamingResponse(_stream(service, request, key), media_type="text/event-stream")
 
+    if isinstance(service.models, KeyedModels):
+        _add_keys(app, service.models)
+    describe_interface(app, {"/predict": PredictRequest, "/learn": LearnRequest})
     limit_requests(app, rules)
     return app
 
 
-async def _events(service: Service, request: Request) -> AsyncIterator[str]:
+def _add_keys(app: FastAPI, models: KeyedModels) -> None:
+    """Add what is there where every key has a model."""
+
+    @app.get("/keys")
+    async def keys(count: int = SHOWN_KEYS) -> list[dict[str, Any]]:
+        """Return the keys that do worst: whose error is largest beside that of the naive guess."""
+        return models.worst_keys(count)
+
+    @app.get("/keys/{key:path}")
+    async def key(key: str) -> dict[str, Any]:
+        """Return how one key is doing."""
+        return models.key_facts(key)
+
+
+@contextlib.asynccontextmanager
+async def _tend(service: Service) -> AsyncIterator[None]:
+    async def loop() -> None:
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_CARE)
+            with contextlib.suppress(UndriftError):  # a full disk: requests say so
+                service.tend()
+
+    task = asyncio.create_task(loop())
+    yield
+    task.cancel()
+
+
+def _show(service: Service, key: str | None) -> dict[str, Any]:
+    """Return what the live page shows."""
+    models = service.models
+    keyed: dict[str, Any] = {}
+    if isinstance(models, KeyedModels):
+        keyed["worst"] = models.worst_keys(SHOWN_KEYS)
+        if key is not None:
+            keyed["chosen"] = models.key_facts(key)
+    elif key is not None:
+        raise InputError("this service has one model and no keys; leave the key away")
+    told = [event.as_dict() for event in list(service.events) if key is None or event.key == key][-SHOWN_EVENTS:]
+    rounds = [list(one) for one in models.recent(key, SHOWN_ROUNDS)]
+    return {**service.facts(), **keyed, "recent": rounds, "events": told}
+
+
+async def _stream(service: Service, request: Request, key: str | None) -> AsyncIterator[str]:
     last = None
     while not await request.is_disconnected():
-        now = (service.journal.last, service.model.rounds)
+        now = service.journal.last
         if now == last:
             yield ": nothing new\n\n"
         else:
-            rounds = [list(one) for one in service.recent.last(SHOWN_ROUNDS)]
-            told = [event.as_dict() for event in list(service.events)[-SHOWN_EVENTS:]]
-            facts = {**service.facts(), "recent": rounds, "events": told}
-            yield f"data: {json.dumps(facts, allow_nan=False)}\n\n"
+            yield f"data: {json.dumps(_show(service, key), allow_nan=False)}\n\n"
             last = now
         await asyncio.sleep(1.0)
+
+
+def _json(value: object) -> Response:
+    return Response(to_json(value), media_type="application/json")
 
 
 def _asset(name: str) -> str:

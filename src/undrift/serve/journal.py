@@ -1,7 +1,8 @@
 """The journal: everything a service was asked and told, in order, on the disk before anyone is answered.
 
 A kill at any moment leaves whole entries only (SQLite, write-ahead log). A snapshot replaces the entries before it, in
-one transaction, so that a restart is the last snapshot and the few entries after it.
+one transaction, so that a restart is the last snapshot and the few entries after it. With a model for each key, keys
+are saved a few at a time; entries stay until every key that they changed was saved after them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from typing import NamedTuple
 
 from undrift.errors import InputError, ModelFileError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS journal (sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, body TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS journal (
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, kind INTEGER NOT NULL, body TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS snapshot (
     only_one INTEGER PRIMARY KEY CHECK (only_one = 1),
     sequence INTEGER NOT NULL, facts TEXT NOT NULL, model BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS key_facts (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS key_models (key TEXT PRIMARY KEY, recent TEXT NOT NULL, model BLOB NOT NULL);
 """
 
 
@@ -28,20 +33,47 @@ class EntryKind(enum.IntEnum):
     """What an entry says."""
 
     ASKED = 0
-    """A row came: its cells, its reference if the client gave one, when, and whether its features were looked at."""
+    """Rows came: when, whether the features of the last one were looked at, the rows, and their references."""
     TOLD = 1
-    """A label came: the number of its row's entry, and the label; null says that it will never come."""
+    """Labels came: the number of each row, and its label; null says that it will never come."""
 
 
 class JournalEntry(NamedTuple):
     """One line of the journal."""
 
-    sequence: int
-    """Its number; entries are numbered without gaps."""
+    first: int
+    """Its number; rows of one entry are numbered from it on, and numbers have no gaps."""
+    last: int
+    """Number of the last row in it."""
     kind: EntryKind
     """What it says."""
     body: str
     """JSON."""
+
+
+class KeyRow(NamedTuple):
+    """Everything about one key at one moment."""
+
+    key: str
+    facts: str
+    """JSON: what is in memory of every key."""
+    recent: str
+    """JSON: its last rounds."""
+    model: bytes
+    """The state of its model."""
+
+
+class Checkpoint(NamedTuple):
+    """What is saved at once, so that entries can be forgotten."""
+
+    facts: str
+    """JSON."""
+    model: bytes
+    """A model file; empty where every key has a model."""
+    keys: Sequence[KeyRow]
+    """Keys that changed."""
+    keep_from: int
+    """Entries before this number are not needed any more."""
 
 
 class Snapshot(NamedTuple):
@@ -73,40 +105,54 @@ class Journal:
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             version = int(self._base.execute("PRAGMA user_version").fetchone()[0])
-            if version > SCHEMA_VERSION:
-                raise ModelFileError(f"{path}: written by a newer undrift; upgrade undrift")
+            if version not in (0, SCHEMA_VERSION):
+                raise ModelFileError(f"{path}: written by another version of undrift; use that one, or move it away")
             self._base.executescript(_SCHEMA)
             self._base.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            last = self._base.execute("SELECT max(sequence) FROM journal").fetchone()[0]
+            last = self._base.execute("SELECT max(last) FROM journal").fetchone()[0]
             saved = self._base.execute("SELECT sequence FROM snapshot").fetchone()
         except sqlite3.DatabaseError as error:
             raise ModelFileError(f"{path}: not a journal of undrift's, or damaged ({error}); move it away") from None
         self.last = max(int(last or 0), int(saved[0]) if saved else 0)
 
-    def append(self, entries: Sequence[tuple[EntryKind, str]]) -> None:
-        """Write entries, all or none; they have the numbers after `last`."""
-        first = self.last + 1
-        rows = [(first + i, int(kind), body) for i, (kind, body) in enumerate(entries)]
+    def append(self, kind: EntryKind, count: int, body: str) -> None:
+        """Write an entry that takes `count` numbers after `last`."""
         with self._transaction():
-            self._base.executemany("INSERT INTO journal VALUES (?, ?, ?)", rows)
-        self.last += len(rows)
+            self._base.execute(
+                "INSERT INTO journal VALUES (?, ?, ?, ?)", (self.last + 1, self.last + count, kind, body)
+            )
+        self.last += count
 
-    def entries_after(self, sequence: int) -> Iterator[JournalEntry]:
-        """Yield the entries after one, in order."""
-        found = self._base.execute("SELECT * FROM journal WHERE sequence > ? ORDER BY sequence", (sequence,))
-        for number, kind, body in found:
-            yield JournalEntry(number, EntryKind(kind), body)
+    def entries_after(self, number: int) -> Iterator[JournalEntry]:
+        """Yield the entries after a number, in order."""
+        found = self._base.execute("SELECT * FROM journal WHERE last > ? ORDER BY first", (number,))
+        for first, last, kind, body in found:
+            yield JournalEntry(first, last, EntryKind(kind), body)
 
     def last_snapshot(self) -> Snapshot | None:
         """Return the last snapshot, None before the first."""
         found = self._base.execute("SELECT sequence, facts, model FROM snapshot").fetchone()
         return None if found is None else Snapshot(*found)
 
-    def take_snapshot(self, facts: str, model: bytes) -> None:
-        """Put a snapshot of now in the place of the entries so far."""
+    def save(self, now: Checkpoint) -> None:
+        """Put what is now in the place of the entries that led to it."""
         with self._transaction():
-            self._base.execute("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", (self.last, facts, model))
-            self._base.execute("DELETE FROM journal WHERE sequence <= ?", (self.last,))
+            run = self._base.execute
+            run("INSERT OR REPLACE INTO snapshot VALUES (1, ?, ?, ?)", (now.keep_from - 1, now.facts, now.model))
+            some = self._base.executemany
+            some("INSERT OR REPLACE INTO key_facts VALUES (?, ?)", [(one.key, one.facts) for one in now.keys])
+            models = [(one.key, one.recent, one.model) for one in now.keys]
+            some("INSERT OR REPLACE INTO key_models VALUES (?, ?, ?)", models)
+            run("DELETE FROM journal WHERE last < ?", (now.keep_from,))
+
+    def key_facts(self) -> Iterator[tuple[str, str]]:
+        """Yield every key that was saved, and its facts."""
+        yield from self._base.execute("SELECT key, facts FROM key_facts")
+
+    def key_model(self, key: str) -> tuple[str, bytes] | None:
+        """Return the last rounds and the model of a key as they were saved; None for a key that never was."""
+        found = self._base.execute("SELECT recent, model FROM key_models WHERE key = ?", (key,)).fetchone()
+        return None if found is None else (str(found[0]), bytes(found[1]))
 
     def close(self) -> None:
         """Close the file."""

@@ -30,6 +30,8 @@ class ServiceMetrics:
                 "rounds": "Labels learned so far.",
                 "waiting": "Rows that wait for their label.",
                 "entries": "Entries of the journal so far.",
+                "keys": "Keys that have a model; 1 where there are no keys.",
+                "loaded": "Models in memory.",
                 "half_life": "Memory length below which half of the weight lies, in rounds; 0: it never forgets.",
                 "rmse": "Root mean square error of the last rounds.",
                 "mae": "Mean absolute error of the last rounds.",
@@ -54,7 +56,7 @@ class ServiceMetrics:
     def text(self) -> bytes:
         """Return all of it in Prometheus' text format."""
         self._count_events()
-        facts = self._service.facts()
+        facts = {"keys": 1, "loaded": 1, **self._service.facts()}
         for name, gauge in self._gauges.items():
             if name in facts:
                 gauge.set(facts[name] or 0.0)

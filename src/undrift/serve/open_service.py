@@ -1,4 +1,4 @@
-"""From a run's folder or a model file to a service that goes on where it was left."""
+"""From a run's folder, a fleet's folder or a model file to a service that goes on where it was left."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from undrift import store
 from undrift.errors import InputError
+from undrift.fleet.state_store import STORE_FILE
 from undrift.folder import Folder, regular_file
-from undrift.online.base import OnlineLearner
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
+from undrift.serve.first_states import KeyedBeginning, begin_with_fleet, begin_with_model
 from undrift.serve.journal import Journal
-from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
+from undrift.serve.keyed_models import KeyedModels
+from undrift.serve.one_model import OneModel
+from undrift.serve.rows import NamedNumbers, RunRows
 from undrift.serve.service import Service
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
 _NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 
 
-class _Beginning(NamedTuple):
-    """What a service begins with."""
-
-    model: OnlineLearner
-    rows: RowEncoder
-    origin: str
-    """Digest of the model's file."""
-
-
 @contextlib.contextmanager
 def open_service(
-    path: str | os.PathLike[str], *, level: float = 0.9, hold: float | None = None, durable: bool = False
+    path: str | os.PathLike[str],
+    *,
+    key: str | None = None,
+    level: float = 0.9,
+    hold: float | None = None,
+    durable: bool = False,
 ) -> Iterator[Service]:
-    """Give the service of a run's folder, or of a model file; no other process writes there meanwhile.
+    """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
 
-    Its journal lies in `service` inside the run's folder, or in `NAME-service` beside a model file. When it ends in
-    order, the model as it is then lies there too, for `undrift.load`.
+    Its journal lies in `service` inside the folder, or in `NAME-service` beside a model file. When a service of one
+    model ends in order, the model as it is then lies there too, for `undrift.load`.
 
     Parameters
     ----------
     path
-        Folder of a finished run, or a file that an online estimator was saved to.
+        Folder of a finished run or of a fleet, or a file that an online estimator was saved to.
+    key
+        With a model file: column that names the key of a row; every key has a model of its own, which begins as a copy
+        of the file's. A fleet's folder knows its key.
     level
         Part of the labels that intervals are made to hold: one of the levels that regressors track.
     hold
@@ -57,27 +58,51 @@ def open_service(
     """
     given = Path(path)
     if not given.exists():
-        raise InputError(f"{given} does not exist; name the folder of a run, or a model file")
+        raise InputError(f"{given} does not exist; name the folder of a run or of a fleet, or a model file")
+    is_fleet = (given / STORE_FILE).is_file()
+    if given.is_dir() and key is not None:
+        raise InputError(
+            "--key is for a model file; of a file with many keys make a fleet: undrift fleet FILE --key COLUMN"
+        )
     with contextlib.ExitStack() as held:
-        if given.is_dir():
+        if is_fleet:
+            held.enter_context(Folder(given, "fleet").hold_lock())
+        elif given.is_dir():
             read_state(given)  # refuses what is no run before anything is made there
             held.enter_context(RunFolder(given).files.hold_lock())
         folder = Folder(
             given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=_NAMES
         )
         held.enter_context(folder.hold_lock())
-        beginning = _read_run(given) if given.is_dir() else _read_model(given)
-        folder.claim(JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
-        journal = Journal(folder.path / JOURNAL, durable=durable)
-        service = Service(beginning.model, beginning.rows, journal, origin=beginning.origin, level=level, hold=hold)
+        if is_fleet:
+            service = _serve_keys(held.enter_context(begin_with_fleet(given)), folder, level, hold, durable)
+        elif key is not None:
+            beginning = begin_with_model(load_model(str(given)), key, _digest(given))
+            service = _serve_keys(beginning, folder, level, hold, durable)
+        else:
+            models, origin = (_read_run if given.is_dir() else _read_model)(given, level)
+            service = Service(models, _open_journal(folder, durable), origin=origin, hold=hold)
         yield service
         service.close()
-        with folder.new_file(MODEL) as temporary:
-            service.model.save(temporary)
+        if isinstance(service.models, OneModel):
+            with folder.new_file(MODEL) as temporary:
+                service.models.model.save(temporary)
 
 
-def _read_run(folder: Path) -> _Beginning:
-    """Return the model of a finished run, and what makes features of rows like its own."""
+def _open_journal(folder: Folder, durable: bool) -> Journal:
+    folder.claim(JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
+    return Journal(folder.path / JOURNAL, durable=durable)
+
+
+def _serve_keys(beginning: KeyedBeginning, folder: Folder, level: float, hold: float | None, durable: bool) -> Service:
+    """Return the service of a model for each key."""
+    journal = _open_journal(folder, durable)
+    models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
+    return Service(models, journal, origin=beginning.origin, hold=hold)
+
+
+def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
+    """Return the model of a finished run with what makes features of rows like its own, and the file's digest."""
     state = read_state(folder)
     if state["status"] != "finished" or state["model"] is None:
         raise InputError(f"{folder}: this run is not finished; continue it with --resume, then serve it")
@@ -88,12 +113,12 @@ def _read_run(folder: Path) -> _Beginning:
         rows = RunRows(settings, ColumnRoles.from_dict(state["plan"], state["plan"]["time"]))
         _, arrays = store.read(regular_file(folder, state["trace"]))
         rows.follow(state["carry"]["encoder"], arrays)
-    return _Beginning(model, rows, _digest(file))
+    return OneModel(model, rows, level=level), _digest(file)
 
 
-def _read_model(file: Path) -> _Beginning:
+def _read_model(file: Path, level: float) -> tuple[OneModel, str]:
     model = load_model(str(file))
-    return _Beginning(model, NamedNumbers(model), _digest(file))
+    return OneModel(model, NamedNumbers(model), level=level), _digest(file)
 
 
 def _digest(file: Path) -> str:

@@ -70,7 +70,7 @@ class NamedNumbers:
             for name, cell in row.items():
                 if name not in self._places:
                     raise InputError(f"the model has no feature '{name}'{did_you_mean(name, self._names)}")
-                Z[i, self._places[name]] = _number(name, cell)
+                Z[i, self._places[name]] = read_number(name, cell)
         return Table(self._names, Z) if self._named else Z
 
     def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
@@ -79,7 +79,7 @@ class NamedNumbers:
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
-        return _number("the label", cell)
+        return read_number("the label", cell)
 
     def name_label(self, y: float) -> Cell:
         """Return a label as it was given."""
@@ -167,7 +167,8 @@ def _floats(texts: Sequence[str]) -> Any:
     return np.array([float.fromhex(text) for text in texts])
 
 
-def _number(name: str, cell: Cell) -> float:
+def read_number(name: str, cell: Cell) -> float:
+    """Return a cell as a number, NaN for null."""
     if cell is None:
         return math.nan
     if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:

@@ -1,0 +1,295 @@
+"""KeyedModels: a model for each key, as many in memory as there is room for, the others in the journal's file."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from undrift.errors import InputError, ModelFileError
+from undrift.events import Event
+from undrift.fleet.key_state import KeyState
+from undrift.fleet.model_pool import ModelPool
+from undrift.online.base import OnlineLearner
+from undrift.serve.journal import Checkpoint, Journal, KeyRow, Snapshot
+from undrift.serve.key_record import KeyRecord
+from undrift.serve.keyed_rows import KeyedBatch, KeyedRows
+from undrift.serve.recent import RecentRounds, Round
+from undrift.serve.rows import Cell, Row
+from undrift.serve.served_models import (
+    Answer,
+    AskedRow,
+    WaitingRow,
+    check_level,
+    interval_of,
+    median_half_life,
+    shown_prediction,
+)
+
+LOADED_BYTES = 256 << 20
+"""Memory for the states of models; others are read again when a row of theirs comes."""
+FEWEST_LOADED = 20
+"""Models in memory, however large they are."""
+MOST_CHANGED = 2000
+"""Keys that changed since they were saved; more are saved at once, so that a restart repeats few entries."""
+KEYS_PER_SAVE = 20
+"""Keys that are saved together: a few milliseconds."""
+NUMBERS_PER_SAVE = 2000
+"""A key that changed is saved before so many further rows and labels have come."""
+ROUNDS_OF_A_KEY = 100
+"""Rounds of each key that are kept."""
+
+
+class FirstStates(Protocol):
+    """What keys begin with, before the journal's first entry."""
+
+    def __len__(self) -> int:
+        """Return how many keys there are."""
+
+    def has(self, key: str) -> bool:
+        """Whether there is a key of this name."""
+
+    def read(self, key: str) -> KeyState:
+        """Return what a key begins with, a new one too."""
+
+
+@dataclass(eq=False)
+class _LoadedKey:
+    model: OnlineLearner
+    recent: deque[Round] = field(default_factory=lambda: deque(maxlen=ROUNDS_OF_A_KEY))
+
+
+class KeyedModels:
+    """A model for each key.
+
+    Parameters
+    ----------
+    pool
+        Makes models of states.
+    rows
+        Makes features of rows.
+    journal
+        Where keys are saved.
+    first
+        What keys begin with.
+    level
+        Part of the labels that intervals are made to hold.
+    """
+
+    saved_by_key = True
+
+    def __init__(
+        self,
+        pool: ModelPool,
+        rows: KeyedRows,
+        journal: Journal,
+        first: FirstStates,
+        *,
+        level: float = 0.9,
+    ) -> None:
+        self.pool, self.rows, self.level, self.target = pool, rows, check_level(level), rows.target
+        self._journal, self._first = journal, first
+        self.binary = pool.prototype.binary
+        state_bytes = 8 * max(1, sum(pool.codec.sizes.values()))
+        self.most_loaded = max(FEWEST_LOADED, LOADED_BYTES // state_bytes)
+        self.begin()
+
+    def begin(self) -> None:
+        """Become what it was before the journal's first entry."""
+        self.records: dict[str, KeyRecord] = {}
+        self.waiting: dict[int, WaitingRow] = {}
+        self.rounds, self._new = 0, 0
+        self._loaded: dict[str, _LoadedKey] = {}
+        self._clean: OrderedDict[str, None] = OrderedDict()  # loaded and saved, the one not used for longest first
+        self._changed: OrderedDict[str, int] = OrderedDict()  # key: the first number that is not saved, oldest first
+        self._recent = RecentRounds()
+        self._worst: tuple[float, list[dict[str, Any]]] = (0.0, [])
+
+    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+        """Go on from what was saved of each key."""
+        self.begin()
+        self._recent.resume(facts["recent"])
+        for key, text in self._journal.key_facts():
+            record = self.records[key] = KeyRecord(level=self.level, binary=self.binary)
+            record.resume(key, json.loads(text))
+            self._new += record.is_new
+            self.waiting.update(record.waiting)
+            self.rounds += record.rounds
+
+    def encode(self, rows: Sequence[Row]) -> KeyedBatch:
+        """Return keys and features of rows that have come; refused rows change nothing."""
+        batch = self.rows.encode(rows)
+        self._require_room(batch.keys)
+        return batch
+
+    def ask(
+        self, features: KeyedBatch, number: int, references: Sequence[str | None], when: float, *, look: bool
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on, but for those that are in what was saved of their key."""
+        asked = []
+        for i, key in enumerate(features.keys):
+            record = self._record(key)
+            if number + i <= record.saved_at:
+                continue
+            model = self._change(key, number + i).model
+            served = model.ask(features.Z[i])
+            waiting = WaitingRow(key, served.serial, references[i], when)
+            record.waiting[number + i] = self.waiting[number + i] = waiting
+            low, high = interval_of(model, served, self.level)
+            shown = shown_prediction(model, served)
+            answer = Answer(number + i, shown, None, low, high, served.known)
+            if self.binary:
+                answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
+            asked.append(AskedRow(number + i, waiting, answer, ()))
+        self._trim()
+        return asked
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as models learn it."""
+        return self.rows.label(cell)
+
+    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
+        """Refuse labels of more keys than there is room for."""
+        self._require_room(row.key for row in rows)
+
+    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
+        """Learn the label of a row that waits, or close it; return what changed."""
+        key = str(row.key)
+        record, loaded = self.records[key], self._change(key, entry)
+        del self.waiting[number], record.waiting[number]
+        model = loaded.model
+        served = model.find_pending(row.serial)
+        model.tell(served, y)
+        if np.isnan(y):
+            self._trim()
+            return ()
+        low, high = interval_of(model, served, self.level)
+        one = Round(number, y, served.yhat, low, high, served.known)
+        loaded.recent.append(one)
+        self._recent.add(one)
+        self.rounds += 1
+        shown = shown_prediction(model, served)
+        found = list(record.add_round(y, shown, low, high, binary=self.binary, known=served.known))
+        self._trim()
+        return [Event(kind, number, None, f"{key!r:.60}: {sentence}", key) for kind, sentence in found]
+
+    def facts(self) -> dict[str, Any]:
+        """Return how all keys are doing, as JSON values."""
+        return {
+            "target": self.target,
+            "task": "classification" if self.binary else "regression",
+            "key": self.rows.key,
+            "keys": len(self._first) + self._new,
+            "rounds": self.rounds,
+            "loaded": len(self._loaded),
+            **self._recent.summary(self.level, binary=self.binary),
+        }
+
+    def key_facts(self, key: str) -> dict[str, Any]:
+        """Return how one key is doing, as JSON values."""
+        if key not in self.records and not self._first.has(key):
+            raise InputError(f"no key {key!r:.60} has been seen")
+        record = self._record(key)
+        return {**self._figures(key, record), "half_life": median_half_life(self._load(key).model)}
+
+    def worst_keys(self, count: int) -> list[dict[str, Any]]:
+        """Return the keys with the largest error beside the naive guess's, the worst first; a little old if many."""
+        until, found = self._worst
+        if time.monotonic() >= until:
+            worst = heapq.nlargest(50, self.records.items(), key=lambda item: item[1].badness)
+            found = [self._figures(key, record) for key, record in worst if record.badness > 0.0]
+            self._worst = time.monotonic() + min(60.0, len(self.records) / 10_000), found
+        return found[:count]
+
+    def recent(self, key: str | None, count: int) -> list[Round]:
+        """Return the last rounds of a key, or of all together."""
+        return self._recent.last(count) if key is None else list(self._load(key).recent)[-count:]
+
+    def is_due(self, last: int) -> bool:
+        """Whether keys should be saved when the journal has come to `last`."""
+        if not self._changed:
+            return False
+        return last - next(iter(self._changed.values())) >= NUMBERS_PER_SAVE or self.is_crowded()
+
+    def is_crowded(self) -> bool:
+        """Whether keys must be saved before others change."""
+        return len(self._changed) > min(MOST_CHANGED, self.most_loaded // 2)
+
+    def checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
+        """Return the keys to save now: those that changed longest ago, or all."""
+        keys = list(self._changed)
+        saved = keys if everything else keys[:KEYS_PER_SAVE]
+        rest = keys[len(saved) :]
+        text = json.dumps({**facts, "recent": self._recent.state()}, allow_nan=False)
+        keep_from = self._changed[rest[0]] if rest else last + 1
+        return Checkpoint(text, b"", [self._key_row(key, last) for key in saved], keep_from)
+
+    def mark_saved(self, saved: Checkpoint, last: int) -> None:
+        """Note that this was written when the journal had come to `last`."""
+        for row in saved.keys:
+            self.records[row.key].saved_at = last
+            del self._changed[row.key]
+            self._clean[row.key] = None
+        self._trim()
+
+    def _key_row(self, key: str, last: int) -> KeyRow:
+        loaded, state = self._loaded[key], KeyState()
+        self.pool.write_back(loaded.model, state)
+        facts = json.dumps(self.records[key].state(last), allow_nan=False)
+        recent = json.dumps([list(one) for one in loaded.recent], allow_nan=False)
+        return KeyRow(key, facts, recent, self.pool.codec.pack(state))
+
+    def _figures(self, key: str, record: KeyRecord) -> dict[str, Any]:
+        inside = {} if self.binary or not record.judged else {"coverage": record.inside}
+        waiting = len(record.waiting)
+        return {"key": key, "rounds": record.rounds, "waiting": waiting, "relative_error": record.badness, **inside}
+
+    def _record(self, key: str) -> KeyRecord:
+        record = self.records.get(key)
+        if record is None:
+            record = self.records[key] = KeyRecord(level=self.level, binary=self.binary)
+            record.is_new = not self._first.has(key)
+            self._new += record.is_new
+        return record
+
+    def _load(self, key: str) -> _LoadedKey:
+        """Return a key's model, read from where it was saved, or the one it begins with."""
+        loaded = self._loaded.get(key)
+        if loaded is not None:
+            if key in self._clean:
+                self._clean.move_to_end(key)
+            return loaded
+        saved = self._journal.key_model(key)
+        state = self._first.read(key) if saved is None else self.pool.codec.unpack(saved[1])
+        model = self.pool.model(state)
+        if not isinstance(model, OnlineLearner):
+            raise ModelFileError(f"a {type(model).__name__} cannot be served; give an online estimator")
+        loaded = self._loaded[key] = _LoadedKey(model)
+        if saved is not None:
+            loaded.recent.extend(Round(*one) for one in json.loads(saved[0]))
+        self._clean[key] = None
+        return loaded
+
+    def _change(self, key: str, number: int) -> _LoadedKey:
+        """Return a key's model, which the entry of this number changes."""
+        loaded = self._load(key)
+        if key not in self._changed:
+            self._changed[key] = number
+            del self._clean[key]
+        return loaded
+
+    def _trim(self) -> None:
+        """Drop models that were saved and not used for longest, until the rest fits into memory."""
+        while self._clean and len(self._loaded) > self.most_loaded:
+            key, _ = self._clean.popitem(last=False)
+            del self._loaded[key]
+
+    def _require_room(self, keys: Iterable[str | None]) -> None:
+        if (count := len({*keys})) > self.most_loaded:
+            raise InputError(f"a request may hold rows of {self.most_loaded:,} keys, got {count:,}; split it")

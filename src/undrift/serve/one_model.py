@@ -1,0 +1,189 @@
+"""OneModel: a single model for all rows, with what makes features of them, its last rounds, and a watch."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import undrift
+from undrift._typing import Matrix
+from undrift.errors import ModelFileError
+from undrift.events import Event, Watch
+from undrift.online import Table
+from undrift.online.base import OnlineLearner
+from undrift.serve.journal import Checkpoint, Snapshot
+from undrift.serve.recent import RecentRounds, Round
+from undrift.serve.rows import Cell, Row, RowEncoder
+from undrift.serve.served_models import (
+    Answer,
+    AskedRow,
+    WaitingRow,
+    check_level,
+    interval_of,
+    median_half_life,
+    shown_prediction,
+)
+
+NUMBERS_PER_SNAPSHOT = 10_000
+"""A restart repeats at most so many rows and labels after the last snapshot, and those of one request more."""
+ROUNDS_PER_LOOK = 10
+"""Rounds between two looks at the model's memory."""
+
+
+class OneModel:
+    """A model, and what belongs to it.
+
+    Parameters
+    ----------
+    model
+        The model to begin with, unless the journal knows a later one.
+    rows
+        Makes features of rows.
+    level
+        Part of the labels that intervals are made to hold.
+    """
+
+    saved_by_key = False
+
+    def __init__(self, model: OnlineLearner, rows: RowEncoder, *, level: float = 0.9) -> None:
+        self.model, self.rows, self.level, self.target = model, rows, check_level(level), rows.target
+        self._first_state = rows.state(), file_of(model)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._recent = RecentRounds()
+        self.watch = Watch(level=self.level, binary=self.model.binary)
+        self.waiting: dict[int, WaitingRow] = {}
+        self._saved_at = 0
+
+    def encode(self, rows: Sequence[Row]) -> Table | Matrix:
+        """Return the features of rows that have come; refused rows change nothing."""
+        return self.rows.encode(rows)
+
+    def ask(
+        self, features: Table | Matrix, number: int, references: Sequence[str | None], when: float, *, look: bool
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+        asked, last = [], len(references) - 1
+        names, values = self.rows.watched_features(features)
+        if isinstance(features, Table) and list(features.columns) == self.model.names:
+            features = features.values  # taken in the order of the names, and much quicker
+        for i, reference in enumerate(references):
+            events = self.watch.add_row(number + i, names, values[i]) if look and i == last and len(names) else ()
+            served = self.model.ask(_row(features, i))
+            low, high = interval_of(self.model, served, self.level)
+            shown = shown_prediction(self.model, served)
+            answer = Answer(number + i, shown, None, low, high, served.known)
+            if self.model.binary:
+                answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
+            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, reference, when)
+            asked.append(AskedRow(number + i, waiting, answer, events))
+        return asked
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as the model learns it."""
+        return self.rows.label(cell)
+
+    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
+        """One model learns as many as come."""
+
+    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
+        """Learn the label of a row that waits, or close it; return what changed."""
+        del self.waiting[number]
+        served = self.model.find_pending(row.serial)
+        self.model.tell(served, y)
+        if np.isnan(y):
+            return ()
+        self.rows.know_label(self.model.served_rows - row.serial + 1, y)
+        low, high = interval_of(self.model, served, self.level)
+        self._recent.add(Round(number, y, served.yhat, low, high, served.known))
+        events: list[Event] = []
+        if served.known:
+            events += self.watch.add_round(number, y, shown_prediction(self.model, served), low, high)
+        if self.model.rounds % ROUNDS_PER_LOOK == 0:
+            events += self.watch.add_memory(number, self.model.spectrum())
+        return events
+
+    def facts(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON values."""
+        return {
+            "target": self.target,
+            "task": "classification" if self.model.binary else "regression",
+            "rounds": self.model.rounds,
+            "half_life": median_half_life(self.model),
+            **self._recent.summary(self.level, binary=self.model.binary),
+        }
+
+    def recent(self, key: str | None, count: int) -> list[Round]:
+        """Return the last rounds."""
+        return self._recent.last(count)
+
+    def is_due(self, last: int) -> bool:
+        """Whether a snapshot should be taken when the journal has come to `last`."""
+        return last - self._saved_at >= NUMBERS_PER_SNAPSHOT
+
+    def checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
+        """Return a snapshot of everything."""
+        own = {
+            "rows": self.rows.state(),
+            "waiting": [[number, *row[1:]] for number, row in self.waiting.items()],
+            "recent": self._recent.state(),
+            "watch": self.watch.state(),
+        }
+        return Checkpoint(json.dumps({**facts, **own}, allow_nan=False), file_of(self.model), (), last + 1)
+
+    def mark_saved(self, saved: Checkpoint, last: int) -> None:
+        """Note that this was written when the journal had come to `last`."""
+        self._saved_at = last
+
+    def is_crowded(self) -> bool:
+        """One model never is."""
+        return False
+
+    def begin(self) -> None:
+        """Become what it was before the journal's first entry."""
+        state, file = self._first_state
+        self.rows.resume(state)
+        self.model = model_of(file)
+        self._fresh()
+
+    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+        """Go on from a snapshot, whose facts are these."""
+        self.model = model_of(saved.model)
+        self._fresh()
+        self.rows.resume(facts["rows"])
+        self._recent.resume(facts["recent"])
+        self.watch.resume(facts["watch"])
+        for number, serial, reference, when in facts["waiting"]:
+            self.waiting[number] = WaitingRow(None, serial, reference, when)
+        self._saved_at = saved.sequence
+
+
+def _row(features: Table | Matrix, i: int) -> Any:
+    if isinstance(features, Table):
+        return Table(features.columns, features.values[i : i + 1])
+    return features[i]
+
+
+def file_of(model: OnlineLearner) -> bytes:
+    """Return a model as the bytes of its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.undrift"
+        model.save(path)
+        return path.read_bytes()
+
+
+def model_of(file: bytes) -> OnlineLearner:
+    """Return the model in the bytes of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.undrift"
+        path.write_bytes(file)
+        model = undrift.load(path)
+    if not isinstance(model, OnlineLearner):
+        raise ModelFileError(f"a {type(model).__name__} cannot be served; give an OnlineRegressor or OnlineClassifier")
+    return model

@@ -1,0 +1,139 @@
+"""What a service serves, one model or one for each key; the service itself keeps the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from undrift.errors import InputError
+from undrift.events import Event
+from undrift.learners.served import ServedPrediction
+from undrift.losses import sigmoid
+from undrift.online.base import OnlineLearner
+from undrift.online.intervals import LEVELS
+from undrift.serve.journal import Checkpoint, Snapshot
+from undrift.serve.recent import Round
+from undrift.serve.rows import Cell, Row
+
+
+class Answer(NamedTuple):
+    """The prediction of one row."""
+
+    id: int
+    """Give it back with the label."""
+    prediction: Cell
+    """A number, or the likelier label."""
+    probability: float | None
+    """Of the positive label, for two classes."""
+    lower: float | None
+    """Ends of the interval; None where there is none (yet)."""
+    upper: float | None
+    known: bool
+    """Whether any label was learned before; if not, the prediction says nothing."""
+
+
+class WaitingRow(NamedTuple):
+    """A row that was served and waits for its label."""
+
+    key: str | None
+    """Whose it is, where every key has a model."""
+    serial: int
+    """Its number among the rows of its model."""
+    reference: str | None
+    """The client's own name for it."""
+    when: float
+    """When it came, in seconds since 1970."""
+
+
+class AskedRow(NamedTuple):
+    """A row that was just served."""
+
+    number: int
+    waiting: WaitingRow
+    answer: Answer
+    events: Sequence[Event]
+    """What its features told."""
+
+
+class ServedModels(Protocol):
+    """What is served: makes predictions and learns labels; what it was is restored from snapshots."""
+
+    target: str
+    """What is predicted."""
+    waiting: dict[int, WaitingRow]
+    """Rows that were served and wait for their label, by number."""
+    saved_by_key: bool
+    """Whether keys are saved one by one, so that an entry may be in some of them already."""
+
+    def encode(self, rows: Sequence[Row]) -> Any:
+        """Return the features of rows that have come; refused rows change nothing."""
+
+    def ask(
+        self, features: Any, number: int, references: Sequence[str | None], when: float, *, look: bool
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+
+    def label(self, cell: Cell) -> float:
+        """Return a label as models learn it."""
+
+    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
+        """Refuse labels of these rows if there are too many for one request."""
+
+    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
+        """Learn the label of a row, which the journal's entry of this number brought; return what changed."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON values."""
+
+    def recent(self, key: str | None, count: int) -> list[Round]:
+        """Return the last rounds, of a key where every key has a model."""
+
+    def is_due(self, last: int) -> bool:
+        """Whether something should be saved when the journal has come to `last`."""
+
+    def checkpoint(self, last: int, facts: Mapping[str, Any], *, everything: bool) -> Checkpoint:
+        """Return what to save now, beside `facts` of the service itself."""
+
+    def mark_saved(self, saved: Checkpoint, last: int) -> None:
+        """Note that this was written when the journal had come to `last`."""
+
+    def is_crowded(self) -> bool:
+        """Whether something must be saved before more is asked and told."""
+
+    def begin(self) -> None:
+        """Become what it was before the journal's first entry."""
+
+    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+        """Go on from a snapshot, whose facts are these."""
+
+
+def check_level(level: float) -> float:
+    """Return a level that models keep intervals at."""
+    if level not in LEVELS:
+        levels = ", ".join(f"{one:g}" for one in LEVELS)
+        raise InputError(f"intervals are kept at the levels {levels}, got {level:g}")
+    return level
+
+
+def interval_of(model: OnlineLearner, served: ServedPrediction, level: float) -> tuple[float | None, float | None]:
+    """Return the ends of a served interval, None where there is none."""
+    if model.binary:
+        return None, None
+    ends = served.interval(level)
+    return (float(ends.low), float(ends.high)) if np.isfinite(ends.low) else (None, None)
+
+
+def shown_prediction(model: OnlineLearner, served: ServedPrediction) -> float:
+    """Return a prediction as people read it: a number, or the probability of the positive label."""
+    return float(sigmoid(np.array(served.yhat))) if model.binary else served.yhat
+
+
+def median_half_life(model: OnlineLearner) -> float | None:
+    """Return the memory length below which half of the weight lies, in rounds; None: it never forgets."""
+    spectrum = model.spectrum()
+    if not len(spectrum.weights):
+        return None
+    median = spectrum.half_lives[int(np.searchsorted(np.cumsum(spectrum.weights), 0.5))]
+    return float(median) if np.isfinite(median) else None

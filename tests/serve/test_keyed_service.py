@@ -1,0 +1,232 @@
+"""A model for each key: every key is served as its own model would, whatever is in memory, and through restarts."""
+
+import json
+
+import numpy as np
+import pytest
+from server_process import fetch, running_server
+
+import undrift as ud
+from undrift.errors import InputError
+from undrift.run import Settings, play_fleet
+from undrift.serve import Client, open_service
+from undrift.serve.service import Label
+
+NAMES = ["a", "b"]
+KEYS = [f"key {k}" for k in range(7)]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Room for few keys, so that they are saved, dropped and read again all the time."""
+    monkeypatch.setattr("undrift.serve.keyed_models.KEYS_PER_SAVE", 2)
+    monkeypatch.setattr("undrift.serve.keyed_models.MOST_CHANGED", 3)
+    monkeypatch.setattr("undrift.serve.keyed_models.LOADED_BYTES", 1)
+    monkeypatch.setattr("undrift.serve.keyed_models.FEWEST_LOADED", 5)
+
+
+@pytest.fixture
+def model_file(tmp_path):
+    """A model that has learned 20 rows, with which every key begins."""
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(20, 2))
+    model = ud.OnlineRegressor(speed="light")
+    for z in Z:
+        model.learn(dict(zip(NAMES, z.tolist(), strict=True)), float(z.sum()))
+    model.save(tmp_path / "model.undrift")
+    return tmp_path / "model.undrift"
+
+
+def traffic(rounds=80):
+    """Rows of several keys, and labels late and out of order; some never come."""
+    rng, waiting, row = np.random.default_rng(0), [], 0
+    for _ in range(rounds):
+        keys = rng.choice(KEYS, size=int(rng.integers(1, 4))).tolist()
+        Z = rng.normal(size=(len(keys), 2))
+        yield "rows", [(row + i, key, z) for i, (key, z) in enumerate(zip(keys, Z, strict=True))]
+        waiting += [
+            (row + i, key, float(z.sum() + KEYS.index(key))) for i, (key, z) in enumerate(zip(keys, Z, strict=True))
+        ]
+        row += len(keys)
+        rng.shuffle(waiting)
+        told, waiting = waiting[: len(waiting) // 2], waiting[len(waiting) // 2 :]
+        if told:
+            yield "labels", told
+
+
+def play_directly(model_file):
+    """The same with a model object for each key."""
+    models, served = {key: ud.load(model_file) for key in KEYS}, {}
+    for kind, items in traffic():
+        for row, key, value in items:
+            if kind == "rows":
+                served[row] = models[key].ask(value)
+            else:
+                models[key].tell(served[row], value)
+    return models, [served[row].yhat for row in sorted(served)]
+
+
+def play_served(model_file, stop):
+    """The same by a service, which is left where `stop` says so, in order or not."""
+    ids, yhat, todo, step = {}, {}, list(traffic()), 0
+    while step < len(todo):
+        with open_service(model_file, key="shop") as service:
+            while step < len(todo):
+                kind, items = todo[step]
+                step += 1
+                if kind == "rows":
+                    sent = [{"shop": key, **dict(zip(NAMES, z.tolist(), strict=True))} for _, key, z in items]
+                    for (row, _, _), one in zip(items, service.predict(sent), strict=True):
+                        ids[row], yhat[row] = one.id, one.prediction
+                else:
+                    assert service.learn([Label(ids[row], y) for row, _, y in items]) == (len(items), 0)
+                if step % 5 == 0:
+                    service.tend()
+                ends = stop(step)
+                if ends:
+                    if ends == "kill":
+                        service.close = service.journal.close  # nothing is saved at the end, as after kill -9
+                    break
+            models = service.models
+            probes = [models._load(key).model.predict([0.5, -1.0]) for key in KEYS]
+    return models, probes, [yhat[row] for row in sorted(yhat)]
+
+
+@pytest.mark.parametrize("stop", ["never", "kill", "end"])
+@pytest.mark.usefixtures("small")
+def test_each_key_is_served_as_its_own_model_would(model_file, stop):
+    expected, yhat = play_directly(model_file)
+    served, probes, answers = play_served(model_file, lambda step: stop if stop != "never" and step % 11 == 0 else "")
+    assert answers == yhat
+    assert probes == [model.predict([0.5, -1.0]) for model in expected.values()]
+    assert served.rounds == sum(model.rounds - 20 for model in expected.values()) > 100
+    assert len(served.waiting) == sum(len(model.pending) for model in expected.values()) > 0
+    assert {key: served.records[key].rounds + 20 for key in KEYS} == {k: m.rounds for k, m in expected.items()}
+
+
+@pytest.mark.usefixtures("small")
+def test_memory_is_bounded_and_entries_are_forgotten(model_file):
+    with open_service(model_file, key="shop") as service:
+        for i in range(60):
+            (one,) = service.predict([{"shop": i, "a": 1.0}])
+            service.learn([Label(one.id, 2.0)])
+            assert len(service.models._loaded) <= 5
+            assert len(service.models._changed) <= 4
+        assert sum(1 for _ in service.journal.entries_after(0)) < 20
+        with pytest.raises(InputError, match="rows of 5 keys, got 6; split it"):
+            service.predict([{"shop": i, "a": 1.0} for i in range(6)])
+        assert service.facts()["keys"] == 60
+    with open_service(model_file, key="shop") as service:
+        assert service.facts()["keys"] == 60
+        assert service.models.key_facts("7")["rounds"] == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_a_full_disk_takes_back_what_was_not_written(model_file, monkeypatch):
+    from undrift.serve.journal import Journal
+
+    with open_service(model_file, key="shop") as service:
+        ids = [one.id for one in service.predict([{"shop": key, "a": 1.0} for key in KEYS[:4]])]
+        service.learn([Label(ids[0], 1.0)])
+        before = [service.models._load(key).model.predict([1.0, 1.0]) for key in KEYS[:4]]
+
+        def full(self, *what):
+            raise InputError("cannot be written")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "append", full)
+            patch.setattr(Journal, "save", full)
+            for call in (
+                lambda: service.learn([Label(number, 5.0) for number in ids[1:]]),
+                lambda: service.predict([{"shop": KEYS[0], "a": 9.0}]),
+                service.save,
+            ):
+                with pytest.raises(InputError, match="cannot be written"):
+                    call()
+        assert [service.models._load(key).model.predict([1.0, 1.0]) for key in KEYS[:4]] == before
+        assert service.learn([Label(number, 5.0) for number in ids]) == (3, 1)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
+    rng = np.random.default_rng(1)
+    lines = []
+    for t in range(90):
+        for key, weight in (("north", 1.0), ("south", -2.0), ("7", 0.5)):
+            a, b = rng.normal(size=2).tolist()
+            y = weight * a + b + 0.1 * rng.normal()
+            lines.append((key, t, a, b, ("yes" if y > 0.0 else "no") if classes else y))
+    head = "shop,day,a,b,sold\n"
+    (tmp_path / "all.csv").write_text(head + "".join(",".join(map(str, line)) + "\n" for line in lines))
+    (tmp_path / "first.csv").write_text(head + "".join(",".join(map(str, line)) + "\n" for line in lines[:180]))
+    whole = play_fleet(str(tmp_path / "all.csv"), tmp_path / "all", SETTINGS, key="shop", order="day")
+    play_fleet(str(tmp_path / "first.csv"), tmp_path / "first", SETTINGS, key="shop", order="day")
+    expected = [row.prediction for row in whole.run.outputs]
+    order = [(row.key, row.order) for row in whole.run.outputs]
+    with open_service(tmp_path / "first") as service:
+        assert service.facts()["keys"] == 3
+        for key, t, a, b, y in lines[180:]:
+            (one,) = service.predict([{"shop": key, "day": t, "a": a, "b": b}])
+            yhat = expected[order.index((key, t))]
+            if classes:
+                assert one.probability == pytest.approx(1.0 / (1.0 + np.exp(-yhat)), rel=1e-12)
+                assert one.prediction in ("yes", "no")
+            else:
+                assert one.prediction == yhat
+            service.learn([Label(one.id, y)])
+        (one,) = service.predict([{"shop": "west", "a": 1.0, "b": 1.0}])
+        assert not one.known
+        assert service.facts()["keys"] == 4
+        assert service.models.key_facts("7")["rounds"] == 30
+    with open_service(tmp_path / "first") as service:
+        assert service.learn([Label(one.id, "no" if classes else 3.0)]) == (1, 0)
+
+
+SETTINGS = Settings(target="sold", model="light")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"a": 1.0}, "every row needs its key, a text or an integer, as 'shop', got None"),
+        ({"shop": 1.5, "a": 1.0}, "got 1.5"),
+        ({"shop": "", "a": 1.0}, "a key has 1 to 1,000 characters"),
+        ({"shop": "x", "c": 1.0}, "no feature 'c'"),
+        ({"shop": "x", "a": "high"}, "'a' must be a number"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_refused(model_file, row, words):
+    with open_service(model_file, key="shop") as service:
+        with pytest.raises(InputError, match=words):
+            service.predict([{"shop": "fine", "a": 1.0}, row])
+        assert service.facts()["keys"] == 0
+
+
+def test_what_cannot_have_keys_is_refused(tmp_path, model_file):
+    with pytest.raises(InputError, match="--key is for a model file"), open_service(tmp_path, key="shop"):
+        pass
+    with pytest.raises(InputError, match="'a': this is a feature"), open_service(model_file, key="a"):
+        pass
+    model = ud.load(model_file)
+    model.ask([1.0, 1.0])
+    model.save(model_file)
+    with pytest.raises(InputError, match="rows that wait for their label"), open_service(model_file, key="shop"):
+        pass
+
+
+def test_keys_that_do_badly_are_named_and_no_metric_has_a_name(model_file):
+    rng = np.random.default_rng(0)
+    with running_server(model_file, "--key", "shop") as (_, url), Client(url) as client:
+        for _ in range(120):
+            rows = [{"shop": key, "a": float(rng.normal()), "b": 0.0} for key in ("good", "bad/one")]
+            answers = client.predict(rows)
+            noise = 5.0 * float(rng.normal())
+            client.learn({answers[0].id: rows[0]["a"], answers[1].id: noise + (80.0 if noise > 4.0 else 0.0)})
+        assert [one["key"] for one in json.loads(fetch(url + "keys")[1])] == ["bad/one", "good"]
+        code, text = fetch(url + "keys/bad/one")
+        assert (code, json.loads(text)["rounds"]) == (200, 120)
+        assert fetch(url + "keys/none")[0] == 422
+        assert fetch(url + "live?key=none")[0] == 422
+        text = fetch(url + "metrics")[1]
+        assert "undrift_keys 2.0" in text
+        assert "bad/one" not in text
