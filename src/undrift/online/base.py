@@ -222,7 +222,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _tell(self, serial: int, y: float) -> None:
         record = self._pending[serial]
-        record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
+        if record.item(RecordPart.WIDTH) != self._plan.dim:
+            record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
         self._pending.close(serial)
         self._count()

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-
-import numpy as np
 
 from undrift.errors import InputError, ModelFileError
 from undrift.events import Event
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool
 from undrift.online.base import OnlineLearner
+from undrift.online.served_blocks import ask_rows, tell_rows
 from undrift.serve.journal import Checkpoint, Journal, KeyRow, Snapshot
 from undrift.serve.key_record import KeyRecord
 from undrift.serve.keyed_rows import KeyedBatch, KeyedRows
@@ -27,7 +27,6 @@ from undrift.serve.served_models import (
     AskedRow,
     WaitingRow,
     check_level,
-    interval_of,
     median_half_life,
     shown_prediction,
 )
@@ -138,12 +137,11 @@ class KeyedModels:
             if number + i <= record.saved_at:
                 continue
             model = self._change(key, number + i).model
-            served = model.ask(features.Z[i])
+            (served,) = ask_rows(model, features.Z[i : i + 1], self.level)
             waiting = WaitingRow(key, served.serial, references[i], when)
             record.waiting[number + i] = self.waiting[number + i] = waiting
-            low, high = interval_of(model, served, self.level)
-            shown = shown_prediction(model, served)
-            answer = Answer(number + i, shown, None, low, high, served.known)
+            shown = shown_prediction(model, served.yhat)
+            answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
             if self.binary:
                 answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
             asked.append(AskedRow(number + i, waiting, answer, ()))
@@ -158,26 +156,28 @@ class KeyedModels:
         """Refuse labels of more keys than there is room for."""
         self._require_room(row.key for row in rows)
 
-    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
-        """Learn the label of a row that waits, or close it; return what changed."""
+    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
+        """Learn labels of rows that wait, or close them; return what changed."""
+        events = [event for number, y in labels.items() for event in self._tell(number, y, entry)]
+        self._trim()
+        return events
+
+    def _tell(self, number: int, y: float, entry: int) -> Iterator[Event]:
+        row = self.waiting.pop(number)
         key = str(row.key)
         record, loaded = self.records[key], self._change(key, entry)
-        del self.waiting[number], record.waiting[number]
-        model = loaded.model
-        served = model.find_pending(row.serial)
-        model.tell(served, y)
-        if np.isnan(y):
-            self._trim()
-            return ()
-        low, high = interval_of(model, served, self.level)
+        del record.waiting[number]
+        (served,) = tell_rows(loaded.model, [row.serial], [y], self.level)
+        if math.isnan(y):
+            return
+        low, high = served.lower, served.upper
         one = Round(number, y, served.yhat, low, high, served.known)
         loaded.recent.append(one)
         self._recent.add(one)
         self.rounds += 1
-        shown = shown_prediction(model, served)
-        found = list(record.add_round(y, shown, low, high, binary=self.binary, known=served.known))
-        self._trim()
-        return [Event(kind, number, None, f"{key!r:.60}: {sentence}", key) for kind, sentence in found]
+        shown = shown_prediction(loaded.model, served.yhat)
+        for kind, sentence in record.add_round(y, shown, low, high, binary=self.binary, known=served.known):
+            yield Event(kind, number, None, f"{key!r:.60}: {sentence}", key)
 
     def facts(self) -> dict[str, Any]:
         """Return how all keys are doing, as JSON values."""

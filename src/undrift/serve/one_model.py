@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import undrift
 from undrift._typing import Matrix
@@ -16,6 +15,7 @@ from undrift.errors import ModelFileError
 from undrift.events import Event, Watch
 from undrift.online import Table
 from undrift.online.base import OnlineLearner
+from undrift.online.served_blocks import ask_rows, tell_rows
 from undrift.serve.journal import Checkpoint, Snapshot
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, Row, RowEncoder
@@ -24,7 +24,6 @@ from undrift.serve.served_models import (
     AskedRow,
     WaitingRow,
     check_level,
-    interval_of,
     median_half_life,
     shown_prediction,
 )
@@ -71,18 +70,14 @@ class OneModel:
         """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
         asked, last = [], len(references) - 1
         names, values = self.rows.watched_features(features)
-        if isinstance(features, Table) and list(features.columns) == self.model.names:
-            features = features.values  # taken in the order of the names, and much quicker
-        for i, reference in enumerate(references):
-            events = self.watch.add_row(number + i, names, values[i]) if look and i == last and len(names) else ()
-            served = self.model.ask(_row(features, i))
-            low, high = interval_of(self.model, served, self.level)
-            shown = shown_prediction(self.model, served)
-            answer = Answer(number + i, shown, None, low, high, served.known)
+        events = self.watch.add_row(number + last, names, values[last]) if look and len(names) else ()
+        for i, served in enumerate(ask_rows(self.model, features, self.level)):
+            shown = shown_prediction(self.model, served.yhat)
+            answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
             if self.model.binary:
                 answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
-            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, reference, when)
-            asked.append(AskedRow(number + i, waiting, answer, events))
+            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, references[i], when)
+            asked.append(AskedRow(number + i, waiting, answer, events if i == last else ()))
         return asked
 
     def label(self, cell: Cell) -> float:
@@ -92,21 +87,22 @@ class OneModel:
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """One model learns as many as come."""
 
-    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
-        """Learn the label of a row that waits, or close it; return what changed."""
-        del self.waiting[number]
-        served = self.model.find_pending(row.serial)
-        self.model.tell(served, y)
-        if np.isnan(y):
-            return ()
-        self.rows.know_label(self.model.served_rows - row.serial + 1, y)
-        low, high = interval_of(self.model, served, self.level)
-        self._recent.add(Round(number, y, served.yhat, low, high, served.known))
+    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
+        """Learn labels of rows that wait, or close them; return what changed."""
+        before = self.model.rounds
+        serials = [self.waiting.pop(number).serial for number in labels]
+        told = tell_rows(self.model, serials, labels.values(), self.level)
         events: list[Event] = []
-        if served.known:
-            events += self.watch.add_round(number, y, shown_prediction(self.model, served), low, high)
-        if self.model.rounds % ROUNDS_PER_LOOK == 0:
-            events += self.watch.add_memory(number, self.model.spectrum())
+        for (number, y), served in zip(labels.items(), told, strict=True):
+            if math.isnan(y):
+                continue
+            self.rows.know_label(self.model.served_rows - served.serial + 1, y)
+            low, high = served.lower, served.upper
+            self._recent.add(Round(number, y, served.yhat, low, high, served.known))
+            if served.known:
+                events += self.watch.add_round(number, y, shown_prediction(self.model, served.yhat), low, high)
+        if self.model.rounds // ROUNDS_PER_LOOK > before // ROUNDS_PER_LOOK:
+            events += self.watch.add_memory([*labels][-1], self.model.spectrum())
         return events
 
     def facts(self) -> dict[str, Any]:
@@ -162,12 +158,6 @@ class OneModel:
         for number, serial, reference, when in facts["waiting"]:
             self.waiting[number] = WaitingRow(None, serial, reference, when)
         self._saved_at = saved.sequence
-
-
-def _row(features: Table | Matrix, i: int) -> Any:
-    if isinstance(features, Table):
-        return Table(features.columns, features.values[i : i + 1])
-    return features[i]
 
 
 def file_of(model: OnlineLearner) -> bytes:

@@ -9,7 +9,6 @@ import numpy as np
 
 from undrift.errors import InputError
 from undrift.events import Event
-from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import LEVELS
@@ -81,8 +80,8 @@ class ServedModels(Protocol):
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """Refuse labels of these rows if there are too many for one request."""
 
-    def tell(self, number: int, row: WaitingRow, y: float, entry: int) -> Sequence[Event]:
-        """Learn the label of a row, which the journal's entry of this number brought; return what changed."""
+    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
+        """Learn labels by the numbers of their rows, which the journal's entry `entry` brought; return what changed."""
 
     def facts(self) -> dict[str, Any]:
         """Return how it is doing, as JSON values."""
@@ -117,17 +116,9 @@ def check_level(level: float) -> float:
     return level
 
 
-def interval_of(model: OnlineLearner, served: ServedPrediction, level: float) -> tuple[float | None, float | None]:
-    """Return the ends of a served interval, None where there is none."""
-    if model.binary:
-        return None, None
-    ends = served.interval(level)
-    return (float(ends.low), float(ends.high)) if np.isfinite(ends.low) else (None, None)
-
-
-def shown_prediction(model: OnlineLearner, served: ServedPrediction) -> float:
+def shown_prediction(model: OnlineLearner, yhat: float) -> float:
     """Return a prediction as people read it: a number, or the probability of the positive label."""
-    return float(sigmoid(np.array(served.yhat))) if model.binary else served.yhat
+    return float(sigmoid(np.array(yhat))) if model.binary else yhat
 
 
 def median_half_life(model: OnlineLearner) -> float | None:

@@ -199,11 +199,11 @@ class Service:
         return asked
 
     def _tell(self, labels: dict[int, float], entry: int) -> None:
-        for number, y in labels.items():
-            row = self.models.waiting[number]
-            if row.reference is not None:
-                del self._references[row.reference]
-            self._note(self.models.tell(number, row, y, entry))
+        for number in labels:
+            reference = self.models.waiting[number].reference
+            if reference is not None:
+                del self._references[reference]
+        self._note(self.models.tell(labels, entry))
 
     def _note(self, events: Sequence[Event]) -> None:
         """Keep what changed."""
