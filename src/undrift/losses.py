@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift._typing import Vector
+from undrift.kernels.definitions import LEAST_PROBABILITY
 
 
 def softplus(x: ArrayLike) -> Vector:
@@ -20,6 +21,12 @@ def sigmoid(x: ArrayLike) -> Vector:
     x = np.asarray(x, dtype=np.float64)
     e = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0.0, 1.0, e) / (1.0 + e), dtype=np.float64)
+
+
+def log_odds(p: ArrayLike) -> Vector:
+    """ln(p / (1 - p)) of probabilities that others gave, which may be 0 or 1."""
+    p = np.clip(np.asarray(p, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
+    return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
 
 
 class Loss:

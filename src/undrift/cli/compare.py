@@ -18,6 +18,7 @@ def compare(
     time: options.Time = None,
     features: options.Features = None,
     drop: options.Drop = None,
+    candidate: options.Candidate = None,
     task: options.Task = None,
     positive: options.Positive = None,
     lag: options.Lag = None,

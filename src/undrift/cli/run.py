@@ -28,6 +28,7 @@ def run(
     time: options.Time = None,
     features: options.Features = None,
     drop: options.Drop = None,
+    candidate: options.Candidate = None,
     task: options.Task = None,
     positive: options.Positive = None,
     model: options.Model = None,

@@ -20,6 +20,9 @@ Features = Annotated[
     list[str] | None, typer.Option("--features", "-f", help="Columns to learn from, a,b,c [default: all others].")
 ]
 Drop = Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out, a,b,c.")]
+Candidate = Annotated[
+    list[str] | None, typer.Option("--candidate", help="Columns with predictions made elsewhere, a,b,c.")
+]
 Task = Annotated[
     str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
 ]
@@ -58,7 +61,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")]
 
-_LISTS = ("features", "drop", "na", "lag")
+_LISTS = ("features", "drop", "candidate", "na", "lag")
 
 
 def read_settings(

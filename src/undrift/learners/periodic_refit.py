@@ -14,6 +14,7 @@ from undrift import _check, store
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.losses import log_odds
 
 FIRST_FIT = 32
 """Labelled rows before the model is fitted for the first time."""
@@ -21,8 +22,6 @@ WINDOW = 32_768
 """The last rows that a fit uses at most, unless said otherwise."""
 MISSING = 1e300
 """What a missing number is in the buffer: saved arrays are finite, and rows are at most 1e75 in size."""
-LEAST_PROBABILITY = 1e-6
-"""Probabilities of the model are brought into [this, 1 - this]."""
 
 
 class PeriodicRefit(Learner):
@@ -167,9 +166,7 @@ class PeriodicRefit(Learner):
         if not self.binary:
             return self._check_answer(self._fitted.predict(Z.copy()), (len(Z),))
         positive = list(self._fitted.classes_).index(1) if hasattr(self._fitted, "classes_") else 1
-        p = np.clip(self._check_answer(self._fitted.predict_proba(Z.copy()), (len(Z), 2))[:, positive], 0.0, 1.0)
-        p = np.clip(p, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
-        return np.asarray(np.log(p) - np.log1p(-p))
+        return log_odds(self._check_answer(self._fitted.predict_proba(Z.copy()), (len(Z), 2))[:, positive])
 
     def _check_answer(self, answer: Any, shape: tuple[int, ...]) -> Matrix:
         out = np.asarray(answer, np.float64)

@@ -22,7 +22,7 @@ FORMATS = ("auto", "csv", "parquet", "ndjson")
 MODELS = ("best", "fast", "light")
 LONGEST = 1 << 20
 """Bytes of a settings file."""
-_LISTS = ("features", "drop", "na", "lag")
+_LISTS = ("features", "drop", "candidate", "na", "lag")
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Settings:
     """Columns to learn from; None: all others."""
     drop: tuple[str, ...] = ()
     """Columns to leave out."""
+    candidate: tuple[str, ...] = ()
+    """Columns with predictions made elsewhere, in units of the target; a missing one abstains."""
     task: str = "auto"
     """"regression", "classification" (two classes), or "auto": found from the target."""
     positive: str | None = None
@@ -82,7 +84,7 @@ class Settings:
                 object.__setattr__(self, name, tuple(value))
             elif value is not None or name != "features":
                 raise InputError(f"{who}: {name} must be a list, got {_short(value)}")
-        for name in ("features", "drop", "na"):
+        for name in ("features", "drop", "candidate", "na"):
             for text in getattr(self, name) or ():
                 if not isinstance(text, str):
                     raise InputError(f"{who}: {name} must be a list of texts, got {_short(text)} in it")
@@ -117,6 +119,14 @@ class Settings:
             raise InputError("settings: lag must not name a number twice")
         if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
             raise InputError(f"settings: delimiter must be one character, got {_short(self.delimiter)}")
+        taken = {self.target, self.time, *self.drop, *(self.features or ())}
+        wrong = next((name for name in self.candidate if name in taken), None)
+        if wrong is not None:
+            raise InputError(
+                f"settings: the candidate '{wrong}' cannot be the target, the time, a feature, or dropped as well"
+            )
+        if len(set(self.candidate)) < len(self.candidate):
+            raise InputError("settings: candidate must not name a column twice")
         if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
 

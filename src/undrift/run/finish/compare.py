@@ -11,6 +11,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.baselines import BASELINES, Baselines
+from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
@@ -31,7 +32,7 @@ class LearnerResult:
     name: str
     """Of the learner."""
     kind: str
-    """"undrift", "naive", or the library it is from."""
+    """"undrift", "naive", "given" (a column of predictions made elsewhere), or the library it is from."""
     scores: dict[str, float]
     """Scores by name; the first is what the table is sorted by."""
     microseconds: float
@@ -47,7 +48,8 @@ def compare_file(
 ) -> tuple[str, int, list[LearnerResult]]:
     """Return the task, the rows, and every learner's result, best first.
 
-    All see the same rows: holes filled with the last value seen, scaled by their own means where they have any.
+    All see the same rows: holes filled with the last value seen, scaled by their own means where they have any. Columns
+    with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves.
     """
     rows = settings.limit or ROWS
     table, y, task = load_rows(Source(path, replace(settings, limit=rows)), rows)
@@ -60,13 +62,16 @@ def compare_file(
         return LearnerResult(name, kind, score_predictions(task, yhat[known], y[known]), seconds / len(y) * 1e6)
 
     results = []
-    contenders = [*_our_learners(task, settings.seed), *(installed_peers(task, settings.seed) if peers else ())]
+    given = [table.columns.index(name) for name in settings.candidate]
+    contenders = [*_our_learners(task, settings.seed, given), *(installed_peers(task, settings.seed) if peers else ())]
     for kind, name, play in contenders:
         if log is not None:
             log(f"{name} ...")
         begin = time.perf_counter()
         yhat = play(Z if kind == "undrift" else filled, y)
         results.append(score(name, kind, yhat, time.perf_counter() - begin))
+    for name, column in zip(settings.candidate, given, strict=True):
+        results.append(score(name, "given", _score_units(task, filled[:, column]), 0.0))
     begin = time.perf_counter()
     baselines = Baselines(binary=task == "classification").play(y)
     seconds = time.perf_counter() - begin
@@ -75,10 +80,16 @@ def compare_file(
     return task, len(y), sorted(results, key=lambda one: one.scores[first])
 
 
-def _our_learners(task: str, seed: int) -> Iterator[Contender]:
+def _our_learners(task: str, seed: int, given: list[int]) -> Iterator[Contender]:
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
     for speed in ("best", "fast"):
-        yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, cls(speed=speed, seed=seed)))
+        model = cls(speed=speed, seed=seed, candidates=given or None)
+        yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, model))
+
+
+def _score_units(task: str, predictions: Vector) -> Vector:
+    """Return predictions made elsewhere as scores are counted: log-odds in place of probabilities."""
+    return predictions if task == "regression" else log_odds(predictions)
 
 
 def _play_ours(model: OnlineLearner, Z: Matrix, y: Vector) -> Vector:

@@ -13,6 +13,7 @@ import numpy as np
 
 import undrift
 from undrift._typing import Matrix, Vector
+from undrift.losses import log_odds
 from undrift.run.finish.retrained import (
     RIDGE_WINDOW,
     SCHEDULES,
@@ -21,8 +22,6 @@ from undrift.run.finish.retrained import (
     play_windowed_ridge,
 )
 
-CLIP = 1e-6
-"""Peers' probabilities are kept this far from 0 and 1, as their users would."""
 HUGE = 1e75
 """Stands for predictions that are infinite."""
 
@@ -82,9 +81,10 @@ def _play_river(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
         if task == "regression":
             out[t] = model.predict_one(x)
         else:
-            out[t] = _log_odds(model.predict_proba_one(x).get(True, 0.5))
+            out[t] = model.predict_proba_one(x).get(True, 0.5)
         if not math.isnan(label):
             model.learn_one(x, label if task == "regression" else label > 0.5)
+    out = out if task == "regression" else log_odds(out)
     return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
 
 
@@ -112,11 +112,6 @@ def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
             extra = {} if task == "regression" else {"classes": [0.0, 1.0]}
             model.partial_fit(scaler.transform(x), [label], **extra)
     return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
-
-
-def _log_odds(p: float) -> float:
-    p = min(max(p, CLIP), 1.0 - CLIP)
-    return math.log(p / (1.0 - p))
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from undrift._typing import Matrix, Vector
+from undrift.losses import log_odds
 
 FIRST_FIT = 100
 """Labelled rows before a model is fitted for the first time."""
@@ -18,8 +18,6 @@ SCHEDULES = (250, 1000)
 """Rows between two fits."""
 RIDGE_WINDOW, RIDGE_EVERY = 1000, 25
 """Rows that a ridge is fitted to, and rows between two fits."""
-CLIP = 1e-6
-"""Probabilities are kept this far from 0 and 1, as their users would."""
 
 MakeModel = Callable[[], Any]
 
@@ -83,8 +81,7 @@ def _blocks(known: Vector, every: int) -> Iterator[tuple[int, int]]:
 def _answer(model: Any, task: str, X: Matrix) -> Vector:
     if task == "regression":
         return np.asarray(model.predict(X), np.float64)
-    p = np.clip(model.predict_proba(X)[:, 1], CLIP, 1.0 - CLIP)
-    return np.asarray(np.log(p) - np.log1p(-p))
+    return log_odds(model.predict_proba(X)[:, 1])
 
 
 def play_windowed_ridge(task: str, Z: Matrix, y: Vector) -> Vector:
@@ -106,10 +103,5 @@ def play_windowed_ridge(task: str, Z: Matrix, y: Vector) -> Vector:
         coef = np.linalg.solve(A.T @ A + np.eye(A.shape[1]), A.T @ target)
         rows = slice(begin, begin + RIDGE_EVERY)
         answer = y[past].mean() + ((X[rows] - center) / scale) @ coef
-        out[rows] = answer if task == "regression" else [_log_odds(p) for p in answer]
+        out[rows] = answer if task == "regression" else log_odds(answer)
     return out
-
-
-def _log_odds(p: float) -> float:
-    p = min(max(p, CLIP), 1.0 - CLIP)
-    return math.log(p / (1.0 - p))

@@ -72,7 +72,7 @@ class RunLoop:
         self.baselines = Baselines(binary=binary, delay=self.settings.delay)
         self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
         self.run_model = RunModel(
-            make_model(self.settings, self.roles.task), self.settings.delay, len(self.encoder.features)
+            make_model(self.settings, self.roles.task), self.settings.delay, len(self.encoder.learned_features)
         )
         self.watch = RunWatch(binary=binary, known_features=len(self.encoder.features)) if self.settings.alert else None
         self.parts: list[str] = []
@@ -82,7 +82,7 @@ class RunLoop:
 
     def start(self, state: RunState | None) -> None:
         """Begin, or go on from a commit."""
-        self.log(self.roles.sentence(self.settings.target, self.encoder.features))
+        self.log(self.roles.sentence(self.settings.target, self.encoder.learned_features))
         for note in self.roles.notes:
             self.log(note)
         if state is None:
@@ -224,7 +224,7 @@ class RunLoop:
             every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
             self.folder.write_arrays(trace, {"kind": "run trace"}, every | self.run_model.arrays())
         wide = self.settings.missing == "indicate"
-        features = list(self.encoder.features)
+        features = self.encoder.learned_features
         state: RunState = {
             "status": status,
             "rows": self.encoder.rows,

@@ -40,6 +40,7 @@ def make_model(settings: Settings, task: str) -> OnlineLearner:
         indicators=settings.missing == "indicate",
         seed=settings.seed,
         half_life=settings.half_life,
+        candidates=settings.candidate or None,
     )
     return model
 

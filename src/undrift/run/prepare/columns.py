@@ -35,7 +35,7 @@ class ColumnRoles:
     hours: bool
     """Whether times have hours."""
     numbers: tuple[str, ...]
-    """Number columns."""
+    """Number columns, those with predictions made elsewhere last."""
     texts: tuple[tuple[str, tuple[str, ...]], ...]
     """Text columns, with the texts of the first rows in order of arrival."""
     notes: tuple[str, ...] = ()
@@ -68,6 +68,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         first.require([settings.time], "--time")
     first.require(settings.features or (), "--features")
     first.require(settings.drop, "--drop")
+    first.require(settings.candidate, "--candidate")
     if len(first.lines) == 1 and first.whole:
         raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
     notes: list[str] = []
@@ -76,10 +77,13 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         _require_usable_target(first)
     others = [name for name in first.columns if name != settings.target and name not in settings.drop]
     kinds = {name: _kind(first, name) for name in others}
-    time, time_format = _find_time(first, kinds, notes)
-    columns = [name for name in others if name != time]
+    plain = {name: kind for name, kind in kinds.items() if name not in settings.candidate}
+    time, time_format = _find_time(first, plain, notes)
+    kinds |= plain  # a counter of rows has become that kind
+    columns = [name for name in others if name != time and name not in settings.candidate]
     if settings.features is not None:
         columns = [name for name in columns if name in settings.features]
+    _require_numbers(settings.candidate, kinds)
     number_columns, text_columns = [], []
     for name in columns:
         if kinds[name] == "number":
@@ -102,7 +106,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         raise DataError(
             f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
         )
-    columns_found = tuple(number_columns), tuple(text_columns)
+    columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
     return ColumnRoles(task, classes, time, time_format, hours, *columns_found, tuple(notes))
 
 
@@ -169,6 +173,16 @@ def _require_usable_target(first: FirstRows) -> None:
         raise DataError(
             f"{first.source.name}: the target '{name}' is {what} wherever it is known in {first.where}, where numbers "
             f"up to {LIMIT:g} are allowed; write it in larger units"
+        )
+
+
+def _require_numbers(candidates: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """Refuse predictions made elsewhere that are no numbers."""
+    wrong = next((name for name in candidates if kinds[name] != "number"), None)
+    if wrong is not None:
+        raise InputError(
+            f"--candidate '{wrong}': predictions made elsewhere are numbers (for two classes, the probability of the "
+            f"label that counts as 1), but that column holds {kinds[wrong]}s"
         )
 
 

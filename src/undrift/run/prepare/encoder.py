@@ -94,6 +94,11 @@ class Encoder:
         """Where the labels of earlier rows stand among the features."""
         return range(self._fixed - len(self.settings.lag), self._fixed)
 
+    @property
+    def learned_features(self) -> list[str]:
+        """Names of the features without the columns that hold predictions made elsewhere."""
+        return [name for name in self.features if name not in self.settings.candidate]
+
     def _at(self, batch: RowBatch, row: int) -> str:
         return self.source.at(int(batch.lines[row]))
 
@@ -114,7 +119,19 @@ class Encoder:
             holes = np.isnan(column)
             self.problems.add("missing", name, batch.lines[holes])
             column = self._drop_huge(batch, name, column, unusable & ~holes)
+        if self.classes is not None and name in self.settings.candidate:
+            self._require_probabilities(batch, name, column)
         return column
+
+    def _require_probabilities(self, batch: RowBatch, name: str, column: Vector) -> None:
+        """Refuse a candidate for two classes that is no probability."""
+        wrong = (column < 0.0) | (column > 1.0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"{self._at(batch, row)}: the candidate '{name}' is {column[row]:g}, but for two classes it must be a "
+                "probability of the label that counts as 1, in [0, 1]; correct it, or leave it empty to abstain"
+            )
 
     def _drop_huge(self, batch: RowBatch, name: str, column: Vector, huge: NDArray[np.bool_]) -> Vector:
         """Return a column whose huge numbers are missing; say which they were."""
@@ -229,13 +246,14 @@ class Encoder:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
             return None
-        holes = np.isnan(np.delete(Z, self.lags, axis=1))
+        may_lack = [*self.lags, *(self.features.index(name) for name in self.settings.candidate)]
+        holes = np.isnan(np.delete(Z, may_lack, axis=1))
         bad = holes.any(axis=1)
         if not bad.any():
             return None
         if self.settings.missing == "refuse":
             row = int(np.argmax(bad))
-            names = np.delete(np.array(self.features, dtype=object), self.lags)
+            names = np.delete(np.array(self.features, dtype=object), may_lack)
             name = str(names[int(np.argmax(holes[row]))]).split("=")[0]
             raise DataError(
                 f"{self._at(batch, row)}: '{name}' is missing; fill it in, drop the row, or pass --missing=skip"
