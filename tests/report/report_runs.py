@@ -78,6 +78,8 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "coef_round": snapshot_rounds,
         "coef_names": [*names, "(intercept)"],
         "coef": np.array(coef),
+        "effects": dict(zip(names, model.effects(Z[-50:]).tolist(), strict=True)),
+        "combination": model.combination(),
         "certificates": certificates(task, rows, y, yhat) if certify else [],
         "problems": [
             {

@@ -78,10 +78,10 @@ def wide(browser, reports):
 @pytest.mark.parametrize("task", TASKS)
 def test_every_figure_and_every_view_draws(wide, task):
     page = wide[task]
-    assert len(page.drawn()) == 7 + 5  # figures, and panels of coefficients
+    assert len(page.drawn()) == 8 + 5  # figures, and panels of coefficients
     assert all(page.drawn().values()), page.drawn()
     buttons = page.page.locator("[data-view]")
-    assert buttons.count() == 6
+    assert buttons.count() == 8
     for k in range(buttons.count()):
         buttons.nth(k).click()
         page.settled()

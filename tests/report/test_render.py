@@ -76,6 +76,7 @@ def test_the_numbers_are_inside_as_json(run, task, tmp_path):
         "candidates",
         "certificate",
         "coefficients",
+        "effects",
         trust,
     }
 
@@ -121,7 +122,7 @@ def test_figures_and_tables_are_accessible(run, tmp_path):
     text = render(run["regression"], tmp_path / "r.html").read_text(encoding="utf-8")
     assert '<html lang="en">' in text
     plots = re.findall(r'<div class="(?:plot|panels)"[^>]*role="img"[^>]*>', text)
-    assert len(plots) == 8
+    assert len(plots) == 9
     assert all(re.search(r'aria-label="[^"]{40,}"', plot) for plot in plots)
     found = Elements(text)
     assert found.tags.count("h1") == 1
@@ -213,6 +214,7 @@ def test_a_constant_target_and_no_snapshots_are_fine(tmp_path):
         coef_round=np.empty(0),
         lower=None,
         upper=None,
+        effects={},
         problems=[],
     )
     found = page(data, tmp_path)

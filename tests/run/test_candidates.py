@@ -65,7 +65,7 @@ def test_comparisons_judge_the_column_by_itself(columns, tmp_path):
     label = np.array([one == "yes" for one in columns["hot"]])[1:]
     p = np.array(columns["chance"])[1:]
     assert found["chance"].scores["log-loss"] == pytest.approx(-np.mean(np.log(np.where(label, p, 1.0 - p))))
-    assert found["OnlineClassifier (best)"].scores["log-loss"] < found["base rate"].scores["log loss"]
+    assert found["OnlineClassifier (best)"].scores["log-loss"] < found["base rate"].scores["log-loss"]
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,32 @@ from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.kernels import layout
 from undrift.kernels.definitions import FIRST_SHARE, EstimatorNumber
+from undrift.online.families import CONTEXT
 from undrift.online.memories import Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
 from undrift.online.named_rows import NamedRows
 from undrift.online.plan import EstimatorPlan
+from undrift.online.rows import Rows
+
+LAST_LABEL = "last label"
+"""What level 2 hears beside the families."""
+
+
+def level2_shares(plan: EstimatorPlan, x: Vector) -> dict[str, float]:
+    """Return the coefficient of every family and of the last label, from those of level 2's features.
+
+    These are differences from the reference for numbers, which so has what is missing to 1 (`regression_features`).
+    """
+    families, names = list(plan.families), [*plan.families, LAST_LABEL]
+    singles = [name for name, one in plan.family_plans.items() if one.has_singles for _ in one.betas]
+    if plan.binary:
+        owners = [*families, *singles, LAST_LABEL]
+        return {name: float(sum(c for c, owner in zip(x, owners, strict=False) if owner == name)) for name in names}
+    others = [name for name in families if name != CONTEXT]
+    owners = [*others, *singles, LAST_LABEL, *families]
+    found = {name: float(sum(c for c, owner in zip(x[1:], owners, strict=True) if owner == name)) for name in names}
+    found[CONTEXT] += 1.0 + float(x[0] - np.sum(x[1:]))
+    return found
 
 
 class Inspection(NamedRows):
@@ -111,6 +133,37 @@ class Inspection(NamedRows):
         coef = np.where(awake, x[1:] / np.where(awake, scale, 1.0), 0.0)
         level = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.CENTER]
         return Line(coef, float(level + x[0] - np.sum(coef * center)), float(half_life_of(best.beta)[i]))
+
+    @_thread_lock.hold_shared
+    def effects(self, z: Rows) -> Vector:
+        """Return how far each feature moves the predictions of some rows, in label units (log-odds for two classes).
+
+        That is the mean distance to what would be predicted if the feature had its usual value, its mean so far, and
+        all else were the same. It asks the whole model: memories, context, bends, level 2 and the mixer.
+        """
+        Z, _ = self._rows_to_predict(z)
+        if self.dim is None or not len(Z):
+            return np.zeros(self.dim or 0)
+        as_served, usual = self._predict(Z), self.part("center")[:: self._plan.width // self.dim]
+        out = np.empty(self.dim)
+        for j in range(self.dim):
+            other = Z.copy()
+            other[:, j] = usual[j]
+            out[j] = np.mean(np.abs(self._predict(other) - as_served))
+        return out
+
+    @_thread_lock.hold_shared
+    def combination(self) -> dict[str, float]:
+        """Return how level 2 adds up the families and the last label now: the coefficients of its leading memory.
+
+        A family counts by its mixture, its corrected mixture and its single memories together. Coefficients may be
+        negative: families are alike, and one corrects another.
+        """
+        if self.dim is None:
+            return {}
+        dim, weights = self._plan.level2_dim, self.part("level 2.log_weights")
+        x = layout.leader(self.part("level 2.information"), int(np.argmax(weights)), dim)
+        return level2_shares(self._plan, x)
 
     def _linear(self) -> tuple[list[Memories], Vector]:
         """Return the linear families' memories, and how far the last mixer trusts each family."""

@@ -21,10 +21,10 @@ SECTIONS = {
     "short": "In short",
     "well": "How well",
     "memory": "Memory",
-    "proven": "Proven",
-    "moves": "Coefficients",
+    "moves": "What matters",
     "trust": "Trust",
     "problems": "Data problems",
+    "proven": "Proven",
     "about": "About",
 }
 """The sections of the page by their ids, in order; those that hold nothing but figures may be missing."""

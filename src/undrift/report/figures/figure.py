@@ -92,12 +92,12 @@ def colour(name: str) -> PlotSpec:
 
 
 def escape(text: str) -> str:
-    """Return user text for a figure: nothing in it is markup.
+    """Return user text for a figure: nothing in it is markup or mathematics.
 
     >>> escape("<b>a & b</b>")
     '&lt;b&gt;a &amp; b&lt;/b&gt;'
     """
-    return shorten(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return shorten(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")
 
 
 def round_numbers(values: Iterable[float], digits: int = 5) -> list[float | None]:

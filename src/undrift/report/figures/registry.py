@@ -15,6 +15,7 @@ RUN_FIGURES = (
     "memory_spectrum",
     "candidate_weights",
     "certificates",
+    "effects",
     "coefficients",
     "calibration",
     "interval_coverage",

@@ -69,6 +69,10 @@ class RunData:
     """Features, and "(intercept)" last."""
     coef: Matrix
     """Coefficients of the linear family's leading memory, per unit of the feature (K, d); NaN before it existed."""
+    effects: Mapping[str, float] = field(default_factory=dict)
+    """How far each feature moves the predictions of the last rows; empty while the run goes on."""
+    combination: Mapping[str, float] = field(default_factory=dict)
+    """How level 2 adds up the families and the last label at the end."""
     certificates: Sequence[JsonObject] = ()
     """One for each comparator: name, words, kind, leaf, regret, start, stability, variation, potential_drift, excess,
     bound, slack, ratio, holds, vacuous, comparator_loss, own_loss, rounds, refit_every (or None), refused (a sentence,
@@ -116,6 +120,11 @@ def _notes(state: RunState) -> list[str]:
     return notes
 
 
+def _plain_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return numbers by name; anything else was not written by a run."""
+    return {str(name): float(value) for name, value in values.items()}
+
+
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = folder.table(state)
     table = table.filter(table["y"].is_not_null())
@@ -146,6 +155,8 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         coef_round=arrays["round"],
         coef_names=[*state["coefficients"], "(intercept)"],
         coef=arrays["coef"],
+        effects=_plain_numbers(state.get("effects", {})),
+        combination=_plain_numbers(state.get("combination", {})),
         certificates=state["certificates"],
         problems=state["problems"],
         notes=_notes(state),

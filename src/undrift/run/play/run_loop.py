@@ -238,6 +238,8 @@ class RunLoop:
             "features": features,
             "coefficients": [n for f in features for n in (f, f"{f} missing")] if wide else features,
             "candidates": self.run_model.model.candidates,
+            "effects": self.run_model.effects(self.encoder.features) if status == "finished" else {},
+            "combination": self.run_model.model.combination(),
             "scores": self.scores.as_dict(),
             "plan": self.roles.as_dict(),
             "settings": self.settings.as_dict(),

@@ -16,6 +16,8 @@ from undrift.online.base import OnlineLearner
 from undrift.run.play.snapshots import Snapshots
 from undrift.run.settings import Settings
 
+RECENT_ROWS, RECENT_CELLS = 128, 16_384
+"""The last rows that are kept to say what matters now: so many, and fewer where rows are wide."""
 LEVEL = 0.9
 """Part of the labels that the intervals are made to hold."""
 
@@ -51,9 +53,11 @@ class RunModel:
     def __init__(self, model: OnlineLearner, delay: int, width: int) -> None:
         self.model, self.delay = model, delay
         self.snapshots = Snapshots(width)
+        self.recent: Matrix = np.empty((0, 0))
 
     def play(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
         """Predict rows, and learn those whose label becomes known on the way."""
+        self._keep_recent(Z)
         blocks = []
         a = 0
         while a < len(y):
@@ -76,17 +80,31 @@ class RunModel:
         lower, upper = (np.where(np.isfinite(ends), ends, np.nan) for ends in (trace.lower, trace.upper))
         return BlockPredictions(trace.yhat, known, lower, upper)
 
+    def _keep_recent(self, Z: Matrix) -> None:
+        """Keep the last rows; in earlier ones, features that came later are 0."""
+        wide = np.pad(self.recent, ((0, 0), (0, Z.shape[1] - self.recent.shape[1])))
+        most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
+        self.recent = np.concatenate([wide, Z])[-most:]
+
+    def effects(self, names: list[str]) -> dict[str, float]:
+        """Return how far each feature moves the predictions of the last rows."""
+        learned = [name for name in names if name not in (self.model.parameters.get("candidates") or ())]
+        if not len(self.recent) or self.model.dim != len(learned):
+            return {}
+        return dict(zip(learned, self.model.effects(Table(names, self.recent)).tolist(), strict=True))
+
     def finish(self) -> None:
         """Take a last snapshot; rows that still wait for their label stay in the model."""
         self.snapshots.take(self.model)
 
     def arrays(self) -> dict[str, Vector]:
         """Return what the next row depends on, besides the model."""
-        return self.snapshots.arrays()
+        return {**self.snapshots.arrays(), "recent": self.recent}
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""
         self.snapshots.resume(arrays)
+        self.recent = arrays["recent"]
 
 
 def join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:

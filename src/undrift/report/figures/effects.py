@@ -1,0 +1,79 @@
+"""What matters now: how far each feature moves the last predictions, and how level 2 adds up the families."""
+
+from __future__ import annotations
+
+from undrift.report.figures.candidate_weights import PLAIN_NAMES
+from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
+from undrift.report.formatting import number
+from undrift.report.run_context import RunContext
+
+SECTION = "moves"
+BARS = 15
+"""Features that are drawn, at most."""
+
+
+def measure(run: RunContext) -> Measured:
+    """Return the largest effects and all coefficients of level 2, the largest first."""
+    if not run.data.effects:
+        return {"effects": None}
+    features, families = (
+        sorted(one.items(), key=lambda item: -abs(item[1])) for one in (run.data.effects, run.data.combination)
+    )
+    return {
+        "effects": {
+            "features": [escape(name) for name, _ in features[:BARS]],
+            "sizes": round_numbers(size for _, size in features[:BARS]),
+            "families": [escape(PLAIN_NAMES.get(name, name)) for name, _ in families],
+            "shares": round_numbers(share for _, share in families),
+            "all": len(features),
+        }
+    }
+
+
+def draw(run: RunContext, numbers: Numbers) -> Figure:
+    """Draw features and families as bars, one view each."""
+    part = numbers["effects"]
+    unit = "log-odds" if run.binary else f"units of {run.data.target}"
+    shown = list(zip(part["features"], part["sizes"], strict=True))
+    left_out = f" The {BARS} largest of {part['all']}." if part["all"] > BARS else ""
+    return Figure(
+        "effects",
+        "What matters now",
+        f"The longer a bar, the more the last predictions would change if that feature had its usual value.{left_out} "
+        "The second view shows how the families of models are added up.",
+        f"Bars of how far each feature moves the last predictions, in {unit}: "
+        + ", ".join(f"{name} {number(size)}" for name, size in shown),
+        f"Measured: mean change of the last predictions, in {unit}, with one feature at its mean and the rest kept. "
+        "Features that move together share their effect. Families: coefficients of level 2's leading memory.",
+        [
+            View(
+                "features",
+                [_bars("features", "sizes")],
+                _layout("change of the predictions"),
+                linked=False,
+            ),
+            View("families", [_bars("families", "shares")], _layout("coefficient in level 2"), linked=False),
+        ],
+        height=120 + 24 * max(len(shown), len(part["families"])),
+    )
+
+
+def _bars(names: str, sizes: str) -> PlotSpec:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": ref("effects", sizes),
+        "y": ref("effects", names),
+        "marker": {"color": colour("own")},
+        "hovertemplate": "%{y}: %{x:.4g}<extra></extra>",
+    }
+
+
+def _layout(title: str) -> PlotSpec:
+    return {
+        "xaxis": {"title": {"text": title}, "zeroline": True},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+        "showlegend": False,
+        "hovermode": "closest",
+        "bargap": 0.25,
+    }
