@@ -81,6 +81,8 @@ def run(contender: Contender, data: Data) -> Cell:
             return {"rows": len(part.y), "failed": f"{type(error).__name__}: {error}"[:120]}
         seconds = time.process_time() - begin
     cell = score(told.yhat, part.y, part.scaled.binary) | {"seconds": seconds}
+    half = len(part.y) // 2
+    cell["second_half"] = score(told.yhat[half:], part.y[half:], part.scaled.binary)
     if told.coverage is not None:
         cell["coverage"] = told.coverage
     if contender.name.startswith("undrift"):
@@ -113,16 +115,22 @@ def tables(cells: dict[str, Cell]) -> list[str]:
         binary = any("log_loss" in cell for cell in found.values())
         heads = ("log-loss", "accuracy") if binary else ("R2", "MAE")
         out += [f"**{name}**, {rows:,} rows", ""]
-        out += [f"| | {heads[0]} | {heads[1]} | 90% intervals | CPU s |", "|---|---|---|---|---|"]
+        out += [
+            f"| | {heads[0]} | second half | {heads[1]} | 90% intervals | CPU us a row |",
+            "|---|---|---|---|---|---|",
+        ]
         for contender, cell in found.items():
             label = contender if cell["rows"] == rows else f"{contender}, first {cell['rows']:,} rows"
             cover = f"{float(cell['coverage']):.1%}" if "coverage" in cell else ""
-            spent = f"{float(cell['seconds']):.2f}" if "seconds" in cell else ""
-            out.append(f"| {label} | {' | '.join(shown(cell))} | {cover} | {spent} |")
+            spent = f"{1e6 * float(cell['seconds']) / int(cell['rows']):,.1f}" if "seconds" in cell else ""
+            first, second = shown(cell)
+            later = shown(cell["second_half"])[0] if second else ""
+            out.append(f"| {label} | {first} | {later} | {second} | {cover} | {spent} |")
         for prefix in PREFIXES:
             same = found["undrift best (default)"].get("prefix", {}).get(str(prefix))
             if same and any(cell["rows"] == prefix for cell in found.values()):
-                out.append(f"| undrift best, first {prefix:,} rows | {' | '.join(shown(same))} | | |")
+                first, second = shown(same)
+                out.append(f"| undrift best, first {prefix:,} rows | {first} | | {second} | | |")
         out.append("")
     return out[:-1]
 

@@ -8,7 +8,6 @@ labels scaled once by the first rows, a peek we do not grant ourselves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +16,8 @@ from streams import Stream
 
 import undrift as ud
 from undrift.baselines import BASELINES, Baselines
+from undrift.losses import log_odds
+from undrift.online.plan import SPEEDS
 from undrift.run.finish.retrained import SCHEDULES, forest_makers, play_retrained, play_windowed_ridge
 
 CLIP = 10.0
@@ -74,6 +75,17 @@ def naive(column: int) -> Callable[[Data], Told]:
     return play
 
 
+def seasonal(lag: int) -> Callable[[Data], Told]:
+    """The label of so many rows ago, and before that the last one."""
+
+    def play(data: Data) -> Told:
+        yhat = np.concatenate([[0.0], data.y[:-1]])[: len(data.y)]
+        yhat[lag:] = data.y[: max(0, len(data.y) - lag)]
+        return Told(yhat)
+
+    return play
+
+
 def retrained(make: Callable[[], object], every: int, task: str) -> Callable[[Data], Told]:
     """Boosted trees fitted to all past rows and the last label, again after so many rows; holes are left to them."""
     return lambda data: Told(play_retrained(make, every, task, data.raw, data.y))
@@ -88,9 +100,9 @@ def river(make: Callable[[], object], scaled: bool = False) -> Callable[[Data], 
         labels = (data.y > 0.0).tolist() if binary else (data.scaled.y if scaled else data.y).tolist()
         yhat = np.full(len(labels), np.nan)
         for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
-            yhat[t] = odds_of(model.predict_proba_one(row).get(True, 0.5)) if binary else model.predict_one(row)
+            yhat[t] = model.predict_proba_one(row).get(True, 0.5) if binary else model.predict_one(row)
             model.learn_one(row, label)
-        return Told(data.center + data.unit * yhat if scaled else yhat)
+        return Told(log_odds(yhat) if binary else data.center + data.unit * yhat if scaled else yhat)
 
     return play
 
@@ -161,23 +173,17 @@ def named(Z: np.ndarray) -> list[dict[str, float]]:
     return [{f"x{j}": v for j, v in enumerate(row)} for row in Z.tolist()]
 
 
-def odds_of(p: float) -> float:
-    p = min(max(p, 1e-6), 1.0 - 1e-6)
-    return math.log(p / (1.0 - p))
-
-
 def contenders(binary: bool) -> list[Contender]:
     """All of them, ours first; the slow ones on a prefix."""
-    out = [
-        Contender("undrift best (default)", ours("best")),
-        Contender("undrift fast", ours("fast")),
-    ]
+    out = [Contender(f"undrift {speed}" + " (default)" * (speed == "best"), ours(speed)) for speed in reversed(SPEEDS)]
     task = "classification" if binary else "regression"
     for library, name, make in forest_makers(task, seed=0):
         rows = None if library == "lightgbm" else 20_000
         out += [Contender(f"{library} {name}, refitted every {n:,}", retrained(make, n, task), rows) for n in SCHEDULES]
     out.append(Contender("ridge over 1,000 rows", lambda data: Told(play_windowed_ridge(task, data.filled, data.y))))
     out += [Contender(name, naive(k)) for k, name in enumerate(BASELINES[task])]
+    if not binary:  # all three streams are hourly, give or take missing rows
+        out += [Contender(f"label of {lag} rows ago", seasonal(lag)) for lag in (24, 168)]
     return out + (classifiers() if binary else regressors())
 
 
@@ -212,6 +218,7 @@ def regressors() -> list[Contender]:
             10_000,
         ),
         Contender("River ARF(10)", river(lambda: scaler() | forest.ARFRegressor(seed=0)), 5_000),
+        Contender("River AMF(10)", river(lambda: scaler() | forest.AMFRegressor(seed=0)), 5_000),
     ]
 
 
@@ -227,12 +234,13 @@ def classifiers() -> list[Contender]:
         ),
         Contender("VW logistic", vowpal("--loss_function logistic")),
         Contender("VW logistic --power_t 0", vowpal("--loss_function logistic --power_t 0")),
-        Contender("scikit-learn SGDClassifier", sgd()),
-        Contender("scikit-learn SGDClassifier(constant, 0.01)", sgd(learning_rate="constant", eta0=0.01)),
+        Contender("scikit-learn SGDClassifier", sgd(), 20_000),
+        Contender("scikit-learn SGDClassifier(constant, 0.01)", sgd(learning_rate="constant", eta0=0.01), 20_000),
         Contender(
             "River HoeffdingAdaptiveTree",
             river(lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=0)),
             10_000,
         ),
         Contender("River ARF(10)", river(lambda: forest.ARFClassifier(seed=0)), 5_000),
+        Contender("River AMF(10)", river(lambda: forest.AMFClassifier(seed=0)), 5_000),
     ]

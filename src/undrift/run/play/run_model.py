@@ -88,10 +88,9 @@ class RunModel:
 
     def effects(self, names: list[str]) -> dict[str, float]:
         """Return how far each feature moves the predictions of the last rows."""
-        learned = [name for name in names if name not in (self.model.parameters.get("candidates") or ())]
-        if not len(self.recent) or self.model.dim != len(learned):
+        if not len(self.recent) or self.model.names is None:
             return {}
-        return dict(zip(learned, self.model.effects(Table(names, self.recent)).tolist(), strict=True))
+        return dict(zip(self.model.names, self.model.effects(Table(names, self.recent)).tolist(), strict=True))
 
     def finish(self) -> None:
         """Take a last snapshot; rows that still wait for their label stay in the model."""
