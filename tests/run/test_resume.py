@@ -118,6 +118,30 @@ def test_a_process_that_is_killed_is_resumed_bit_for_bit(tmp_path):
     assert result(tmp_path / "run") == result(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("model", ["light", "best", "max"])
+def test_every_speed_is_resumed_bit_for_bit_after_a_kill(tmp_path, small_batches, model):
+    path = str(write_csv(tmp_path / "t.csv", table(3000)))
+    settings = Settings(target="y", drop=("hot",), model=model, delay=3)
+    play_file(path, tmp_path / "whole", settings)
+    program = (
+        "from undrift.run import Settings, play_file; from undrift.run.play import run_loop; "
+        "from undrift.run.read import csv_file; csv_file.BATCH_ROWS = 64; run_loop.BATCHES_PER_COMMIT = 2; "
+        f"play_file({path!r}, {str(tmp_path / 'run')!r}, Settings(target='y', drop=('hot',), model={model!r}, delay=3))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    while not (tmp_path / "run" / "run.json").exists() or _rows(tmp_path / "run") < 300:  # forests are in work by then
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert 300 <= _rows(tmp_path / "run") < 3000
+    play_file(path, tmp_path / "run", settings, resume=True)
+    assert result(tmp_path / "run") == result(tmp_path / "whole")
+
+
+def _rows(folder):
+    return json.loads((folder / "run.json").read_text())["rows"]
+
+
 def test_another_file_or_other_settings_are_refused(tmp_path, small_batches):
     path = write_csv(tmp_path / "t.csv", table(200))
     folder = tmp_path / "run"

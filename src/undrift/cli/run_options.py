@@ -27,7 +27,7 @@ Task = Annotated[
     str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
 ]
 Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
-Model = Annotated[str | None, typer.Option("--model", help="best, fast, or light: the smallest [default: best].")]
+Model = Annotated[str | None, typer.Option("--model", help="best, max (with forests), fast, or light [default: best].")]
 HalfLife = Annotated[
     float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
 ]

@@ -85,6 +85,10 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
         raise InputError("Fleet: make_model must give a fresh model, got one that has learned; pass clone() of it")
     if model.parameters.get("candidates"):
         raise InputError("Fleet: candidates are for single estimators so far, got a model with some; leave them out")
+    if model.parameters.get("speed") == "max":
+        raise InputError(
+            "Fleet: speed='max' is for single estimators, as its forests take megabytes a key; use 'best' or less"
+        )
     if model.needs_model:
         raise InputError(
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "

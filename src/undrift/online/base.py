@@ -17,7 +17,9 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
 from undrift.learners.served import PendingRecords, ServedPrediction
+from undrift.online import forests
 from undrift.online.design import DesignedLearner
+from undrift.online.forests import Forests
 from undrift.online.given import GivenCandidates, check_candidates
 from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
@@ -55,12 +57,14 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         more = {} if columns is None else {"candidates": columns}
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life, **more)  # type: ignore[arg-type]  # a list of names or numbers, which JSON holds too
         self.names = None
+        self._forests: Forests | None = None
         self._one_row = kernels.EstimatorRow(self._exclusive_lock)
 
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
-        return make_plan(
-            self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, self._given.labels
-        )
+        given = self._given.labels
+        if SPEEDS[self.speed].forests:
+            given = (*(f"column '{name}'" if name in forests.NAMES else name for name in given), *forests.NAMES)
+        return make_plan(self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, given)
 
     def _plan_at(self, width: int) -> EstimatorPlan:
         """Return the plan as it was when rows had this width: until the end of the warm-up the core grows with them."""
@@ -69,11 +73,12 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _begin(self, dim: int) -> None:
         plan = self._plan_for(dim, dim)
         self._take_over(plan, plan.blank())
+        self._forests = Forests(dim, self.binary, self.seed) if SPEEDS[self.speed].forests else None
 
     def _take_over(self, plan: EstimatorPlan, state: Vector) -> None:
         """Work with this state from now on; single rows, too, which are served and learned by a call of their own."""
         self._plan, self._state = plan, state
-        if len(self._given):
+        if plan.given:
             return  # rows are brought into order by the general code first
         self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names))
 
@@ -149,8 +154,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         else:
             yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
             ends = np.empty((0 if level is None else len(rows), 2 * self._plan.levels))
-            status = self._plan.kernel.play(self._state, rows, labels, yhat, ends, some_known)
-            _check.raise_on_status(self, status, rows.shape[1])
+            self._play_at_once(rows, labels, yhat, ends, some_known)
             known = some_known > 0.0
             self._count()
         lower, upper = self._interval_at(ends, level) if level is not None else (None, None)
@@ -161,17 +165,14 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         raise NotImplementedError
 
     def _predict(self, Z: Matrix) -> Vector:
-        if len(self._given) and Z.shape[1] == self._plan.dim:  # features alone: the candidates say nothing
-            Z = np.column_stack([Z, np.full((len(Z), len(self._given)), np.nan)])
-        yhat = np.empty(len(Z))
-        status = self._plan.kernel.predict_rows(self._state, Z, yhat)
-        _check.raise_on_status(self, status, Z.shape[1])
+        yhat, rows = np.empty(len(Z)), self._add_answers(Z)
+        status = self._plan.kernel.predict_rows(self._state, rows, yhat)
+        _check.raise_on_status(self, status, rows.shape[1])
         return yhat
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, none = np.empty(len(y)), np.empty((0, 2 * self._plan.levels))
-        status = self._plan.kernel.play(self._state, Z, y, yhat, none, np.empty(0))
-        _check.raise_on_status(self, status, Z.shape[1])
+        self._play_at_once(Z, y, yhat, none, np.empty(0))
         return Columns(yhat)
 
     def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int) -> Matrix:
@@ -184,14 +185,15 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         for k, serial in enumerate(waiting):
             records[k] = self._pending[serial]
         labels = np.concatenate(([scheduled[serial] for serial in waiting], y))
-        status = self._plan.kernel.play_late(self._state, Z, labels, records, before, delay)
-        _check.raise_on_status(self, status, Z.shape[1])
+        contexts = self._play_late_blocks(Z, labels, records, waiting, delay)
         self._pending = PendingRecords()
         settled = max(0, len(labels) - delay)
-        for record, label in zip(records[settled:], labels[settled:], strict=True):
-            serial = int(record[RecordPart.SERIAL])
-            self._pending.add(serial, record.copy())
-            self._pending.schedule(serial, float(label))
+        for k in range(settled, len(labels)):
+            serial = int(records[k, RecordPart.SERIAL])
+            self._pending.add(serial, records[k].copy())
+            self._pending.schedule(serial, float(labels[k]))
+            if self._forests is not None:
+                self._forests.keep(serial, contexts[k].copy())
         self._count()
         return records[before:]
 
@@ -208,9 +210,12 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _ask(self, Z: Matrix) -> ServedPrediction:
         self._fix_width(Z.shape[1])
-        record = np.zeros(self._plan.kernel.record_size)
-        status = self._plan.kernel.serve(self._state, np.ascontiguousarray(Z[0]), record, True)
+        record, row = np.zeros(self._plan.kernel.record_size), self._add_answers(Z)[0]
+        status = self._plan.kernel.serve(self._state, np.ascontiguousarray(row), record, True)
         _check.raise_on_status(self, status, Z.shape[1])
+        if self._forests is not None:
+            x = self._forests.serve(self._features(Z), np.array([np.nan]))[0]
+            self._forests.keep(int(record[RecordPart.SERIAL]), x)
         return self._keep(record)
 
     def _keep(self, record: Vector) -> ServedPrediction:
@@ -224,8 +229,11 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         record = self._pending[serial]
         if record.item(RecordPart.WIDTH) != self._plan.dim:
             record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
+        newest = serial > self._number(EstimatorNumber.LAST_SERIAL)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
         self._pending.close(serial)
+        if self._forests is not None:
+            self._forests.settle(self._forests.release(serial), y, newest=newest)
         self._count()
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
@@ -247,6 +255,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         began = self._plan.began + count if self.rounds < self._plan.warmup else self._plan.began
         plan = self._plan_for(self._plan.dim + count, began)
         self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
+        if self._forests is not None:
+            self._forests.grow(count)
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -268,7 +278,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             header["names"] = {str(j): name for j, name in enumerate(self.names)}
         if self.dim is not None:
             header["began"] = self._plan.began
-        return header, arrays
+        return header, arrays | ({} if self._forests is None else self._forests.arrays())
 
     @classmethod
     def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
@@ -303,8 +313,15 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         return whole and counts[1] <= counts[0] and counts[0] + counts[2] <= counts[3]
 
     def _load_arrays(self, arrays: Arrays) -> None:
-        super()._load_arrays(arrays)
+        saved = {name: array for name, array in arrays.items() if name.startswith(forests.PREFIX)}
+        super()._load_arrays({name: array for name, array in arrays.items() if name not in saved})
         self._adopt_state()
+        if SPEEDS[self.speed].forests and self.dim is not None:
+            self._forests = Forests.from_arrays(
+                saved, self.dim, self.rounds, list(self._pending), self.binary, self.seed
+            )
+        elif saved:
+            raise ModelFileError(f"{_check.name_of(self)}: the saved arrays hold forests, which speed='max' alone has")
 
     def _adopt_state(self) -> None:
         """Take over what a loaded state says about the estimator."""

@@ -33,8 +33,9 @@ class OnlineClassifier(OnlineLearner):
     Parameters
     ----------
     speed
-        "best"; "fast": linear and in context alone, about 3 times faster; or "light": linear and the last labels
-        alone, by far the smallest, for many keys.
+        "best"; "max": two boosted forests more, refitted on a schedule, 3 to 6 times slower, not for fleets; "fast":
+        linear and in context alone, about 3 times faster; or "light": linear and the last labels alone, by far the
+        smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed

@@ -10,8 +10,8 @@ from undrift import _check, _thread_lock, kernels
 from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
+from undrift.online.block_rounds import BlockRounds
 from undrift.online.growth import widen_record
-from undrift.online.named_rows import NamedRows
 from undrift.online.plan import EstimatorPlan
 from undrift.online.rows import Rows
 
@@ -25,17 +25,17 @@ class PeekedRow(NamedTuple):
     """The record of the answer; empty before the first row was learned."""
     rounds: int
     """How many labels were known."""
+    context: Vector = np.empty(0)
+    """The row as forests see it; empty without them."""
 
 
-class PeekedRows(NamedRows):
+class PeekedRows(BlockRounds):
     """The part of an online estimator for hosts that cannot say which prediction a late label belongs to.
 
     `ask` says that a row has come, and `tell` gives its record back. A host that only predicts and learns, as River
     does, keeps what `peek` returns beside the row, and learns with it: the row counts as come only then.
     """
 
-    _plan: EstimatorPlan
-    _state: Vector
     _one_row: kernels.EstimatorRow
 
     def peek(self, z: Rows) -> PeekedRow:
@@ -54,10 +54,11 @@ class PeekedRows(NamedRows):
             raise InputError(f"{_check.name_of(self)}: peek takes one row, got {len(Z)}; peek row by row")
         if self.dim is None:
             return PeekedRow(0.0, np.empty(0), 0)
-        record = np.zeros(self._plan.kernel.record_size)
-        status = self._plan.kernel.serve(self._state, Z[0], record, False)
+        record, rows = np.zeros(self._plan.kernel.record_size), self._add_answers(Z)
+        status = self._plan.kernel.serve(self._state, rows[0], record, False)
         _check.raise_on_status(self, status, Z.shape[1])
-        return PeekedRow(record.item(RecordPart.YHAT), record, self.rounds)
+        context = np.empty(0) if self._forests is None else self._forests.view(self._features(Z))[0]
+        return PeekedRow(record.item(RecordPart.YHAT), record, self.rounds, context)
 
     def learn_peeked(self, z: Rows, y: float, peeked: PeekedRow) -> None:
         """Close one round, in which `peeked` was answered to the row; the same as `ask` then and `tell` now.
@@ -74,10 +75,11 @@ class PeekedRows(NamedRows):
         if len(arriving.values) != 1:
             got = len(arriving.values)
             raise InputError(f"{_check.name_of(self)}: learn_peeked takes one row, got {got}; learn row by row")
-        label, row = float(self._labels([y], 1)[0]), arriving.values[0]
+        label = float(self._labels([y], 1)[0])
         self._name_labels(y)
         self._admit(arriving.names)
-        self._fix_width(len(row))
+        self._fix_width(arriving.values.shape[1])
+        row = self._add_answers(arriving.values)[0]
         features = row[: self._plan.dim]
         kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
         if len(peeked.record):
@@ -92,6 +94,10 @@ class PeekedRows(NamedRows):
         record[RecordPart.SERIAL] = numbers[EstimatorNumber.SERVED]
         record[RecordPart.UNCOUNTED] = numbers[EstimatorNumber.ROUNDS] - peeked.rounds
         _check.raise_on_status(self, kernel.settle(self._state, record, label), len(row))
+        if self._forests is not None:
+            context = self._forests.serve(self._features(arriving.values), np.array([np.nan]))[0]
+            context[: len(peeked.context)] = peeked.context  # what was known when it was predicted
+            self._forests.settle(context, label, newest=True)
         self._count()
 
     def _plain_label(self, y: object) -> float | None:

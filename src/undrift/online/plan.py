@@ -46,9 +46,16 @@ class Speed(NamedTuple):
     """How many random waves; where there are any, there are hinges and products too."""
     columns: int
     """Most columns of a family that sees the features in context; 0: its context is the last labels alone."""
+    forests: bool = False
+    """Whether boosted forests are grown beside the compiled state; not for fleets."""
 
 
-SPEEDS = {"light": Speed(0, 0), "fast": Speed(0, MOST_COLUMNS), "best": Speed(48, MOST_COLUMNS)}
+SPEEDS = {
+    "light": Speed(0, 0),
+    "fast": Speed(0, MOST_COLUMNS),
+    "best": Speed(48, MOST_COLUMNS),
+    "max": Speed(48, MOST_COLUMNS, forests=True),
+}
 LEVEL2_PRIOR = 0.9
 """Level 2's weight in the last mixer before the first round; the other candidates share the rest."""
 LAST_SHARE = 1e-4

@@ -28,8 +28,9 @@ class OnlineRegressor(OnlineLearner):
     Parameters
     ----------
     speed
-        "best"; "fast": linear and in context alone, 3 to 4 times faster; or "light": linear and the last labels
-        alone, by far the smallest, for many keys.
+        "best"; "max": two boosted forests more, refitted on a schedule, 5 to 10 times slower, not for fleets; "fast":
+        linear and in context alone, 3 to 4 times faster; or "light": linear and the last labels alone, by far the
+        smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed
@@ -87,7 +88,7 @@ class OnlineRegressor(OnlineLearner):
         """Return the interval ends of all tracked levels for rows that might come next, infinite without intervals."""
         kernel = self._plan.kernel
         record, ends = np.zeros(kernel.record_size), np.empty((len(Z), 2 * self._plan.levels))
-        for t, z in enumerate(Z):
+        for t, z in enumerate(self._add_answers(Z)):
             kernel.serve(self._state, z, record, False)
             ends[t] = (
                 record[kernel.ends_at :] if record[RecordPart.BOUNDED] else np.tile([-np.inf, np.inf], len(LEVELS))

@@ -19,7 +19,7 @@ from undrift.errors import InputError
 MISSING = ("fill", "indicate", "skip", "refuse")
 TASKS = ("auto", "regression", "classification")
 FORMATS = ("auto", "csv", "parquet", "ndjson")
-MODELS = ("best", "fast", "light")
+MODELS = ("best", "max", "fast", "light")
 LONGEST = 1 << 20
 """Bytes of a settings file."""
 _LISTS = ("features", "drop", "candidate", "na", "lag")
@@ -44,7 +44,8 @@ class Settings:
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
     model: str = "best"
-    """"best", "fast" (linear and in context, several times faster), or "light" (linear, the smallest)."""
+    """"best", "max" (with forests, several times slower), "fast" (linear and in context, several times faster), or
+    "light" (linear, the smallest)."""
     half_life: float | None = None
     """One memory length in rounds in place of learned ones."""
     lag: tuple[int, ...] = ()

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "array.h"
+#include "estimator_context.h"
 #include "trees.h"
 
 namespace nb = nanobind;
@@ -56,11 +57,27 @@ void trees_predict(Array<const double, 3> trees, double base, Inputs X, Vector s
     add_trees(trees.data(), trees.shape(0), trees.shape(1), X.data(), X.shape(0), d, score.data());
 }
 
+void fill_tree_rows(Vector state, Input spans, Inputs Z, Input y, Matrix X, bool commit) {
+    const size_t head = LabelContext::SIZE, each = 1 + spans.shape(0), rows = Z.shape(0), d = Z.shape(1);
+    check(state.shape(0) > head && (state.shape(0) - head - 1) % each == 0 && X.shape(0) == rows && y.shape(0) == rows);
+    const size_t kept = (state.shape(0) - head - 1) / each;
+    check(kept <= d && X.shape(1) == head + d + kept * spans.shape(0));
+    nb::gil_scoped_release unlocked;
+    tree_rows(state.data(), spans.data(), spans.shape(0), kept, Z.data(), y.data(), rows, d, commit, X.data());
+}
+
+void settle_tree_label(Vector state, double y, bool newest) {
+    check(state.shape(0) > LabelContext::SIZE);
+    advance_labels(state.data(), y, newest, state.data()[LabelContext::SIZE] += 1.0);
+}
+
 } // namespace
 
 void bind_trees(nb::module_ &mod) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("trees_predict", &trees_predict, a("trees"), nb::arg("base"), a("X"), a("score"));
+    mod.def("tree_rows", &fill_tree_rows, a("state"), a("spans"), a("Z"), a("y"), a("X"), nb::arg("commit"));
+    mod.def("settle_tree_label", &settle_tree_label, a("state"), nb::arg("y"), nb::arg("newest"));
     nb::class_<OwnedBuilder>(mod, "TreeBuilder")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("X"), nb::arg("y"), nb::arg("weight"), nb::arg("old"), nb::arg("base"),
              nb::arg("trees"), nb::arg("logistic"), nb::arg("columns"), nb::arg("learning_rate"), nb::arg("leaf_weight"),

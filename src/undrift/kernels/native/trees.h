@@ -54,6 +54,11 @@ std::vector<double> bin_edges(const double *X, size_t rows, size_t dim, size_t c
 // Add to the scores of rows what each of the trees says, tree after tree.
 void add_trees(const double *trees, size_t count, size_t nodes, const double *X, size_t rows, size_t dim, double *score);
 
+// Fill X with rows (rows, dim) as forests see them, in context; with `commit` rows and labels move the context (state). The
+// first `kept` features have distances from their running means over `spans`.
+void tree_rows(double *state, const double *spans, size_t span_count, size_t kept, const double *Z, const double *y, size_t rows,
+               size_t dim, bool commit, double *X);
+
 class TreeBuilder {
   public:
     TreeBuilder(const TreeData &data, const TreeOptions &options);

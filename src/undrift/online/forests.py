@@ -1,0 +1,223 @@
+"""Forests: two boosted forests beside an estimator's compiled state, refitted as labelled rows come (`speed="max"`).
+
+Their answers are given to the compiled round as columns that come with a row, as candidates made elsewhere are: level 2
+and the last mixer hear them, records hold them as served, `cost()` covers them. One forest sees the row and the last
+label, the other one the row in context (`kernels.tree_rows`). Everything is counted in labelled rows:
+
+    fit        at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
+    refresh    every 1,000 rows: 8 more trees, fitted on the last 4,000
+    swap       the forests of a fit answer 1/32 of its rows later (16 at least), those of a refresh 32 rows later
+
+The work between start and swap is spread over the rows that come meanwhile. The rows of both are fixed in advance, so
+that it does not matter how a stream is cut, and an unfinished fit need not be saved: it is done again from its rows.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import kernels, store
+from undrift._typing import Matrix, Vector
+from undrift.errors import ModelFileError
+from undrift.kernels.definitions import LabelContext
+from undrift.learners.base import Arrays
+from undrift.losses import sigmoid
+from undrift.online.families import SPANS
+from undrift.online.forest_refit import LEAVES, ForestPair, ForestRefit
+from undrift.online.refit_schedule import RefitSchedule, Work
+from undrift.online.row_buffer import RowBuffer
+from undrift.trees.files import make_forest
+from undrift.trees.growth import Forest
+
+NAMES = ("trees", "trees in context")
+"""What the forests are called among the candidates."""
+WINDOW, REFRESHED_ROWS, MOST_NUMBERS = 32_768, 4_000, 2**22
+"""The last rows that a fit and a refresh use at most, and how many numbers they may hold."""
+CONTEXT_FEATURES, CONTEXT_SPANS = 24, np.array(SPANS[:3])
+"""The first features have distances from their running means, over these spans."""
+PREFIX, MISSING = "forests.", 1e300
+"""Names of saved arrays begin with this; in them, this is a missing number, as they are finite."""
+
+
+class Forests:
+    """The forests of one estimator over `dim` features, their context, the last labelled rows, and work in progress."""
+
+    def __init__(self, dim: int, binary: bool, seed: int) -> None:
+        self.dim, self.binary, self.seed = dim, binary, seed
+        self._pair: ForestPair | None = None
+        self._context = np.zeros(len(LabelContext) + 1 + self._kept * (1 + len(CONTEXT_SPANS)))
+        self._buffer, self._schedule = RowBuffer(self.width), RefitSchedule()
+        self._waiting: dict[int, Vector] = {}
+        self._refit: ForestRefit | None = None
+
+    @property
+    def _kept(self) -> int:
+        return min(self.dim, CONTEXT_FEATURES)
+
+    @property
+    def width(self) -> int:
+        """Columns of a row in context."""
+        return len(LabelContext) + self.dim + len(CONTEXT_SPANS) * self._kept
+
+    @property
+    def window(self) -> int:
+        """Rows that a fit uses at most."""
+        return min(WINDOW, MOST_NUMBERS // self.width)
+
+    @property
+    def _plain(self) -> list[int]:
+        """The columns of a row in context that are the last label and the row."""
+        each, head = 1 + len(CONTEXT_SPANS), len(LabelContext)
+        wide = head + each * self._kept
+        return [LabelContext.LAST, *range(head, wide, each), *range(wide, self.width)]
+
+    # ---- serving -----------------------------------------------------------------------------------------------
+
+    def view(self, Z: Matrix) -> Matrix:
+        """Return rows that might come next in context; nothing changes."""
+        X = np.empty((len(Z), self.width))
+        kernels.tree_rows(self._context, CONTEXT_SPANS, Z, np.empty(len(Z)), X, False)
+        return X
+
+    def serve(self, Z: Matrix, labels: Vector) -> Matrix:
+        """Return rows that have come in context; `labels`, NaN for none, become known after each of them."""
+        X = np.empty((len(Z), self.width))
+        kernels.tree_rows(self._context, CONTEXT_SPANS, Z, labels, X, True)
+        return X
+
+    def answer(self, X: Matrix) -> Matrix:
+        """Return what the forests say to rows in context (n, 2), as probabilities for two classes; NaN before a fit."""
+        if self._pair is None:
+            return np.full((len(X), len(NAMES)), np.nan)
+        plain, context = self._pair
+        rows = X[:, self._plain[: plain.dim]], X[:, : context.dim]  # without features that came since
+        scores = [forest.score(np.ascontiguousarray(one)) for forest, one in zip(self._pair, rows, strict=True)]
+        return np.column_stack([sigmoid(one) for one in scores] if self.binary else scores)
+
+    def keep(self, serial: int, x: Vector) -> None:
+        """Keep a row in context that waits for its label."""
+        self._waiting[serial] = x
+
+    def release(self, serial: int) -> Vector:
+        """Return a row in context that waited, and keep it no longer."""
+        return self._waiting.pop(serial)
+
+    # ---- learning ----------------------------------------------------------------------------------------------
+
+    def settle(self, x: Vector, y: float, *, newest: bool) -> None:
+        """Learn a row in context whose label came by itself; NaN if it never comes."""
+        if not np.isnan(y):
+            kernels.settle_tree_label(self._context, y, newest)
+            self.learn(x[None], np.array([y]))
+
+    def cut(self, labels: Vector) -> int:
+        """Return how many of these labels, NaN ones too, `learn` can be given at once."""
+        places, left = np.flatnonzero(~np.isnan(labels)), self._schedule.left(self._buffer.count)
+        return int(places[left - 1]) + 1 if left <= len(places) else len(labels)
+
+    def learn(self, X: Matrix, y: Vector) -> None:
+        """Keep rows in context whose labels became known, not more than `cut` said, and go on working."""
+        known = ~np.isnan(y)
+        if not known.any():
+            return
+        self._buffer.append(X[known], y[known])
+        count = self._buffer.count
+        if self._refit is not None and self._schedule.ends(count):
+            self._pair, self._refit = self._refit.finish(), None
+            self._schedule.close()
+        elif self._refit is not None:
+            rows = int(known.sum())
+            self._refit.work_part(rows, self._schedule.swap - count + rows)
+        if self._schedule.begins(count, self.window, self._pair is not None):
+            self._begin_refit()
+        self._buffer.forget(self._oldest)
+
+    @property
+    def _oldest(self) -> int:
+        """The number of the oldest row that is still needed."""
+        return max(0, (self._schedule.start if self._schedule.work else self._buffer.count) - self.window)
+
+    def _begin_refit(self) -> None:
+        """Set up the work that the schedule says, from its rows."""
+        start, fit = self._schedule.start, self._schedule.work == Work.FIT
+        rows = self.window if fit else min(REFRESHED_ROWS, self.window)
+        begin, old = max(self._buffer.first, start - rows), None if fit else self._pair
+        self._refit = ForestRefit(self._buffer, begin, start, self._plain, old, binary=self.binary, seed=self.seed)
+
+    def grow(self, count: int) -> None:
+        """Append features that were 0 in every row so far; work in progress begins again."""
+        before, kept = self.width, self._kept
+        self.dim += count
+        more = np.zeros((self._kept - kept, 1 + len(CONTEXT_SPANS)))
+        more[:, 0] = self._context[len(LabelContext)]  # rows labelled so far, about as many as came
+        self._context = np.concatenate([self._context, more.ravel()])
+        self._buffer.widen(self.width - before)
+        self._buffer.forget(self._oldest)
+        self._waiting = {serial: np.pad(x, (0, self.width - before)) for serial, x in self._waiting.items()}
+        if self._schedule.work:
+            self._begin_refit()
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> Arrays:
+        """Return everything as arrays of finite numbers; work in progress is what the schedule says of it."""
+        first, count = self._oldest, self._buffer.count
+        rows, labels = np.empty((count - first, self.width)), np.empty(count - first)
+        self._buffer.read(first, count, rows, labels)
+        found = {"context": self._context, "counts": np.array([first, count]), "schedule": self._schedule.numbers()}
+        waiting = np.array([[serial, *x] for serial, x in self._waiting.items()]).reshape(-1, 1 + self.width)
+        found |= {"rows": rows, "labels": labels, "waiting": waiting}
+        for name, forest in zip(NAMES, self._pair or (), strict=False):
+            found |= {f"{name}.base": np.array([forest.dim, forest.base]), f"{name}.nodes": forest.trees}
+        filled = {name: np.where(np.isnan(array), MISSING, array) for name, array in found.items() if array.size}
+        return {PREFIX + name: array.astype(np.float64) for name, array in filled.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, dim: int, rounds: int, serials: list[int], binary: bool, seed: int) -> Self:
+        """Return the forests that `arrays` described; refuse what does not fit these rounds and waiting rows."""
+        forests = cls(dim, binary, seed)
+        try:
+            forests._load({name.removeprefix(PREFIX): array for name, array in arrays.items()}, rounds, serials)
+        except (ValueError, KeyError, IndexError, OverflowError):
+            raise ModelFileError("the saved forests cannot be used") from None
+        return forests
+
+    def _load(self, arrays: Arrays, rounds: int, serials: list[int]) -> None:
+        _require(all(array.dtype == np.float64 and bool(np.isfinite(array).all()) for array in arrays.values()))
+        context, counts = arrays.pop("context"), arrays.pop("counts")
+        first, count = (int(one) for one in counts)
+        _require(context.shape == self._context.shape and [first, count] == counts.tolist() and first >= 0)
+        _require(count == rounds and bool(context[len(LabelContext)] >= 0.0))
+        fitted = f"{NAMES[0]}.base" in arrays
+        if fitted:
+            parts = [(arrays.pop(f"{name}.base"), arrays.pop(f"{name}.nodes")) for name in NAMES]
+            self._pair = ForestPair(*(self._read_forest(*one) for one in parts))
+        self._context[...] = context
+        self._schedule = RefitSchedule.from_numbers(arrays.pop("schedule"), count, fitted)
+        rows, labels = arrays.pop("rows", np.empty((0, self.width))), arrays.pop("labels", np.empty(0))
+        _require(rows.shape == (count - first, self.width) and labels.shape == (count - first,))
+        self._buffer = RowBuffer(self.width, first)
+        self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels)
+        _require(first == self._oldest)
+        waiting = arrays.pop("waiting", np.empty((0, 1 + self.width)))
+        _require(waiting.shape[1:] == (1 + self.width,) and [int(one) for one in waiting[:, 0]] == serials)
+        for one in waiting:
+            self._waiting[int(one[0])] = np.where(one[1:] == MISSING, np.nan, one[1:])
+        _require(not arrays)
+        if self._schedule.work:
+            self._begin_refit()
+
+    def _read_forest(self, base: Vector, trees: NDArray[np.float64]) -> Forest:
+        dim, score = base.tolist()
+        header: store.Header = {"dim": int(dim), "boolean": False}
+        forest = make_forest(header, {"base": np.array([score]), "labels": np.zeros(2), "trees": trees}, LEAVES)
+        _require(dim == forest.dim <= self.width)
+        return forest
+
+
+def _require(fine: bool) -> None:
+    if not fine:
+        raise ValueError

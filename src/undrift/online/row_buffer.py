@@ -1,0 +1,55 @@
+"""RowBuffer: the last labelled rows of a stream, kept in blocks so that nothing is ever moved."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+
+BLOCK = 1024
+"""Rows of a block."""
+
+
+class RowBuffer:
+    """Rows and labels by their number, from 0 on; old ones are forgotten block by block."""
+
+    def __init__(self, width: int, first: int = 0) -> None:
+        self.width, self.first, self.count = width, first, first
+        self._blocks: dict[int, tuple[Matrix, Vector]] = {}
+
+    def append(self, X: Matrix, y: Vector) -> None:
+        """Keep rows that were labelled now."""
+        done = 0
+        while done < len(y):
+            block, at = divmod(self.count, BLOCK)
+            if block not in self._blocks:
+                self._blocks[block] = np.empty((BLOCK, self.width)), np.empty(BLOCK)
+            rows, labels = self._blocks[block]
+            more = min(BLOCK - at, len(y) - done)
+            rows[at : at + more], labels[at : at + more] = X[done : done + more], y[done : done + more]
+            self.count += more
+            done += more
+
+    def read(self, begin: int, end: int, X: Matrix, y: Vector) -> None:
+        """Copy the rows with numbers in [begin, end) and their labels."""
+        done = 0
+        while begin < end:
+            block, at = divmod(begin, BLOCK)
+            rows, labels = self._blocks[block]
+            more = min(BLOCK - at, end - begin)
+            X[done : done + more], y[done : done + more] = rows[at : at + more], labels[at : at + more]
+            begin += more
+            done += more
+
+    def forget(self, before: int) -> None:
+        """Forget rows with smaller numbers; those of a block that holds later ones, too, when that goes."""
+        for block in range(self.first // BLOCK, before // BLOCK):
+            self._blocks.pop(block, None)
+        self.first = max(self.first, before)
+
+    def widen(self, count: int) -> None:
+        """Append columns that were 0 in every row so far."""
+        self.width += count
+        self._blocks = {
+            block: (np.pad(rows, ((0, 0), (0, count))), labels) for block, (rows, labels) in self._blocks.items()
+        }

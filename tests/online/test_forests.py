@@ -1,0 +1,240 @@
+"""speed="max": forests beside the compiled state answer as candidates, and the same bits however a stream is cut."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift import kernels
+from undrift.errors import InputError, ModelFileError
+from undrift.kernels import reference_tree_context as reference
+from undrift.online import forests as module
+from undrift.online.refit_schedule import RefitSchedule, Work
+from undrift.online.row_buffer import BLOCK, RowBuffer
+
+ROWS = 660
+KINDS = [ud.OnlineRegressor, ud.OnlineClassifier]
+
+
+def stream(kind, rows=ROWS, seed=0):
+    """Return rows whose relation is an interaction, with holes and rows without a label."""
+    rng = np.random.default_rng(seed)
+    Z = rng.uniform(-1, 1, size=(rows, 3))
+    y = np.where(Z[:, 0] > 0, Z[:, 1], -Z[:, 1]) + 0.1 * rng.normal(size=rows)
+    Z[rng.random(Z.shape) < 0.02] = np.nan
+    y = y if kind is ud.OnlineRegressor else (y > 0.0).astype(float)
+    y[rng.random(rows) < 0.02] = np.nan
+    return Z, y
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Let small forests be refreshed early, so that short streams see everything."""
+    from undrift.online import forest_refit, refit_schedule
+
+    monkeypatch.setattr(refit_schedule, "REFRESH", 100)
+    monkeypatch.setattr(refit_schedule, "FIRST_FIT", 100)
+    monkeypatch.setattr(forest_refit, "TREES", 12)
+    monkeypatch.setattr(module, "WINDOW", 350)
+    monkeypatch.setattr(module, "REFRESHED_ROWS", 150)
+
+
+def score(model, z):
+    return model.predict(z) if isinstance(model, ud.OnlineRegressor) else model.log_odds(z)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_one_by_one_asked_and_told_copied_and_pickled_are_the_block_bit_for_bit(kind, early):
+    Z, y = stream(kind)
+    whole = kind(speed="max")
+    yhat = whole.play(Z, y).yhat
+    assert whole._forests._pair is not None
+    single, asked, said, served = kind(speed="max"), kind(speed="max"), [], []
+    for t in range(ROWS):
+        said.append(score(single, Z[t]))
+        single.learn(Z[t], y[t])
+        one = asked.ask(Z[t])
+        served.append(one.yhat)
+        asked.tell(one, y[t])
+        if t % 97 == 0:
+            single = single.copy()
+        if t % 101 == 50:
+            single = pickle.loads(pickle.dumps(single))
+    assert np.array_equal(said, yhat)
+    assert np.array_equal(served, yhat)
+    assert single == whole == asked
+    assert np.array_equal(score(single, Z[:5]), score(whole, Z[:5]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delay", [1, 40])
+def test_late_labels_are_learned_from_what_was_served_however_the_stream_is_cut(kind, delay, early, tmp_path):
+    Z, y = stream(kind)
+    whole = kind(speed="max")
+    yhat = whole.play(Z, y, delay=delay).yhat
+    parts, cut = [], kind(speed="max")
+    for begin in range(0, ROWS, 73):
+        parts.append(cut.play(Z[begin : begin + 73], y[begin : begin + 73], delay=delay).yhat)
+        cut.save(tmp_path / "cut.undrift")
+        cut = ud.load(tmp_path / "cut.undrift")
+    assert np.array_equal(np.concatenate(parts), yhat)
+    assert cut == whole
+    asked, waiting, said = kind(speed="max"), [], []
+    for t in range(ROWS):
+        waiting.append((asked.ask(Z[t]), y[t]))
+        said.append(waiting[-1][0].yhat)
+        if len(waiting) > delay:
+            asked.tell(*waiting.pop(0))
+    assert np.array_equal(said, yhat)
+
+
+def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_cost():
+    Z, y = stream(ud.OnlineRegressor, 1200, seed=1)
+    y = np.where(np.isnan(y), 0.0, y)
+    model, known = ud.OnlineRegressor(speed="max"), slice(600, None)
+    yhat = model.play(Z, y).yhat
+    without = ud.OnlineRegressor().play(Z, y).yhat
+    assert np.mean((yhat - y)[known] ** 2) < 0.75 * np.mean((without - y)[known] ** 2)
+    assert model.candidates[-4:-2] == ["trees", "trees in context"]
+    own = 0.5 * np.sum((yhat - y)[1:] ** 2)
+    assert np.all(own - model.losses <= model.cost() + 1e-9)
+
+
+def test_features_that_come_later_reach_the_forests(early):
+    rng = np.random.default_rng(2)
+    Z, y = rng.uniform(-1, 1, size=(600, 2)), rng.normal(size=600)
+    y[300:] = np.where(Z[300:, 0] > 0, Z[300:, 1], -Z[300:, 1])
+    rows = [{"a": a} if t < 300 else {"a": a, "b": b} for t, (a, b) in enumerate(Z.tolist())]
+    whole, cut = ud.OnlineRegressor(speed="max"), ud.OnlineRegressor(speed="max")
+    yhat = np.concatenate([whole.play(rows[:300], y[:300]).yhat, whole.play(rows[300:], y[300:]).yhat])
+    said = []
+    for t, row in enumerate(rows):
+        said.append(cut.predict(row))
+        cut.learn(row, y[t])
+        cut = cut.copy() if t % 50 == 7 else cut
+    assert np.flatnonzero(said != yhat).tolist() in ([], [300])  # when its name is not known yet
+    assert cut == whole
+    assert whole._forests._pair.plain.dim == 3
+    assert whole._forests.dim == 2
+
+
+def test_a_row_asked_before_features_came_can_be_told_after():
+    model = ud.OnlineRegressor(speed="max")
+    for t in range(5):
+        model.learn({"a": float(t)}, float(t))
+    served = model.ask({"a": 5.0})
+    model.learn({"a": 6.0, "b": 1.0}, 6.0)
+    model = pickle.loads(pickle.dumps(model))
+    model.tell(served, 5.0)
+    assert model.rounds == 7
+    assert not model.pending
+
+
+def test_own_candidates_come_beside_the_forests(early):
+    Z, y = stream(ud.OnlineRegressor, 300)
+    rows = np.column_stack([Z, np.where(np.isnan(y), 0.0, y)])
+    model = ud.OnlineRegressor(speed="max", candidates=[3])
+    whole = model.play(rows, y).yhat
+    again = ud.OnlineRegressor(speed="max", candidates=[3])
+    assert np.array_equal([again.play(rows[t : t + 1], y[t : t + 1]).yhat[0] for t in range(300)], whole)
+    assert model.candidates[-5:-2] == ["column 3", "trees", "trees in context"]
+    assert ud.OnlineRegressor(speed="max", candidates=["trees"])._plan_for(2, 2).given[0] == "column 'trees'"
+
+
+def test_fleets_refuse_forests_with_one_sentence():
+    with pytest.raises(InputError, match=r"Fleet: speed='max' is for single estimators, .*; use 'best' or less$"):
+        ud.Fleet(ud.OnlineRegressor(speed="max"), key="k", order="n", features=["x"], target="y")
+
+
+def test_files_whose_forests_do_not_fit_are_refused(early):
+    Z, y = stream(ud.OnlineRegressor, 215)
+    model = ud.OnlineRegressor(speed="max")
+    model.play(Z, y)
+    served = model.ask(Z[0])
+    header, arrays = model.snapshot()
+    assert model.pending[0].serial == served.serial
+    assert model._forests._schedule.work == Work.REFRESH
+    spoiled = {
+        "context": lambda a: a[:-1],
+        "counts": lambda a: a + 1.0,
+        "schedule": lambda a: a * 0.5,
+        "rows": lambda a: a[1:],
+        "labels": lambda a: a * np.nan,
+        "waiting": lambda a: a + 1.0,
+        "trees.base": lambda a: a + 100.0,
+        "trees in context.nodes": lambda a: np.where(a == -1.0, 0.0, a),
+    }
+    assert {module.PREFIX + name for name in spoiled} < set(arrays)
+    for name, spoil in spoiled.items():
+        with pytest.raises(ModelFileError, match="the saved forests cannot be used"):
+            type(model)._from_snapshot(header, arrays | {module.PREFIX + name: spoil(arrays[module.PREFIX + name])})
+    plain = ud.OnlineRegressor()
+    plain.play(Z, y)
+    header, own = plain.snapshot()
+    with pytest.raises(ModelFileError, match="the saved arrays hold forests, which speed='max' alone has"):
+        type(model)._from_snapshot(header, own | {"forests.rows": arrays["forests.rows"]})
+
+
+def test_fits_follow_the_growth_of_labelled_rows_and_refreshes_do_not_wait_for_them():
+    schedule, seen, fitted = RefitSchedule(), [], False
+    for count in range(1, 60_000):
+        if schedule.ends(count):
+            seen.append((count, "ends"))
+            schedule.close()
+            fitted = True
+        if schedule.begins(count, 32_768, fitted):
+            seen.append((count, schedule.work.name))
+    fits = [count for count, what in seen if what == "FIT"]
+    assert fits[:4] == [256, 384, 576, 864]
+    full = [count for count in fits if count >= 32_768]
+    assert np.all(np.diff(full) == 8192)
+    assert all(a * 3 // 2 == b for a, b in itertools.pairwise(fits) if a < 32_768)
+    assert (256 + 16, "ends") in seen
+    assert (1000, "REFRESH") in seen
+    assert (1032, "ends") in seen
+    refreshes = [count for count, what in seen if what == "REFRESH"]
+    assert len(refreshes) > 50
+    assert all(count % 1000 == 0 for count in refreshes)
+
+
+def test_a_buffer_keeps_rows_by_number():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3 * BLOCK, 2)), rng.normal(size=3 * BLOCK)
+    buffer = RowBuffer(2)
+    for begin in range(0, len(y), 700):
+        buffer.append(X[begin : begin + 700], y[begin : begin + 700])
+        buffer.forget(max(0, begin - 1000))
+    rows, labels = np.empty((1100, 2)), np.empty(1100)
+    buffer.read(len(y) - 1100, len(y), rows, labels)
+    assert np.array_equal(rows, X[-1100:])
+    assert np.array_equal(labels, y[-1100:])
+    assert len(buffer._blocks) == 2
+    assert buffer.first == 1800
+    buffer.widen(1)
+    wide = np.empty((1100, 3))
+    buffer.read(len(y) - 1100, len(y), wide, labels)
+    assert np.array_equal(wide[:, :2], rows)
+    assert not wide[:, 2].any()
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_rows_in_context_are_those_of_the_twin(commit):
+    rng = np.random.default_rng(3)
+    Z, y, spans = rng.normal(size=(200, 4)), rng.normal(size=200), np.array([25.0, 1.0])
+    Z[rng.random(Z.shape) < 0.3] = np.nan
+    y[rng.random(200) < 0.3] = np.nan
+    ours, twin = np.zeros(5 + 3 * 3), np.zeros(5 + 3 * 3)
+    for block in (slice(0, 1), slice(1, 90), slice(90, 200)):
+        X, expected = np.full((len(Z[block]), 4 + 4 + 3 * 2), 7.0), np.full((len(Z[block]), 4 + 4 + 3 * 2), 7.0)
+        kernels.tree_rows(ours, spans, Z[block], y[block], X, commit)
+        reference.tree_rows(twin, spans, Z[block], y[block], expected, commit)
+        assert X.tobytes() == expected.tobytes()
+        assert ours.tobytes() == twin.tobytes()
+        kernels.settle_tree_label(ours, 1.5, newest=False)
+        reference.settle_tree_label(twin, 1.5, newest=False)
+    assert ours.any()
+    assert ours.tobytes() == twin.tobytes()
+    with pytest.raises(ValueError, match="do not fit together"):
+        kernels.tree_rows(ours, spans, Z, y, np.empty((200, 5)), commit)
