@@ -180,11 +180,11 @@ def test_files_whose_forests_do_not_fit_are_refused(early):
 def test_fits_follow_the_growth_of_labelled_rows_and_refreshes_do_not_wait_for_them():
     schedule, seen, fitted = RefitSchedule(), [], False
     for count in range(1, 60_000):
-        if schedule.ends(count):
+        if schedule.is_due(count):
             seen.append((count, "ends"))
             schedule.close()
             fitted = True
-        if schedule.begins(count, 32_768, fitted):
+        if schedule.begin_if_due(count, 32_768, fitted):
             seen.append((count, schedule.work.name))
     fits = [count for count, what in seen if what == "FIT"]
     assert fits[:4] == [256, 384, 576, 864]

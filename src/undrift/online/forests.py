@@ -115,7 +115,7 @@ class Forests:
 
     def cut(self, labels: Vector) -> int:
         """Return how many of these labels, NaN ones too, `learn` can be given at once."""
-        places, left = np.flatnonzero(~np.isnan(labels)), self._schedule.left(self._buffer.count)
+        places, left = np.flatnonzero(~np.isnan(labels)), self._schedule.rows_until_change(self._buffer.count)
         return int(places[left - 1]) + 1 if left <= len(places) else len(labels)
 
     def learn(self, X: Matrix, y: Vector) -> None:
@@ -125,13 +125,13 @@ class Forests:
             return
         self._buffer.append(X[known], y[known])
         count = self._buffer.count
-        if self._refit is not None and self._schedule.ends(count):
+        if self._refit is not None and self._schedule.is_due(count):
             self._pair, self._refit = self._refit.finish(), None
             self._schedule.close()
         elif self._refit is not None:
             rows = int(known.sum())
             self._refit.work_part(rows, self._schedule.swap - count + rows)
-        if self._schedule.begins(count, self.window, self._pair is not None):
+        if self._schedule.begin_if_due(count, self.window, self._pair is not None):
             self._begin_refit()
         self._buffer.forget(self._oldest)
 

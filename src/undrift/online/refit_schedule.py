@@ -33,12 +33,12 @@ class RefitSchedule:
     def __init__(self) -> None:
         self.next_fit, self.work, self.start, self.swap = FIRST_FIT, Work.NOTHING, 0, 0
 
-    def left(self, count: int) -> int:
+    def rows_until_change(self, count: int) -> int:
         """Return how many rows can be labelled until something begins or ends."""
         ends = [self.swap] if self.work else []
         return min(self.next_fit, count - count % REFRESH + REFRESH, *ends) - count
 
-    def ends(self, count: int) -> bool:
+    def is_due(self, count: int) -> bool:
         """Whether the work is to be done by now."""
         return bool(self.work) and count == self.swap
 
@@ -46,8 +46,8 @@ class RefitSchedule:
         """Note that the work is done, or given up."""
         self.work, self.start, self.swap = Work.NOTHING, 0, 0
 
-    def begins(self, count: int, window: int, fitted: bool) -> bool:
-        """Whether work begins now: a fit, in whose place unfinished work is given up, or a refresh if there is none."""
+    def begin_if_due(self, count: int, window: int, fitted: bool) -> bool:
+        """Begin a fit, for which unfinished work is given up, or else a refresh; return whether one was due."""
         if count == self.next_fit:
             self.next_fit += count // GROWTH if count < window else window // WINDOW_PARTS
             span = max(LEAST_SPAN, min(count, window) // SPAN_PARTS)
