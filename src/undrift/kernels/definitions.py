@@ -82,6 +82,8 @@ class Layout:
 
 LANES = 8
 """Learners interleaved in one group of a stack."""
+FEW_LANES = 4
+"""The same in an online estimator where a stage has two to four memories: most of a wider group would be padding."""
 
 INPUT_LIMIT = 1e75
 """Largest |z_j| and |y| that a kernel accepts."""

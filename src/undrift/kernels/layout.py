@@ -3,8 +3,8 @@ r"""How discounted information matrices lie in memory, for one learner or for a 
 One learner's state is a column of float64 numbers, whose parts are those of `INFORMATION` in `definitions`. A state has
 shape (groups, length, lanes): learner i is `state[i // lanes, :, i % lanes]`. A stack interleaves 8 learners in lanes
 and stores L row by row; one or two learners use one lane and store L column by column, so that the compiled loops read
-memory in order either way. A slot of `play_keys` interleaves only as many learners as the instruction set wants (4, or
-8 with AVX-512), so that fewer lanes are padding.
+memory in order either way. Two to four memories of an online estimator's stage interleave 4. A slot of `play_keys`
+interleaves only as many learners as the instruction set wants (4, or 8 with AVX-512), so that fewer lanes are padding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
-from undrift.kernels.definitions import FLOOR_PERIOD, INFORMATION, LANES, SMALL_BETA
+from undrift.kernels.definitions import FEW_LANES, FLOOR_PERIOD, INFORMATION, LANES, SMALL_BETA
 
 State = NDArray[np.float64]
 """Shape (groups, length, lanes); see the module."""
@@ -26,9 +26,15 @@ def length(dim: int) -> int:
     return INFORMATION.size(dim=dim)
 
 
-def fresh(dim: int, reg: Vector) -> State:
+def estimator_lanes(count: int) -> int:
+    """Return how many of `count` memories of an online estimator's stage lie in one group."""
+    return 1 if count <= 1 else FEW_LANES if count <= FEW_LANES else LANES
+
+
+def fresh(dim: int, reg: Vector, lanes: int | None = None) -> State:
     """Return the state of len(reg) learners before their first round: A = reg I, leader 0."""
-    lanes = 1 if len(reg) <= 2 else LANES
+    if lanes is None:
+        lanes = 1 if len(reg) <= 2 else LANES
     state = aligned_zeros(-(-len(reg) // lanes), length(dim), lanes)
     _set_ridge(state, dim, reg)
     return state
@@ -109,7 +115,7 @@ def add_features(state: State, dim: int, count: int, strength: Vector) -> State:
     Learner i's new pivots are `strength[i]`, its ridge after all that forgetting; exact, because a feature that was 0
     has left no other trace.
     """
-    out = fresh(dim + count, strength)
+    out = fresh(dim + count, strength, state.shape[2])
     for i in range(len(strength)):
         _copy_learner(state, i, dim, out, i, dim + count)
     return out

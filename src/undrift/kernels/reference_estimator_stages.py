@@ -13,7 +13,6 @@ from undrift.kernels.definitions import (
     FIRST_SHARE,
     GROWING_SHARE,
     INTERVAL_ROUNDS,
-    LANES,
     LARGEST_WIDTH,
     LEAST_PROBABILITY,
     MOST_SCALES,
@@ -25,7 +24,7 @@ from undrift.kernels.definitions import (
     IntervalState,
     MixerState,
 )
-from undrift.kernels.layout import State, length
+from undrift.kernels.layout import State, estimator_lanes, length
 
 Parts = dict[str, tuple[int, int]]
 """Begin and length of each named part of a state vector."""
@@ -160,8 +159,7 @@ class Stage:
             self.view(state, part)[...] = self.view(blank, part)
 
     def _information(self, state: Vector) -> State:
-        lanes = 1 if len(self.beta) <= 2 else LANES
-        return self.view(state, "information").reshape(-1, length(self.dim), lanes)
+        return self.view(state, "information").reshape(-1, length(self.dim), estimator_lanes(len(self.beta)))
 
 
 class Family(Stage):

@@ -97,7 +97,7 @@ class OnlineClassifier(OnlineLearner):
         """
         score = self._score(z)
         negative, positive = self._label_names
-        if np.ndim(score) == 0:
+        if isinstance(score, float):  # of one row
             return positive if score > 0.0 else negative
         return np.where(np.asarray(score) > 0.0, positive, negative)
 

@@ -145,11 +145,15 @@ class EstimatorPlan:
             return self.level2_dim, self.level2_betas
         return self.family_plans[name].dim, self.family_plans[name].betas
 
+    @staticmethod
+    def _fresh_memories(dim: int, beta: Vector) -> layout.State:
+        return layout.fresh(dim, np.ones(len(beta)), layout.estimator_lanes(len(beta)))
+
     def _lay_out(self) -> None:
         add, d, wide, families = self.layout.add, self.dim, self.width, len(self.families)
         for name in (*self.family_plans, "level 2"):
             dim, beta = self._memories(name)
-            add(f"{name}.information", *layout.fresh(dim, np.ones(len(beta))).shape)
+            add(f"{name}.information", *self._fresh_memories(dim, beta).shape)
         for name in (*self.family_plans, "level 2", "last"):
             for part in ("log_weights", "losses", "clipped_losses"):
                 add(f"{name}.{part}", self.members(name))
@@ -201,7 +205,7 @@ class EstimatorPlan:
         view = self.layout.view
         for name in (*self.family_plans, "level 2"):
             dim, beta = self._memories(name)
-            view(state, f"{name}.information")[...] = layout.fresh(dim, np.ones(len(beta)))
+            view(state, f"{name}.information")[...] = self._fresh_memories(dim, beta)
         for name in (*self.family_plans, "level 2", "last"):
             view(state, f"{name}.log_weights")[...] = self.prior(name)
         for name, family in self.family_plans.items():

@@ -8,6 +8,9 @@ namespace undrift {
 // Learners interleaved in one group of a stack.
 constexpr int64_t LANES = 8;
 
+// The same in an online estimator where a stage has two to four memories: most of a wider group would be padding.
+constexpr int64_t FEW_LANES = 4;
+
 // Largest |z_j| and |y| that a kernel accepts.
 constexpr double INPUT_LIMIT = 1e+75;
 

@@ -50,6 +50,16 @@ bool choose(const std::string &name) {
 
 const KernelTable &table() { return *chosen; }
 
+const KernelTable &level_for_lanes(const KernelTable &level, size_t lanes) {
+    if (lanes != FEW_LANES || level.width <= FEW_LANES) return level;
+    static const KernelTable *const narrower = [] {
+        for (const Level &one : compiled_levels())
+            if (one.usable && one.table->width <= FEW_LANES) return one.table;
+        return &table_portable;
+    }();
+    return *narrower;
+}
+
 double *scratch_of(size_t doubles) { return own_scratch.get(doubles); }
 
 void share_units(const KernelTable &level, LearnerKernel kernel, const LearnerCall &run, size_t threads) {

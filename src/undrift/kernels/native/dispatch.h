@@ -13,6 +13,8 @@ namespace undrift {
 std::vector<std::string> levels();    // what this machine can run, best first
 bool choose(const std::string &name); // false if this machine or this build lacks the level
 const KernelTable &table();           // the chosen level; a call asks once, before it unlocks the interpreter
+// The level that runs groups of so many lanes: `level`, or where its vectors are wider than FEW_LANES the best one whose are not.
+const KernelTable &level_for_lanes(const KernelTable &level, size_t lanes);
 
 // Memory of one thread, on whole cache lines. It grows and never shrinks: streaming calls do not allocate.
 class Scratch {

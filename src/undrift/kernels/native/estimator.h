@@ -29,9 +29,17 @@ struct Stage {
     bool given() const { return design == FamilyDesign::GIVEN; }
     bool has_singles() const { return design >= FamilyDesign::CONTEXT; } // level 2 hears every memory by itself
     size_t memories() const { return beta.size(); }
-    size_t lanes() const { return memories() <= 2 ? 1 : LANES; }
+    size_t lanes() const { return memories() <= 1 ? 1 : memories() <= size_t(FEW_LANES) ? FEW_LANES : LANES; }
     size_t units(const KernelTable &level) const {
         return lanes() == 1 ? memories() : (memories() + level.width - 1) / level.width;
+    }
+    void predict(const KernelTable &level, bool binary, const LearnerCall &run, double *scratch) const {
+        const KernelTable &own = level_for_lanes(level, lanes());
+        (binary ? own.aioli_predict : own.vaw_predict)(run, 0, units(own), scratch);
+    }
+    void play(const KernelTable &level, bool binary, const LearnerCall &run, double *scratch) const {
+        const KernelTable &own = level_for_lanes(level, lanes());
+        (binary ? own.aioli_play : own.vaw_play)(run, 0, units(own), scratch);
     }
     LearnerCall run(double *S, int64_t first, size_t rows, const double *Z) const {
         LearnerCall run{};

@@ -134,7 +134,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
         LearnerCall run = stage.run(S, first, 1, w.design);
         run.m_or_yhat = w.m;
         run.h_or_stability = w.h;
-        (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
+        stage.predict(level, plan.binary, run, w.kernel);
         answer(stage, w.m, w.h, hint, center, low, high, answers);
         mix_predict(level, stage, S, answers, candidates + 1 + f, w.kernel);
         answers += stage.members;
@@ -148,7 +148,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     LearnerCall run = stage.run(S, first - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]), 1, w.F);
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
-    (plan.binary ? level.aioli_predict : level.vaw_predict)(run, 0, stage.units(level), w.kernel);
+    stage.predict(level, plan.binary, run, w.kernel);
     level2_answers(w.m, w.h, plan.binary ? 0.0 : level2_hint(S, mixtures, 1, scale), mixtures[plan.reference], scale, answers);
     mix_predict(level, stage, S, answers, candidates, w.kernel);
     fill_silent(level, S, w.given, candidates, w.kernel);

@@ -21,7 +21,9 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
         MixerCall mix{};
         mix.members = one.members;
         kernel_size = std::max(kernel_size, level.mixer_scratch(mix));
-        if (one.memories()) kernel_size = std::max(kernel_size, level.learner_scratch(one.run(nullptr, 0, rows, nullptr)));
+        if (!one.memories()) return;
+        const KernelTable &own = level_for_lanes(level, one.lanes());
+        kernel_size = std::max(kernel_size, own.learner_scratch(one.run(nullptr, 0, rows, nullptr)));
     };
     for (const Stage &one : p.families) look(one);
     look(p.level2);
@@ -185,7 +187,7 @@ void Estimator::learn_family(const KernelTable &level, double *S, const Stage &s
     run.y = w.target;
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
-    (plan.binary ? level.aioli_play : level.vaw_play)(run, 0, stage.units(level), w.kernel);
+    stage.play(level, plan.binary, run, w.kernel);
     if (!judged) {
         for (size_t t = 0; t < rows; ++t) widen_range(stage, S, w.soft[t]);
         return;
@@ -259,7 +261,7 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
     run.y = w.target;
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
-    (plan.binary ? level.aioli_play : level.vaw_play)(run, 0, stage.units(level), w.kernel);
+    stage.play(level, plan.binary, run, w.kernel);
     const size_t n = stage.memories();
     if (!served)
         for (size_t t = 0; t < rows; ++t)

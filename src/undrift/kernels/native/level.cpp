@@ -107,14 +107,16 @@ void aioli_play(const LearnerCall &run, size_t begin, size_t end, double *scratc
         for (; i < end; ++i) aioli_single(run, SingleLearner(run, i), scratch);
         return;
     }
-    if (AIOLI_UNITS * W * InformationLayout(run.dim).size <= L1_DOUBLES)
+    if (AIOLI_UNITS * W * InformationLayout(run.dim).size <= L1_DOUBLES) {
         for (; i + AIOLI_UNITS <= end; i += AIOLI_UNITS) aioli_stack_units<AIOLI_UNITS>(run, i, scratch);
+        for (; i + 2 <= end; i += 2) aioli_stack_units<2>(run, i, scratch);
+    }
     for (; i < end; ++i) aioli_stack_units<1>(run, i, scratch);
 }
 
 // Predictions for the T rows from row t on: m and h, or the log-odds of logistic loss.
-template <int T>
-void unit_predict(const LearnerCall &run, const Unit<LANES> &u, size_t t, M lost, const FeatureScratch &f,
+template <int T, size_t S>
+void unit_predict(const LearnerCall &run, const Unit<S> &u, size_t t, M lost, const FeatureScratch &f,
                   bool as_log_odds) {
     V m[T], h[T];
     solve<T, false>(u, run.dim, run.Z + t * run.dim, f.past, f.p, h, m, f.sums);
@@ -126,7 +128,7 @@ void unit_predict(const LearnerCall &run, const Unit<LANES> &u, size_t t, M lost
     }
 }
 
-void unit_predict(const LearnerCall &run, const Unit<LANES> &u, double *scratch, bool as_log_odds) {
+template <size_t S> void unit_predict(const LearnerCall &run, const Unit<S> &u, double *scratch, bool as_log_odds) {
     FeatureScratch f(scratch, run.dim);
     f.p = f.sums.h; // p of four rows needs room, and the arrays from here on are free
     const M lost = discount_past(u, run.first, run.dim, f.past);
@@ -139,6 +141,8 @@ void predict(const LearnerCall &run, size_t begin, size_t end, double *scratch, 
     for (size_t i = begin; i < end; ++i) {
         if (run.lanes == 1)
             single_predict(run, SingleLearner(run, i), scratch, as_log_odds);
+        else if (run.lanes == SLOT_LANES)
+            unit_predict(run, Unit<SLOT_LANES>(unit_start<SLOT_LANES>(run, i), run, i), scratch, as_log_odds);
         else
             unit_predict(run, Unit<LANES>(unit_start<LANES>(run, i), run, i), scratch, as_log_odds);
     }
