@@ -13,6 +13,7 @@ from undrift.cli import run_options as options
 from undrift.cli.exit_codes import ExitCode
 from undrift.cli.output import print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
+from undrift.errors import InputError
 from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def run(
     seed: options.Seed = None,
     alert: options.Alert = None,
     settings: options.SettingsFile = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Print a prediction as each row comes: JSON lines in and out, and no folder."),
+    ] = False,
+    id: Annotated[  # noqa: A002  # the option's name
+        str | None, typer.Option("--id", help="With --live: column that names rows whose labels come later.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was interrupted, bit for bit.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run that is there, once the new one works.")
@@ -65,9 +73,18 @@ def run(
     """Predict every row of FILE before its label is seen, learn from it, and say how well that went.
 
     Writes a folder with the predictions (Parquet), the model, the settings, and a report that opens in a browser.
-    Ctrl-C stops it, --resume continues. Exit code 3: the file cannot be used; the message says where and why.
+    Ctrl-C stops it, --resume continues. With --live, rows come from a pipe and predictions are printed at once. Exit
+    code 3: the file cannot be used; the message says where and why.
     """
     path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `alert`
+    if live:
+        from undrift.cli.live import run_live
+
+        if out is not None or resume or force or certify:
+            raise InputError("--live keeps no folder; leave out --out, --resume, --force and --certify")
+        return run_live(path, values, id_column=id, quiet=quiet)
+    if id is not None:
+        raise InputError("--id is for rows as they come; add --live")
     folder = out if out is not None else _default_folder(path)
     bounded = report if certify is None else certify
     return run_and_report(

@@ -1,0 +1,190 @@
+"""Rows from a pipe, one JSON object a line: each is predicted as it comes, and learned now or when its label comes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift.errors import DataError
+from undrift.events import Event, Watch
+from undrift.losses import sigmoid
+from undrift.online import Table
+from undrift.online.served_blocks import ServedRow, ask_rows, tell_rows
+from undrift.run.play.run_model import LEVEL, make_model
+from undrift.run.prepare.live_columns import LiveColumns, LiveLabels
+from undrift.run.read.cells import is_missing
+from undrift.run.settings import Settings
+
+MOST_WAITING = 100_000
+"""Rows that wait for their label; with more, the oldest one is given up."""
+ROUNDS_PER_LOOK = 10
+"""Rounds between two looks at the model's memory."""
+ROWS_BEFORE_NEWS = 100
+"""Rows before a text that was never seen is worth a word."""
+Name = str | int | float
+"""What a row is called by its sender."""
+
+
+class LivePrediction(NamedTuple):
+    """What is said about one line."""
+
+    line: int
+    """Its number, from 1 on."""
+    id: Name | None
+    """What its sender calls it."""
+    prediction: float | str | None
+    """A number, or the likelier label; None while no label was ever learned."""
+    probability: float | None
+    """Of the positive label, for two classes."""
+    lower: float | None
+    """Ends of the 90% interval; None where there is none."""
+    upper: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON values, without what it does not have."""
+        return {name: value for name, value in self._asdict().items() if value is not None or name == "prediction"}
+
+
+def play_live(
+    lines: Iterable[str],
+    settings: Settings,
+    *,
+    id_column: str | None = None,
+    complain: Callable[[DataError], None],
+    on_event: Callable[[Event], None] | None = None,
+) -> Iterator[LivePrediction]:
+    """Yield a prediction for each row as it comes; its label is learned when the next one is asked for.
+
+    Parameters
+    ----------
+    lines
+        One JSON object each. A label is beside its row, or comes later in a line of its id and the target alone.
+    settings
+        What to predict, and how. Without `task`, the first row's label says whether it is a number or a class.
+    id_column
+        Column that names rows whose labels come later.
+    complain
+        Called with what is wrong with a line, which is left out.
+    on_event
+        Called when something changes.
+    """
+    stream: _LiveStream | None = None
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            row = _read_object(number, text)
+            if stream is None:
+                stream = _LiveStream(settings, id_column, row.get(settings.target), on_event)
+            said = stream.predict(number, row)
+        except DataError as error:
+            complain(error)
+            continue
+        if said is not None:
+            yield said
+        try:
+            stream.learn(number, row)
+        except DataError as error:
+            complain(error)
+
+
+class _LiveStream:
+    """The model, and the rows that wait for their label."""
+
+    def __init__(
+        self, settings: Settings, id_column: str | None, first: object, on_event: Callable[[Event], None] | None
+    ) -> None:
+        self._target, self._id, self._na = settings.target, id_column, frozenset(settings.na)
+        self._labels = LiveLabels(settings, first)
+        self._columns = LiveColumns(settings, id_column)
+        self._model = make_model(settings, "classification" if self._labels.binary else "regression")
+        binary = self._labels.binary
+        self._watch = None if on_event is None else Watch(level=LEVEL, binary=binary, on_event=on_event)
+        self._watched: list[str] = []
+        self._waiting: dict[Name, ServedRow] = {}
+        self._served: ServedRow | None = None
+
+    def predict(self, number: int, row: Mapping[str, Any]) -> LivePrediction | None:
+        """Return what is said about a row; None for a line that only brings a label."""
+        name = self._name_of(number, row)
+        if name in self._waiting:
+            if set(row) != {self._id, self._target}:
+                raise DataError(f"line {number}: '{self._id}' {name!r:.40} is that of a row that waits for its label")
+            return None
+        features = self._columns.encode(number, row)
+        if not features.columns:
+            raise DataError(f"line {number}: there is nothing to predict from")
+        (served,) = ask_rows(self._model, features, LEVEL)
+        self._served = served
+        self._look(number, features)
+        if not served.known:
+            return LivePrediction(number, name, None, None, None, None)
+        if self._labels.binary:
+            probability = float(sigmoid(np.array(served.yhat)))
+            return LivePrediction(number, name, self._labels.name(served.yhat), probability, None, None)
+        return LivePrediction(number, name, served.yhat, None, served.lower, served.upper)
+
+    def learn(self, number: int, row: Mapping[str, Any]) -> None:
+        """Learn the label that a line brings, or let its row wait."""
+        name = self._name_of(number, row)
+        served, self._served = self._served, None
+        if served is None:
+            served = self._waiting[name]  # type: ignore[index]  # it has a name, or `predict` would have served it
+        cell = row.get(self._target)
+        if is_missing(cell, self._na):
+            if name is not None:
+                self._waiting[name] = served
+            if name is None or len(self._waiting) > MOST_WAITING:
+                given_up = served if name is None else self._waiting.pop(next(iter(self._waiting)))
+                tell_rows(self._model, [given_up.serial], [math.nan], LEVEL)
+            return
+        try:
+            y = self._labels.read(number, cell)
+        except DataError:
+            self._waiting.pop(name, None)  # type: ignore[arg-type]  # None is no name of a row
+            tell_rows(self._model, [served.serial], [math.nan], LEVEL)
+            raise
+        self._waiting.pop(name, None)  # type: ignore[arg-type]
+        tell_rows(self._model, [served.serial], [y], LEVEL)
+        self._judge(number, y, served)
+
+    def _name_of(self, number: int, row: Mapping[str, Any]) -> Name | None:
+        name = None if self._id is None else row.get(self._id)
+        if isinstance(name, (list, dict)):
+            raise DataError(f"line {number}: '{self._id}' must be a text or a number, got {name!r:.40}")
+        return name
+
+    def _look(self, number: int, features: Table) -> None:
+        """Watch the features that the first row had, and new texts."""
+        if self._watch is None:
+            return
+        self._watched = self._watched or [name for name in features.columns if "=" not in name]
+        if self._watched:
+            places = [self._columns.places[name] for name in self._watched]
+            self._watch.add_row(number, self._watched, features.values[0, places])
+        if number > ROWS_BEFORE_NEWS:
+            for column, text in self._columns.new_texts:
+                self._watch.add_category(number, column, text)
+
+    def _judge(self, number: int, y: float, served: ServedRow) -> None:
+        if self._watch is None:
+            return
+        if served.known:
+            shown = float(sigmoid(np.array(served.yhat))) if self._labels.binary else served.yhat
+            self._watch.add_round(number, y, shown, served.lower, served.upper)
+        if self._model.rounds % ROUNDS_PER_LOOK == 0:
+            self._watch.add_memory(number, self._model.spectrum())
+
+
+def _read_object(number: int, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DataError(f"line {number}: not JSON; write one object a line") from None
+    if not isinstance(row, dict):
+        raise DataError(f"line {number}: a JSON {type(row).__name__} where an object should be")
+    return row
