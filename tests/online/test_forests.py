@@ -34,8 +34,8 @@ def early(monkeypatch):
     """Let small forests be refreshed early, so that short streams see everything."""
     from undrift.online import forest_refit, refit_schedule
 
-    monkeypatch.setattr(refit_schedule, "REFRESH", 100)
-    monkeypatch.setattr(refit_schedule, "FIRST_FIT", 100)
+    for name, value in {"REFRESH": 100, "FIRST_FIT": 100, "LEAST_SPAN": 16, "REFRESH_SPAN": 32}.items():
+        monkeypatch.setattr(refit_schedule, name, value)
     monkeypatch.setattr(forest_refit, "TREES", 12)
     monkeypatch.setattr(module, "WINDOW", 350)
     monkeypatch.setattr(module, "REFRESHED_ROWS", 150)
@@ -143,6 +143,37 @@ def test_own_candidates_come_beside_the_forests(early):
     assert ud.OnlineRegressor(speed="max", candidates=["trees"])._plan_for(2, 2).given[0] == "column 'trees'"
 
 
+def test_river_learns_with_forests_what_was_predicted(early):
+    host = pytest.importorskip("undrift.river")
+    Z, y = stream(ud.OnlineRegressor, 250)
+    Z, y = np.nan_to_num(Z), np.nan_to_num(y)
+    rows = [dict(zip("abc", row, strict=True)) for row in Z.tolist()]
+    river, plain = host.DriftRegressor(speed="max"), ud.OnlineRegressor(speed="max")
+    for t, row in enumerate(rows):
+        assert river.predict_one(row) == plain.predict(row)
+        river.learn_one(row, float(y[t]))
+        plain.learn(row, float(y[t]))
+    assert river.model == plain
+    assert plain._forests._pair is not None
+    late = host.DriftRegressor(speed="max")
+    for t, row in enumerate(rows):
+        late.predict_one(row)
+        if t >= 5:
+            late.learn_one(rows[t - 5], float(y[t - 5]))
+    served = pickle.loads(pickle.dumps(late.model))
+    assert served._forests._pair is not None
+    assert served.predict(rows[0]) == late.model.predict(rows[0])
+
+
+def test_scikit_learn_fits_with_forests(early):
+    host = pytest.importorskip("undrift.sklearn")
+    Z, y = stream(ud.OnlineRegressor, 250)
+    Z, y = np.nan_to_num(Z), np.nan_to_num(y)
+    plain = ud.OnlineRegressor(speed="max")
+    plain.play(Z, y)
+    assert np.array_equal(host.DriftRegressor(speed="max").fit(Z, y).predict(Z), plain.predict(Z))
+
+
 def test_fleets_refuse_forests_with_one_sentence():
     with pytest.raises(InputError, match=r"Fleet: speed='max' is for single estimators, .*; use 'best' or less$"):
         ud.Fleet(ud.OnlineRegressor(speed="max"), key="k", order="n", features=["x"], target="y")
@@ -191,9 +222,9 @@ def test_fits_follow_the_growth_of_labelled_rows_and_refreshes_do_not_wait_for_t
     full = [count for count in fits if count >= 32_768]
     assert np.all(np.diff(full) == 8192)
     assert all(a * 3 // 2 == b for a, b in itertools.pairwise(fits) if a < 32_768)
-    assert (256 + 16, "ends") in seen
+    assert (256 + 96, "ends") in seen
     assert (1000, "REFRESH") in seen
-    assert (1032, "ends") in seen
+    assert (1100, "ends") in seen
     refreshes = [count for count, what in seen if what == "REFRESH"]
     assert len(refreshes) > 50
     assert all(count % 1000 == 0 for count in refreshes)

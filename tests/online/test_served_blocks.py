@@ -9,11 +9,11 @@ from undrift.online import Table
 from undrift.online.served_blocks import ask_rows, tell_rows
 
 
-@pytest.mark.parametrize("binary", [False, True])
-def test_blocks_are_the_same_bits_as_single_rows(binary):
+@pytest.mark.parametrize(("binary", "speed"), [(False, "fast"), (True, "fast"), (False, "max")])
+def test_blocks_are_the_same_bits_as_single_rows(binary, speed):
     rng = np.random.default_rng(0)
     make = ud.OnlineClassifier if binary else ud.OnlineRegressor
-    whole, single = make(speed="fast"), make(speed="fast")
+    whole, single = make(speed=speed), make(speed=speed)
     names, waiting = ["a", "b", "c"], []
     for step in range(60):
         width = 2 if step < 30 else 3  # a feature that comes later

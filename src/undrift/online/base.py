@@ -210,13 +210,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _ask(self, Z: Matrix) -> ServedPrediction:
         self._fix_width(Z.shape[1])
-        record, row = np.zeros(self._plan.kernel.record_size), self._add_answers(Z)[0]
-        status = self._plan.kernel.serve(self._state, np.ascontiguousarray(row), record, True)
-        _check.raise_on_status(self, status, Z.shape[1])
-        if self._forests is not None:
-            x = self._forests.serve(self._features(Z), np.array([np.nan]))[0]
-            self._forests.keep(int(record[RecordPart.SERIAL]), x)
-        return self._keep(record)
+        return self._keep(self._serve_row(Z))
 
     def _keep(self, record: Vector) -> ServedPrediction:
         """Keep the record of a row that was just served, and return what it says."""

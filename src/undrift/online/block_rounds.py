@@ -6,6 +6,7 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import RecordPart
 from undrift.online.forests import Forests
 from undrift.online.named_rows import NamedRows
 from undrift.online.plan import EstimatorPlan
@@ -29,6 +30,18 @@ class BlockRounds(NamedRows):
     def _features(self, Z: Matrix) -> Matrix:
         """Return the features of rows, without the candidates that come with them."""
         return np.ascontiguousarray(Z[:, : self._plan.dim])
+
+    def _serve_row(self, Z: Matrix) -> Vector:
+        """Serve one row (1, d) that has come; return its record. Forests keep it in its context until it is settled."""
+        record, rows = np.zeros(self._plan.kernel.record_size), Z
+        if self._forests is not None:
+            X = self._forests.serve(self._features(Z), np.array([np.nan]))
+            rows = np.column_stack([Z, self._forests.answer(X)])
+        status = self._plan.kernel.serve(self._state, rows[0], record, True)
+        _check.raise_on_status(self, status, Z.shape[1])
+        if self._forests is not None:
+            self._forests.keep(int(record[RecordPart.SERIAL]), X[0])
+        return record
 
     def _play_at_once(self, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> None:
         """Serve and settle rows; fill the predictions, and interval ends and what was known where there is room."""

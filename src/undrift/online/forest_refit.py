@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ TREES, NEW_TREES = 100, 8
 """Trees of a forest that is fitted, and those that a refresh adds."""
 LEAVES, LEARNING_RATE, LEAF_WEIGHT, COLUMNS = 31, 0.1, 20.0, 0.5
 """How trees grow; see `BoostedTrees`."""
-COPIED = 256
-"""Rows copied at a time."""
+COPIED, COPY_COST = 64, 8
+"""Rows copied at a time, and what a number of them costs in cells of histograms: its page of memory is new."""
 
 
 class ForestPair(NamedTuple):
@@ -27,6 +28,11 @@ class ForestPair(NamedTuple):
     """Over the row and the last label."""
     context: Forest
     """Over the row in context."""
+
+
+def make_room(rows: int, width: int) -> Matrix:
+    """Return an array in small pages of memory: NumPy asks for large ones, and a first write to one takes long."""
+    return np.frombuffer(mmap.mmap(-1, 8 * rows * width), np.float64).reshape(rows, width)
 
 
 class ForestRefit:
@@ -49,7 +55,7 @@ class ForestRefit:
         self._buffer, self._begin, self._end, self._at = buffer, begin, end, begin
         self._plain, self._old, self._binary = plain, old, binary
         self._options = GrowthOptions(binary, LEAVES, COLUMNS, LEARNING_RATE, LEAF_WEIGHT, seed)
-        self._X: list[Matrix] = [np.empty((end - begin, width)) for width in (len(plain), buffer.width)]
+        self._X: list[Matrix] = [make_room(end - begin, width) for width in (len(plain), buffer.width)]
         self._y: Vector = np.empty(end - begin)
         self._growths: list[TreeGrowth] = []
         self._done: list[Forest] = []
@@ -59,9 +65,9 @@ class ForestRefit:
         """Return about how many cells growing a forest takes: bins, scores, gradients, histograms of balanced trees."""
         rows, columns = self._end - self._begin, -(-width // 2)
         before = 0 if old is None else len(old.trees)
-        tree = (20 + 4 * columns) * rows + 6000 * columns
-        start = 64 * min(rows, 4096) * width + 10 * rows * width + 16 * rows * before
-        return start + (TREES if old is None else NEW_TREES) * tree
+        tree = (14 + 2.5 * columns) * rows + 6000 * columns
+        start = 64 * min(rows, 4096) * width + (COPY_COST + 8) * rows * width + 16 * rows * before
+        return int(start + (TREES if old is None else NEW_TREES) * tree)
 
     def finish(self) -> ForestPair:
         """Do what is left and return the forests."""
@@ -95,7 +101,7 @@ class ForestRefit:
         self._buffer.read(self._at, end, self._X[1][part], self._y[part])
         self._X[0][part] = self._X[1][part, self._plain]
         self._at = end
-        return rows * (len(self._plain) + self._buffer.width)
+        return COPY_COST * rows * (len(self._plain) + self._buffer.width)
 
     def _start(self) -> None:
         if self._binary:

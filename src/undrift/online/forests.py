@@ -6,7 +6,7 @@ label, the other one the row in context (`kernels.tree_rows`). Everything is cou
 
     fit        at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
     refresh    every 1,000 rows: 8 more trees, fitted on the last 4,000
-    swap       the forests of a fit answer 1/32 of its rows later (16 at least), those of a refresh 32 rows later
+    swap       the forests of a fit answer 1/32 of its rows later (96 at least), those of a refresh 100 rows later
 
 The work between start and swap is spread over the rows that come meanwhile. The rows of both are fixed in advance, so
 that it does not matter how a stream is cut, and an unfinished fit need not be saved: it is done again from its rows.

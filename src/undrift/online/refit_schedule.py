@@ -13,9 +13,9 @@ FIRST_FIT, GROWTH = WARMUP, 2
 """The first fit; the next one is due when rows have grown by this part of them, one half; ..."""
 WINDOW_PARTS = 4
 """... when the window is full, by this part of it."""
-REFRESH, REFRESH_SPAN = 1_000, 32
+REFRESH, REFRESH_SPAN = 1_000, 100
 """Rows between refreshes, and until the trees of one answer."""
-LEAST_SPAN, SPAN_PARTS = 16, 32
+LEAST_SPAN, SPAN_PARTS = 96, 32
 """Rows until the trees of a fit answer: so many at least, else this part of the rows it is fitted on."""
 
 

@@ -43,10 +43,9 @@ def ask_rows(model: OnlineLearner, rows: Rows, level: float = 0.9) -> list[Serve
         arriving = model._rows_to_learn(rows)
         model._admit(arriving.names)
         model._fix_width(arriving.values.shape[1])
-        kernel, found = model._plan.kernel, []
-        for z in arriving.values:
-            record = np.zeros(kernel.record_size)
-            _check.raise_on_status(model, kernel.serve(model._state, z, record, True), len(z))
+        found = []
+        for t in range(len(arriving.values)):
+            record = model._serve_row(arriving.values[t : t + 1])
             one = _read_record(model, record, level)
             model._pending.add(one.serial, record)
             found.append(one)

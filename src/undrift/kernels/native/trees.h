@@ -68,7 +68,7 @@ class TreeBuilder {
     double base() const { return base_score; }
 
   private:
-    enum class Stage { EDGES, BINS, SCORES, GRADIENTS, SPLITS, DONE };
+    enum class Stage { EDGES, BINS, SCORES, GRADIENTS, ROOT, SPLITS, DONE };
 
     size_t nodes() const { return 2 * options.leaves - 1; }
     double *tree() { return data.trees + grown * nodes() * TreeNode::SIZE; }
@@ -76,12 +76,13 @@ class TreeBuilder {
     int64_t fit_edges();
     int64_t fill_bins();
     int64_t start_scores();
-    int64_t start_tree(size_t threads);
+    int64_t start_tree();
+    int64_t fill_root(size_t threads);
     int64_t split_leaf(size_t threads);
     void end_tree();
     void choose_columns();
     void set_gradients();
-    void fill_histograms(Leaf &from, Leaf *sibling, size_t threads);
+    void fill_histograms(Leaf &from, Leaf *sibling, size_t first, size_t last, size_t threads);
     void find_split(Leaf &leaf, size_t place, Split &best) const;
     bool may_split(const Leaf &leaf) const;
 

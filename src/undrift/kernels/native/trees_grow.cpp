@@ -10,6 +10,7 @@ namespace undrift {
 namespace {
 
 constexpr size_t SCORE_BLOCK = 64;          // rows scored at a time by trees that are continued
+constexpr size_t ROOT_CELLS = 300000;       // counted at a time in the root
 constexpr size_t WORTH_A_THREAD = 400000;   // cells; with fewer a thread costs more than it saves
 
 uint64_t mix_bits(uint64_t x) { // splitmix64
@@ -50,7 +51,8 @@ int64_t TreeBuilder::advance(size_t threads) {
     case Stage::EDGES: return fit_edges();
     case Stage::BINS: return fill_bins();
     case Stage::SCORES: return start_scores();
-    case Stage::GRADIENTS: return start_tree(threads);
+    case Stage::GRADIENTS: return start_tree();
+    case Stage::ROOT: return fill_root(threads);
     case Stage::SPLITS: return split_leaf(threads);
     default: return 0;
     }
@@ -110,7 +112,7 @@ void TreeBuilder::set_gradients() {
     }
 }
 
-int64_t TreeBuilder::start_tree(size_t threads) {
+int64_t TreeBuilder::start_tree() {
     choose_columns();
     set_gradients();
     leaves.clear();
@@ -118,27 +120,35 @@ int64_t TreeBuilder::start_tree(size_t threads) {
     leaves.push_back({0, 0, data.rows, {0, 0}, {}, {}});
     Leaf &root = leaves[0];
     for (const Cell &one : gradient) root.sum.g += one.g, root.sum.h += one.h;
-    stage = Stage::SPLITS;
-    int64_t cost = 8 * (int64_t)data.rows;
-    if (options.leaves > 1 && may_split(root)) {
-        fill_histograms(root, nullptr, threads);
-        cost += (int64_t)((data.rows + TREE_BINS) * options.columns);
-    }
-    return cost;
+    stage = options.leaves > 1 && may_split(root) ? Stage::ROOT : Stage::SPLITS;
+    done = 0;
+    return 8 * (int64_t)data.rows;
+}
+
+// The root's histogram is the largest one: where there are many rows, some columns at a time.
+int64_t TreeBuilder::fill_root(size_t threads) {
+    const size_t first = done;
+    done = std::min(options.columns, first + std::max<size_t>(1, ROOT_CELLS * threads / data.rows));
+    fill_histograms(leaves[0], nullptr, first, done, threads);
+    if (done == options.columns) stage = Stage::SPLITS;
+    return (int64_t)((data.rows + TREE_BINS) * (done - first));
 }
 
 bool TreeBuilder::may_split(const Leaf &leaf) const { return leaf.sum.h >= least && leaf.sum.h - least >= least; }
 
-// Fill the histogram of `from` by its rows and find its best split; with a sibling whose histogram is that of both, take
-// it off there and find the sibling's best split too. Columns are shared out among threads.
-void TreeBuilder::fill_histograms(Leaf &from, Leaf *sibling, size_t threads) {
-    const size_t k = options.columns, rows = from.end - from.begin;
-    from.histogram.assign(k * TREE_BINS, Cell{0, 0});
+// Fill the histogram of `from` by its rows, in the columns [begin, end) of the tree, and find its best split; with a sibling
+// whose histogram is that of both, take it off there and find the sibling's best split too. Threads share the columns.
+void TreeBuilder::fill_histograms(Leaf &from, Leaf *sibling, size_t begin, size_t end, size_t threads) {
+    const size_t k = end - begin, rows = from.end - from.begin;
+    if (!begin) {
+        from.histogram.assign(options.columns * TREE_BINS, Cell{0, 0});
+        from.best = {};
+    }
     const size_t parts = std::max<size_t>(1, std::min({threads, k, 1 + rows * k / WORTH_A_THREAD}));
-    std::vector<Split> own(k), others(k);
+    std::vector<Split> own(options.columns), others(options.columns);
     const bool find_own = may_split(from), find_others = sibling && may_split(*sibling);
     run_parts(parts, 1, [&](size_t part, double *) {
-        const size_t first = k * part / parts, last = k * (part + 1) / parts;
+        const size_t first = begin + k * part / parts, last = begin + k * (part + 1) / parts;
         Cell *cells = from.histogram.data();
         const size_t *columns = chosen.data();
         for (size_t i = from.begin; i < from.end; ++i) {
@@ -158,8 +168,7 @@ void TreeBuilder::fill_histograms(Leaf &from, Leaf *sibling, size_t threads) {
             if (find_others) find_split(*sibling, c, others[c]);
         }
     });
-    from.best = {}; // of equally good splits the first column's
-    for (const Split &one : own)
+    for (const Split &one : own) // of equally good splits the first column's
         if (one.gain > from.best.gain) from.best = one;
     if (!sibling) return;
     sibling->best = {};
@@ -226,7 +235,7 @@ int64_t TreeBuilder::split_leaf(size_t threads) {
         const bool left_smaller = left.end - left.begin <= right.end - right.begin;
         Leaf &smaller = left_smaller ? left : right, &larger = left_smaller ? right : left;
         if (left_smaller) right.histogram.swap(left.histogram);
-        fill_histograms(smaller, &larger, threads);
+        fill_histograms(smaller, &larger, 0, options.columns, threads);
         cost += (int64_t)((smaller.end - smaller.begin + 3 * TREE_BINS) * options.columns);
     }
     return cost;
