@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from undrift.ensemble import ClassEnsemble as ClassEnsemble
     from undrift.ensemble import Ensemble as Ensemble
     from undrift.ensemble import LinearEnsemble as LinearEnsemble
     from undrift.ensemble import LogisticEnsemble as LogisticEnsemble
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
     from undrift.ensemble import newton_ensemble as newton_ensemble
+    from undrift.ensemble import softmax_ensemble as softmax_ensemble
     from undrift.fleet import Fleet as Fleet
     from undrift.forecast import Forecaster as Forecaster
     from undrift.learners import *  # noqa: F403  # every learner that is exported there
@@ -27,6 +29,7 @@ __version__ = "0.2.0"
 
 _HOME = {
     "BoostedTrees": "undrift.trees",
+    "ClassEnsemble": "undrift.ensemble",
     "Ensemble": "undrift.ensemble",
     "LinearEnsemble": "undrift.ensemble",
     "LogisticEnsemble": "undrift.ensemble",
@@ -34,6 +37,7 @@ _HOME = {
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",
     "newton_ensemble": "undrift.ensemble",
+    "softmax_ensemble": "undrift.ensemble",
     "Fleet": "undrift.fleet",
     "Forecaster": "undrift.forecast",
     "OnlineClassifier": "undrift.online",

@@ -35,6 +35,9 @@ class Stream:
         self.y: Vector = np.sum(self.Z * (1.0 + drift), axis=1) + rng.normal(scale=0.1, size=rounds)
         if learner.binary:
             self.y = np.where(self.y > 0.0, 1.0, -1.0)
+        if learner.outputs > 1:
+            edges = np.quantile(self.y, np.linspace(0.0, 1.0, learner.outputs + 1)[1:-1])
+            self.y = np.digitize(self.y, edges).astype(np.float64)
 
 
 def check_learner(learner: Learner, *, rounds: int = 100_000) -> None:
@@ -76,15 +79,18 @@ def _claim(holds: object, learner: Learner, what: str) -> None:
 
 
 def _predict_is_pure(learner: Learner, stream: Stream) -> None:
-    _claim(np.isfinite(_score(learner, stream.Z[0])), learner, "predict fails before the first round")
+    _claim(np.isfinite(_score(learner, stream.Z[0])).all(), learner, "predict fails before the first round")
     _claim(learner.dim is None, learner, "predict before the first round changed the learner")
     learner.play(stream.Z[:30], stream.y[:30])
     before = learner.copy()
     one = [_score(learner, z) for z in stream.Z[30:40]]
     many = _score(learner, stream.Z[30:40])
-    _claim(all(isinstance(yhat, float) for yhat in one), learner, "predict of one row is not a float")
+    shape = () if learner.outputs == 1 else (learner.outputs,)
+    single = all(isinstance(yhat, float) for yhat in one) or (shape and all(np.shape(yhat) == shape for yhat in one))
+    _claim(single, learner, "predict of one row is not a float, or one for each class")
     _claim(learner == before, learner, "predict changed the learner")
-    _claim(many.shape == (10,) and many.dtype == np.float64, learner, "predict of rows is not a float64 vector")
+    right = many.shape == (10, *shape) and many.dtype == np.float64
+    _claim(right, learner, "predict of rows is not a float64 vector, or matrix for classes")
     _claim(np.array(one).tobytes() == many.tobytes(), learner, "predict of rows differs from row by row")
 
 
@@ -98,7 +104,7 @@ def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
     _claim(slow == learner, learner, "play leaves another state than row by row")
     _claim(learner.rounds == len(stream.y), learner, "rounds are not counted")
     for column in (trace.yhat, trace.stability, trace.potential):
-        _claim(column is None or column.shape == stream.y.shape, learner, "a column of the trace has a wrong length")
+        _claim(column is None or len(column) == len(stream.y), learner, "a column of the trace has a wrong length")
 
 
 def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
@@ -134,7 +140,7 @@ def _ask_and_tell_at_once_are_learn(learner: Learner, stream: Stream) -> None:
         before = _score(prompt, z)
         served = prompt.ask(z)
         yhat.append(served.yhat)
-        _claim(served.yhat == before, learner, "ask answers otherwise than predict")
+        _claim(np.array_equal(served.yhat, before), learner, "ask answers otherwise than predict")
         _claim(len(prompt.pending) == 1, learner, "ask keeps no record, or tell does not settle it")
         prompt.tell(served, float(y))
     trace = learner.play(stream.Z, stream.y)
@@ -196,20 +202,20 @@ def _threads_take_turns(learner: Learner, stream: Stream) -> None:
     """Two threads play at once, and two others predict meanwhile: the result is that of one order or the other."""
     parts = slice(10, 40), slice(40, 80)
     orders: list[Learner] = []
-    said: list[float] = []
-    seen: list[float] = []
+    said: list[bytes] = []
+    seen: list[bytes] = []
     for order in (parts, parts[::-1]):
         serial = learner.clone()
         serial.play(stream.Z[:10], stream.y[:10])
-        said.append(_score(serial, stream.Z[0]))
+        said.append(np.asarray(_score(serial, stream.Z[0])).tobytes())
         for part in order:
             serial.play(stream.Z[part], stream.y[part])
-            said.append(_score(serial, stream.Z[0]))
+            said.append(np.asarray(_score(serial, stream.Z[0])).tobytes())
         orders.append(serial)
     learner.play(stream.Z[:10], stream.y[:10])
 
     def look() -> None:
-        seen.extend(_score(learner, stream.Z[0]) for _ in range(20))
+        seen.extend(np.asarray(_score(learner, stream.Z[0])).tobytes() for _ in range(20))
 
     works: list[Callable[[], object]] = [
         look,
@@ -260,7 +266,7 @@ def _make_unaligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
 def _narrow_types_work(learner: Learner, stream: Stream) -> None:
     for dtype in (np.float32, np.float16, np.int64, np.int8, np.bool_):
         Z = (4.0 * stream.Z).astype(dtype)
-        y = stream.y.astype(np.int8 if learner.binary else dtype)
+        y = stream.y.astype(np.int8 if learner.binary or learner.outputs > 1 else dtype)
         a = learner.clone().play(Z, y)
         b = learner.clone().play(Z.astype(np.float64), y.astype(np.float64))
         _claim(_bits(a) == _bits(b), learner, f"{dtype.__name__} input differs from the same numbers as float64")
@@ -273,7 +279,7 @@ def _zero_rows_are_a_no_op(learner: Learner, stream: Stream) -> None:
     for Z in nothing:
         _claim(len(learner.play(Z, [])) == 0, learner, "zero rows leave a trace")
     _claim(learner == before, learner, "zero rows changed the learner")
-    _claim(_score(learner, stream.Z[:0]).shape == (0,), learner, "predict of zero rows is not an empty vector")
+    _claim(len(_score(learner, stream.Z[:0])) == 0, learner, "predict of zero rows is not empty")
 
 
 def _bad_input_is_refused(learner: Learner, stream: Stream) -> None:
@@ -316,6 +322,9 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
     if learner.binary:
         yield "label 2", lambda: learner.play(Z, with_value(y, 2.0))
         yield "label 0.5", lambda: learner.learn(Z[0], 0.5)
+    if learner.outputs > 1:
+        yield "a class beyond the last", lambda: learner.play(Z, with_value(y, float(learner.outputs)))
+        yield "class 0.5", lambda: learner.learn(Z[0], 0.5)
     yield "fewer labels than rows", lambda: learner.play(Z, y[:-1])
     yield "a cube of features", lambda: learner.play(Z[None], y)
     yield "a matrix of labels", lambda: learner.play(Z, y[:, None])

@@ -1,4 +1,4 @@
-"""The two losses of the paper: value, slope and curvature in the prediction, vectorised over rounds."""
+"""Losses: value, slope and curvature in the prediction, vectorised over rounds; the paper's two, and of classes."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def log_odds(p: ArrayLike) -> Vector:
     """ln(p / (1 - p)) of probabilities that others gave, which may be 0 or 1."""
     p = np.clip(np.asarray(p, dtype=np.float64), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
     return np.asarray(np.log(p) - np.log1p(-p), dtype=np.float64)
+
+
+def log_softmax(logits: ArrayLike) -> Vector:
+    """Logarithms of the probabilities that logits (..., K) stand for, without overflow."""
+    a = np.asarray(logits, dtype=np.float64)
+    a = a - np.max(a, axis=-1, keepdims=True)
+    return np.asarray(a - np.log(np.sum(np.exp(a), axis=-1, keepdims=True)))
 
 
 class Loss:
@@ -95,7 +102,26 @@ class Logistic(Loss):
         return sigmoid(yhat) * sigmoid(-yhat)
 
 
+class Softmax(Loss):
+    """-ln of the probability of the label's class; yhat are logits (rounds, K), labels class numbers."""
+
+    name = "softmax"
+    mixability = 1.0
+
+    def value(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """-ln p_y, p the softmax of the logits."""
+        logs = np.atleast_2d(log_softmax(yhat))
+        return -logs[np.arange(len(logs)), np.asarray(y, dtype=np.int64)]
+
+    def slope(self, yhat: ArrayLike, y: ArrayLike) -> Vector:
+        """P - e_y, one number for each class."""
+        p = np.atleast_2d(np.exp(log_softmax(yhat)))
+        p[np.arange(len(p)), np.asarray(y, dtype=np.int64)] -= 1.0
+        return p.reshape(np.shape(yhat))
+
+
 squared = Squared()
 logistic = Logistic()
+softmax = Softmax()
 LOG2 = math.log(2.0)
 """Logistic loss of a prediction of 0."""

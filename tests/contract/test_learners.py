@@ -41,6 +41,7 @@ LEARNERS = [
     ),
     ud.Ensemble([ud.DiscountedMean(beta=b) for b in (0.5, 0.9, 0.99)], ud.ensemble.ResidualScale()),
     ud.drift_ensemble(1e4, 1.0, hint="last"),
+    ud.ClassEnsemble([ud.DiscountedSoftmax(4, beta=0.9), ud.OneVsRest(4)], share=1e-3, prior=[1.0, 2.0]),
     ud.linear_ensemble(),
     ud.linear_ensemble(horizon=100, reg=0.1, hint="last", mixer=ud.ensemble.SelfConfident(share=1e-3)),
     ud.logistic_ensemble(bound=2.0, radius=3.0),

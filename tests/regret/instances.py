@@ -229,6 +229,25 @@ def newton(rng):
     return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, convex_losses.loss_named("test", name))
 
 
+def classes(rng):
+    """Softmax regression of a few classes, against paths of matrices or its own leader, one memory or several."""
+    K, (T, d) = int(rng.integers(2, 6)), shape(rng)
+    Z = rows(rng, T, d) * 10.0 ** rng.uniform(-3, 0)
+    u = np.stack([path(rng, T, d)[:T] for _ in range(K)], axis=1) * 10.0 ** rng.integers(-2, 2)
+    y = np.argmax(np.einsum("tkd,td->tk", u, Z), axis=1) if rng.integers(2) else rng.integers(0, K, T)
+    beta, reg, bound = float(rng.choice([0.3, 0.9, 0.99, 1.0])), 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-2, 2)
+    model = ud.DiscountedSoftmax(K, beta=beta, reg=reg, bound=bound)
+    if rng.integers(4) == 0:
+        model = ud.ClassEnsemble([model, ud.DiscountedSoftmax(K, beta=0.5, reg=reg, bound=bound)])
+    elif rng.integers(3) == 0:
+        fitted = model.clone()
+        fitted.play(Z, y)
+        u = np.broadcast_to(fitted.coef, u.shape)
+    trace = model.play(Z, y)
+    mine, theirs = losses.softmax.value(trace.yhat, y), losses.softmax.value(np.einsum("tkd,td->tk", u, Z), y)
+    return certify(model, Z, y, trace, u), float(np.sum(mine - theirs))
+
+
 def drifts(rng):
     """An ensemble over prices of movement."""
     T, d = short(rng)
@@ -254,6 +273,7 @@ FAMILIES = {
     "AIOLI": aioli,
     "DriftVAW": drift,
     "Newton": newton,
+    "softmax": classes,
     "hindsight": hindsight,
     "linear ensemble": linear,
     "logistic ensemble": logistic,

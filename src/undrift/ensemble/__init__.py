@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from undrift.ensemble.class_ensemble import ClassEnsemble as ClassEnsemble
+from undrift.ensemble.class_ensemble import softmax_ensemble as softmax_ensemble
 from undrift.ensemble.discount_grid import LinearEnsemble as LinearEnsemble
 from undrift.ensemble.discount_grid import LogisticEnsemble as LogisticEnsemble
 from undrift.ensemble.discount_grid import linear_ensemble as linear_ensemble
@@ -12,6 +14,7 @@ from undrift.ensemble.hedge import Hedge as Hedge
 from undrift.ensemble.hedge import newton_ensemble as newton_ensemble
 from undrift.ensemble.logistic import Mixable as Mixable
 from undrift.ensemble.mixer import Mixer as Mixer
+from undrift.ensemble.probabilities import MixableProbabilities as MixableProbabilities
 from undrift.ensemble.squared import Aggregating as Aggregating
 from undrift.ensemble.squared import RangeMean as RangeMean
 from undrift.ensemble.squared import ResidualScale as ResidualScale

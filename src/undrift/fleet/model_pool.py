@@ -89,6 +89,11 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
         raise InputError(
             "Fleet: speed='max' is for single estimators, as its forests take megabytes a key; use 'best' or less"
         )
+    if model.outputs > 1:
+        raise InputError(
+            f"Fleet: {type(model).__name__} predicts several classes, which fleets do not carry; use OnlineClassifier "
+            "with two classes for each key"
+        )
     if model.needs_model:
         raise InputError(
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "

@@ -61,6 +61,33 @@ def drift_play(
 def drift_predict(
     covariance: State, leader: Matrix, reg: Vector, step: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix
 ) -> int: ...
+def softmax_play(
+    information: Matrix,
+    covariance: Matrix,
+    pull: Vector,
+    leader: Vector,
+    numbers: Vector,
+    basis: Matrix,
+    curvature: float,
+    reg: float,
+    beta: Vector,
+    weight: Vector,
+    Z: Matrix,
+    y: Vector,
+    logits: Matrix,
+    stability: Vector,
+    potential: Vector,
+) -> int: ...
+def softmax_predict(
+    covariance: Matrix,
+    leader: Vector,
+    basis: Matrix,
+    curvature: float,
+    reg: float,
+    beta: float,
+    Z: Matrix,
+    logits: Matrix,
+) -> int: ...
 def aioli_play(
     state: State,
     beta: Vector,

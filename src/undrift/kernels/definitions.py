@@ -171,6 +171,31 @@ class DriftCount(IntEnum):
     """Rows that were not learned."""
 
 
+class SoftmaxNumber(IntEnum):
+    """The numbers that a `DiscountedSoftmax` keeps besides its matrices."""
+
+    RIDGE = 0
+    """The weight of |u|^2 / 2 in what it minimises, after the last round."""
+    AGE = 1
+    """Rounds since its covariance was computed from the information matrix."""
+    RESTARTS = 2
+    """Fresh starts."""
+    IGNORED = 3
+    """Rows that were not learned."""
+
+
+SOFTMAX_LEAST_RIDGE = 1e-8
+"""The ridge of a `DiscountedSoftmax` is forgotten like the data, down to this share of it, ..."""
+SOFTMAX_LEAST_SHARE = 1e-9
+"""... and stays above this share of the largest curvature, so that its matrix can be inverted in float64."""
+SOFTMAX_FRESH_LEVERAGE = 1e3
+"""After a row of larger leverage the covariance of a `DiscountedSoftmax` is computed from its information, ..."""
+SOFTMAX_FRESH_AGE = 1024
+"""... and at the latest after so many rounds."""
+SOFTMAX_EXACT_CLASSES = 33
+"""With more classes a `DiscountedSoftmax` plays the point from which the search for equal prices begins."""
+
+
 class Hint(IntEnum):
     """A guess of the coming label that discounted VAW is pulled towards where it knows little."""
 

@@ -9,8 +9,10 @@ from undrift.learners.drift import DriftVAW as DriftVAW
 from undrift.learners.files import load as load
 from undrift.learners.mean import DiscountedMean as DiscountedMean
 from undrift.learners.newton import DiscountedNewton as DiscountedNewton
+from undrift.learners.one_vs_rest import OneVsRest as OneVsRest
 from undrift.learners.periodic_refit import PeriodicRefit as PeriodicRefit
 from undrift.learners.persistence import Persistence as Persistence
 from undrift.learners.served import ServedPrediction as ServedPrediction
+from undrift.learners.softmax import DiscountedSoftmax as DiscountedSoftmax
 from undrift.learners.vaw import DiscountedVAW as DiscountedVAW
 from undrift.learners.zero import Zero as Zero

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ class Interval(NamedTuple):
 class ServedPrediction:
     """The answer of `Learner.ask` to a row that has come; give it back to `Learner.tell` with the label."""
 
-    yhat: float
-    """The prediction; log-odds of the label +1 for two classes."""
+    yhat: Any
+    """The prediction: a number, log-odds of the label +1 for two classes, an array of logits for more of them."""
     known: bool
     """Whether any label had been learned before; if not, the prediction says nothing."""
     serial: int

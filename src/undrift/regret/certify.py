@@ -12,8 +12,10 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite
 from undrift.learners.base import Learner
+from undrift.learners.class_learner import ClassLearner
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream
+from undrift.regret.class_certificate import certify_classes
 from undrift.regret.composite import ReferenceLearners, certify_composite
 from undrift.regret.d2d import Certificate, d2d_terms
 from undrift.regret.margin_check import check_margins
@@ -52,7 +54,8 @@ def certify(
         the bound of that one.
     u
         Comparators (T, d), or one (d,), or a function of (Z, y) that returns them; composites call it with the rows as
-        each leaf saw them. Online estimators: in the coordinates of `model.design(Z, y).rows`.
+        each leaf saw them. Online estimators: in the coordinates of `model.design(Z, y).rows`. Learners of several
+        classes: (K, d), or (T, K, d).
     loss
         `undrift.losses.squared` or `logistic`; None: the loss of the learner's promise.
 
@@ -88,6 +91,8 @@ def certify(
         if not isinstance(learner, Learner):
             raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
         trace = learner.clone().play(Z, y)
+    if isinstance(learner, ClassLearner):
+        return certify_classes(learner, Z, y, trace, u)
     if isinstance(learner, Learner) and not isinstance(learner, Composite) and trace.delay:
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         learner = ReferenceLearners([learner])  # the same learner, had every label come at once

@@ -99,6 +99,36 @@ struct DriftCount {
     static constexpr size_t SIZE = 3;
 };
 
+// The numbers that a DiscountedSoftmax keeps besides its matrices.
+struct SoftmaxNumber {
+    enum : int {
+        // The weight of |u|^2 / 2 in what it minimises, after the last round.
+        RIDGE = 0,
+        // Rounds since its covariance was computed from the information matrix.
+        AGE = 1,
+        // Fresh starts.
+        RESTARTS = 2,
+        // Rows that were not learned.
+        IGNORED = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// The ridge of a DiscountedSoftmax is forgotten like the data, down to this share of it, ...
+constexpr double SOFTMAX_LEAST_RIDGE = 1e-08;
+
+// ... and stays above this share of the largest curvature, so that its matrix can be inverted in float64.
+constexpr double SOFTMAX_LEAST_SHARE = 1e-09;
+
+// After a row of larger leverage the covariance of a DiscountedSoftmax is computed from its information, ...
+constexpr double SOFTMAX_FRESH_LEVERAGE = 1000.0;
+
+// ... and at the latest after so many rounds.
+constexpr int64_t SOFTMAX_FRESH_AGE = 1024;
+
+// With more classes a DiscountedSoftmax plays the point from which the search for equal prices begins.
+constexpr int64_t SOFTMAX_EXACT_CLASSES = 33;
+
 // A guess of the coming label that discounted VAW is pulled towards where it knows little.
 struct Hint {
     enum : int {

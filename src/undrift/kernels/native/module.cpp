@@ -196,6 +196,7 @@ void bind_estimator(nb::module_ &mod); // estimator.cpp
 void bind_estimator_row(nb::module_ &mod); // estimator_row.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
+void bind_softmax(nb::module_ &mod); // softmax.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
@@ -210,6 +211,7 @@ NB_MODULE(_native, mod) {
     bind_estimator_row(mod);
     bind_o2nc(mod);
     bind_drift(mod);
+    bind_softmax(mod);
     bind_outputs(mod);
     bind_adam(mod);
     bind_lock(mod);

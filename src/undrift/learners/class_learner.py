@@ -1,0 +1,71 @@
+"""What the learners of several classes share: labels are class numbers, predictions logits of every class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check, _thread_lock
+from undrift._typing import Matrix, Scalar, Vector
+from undrift.errors import InputError
+from undrift.learners.base import Learner, Prediction
+from undrift.learners.served import ServedPrediction
+from undrift.losses import Loss, log_softmax, softmax
+
+MOST_CLASSES = 1000
+
+
+class ClassLearner(Learner):
+    """A learner of K classes, numbered from 0; its predictions are logits (K,), whose softmax are the probabilities."""
+
+    def __init__(self, *, classes: int, **parameters: Any) -> None:
+        self.outputs = _check.integer(self, "classes", classes, 2, MOST_CLASSES)
+        given: dict[str, Scalar] = {"classes": self.outputs, **parameters}
+        super().__init__(**given)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.outputs
+
+    @property
+    def loss(self) -> Loss:
+        """The loss it is for: -ln of the probability of the label's class."""
+        return softmax
+
+    @_thread_lock.hold_shared
+    def predict(self, z: ArrayLike) -> Prediction:
+        """Return the logits of the coming round, (K,) for one row and (n, K) for several; nothing changes."""
+        Z, single = self._rows(z)
+        logits = self._predictor(Z)._predict(Z)
+        return logits[0] if single else logits
+
+    def predict_proba(self, z: ArrayLike) -> Prediction:
+        """Return the probabilities of the classes, (K,) for one row and (n, K) for several."""
+        return np.exp(log_softmax(self.predict(z)))
+
+    def _labels(self, y: ArrayLike, count: int) -> Vector:
+        labels = _check.column(self, "y", y, count)
+        wrong = (labels < 0.0) | (labels >= self.outputs) | (labels != np.floor(labels))
+        if wrong.any():
+            raise InputError(
+                f"{_check.name_of(self)}: y must be class numbers 0 to {self.outputs - 1}, got {labels[wrong][0]:g}; "
+                "number the classes from 0, or use OnlineClassifier for other labels"
+            )
+        return labels
+
+    def _serve(self, Z: Matrix) -> Vector:
+        """Return the record of a row: whether a label was learned before, the logits, and the row."""
+        return np.concatenate(([float(self.rounds > 0)], self._predict(Z)[0], Z[0]))
+
+    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+        self._play(np.ascontiguousarray(record[None, 1 + self.outputs :]), np.array([y]))
+
+    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
+        logits = record[1 : 1 + self.outputs].copy()
+        return ServedPrediction(logits, bool(record[0]), serial, record.copy(), self._fingerprint)
+
+    def _fits_record(self, record: Vector) -> bool:
+        return len(record) == 1 + self.outputs + (self.dim or 0) and bool((np.abs(record) <= _check.LIMIT).all())

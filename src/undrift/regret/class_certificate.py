@@ -1,0 +1,136 @@
+r"""Certificates of several classes: what softmax regression can have lost, whatever the comparator did.
+
+A learner keeps of each loss $\hat f_s(u)=f_s+g_s\cdot(a-b_s)+\frac k2|a-b_s|^2_{H(b_s)}$, with $a=uz_s$ and $b_s$ the
+logits it played. With $\hat F_t=\frac{w_t}2|u|^2+\sum_{s\le t}\beta^{t-s}\hat f_s$ it has lost at most
+$$\sum_tf_t(b_t)\le\sum_tL_t+(1-\beta)\sum_t\hat F_t(u_t)+\beta\hat F_T(u_T).$$
+Comparators are charged by the $\hat f_s$, so that this holds for all of them; where their logits are at most $BR$ in
+size, $\hat f_s\le f_s$. Keys `softmax`, `d2d`.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check
+from undrift._typing import Matrix, Vector
+from undrift.errors import ConditionError, InputError
+from undrift.learners import DiscountedSoftmax
+from undrift.learners.class_learner import ClassLearner
+from undrift.losses import log_softmax, softmax
+from undrift.regret._input import add_exactly, add_sizes
+from undrift.regret.d2d import Certificate
+from undrift.regret.trace_check import check_same_learner, check_whole
+from undrift.trace import Trace
+
+WHO = "certify"
+ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
+"""Share of the sizes that are added up that rounding may have taken away from a comparator's charge."""
+STATE_ROUNDING = 1e-7
+"""Share of a round's price that the rounding of its covariance may have taken away."""
+
+
+def certify_classes(learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Trace, u: object) -> Certificate:
+    """Return the certificate of a run of a learner of several classes; comparators are (K, d) or (T, K, d).
+
+    An ensemble is certified through its best member: what the ensemble lost more than that one is measured.
+    """
+    rows = _check.rows(WHO, Z)
+    labels = learner._labels(y, len(rows))
+    check_whole(trace, len(labels))
+    check_same_learner(type(learner).__name__, learner.parameters, trace)
+    if trace.delay:
+        raise ConditionError(f"{WHO}: certificates of several classes are for labels that came at once; got a delay")
+    path = _comparators(u, rows, labels, learner.outputs)
+    incurred = softmax.value(trace.yhat, labels)
+    members: list[ClassLearner] = getattr(learner, "prototypes", [learner])
+    found = [_through(one, rows, labels, path, incurred) for one in members if isinstance(one, DiscountedSoftmax)]
+    if not found:
+        raise ConditionError(
+            f"{WHO}: {type(learner).__name__} makes no promise against softmax regression; DiscountedSoftmax does"
+        )
+    return min(found, key=lambda one: one.certified)
+
+
+def _through(learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurred: Vector) -> Certificate:
+    """Return the certificate of losses that were incurred through a learner that plays the rows afresh."""
+    fresh = learner.clone()
+    trace = fresh.play(Z, y)
+    if fresh.resets:
+        raise ConditionError(
+            f"{WHO}: {type(learner).__name__} started afresh {fresh.resets} times, as some rows are too far from all "
+            "before them; rescale the rows"
+        )
+    assert trace.stability is not None
+    assert trace.potential is not None
+    own, theirs = softmax.value(trace.yhat, y), softmax.value(np.einsum("tkd,td->tk", u, Z), y)
+    flat = np.einsum("tkd,tkd->t", u - u.mean(axis=1, keepdims=True), u - u.mean(axis=1, keepdims=True))
+    ridge = 0.5 * trace.potential * flat
+    charged, sizes = _charges(Z, y, u, trace.yhat, own, learner)
+    price = trace.stability + STATE_ROUNDING * np.abs(trace.stability)
+    beta, last = learner.discount, len(y) - 1
+    share = np.full(len(y), beta.one_minus_beta)
+    share[last:] = 1.0
+    rounding = add_exactly(share * ROUNDING * sizes)
+    excess = add_exactly(incurred, -own)
+    terms = (price, share * ridge, share * charged, np.array([rounding, excess]))
+    certified, compared = add_exactly(*terms), add_exactly(theirs)
+    start, spent = add_exactly(ridge[:1]), add_exactly(price)
+    drift = add_exactly(0.5 * (trace.potential[1:] - beta.beta * trace.potential[:-1]) * flat[1:]) + rounding
+    return Certificate(
+        certified=certified,
+        incurred=add_exactly(incurred),
+        comparator_loss=compared,
+        regret=add_exactly(incurred, -theirs),
+        start=start,
+        stability=spent,
+        variation=math.fsum([certified, -spent, -compared, -start, -drift, -excess]),
+        potential_drift=drift,
+        scale=add_sizes(*terms, incurred),
+        rounding=rounding,
+        excess=excess,
+        leaf=repr(learner) if excess else "",
+    )
+
+
+def _charges(
+    Z: Matrix, y: Vector, u: Matrix, b: Matrix, own: Vector, learner: DiscountedSoftmax
+) -> tuple[Vector, Vector]:
+    """Return what the quadratics up to each round say about its comparator, discounted, and the sizes added up.
+
+    Rounds between two moves of the comparator are evaluated together: O(T K d) for each move.
+    """
+    charged, sizes = np.zeros(len(y)), np.zeros(len(y))
+    cuts = np.flatnonzero((u[1:] != u[:-1]).any(axis=(1, 2))) + 1
+    edges = [0, *cuts.tolist(), len(y)]
+    p, slope = np.exp(log_softmax(b)), softmax.slope(b, y)
+    for begin, end in pairwise(edges):
+        if begin == end:
+            continue
+        off = Z[:end] @ u[begin].T - b[:end]
+        line = np.einsum("tk,tk->t", slope[:end], off)
+        mean = np.einsum("tk,tk->t", p[:end], off)
+        bend = 0.5 * learner.curvature * np.einsum("tk,tk->t", p[:end], (off - mean[:, None]) ** 2)
+        value, size = own[:end] + line + bend, own[:end] + np.abs(line) + np.abs(mean) + bend
+        ages = learner.discount.power(np.arange(begin, 0, -1, dtype=np.float64) - 1.0)
+        sums = np.array([ages @ value[:begin], ages @ size[:begin]])
+        for t in range(begin, end):
+            sums = learner.beta * sums + (value[t], size[t])
+            charged[t], sizes[t] = sums
+    return charged, sizes
+
+
+def _comparators(u: object, Z: Matrix, y: Vector, classes: int) -> Matrix:
+    """Return comparators (T, K, d) from one matrix, from one a round, or from a function of rows and labels."""
+    given = np.asarray(u(Z, y) if callable(u) else u, dtype=np.float64)
+    if given.ndim == 2:
+        given = np.broadcast_to(given, (len(y), *given.shape))
+    if given.shape != (len(y), classes, Z.shape[1]) or not np.isfinite(given).all():
+        raise InputError(
+            f"{WHO}: u must be one comparator ({classes}, {Z.shape[1]}) or one a round ({len(y)}, {classes}, "
+            f"{Z.shape[1]}), finite, got an array of shape {given.shape}"
+        )
+    return given
