@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from undrift.cli.app import run as undrift
-from undrift.run import Interrupted, Settings, play_file
+from undrift.report import render
+from undrift.run import Interrupted, Settings, play_file, write_report
 
 ROWS, CHANGE = 9000, 6000
 
@@ -54,3 +55,12 @@ def test_an_interrupted_watch_goes_on(file, tmp_path):
         play_file(str(file), tmp_path / "cut", settings(alert=True), stop=lambda: next(batches) > 0)
     resumed = play_file(str(file), tmp_path / "cut", settings(alert=True), resume=True)
     assert resumed["events"] == whole["events"] != []
+    lines = (tmp_path / "cut" / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == whole["events"]
+    page = write_report(tmp_path / "whole", render).read_text()
+    listed = page[page.index('id="changed"') : page.index('id="moves"')]
+    assert listed.count("<tr><td") == len(whole["events"])
+    assert f"{whole['events'][0]['row']:,}</td><th" in listed
+    play_file(str(file), tmp_path / "whole", settings(alert=False), force=True)
+    assert not (tmp_path / "whole" / "events.jsonl").exists()
+    assert 'id="changed"' not in write_report(tmp_path / "whole", render).read_text()

@@ -10,6 +10,7 @@ from typing import Any
 from undrift.errors import InputError
 from undrift.report import certificate_text, run_text
 from undrift.report.figures import coefficients
+from undrift.report.figures.figure import Figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.formatting import capitalize, plural
 from undrift.report.html_file import CALLER, write_page
@@ -21,6 +22,7 @@ SECTIONS = {
     "short": "In short",
     "well": "How well",
     "memory": "Memory",
+    "changed": "What changed",
     "moves": "What matters",
     "trust": "Trust",
     "problems": "Data problems",
@@ -30,6 +32,8 @@ SECTIONS = {
 """The sections of the page by their ids, in order; those that hold nothing but figures may be missing."""
 OPTIONAL = ("memory", "moves", "trust")
 """Sections that are left out when none of their figures is drawn."""
+MOST_EVENTS = 200
+"""Events that are listed; events.jsonl has them all."""
 
 
 def render(data: RunData, out: str | os.PathLike[str]) -> Path:
@@ -60,7 +64,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "source": run_text.source_name(data),
         "rounds": plural(data.rounds, "row"),
         "has_time": run.timeline.time is not None,
-        "sections": [(key, name) for key, name in SECTIONS.items() if key not in OPTIONAL or figures[key]],
+        "sections": [(key, name) for key, name in SECTIONS.items() if _is_shown(key, data, figures)],
         "takeaways": run_text.takeaways(run, scores, measured),
         "cards": run_text.cards(run, scores, measured),
         "notes": [*data.notes, *([f"{capitalize(warning)}."] if warning else [])],
@@ -68,6 +72,8 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "scores": run_text.score_rows(scores),
         "figures": figures,
         "changes": run_text.memory_changes(run, measured["spectrum"]),
+        "events": run_text.event_rows(run, MOST_EVENTS),
+        "more_events": max(0, len(data.events or ()) - MOST_EVENTS),
         "loss": run.loss_name,
         "certificates": certificate_text.section_text(run.certificates, data.rounds),
         "coefficients": coefficients.table_rows(measured["coefficients"]),
@@ -88,7 +94,14 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "scores": [asdict(score) for score in scores],
         "certificates": list(data.certificates),
         "problems": list(data.problems),
+        "events": None if data.events is None else list(data.events),
         "notes": list(data.notes),
         **measured,
     }
     return write_page(out, "run.html", content, numbers, figures)
+
+
+def _is_shown(section: str, data: RunData, figures: dict[str, list[Figure]]) -> bool:
+    if section == "changed":
+        return data.events is not None
+    return section not in OPTIONAL or bool(figures[section])

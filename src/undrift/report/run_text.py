@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+import numpy as np
+
 from undrift.metrics import LEADING
 from undrift.report.certificate_text import choose_leading, comparison, proof
 from undrift.report.figures.figure import Numbers
@@ -186,6 +188,20 @@ def problem_rows(data: RunData) -> list[dict[str, str]]:
         }
         for problem in data.problems
     ]
+
+
+def event_rows(run: RunContext, count: int) -> list[dict[str, str]] | None:
+    """Return the first events as text, with their times; None if nobody looked."""
+    if run.data.events is None:
+        return None
+    rows = []
+    for event in run.data.events[:count]:
+        row = {"line": f"{event['row']:,}", "kind": str(event["kind"]), "sentence": str(event["sentence"]), "time": ""}
+        if run.timeline.time is not None:
+            at = min(int(np.searchsorted(run.data.line, event["row"])), run.data.rounds - 1)
+            row["time"] = iso_times(run.timeline.time[at : at + 1])[0][:16].replace("T", " ")
+        rows.append(row)
+    return rows
 
 
 def _line_numbers(problem: Mapping[str, Any]) -> str:

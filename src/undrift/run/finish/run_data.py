@@ -79,6 +79,8 @@ class RunData:
     or None), and `hindsight` (or None): bound, ratio, holds and leaf of what is proven once the run is over."""
     problems: Sequence[JsonObject] = ()
     """What was wrong with the data: kind, column (or None), count, lines (the first few), note."""
+    events: Sequence[JsonObject] | None = None
+    """What changed on the way (kind, row: its line, feature or None, sentence), oldest first; None: nobody looked."""
     notes: Sequence[str] = field(default_factory=tuple)
     """What the reader must know: assumptions that failed, things left out."""
 
@@ -159,5 +161,6 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         combination=_plain_numbers(state.get("combination", {})),
         certificates=state["certificates"],
         problems=state["problems"],
+        events=state.get("events", []) if state["settings"].get("alert") else None,
         notes=_notes(state),
     )

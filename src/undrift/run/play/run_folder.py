@@ -5,6 +5,7 @@ run.json               settings, provenance, how far the run is, and the names o
 predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run is finished
 model-*.undrift        the model after the last commit, for `undrift.load`; model.undrift when finished
 trace-*.undrift        snapshots (spectrum, weights, coefficients) and what the runner carries from row to row
+events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
 report.html            when a report was asked for
 .undrift/              the lock, the list of files we wrote, and what is being written
 ```
@@ -31,10 +32,10 @@ from undrift.run.write.tables import join_parquet
 if TYPE_CHECKING:
     from polars import DataFrame
 
-REPORT = "report.html"
+REPORT, EVENTS = "report.html", "events.jsonl"
 FINAL = ("predictions.parquet", "model.undrift", "trace.undrift", STATE, REPORT)
 """Names of a finished run."""
-NAMES = r"run\.json|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
+NAMES = r"run\.json|events\.jsonl|report\.html|predictions(-\d{6,})?\.parquet|(model|trace)(-\d{6,})?\.undrift"
 """Every name that runs ever write."""
 
 
@@ -81,6 +82,9 @@ class RunFolder:
 
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Commit: from now on, the files this state names are the run."""
+        if state["settings"].get("alert"):  # the same that the state says, for programs that read lines
+            lines = [json.dumps(event, allow_nan=False) + "\n" for event in state.get("events", [])]
+            self.files.put(EVENTS, "".join(lines).encode(), durable=False)
         text = json.dumps({"format": FORMAT, **state}, indent=1, allow_nan=False)
         self.files.put(STATE, text.encode())
 
@@ -114,7 +118,8 @@ class RunFolder:
         for name in counting:
             regular_file(self.path, name)  # a state that names what is not there is no reason to delete what is
         finished = [REPORT] if state["status"] == "finished" else []  # a report is of the run before, until then
-        self.files.delete_except({*counting, STATE, *finished})
+        told = [EVENTS] if state["settings"].get("alert") else []
+        self.files.delete_except({*counting, STATE, *finished, *told})
 
     def table(self, state: Mapping[str, Any]) -> DataFrame:
         """Return the predictions of all rows."""
