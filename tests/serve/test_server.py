@@ -164,3 +164,40 @@ def test_a_client_without_a_service_is_one_sentence():
         Client("http://127.0.0.1:9").status()
     with pytest.raises(InputError, match="url must be"):
         Client("127.0.0.1:80")
+
+
+def test_a_request_that_does_not_begin_in_time_is_cut_off(tmp_path):
+    import threading
+    import time
+
+    import uvicorn
+    from fastapi import FastAPI
+
+    from undrift.serve.limits import RequestLimits
+    from undrift.serve.server import make_config
+
+    app = FastAPI()
+    app.get("/slow")(lambda: time.sleep(0.6) or "done")
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(make_config(app, RequestLimits(seconds_to_arrive=0.3)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    address = listener.getsockname()
+    try:
+        for begin in (b"", b"GET /slow HTTP/1.1\r\nHost: x\r\nX-More: "):
+            with socket.create_connection(address, timeout=20) as slow:
+                slow.sendall(begin)
+                assert slow.recv(100) == b""
+        with socket.create_connection(address, timeout=20) as good:
+            for _ in range(2):  # an answer may take longer than a request, and a connection may wait between two
+                good.sendall(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+                answer = b""
+                while b"done" not in answer:  # it comes in parts
+                    answer += good.recv(1000)
+                time.sleep(0.5)
+            good.sendall(b"GET /slow HTTP/1.1\r\n")
+            assert good.recv(1000) == b""
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listener.close()

@@ -19,7 +19,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(help="Folder of a finished run or a fleet, or a saved online estimator.")],
+    model: Annotated[Path, typer.Argument(help="Folder of a run, a fleet or forecasts, or a saved online estimator.")],
     key: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +58,10 @@ def serve(
             f"undrift serve: needs {error.name}; install it with: pip install 'undrift[serve]'"
         ) from None
     from undrift.serve import open_service
+    from undrift.serve.app import make_app
+    from undrift.serve.forecast_app import make_forecast_app
     from undrift.serve.limits import RequestLimits
+    from undrift.serve.open_forecasts import holds_forecasts, open_forecasts
 
     def announce(url: str) -> None:
         if json:
@@ -69,8 +72,12 @@ def serve(
                 file=sys.stderr,
             )
 
+    limits = RequestLimits(token=token, largest_body=largest, requests_per_second=rate)
+    if holds_forecasts(model):
+        with open_forecasts(model, durable=durable) as forecasts:
+            run_server(make_forecast_app(forecasts, limits), limits, host, port, announce)
+        return 0
     seconds = None if hold is None else 3600.0 * hold
     with open_service(model, key=key, level=level, hold=seconds, durable=durable) as service:
-        limits = RequestLimits(token=token, largest_body=largest, requests_per_second=rate)
-        run_server(service, limits, host, port, announce)
+        run_server(make_app(service, limits), limits, host, port, announce)
     return 0

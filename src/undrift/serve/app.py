@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib import resources
 from typing import Any
 
@@ -42,9 +42,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     """Return the application of a service."""
     rules = RequestLimits() if limits is None else limits
     metrics = ServiceMetrics(service)
-    app = FastAPI(
-        title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=lambda app: _tend(service)
-    )
+    app = make_base(service.tend)
 
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
@@ -58,7 +56,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         body = read_request(PredictRequest, await request.body())
         with metrics.measure("predict"):
             answers = service.predict(body.rows, body.references)
-        return _json({"predictions": [one._asdict() for one in answers]})
+        return answer_json({"predictions": [one._asdict() for one in answers]})
 
     @app.post("/learn", response_model=LearnResponse)
     async def learn(request: Request) -> Response:
@@ -71,17 +69,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
             labels.append(Label(row, one.y))
         with metrics.measure("learn"):
             result = service.learn(labels)
-        return _json(result._asdict())
-
-    @app.get("/health")
-    async def health() -> dict[str, str]:
-        """Say that the service is alive."""
-        return {"status": "ok"}
-
-    @app.get("/status")
-    async def status() -> dict[str, object]:
-        """Say how the service is doing."""
-        return service.facts()
+        return answer_json(result._asdict())
 
     @app.get("/events")
     async def events() -> Response:
@@ -94,22 +82,13 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         """Return metrics in Prometheus' text format."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/", response_class=HTMLResponse)
-    async def page() -> str:
-        """Show the live page."""
-        return _asset("live.html")
-
-    @app.get("/docs", response_class=HTMLResponse)
-    async def docs() -> str:
-        """Describe the interface."""
-        return _asset("docs.html")
-
     @app.get("/live")
     async def live(request: Request, key: str | None = None) -> StreamingResponse:
         """Stream the state of the service, or of one key, once a second, as server-sent events."""
         _show(service, key)  # refuses an unknown key before anything is sent
         return StreamingResponse(_stream(service, request, key), media_type="text/event-stream")
 
+    add_pages(app, service.facts, page="live.html")
     if isinstance(service.models, KeyedModels):
         _add_keys(app, service.models)
     describe_interface(app, {"/predict": PredictRequest, "/learn": LearnRequest})
@@ -131,17 +110,46 @@ def _add_keys(app: FastAPI, models: KeyedModels) -> None:
         return models.key_facts(key)
 
 
-@contextlib.asynccontextmanager
-async def _tend(service: Service) -> AsyncIterator[None]:
-    async def loop() -> None:
-        while True:
-            await asyncio.sleep(SECONDS_BETWEEN_CARE)
-            with contextlib.suppress(UndriftError):  # a full disk: requests say so
-                service.tend()
+def make_base(tend: Callable[[], None]) -> FastAPI:
+    """Return an application that calls `tend` now and then as long as it runs."""
 
-    task = asyncio.create_task(loop())
-    yield
-    task.cancel()
+    @contextlib.asynccontextmanager
+    async def care(app: FastAPI) -> AsyncIterator[None]:
+        async def loop() -> None:
+            while True:
+                await asyncio.sleep(SECONDS_BETWEEN_CARE)
+                with contextlib.suppress(UndriftError):  # a full disk: requests say so
+                    tend()
+
+        task = asyncio.create_task(loop())
+        yield
+        task.cancel()
+
+    return FastAPI(title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=care)
+
+
+def add_pages(app: FastAPI, facts: Callable[[], dict[str, Any]], *, page: str) -> None:
+    """Add what every service has: health, status, its page, and the description of the interface."""
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Say that the service is alive."""
+        return {"status": "ok"}
+
+    @app.get("/status")
+    async def status() -> dict[str, object]:
+        """Say how the service is doing."""
+        return facts()
+
+    @app.get("/", response_class=HTMLResponse)
+    async def home() -> str:
+        """Show the page of the service."""
+        return _asset(page)
+
+    @app.get("/docs", response_class=HTMLResponse)
+    async def docs() -> str:
+        """Describe the interface."""
+        return _asset("docs.html")
 
 
 def _show(service: Service, key: str | None) -> dict[str, Any]:
@@ -171,7 +179,8 @@ async def _stream(service: Service, request: Request, key: str | None) -> AsyncI
         await asyncio.sleep(1.0)
 
 
-def _json(value: object) -> Response:
+def answer_json(value: object) -> Response:
+    """Return JSON values as an answer."""
     return Response(to_json(value), media_type="application/json")
 
 

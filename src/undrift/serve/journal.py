@@ -36,6 +36,8 @@ class EntryKind(enum.IntEnum):
     """Rows came: when, whether the features of the last one were looked at, the rows, and their references."""
     TOLD = 1
     """Labels came: the number of each row, and its label; null says that it will never come."""
+    VALUES = 2
+    """Values of series came: rows of numbers, null where one is missing, and their times."""
 
 
 class JournalEntry(NamedTuple):

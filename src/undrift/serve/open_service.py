@@ -25,7 +25,7 @@ from undrift.serve.rows import NamedNumbers, RunRows
 from undrift.serve.service import Service
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
-_NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
+NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
 
 
 @contextlib.contextmanager
@@ -71,7 +71,7 @@ def open_service(
             read_state(given)  # refuses what is no run before anything is made there
             held.enter_context(RunFolder(given).files.hold_lock())
         folder = Folder(
-            given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=_NAMES
+            given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=NAMES
         )
         held.enter_context(folder.hold_lock())
         if is_fleet:
@@ -81,7 +81,7 @@ def open_service(
             service = _serve_keys(beginning, folder, level, hold, durable)
         else:
             models, origin = (_read_run if given.is_dir() else _read_model)(given, level)
-            service = Service(models, _open_journal(folder, durable), origin=origin, hold=hold)
+            service = Service(models, open_journal(folder, durable), origin=origin, hold=hold)
         yield service
         service.close()
         if isinstance(service.models, OneModel):
@@ -89,14 +89,15 @@ def open_service(
                 service.models.model.save(temporary)
 
 
-def _open_journal(folder: Folder, durable: bool) -> Journal:
+def open_journal(folder: Folder, durable: bool) -> Journal:
+    """Open the journal in a service's folder, which is locked."""
     folder.claim(JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
     return Journal(folder.path / JOURNAL, durable=durable)
 
 
 def _serve_keys(beginning: KeyedBeginning, folder: Folder, level: float, hold: float | None, durable: bool) -> Service:
     """Return the service of a model for each key."""
-    journal = _open_journal(folder, durable)
+    journal = open_journal(folder, durable)
     models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
     return Service(models, journal, origin=beginning.origin, hold=hold)
 

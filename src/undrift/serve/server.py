@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from undrift.errors import InputError
-from undrift.serve.app import make_app
 from undrift.serve.limits import RequestLimits
-from undrift.serve.service import Service
+from undrift.serve.slow_heads import limit_heads
 
 MOST_CONNECTIONS = 512
 """Connections at the same time; more are refused with 503."""
 
 
-def run_server(service: Service, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
+def run_server(app: FastAPI, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
     """Serve until a signal comes; requests that are being answered then are finished."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named: asyncio then sends at once
@@ -30,8 +30,21 @@ def run_server(service: Service, limits: RequestLimits, host: str, port: int, an
     except (OSError, OverflowError) as error:
         listener.close()
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); choose another port") from None
-    config = uvicorn.Config(
-        make_app(service, limits),
+    config = make_config(app, limits)
+    with listener:
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        announce(f"http://{shown}:{listener.getsockname()[1]}/")
+        server = uvicorn.Server(config)
+        with _end_on_signals(server):
+            server.run(sockets=[listener])
+
+
+def make_config(app: FastAPI, limits: RequestLimits) -> uvicorn.Config:
+    """Return how to serve an application."""
+    return uvicorn.Config(
+        app,
+        http=limit_heads(limits.seconds_to_arrive),
+        ws="none",
         log_level="warning",
         access_log=False,
         limit_concurrency=MOST_CONNECTIONS,
@@ -39,12 +52,6 @@ def run_server(service: Service, limits: RequestLimits, host: str, port: int, an
         timeout_graceful_shutdown=2,
         lifespan="on",
     )
-    with listener:
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
-        announce(f"http://{shown}:{listener.getsockname()[1]}/")
-        server = uvicorn.Server(config)
-        with _end_on_signals(server):
-            server.run(sockets=[listener])
 
 
 @contextlib.contextmanager

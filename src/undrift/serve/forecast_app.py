@@ -1,0 +1,59 @@
+"""The HTTP application of a folder of forecasts: the next steps, and new values."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from undrift.errors import UndriftError
+from undrift.serve.app import add_pages, answer_json, make_base
+from undrift.serve.forecast_service import ForecastService
+from undrift.serve.limits import RequestLimits, limit_requests
+from undrift.serve.schema import CellValue, LearnResponse, describe_interface, read_request
+
+
+class ForecastLearnRequest(BaseModel):
+    """Rows that have come."""
+
+    model_config = ConfigDict(extra="forbid")
+    rows: Annotated[
+        list[dict[str, CellValue]],
+        Field(description="One object a row: its time (the column of the file), and a value for each series."),
+    ]
+
+
+class ForecastResponse(BaseModel):
+    """The next steps of every series."""
+
+    level: float = Field(description="Part of the values that intervals are made to hold.")
+    last: str | int = Field(description="The last row that was learned: its time, or its number.")
+    forecasts: dict[str, list[dict[str, CellValue]]] = Field(
+        description="For each series a list of steps: step, time, yhat, lower, upper."
+    )
+
+
+def make_forecast_app(service: ForecastService, limits: RequestLimits | None = None) -> FastAPI:
+    """Return the application of a service of forecasts."""
+    app = make_base(service.tend)
+
+    @app.exception_handler(UndriftError)
+    async def refuse(request: Request, error: UndriftError) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, 507 if "cannot be written" in str(error) else 422)
+
+    @app.get("/forecast", response_model=ForecastResponse)
+    async def forecast(level: float | None = None) -> Response:
+        """Forecast the next steps of every series from what was learned so far."""
+        return answer_json(service.forecast(level))
+
+    @app.post("/learn", response_model=LearnResponse)
+    async def learn(request: Request) -> Response:
+        """Learn rows that are later than the last one; others were learned before, and are counted as repeated."""
+        return answer_json(service.learn(read_request(ForecastLearnRequest, await request.body()).rows)._asdict())
+
+    add_pages(app, service.facts, page="docs.html")
+    describe_interface(app, {"/learn": ForecastLearnRequest})
+    limit_requests(app, RequestLimits() if limits is None else limits)
+    return app

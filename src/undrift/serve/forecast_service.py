@@ -1,0 +1,224 @@
+"""ForecastService: the next steps of some series at any moment, and new values learned as they come."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift._typing import Matrix
+from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.forecast import Forecaster
+from undrift.run.forecast.panel import PanelPlan
+from undrift.run.read.cells import UnreadableCell, parse_times
+from undrift.serve.compact_json import to_json
+from undrift.serve.journal import Checkpoint, EntryKind, Journal
+from undrift.serve.rows import Cell, Row, read_number
+
+ROWS_PER_SNAPSHOT = 500
+"""A restart repeats at most so many rows."""
+MOST_ROWS = 10_000
+"""Rows of one request."""
+PLACE = "row"
+"""Where rows have no time: their number, from 1 on."""
+
+
+class LearnedRows(NamedTuple):
+    """What became of rows."""
+
+    learned: int
+    """Rows learned now."""
+    repeated: int
+    """Rows that are not later than the last one: they were learned before, and nothing is learned twice."""
+
+
+class _Rows(NamedTuple):
+    values: Matrix
+    """(n, series), NaN where missing."""
+    times: list[int] | None
+    """Seconds since 1970."""
+
+
+class ForecastService:
+    """A forecaster, and the journal of the rows it learned since it was first served.
+
+    Parameters
+    ----------
+    model
+        The forecaster to begin with, unless the journal knows a later one.
+    plan
+        The series, and how times are written.
+    last
+        Seconds since 1970 of the last row; None without times.
+    journal
+        Where rows are written before they are acknowledged.
+    origin
+        Digest of the forecaster to begin with; a journal that began with another one is refused.
+    """
+
+    def __init__(self, model: Forecaster, plan: PanelPlan, last: int | None, journal: Journal, origin: str) -> None:
+        self.plan, self.journal, self._origin = plan, journal, origin
+        self._first = file_of(model), last
+        self.started = time.time()
+        self._restore()
+        if journal.last_snapshot() is None:
+            self.save()
+
+    def forecast(self, level: float | None = None) -> dict[str, Any]:
+        """Return the next steps of every series, as JSON values."""
+        found = self.model.forecast(level=level)
+        yhat, lower, upper = (np.atleast_2d(part) for part in found)
+        steps = [{"step": k + 1, **self._name_step(k)} for k in range(self.model.horizon)]
+        series = {
+            name: [
+                {**step, "yhat": y, "lower": _finite(low), "upper": _finite(high)}
+                for step, y, low, high in zip(steps, *(one.tolist() for one in ends), strict=True)
+            ]
+            for name, *ends in zip(self.plan.names, yhat, lower, upper, strict=True)
+        }
+        return {"level": self.model.level if level is None else level, "last": self._show_last(), "forecasts": series}
+
+    def learn(self, rows: Sequence[Row]) -> LearnedRows:
+        """Learn rows that have come, later than the last one; they are in the journal when this returns."""
+        if not 1 <= len(rows) <= MOST_ROWS:
+            raise InputError(f"a request holds 1 to {MOST_ROWS:,} rows, got {len(rows):,}; split it")
+        new = self._read(rows)
+        if len(new.values):
+            try:
+                self._play(new)
+                values = [[None if math.isnan(one) else one for one in row] for row in new.values.tolist()]
+                self.journal.append(EntryKind.VALUES, 1, to_json([values, new.times]))
+            except BaseException:
+                self._restore()
+                raise
+        return LearnedRows(len(new.values), len(rows) - len(new.values))
+
+    def tend(self) -> None:
+        """Take a snapshot when many rows have come since the last one; call it now and then."""
+        if self._unsaved >= ROWS_PER_SNAPSHOT:
+            self.save()
+
+    def save(self) -> None:
+        """Put everything into the journal's snapshot, so that a restart is quick."""
+        facts = json.dumps({"origin": self._origin, "last": self.last})
+        self.journal.save(Checkpoint(facts, file_of(self.model), (), self.journal.last + 1))
+        self._unsaved = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON values."""
+        return {
+            "series": list(self.plan.names),
+            "horizon": self.model.horizon,
+            "rounds": self.model.rows,
+            "last": self._show_last(),
+            "coverage": float(np.mean(self.model.coverage())),
+            "entries": self.journal.last,
+            "seconds": time.time() - self.started,
+        }
+
+    def close(self) -> None:
+        """End in order: everything is saved, and the journal is closed."""
+        self.save()
+        self.journal.close()
+
+    def _restore(self) -> None:
+        """Become what the journal says: its snapshot, and every entry after it."""
+        saved = self.journal.last_snapshot()
+        file, self.last = self._first
+        try:
+            if saved is not None:
+                facts = json.loads(saved.facts)
+                if facts["origin"] != self._origin:
+                    where = self.journal.path
+                    raise InputError(f"{where}: it began with other forecasts; move its folder away to begin anew")
+                file, self.last = saved.model, facts["last"]
+            self.model, self._unsaved = forecaster_of(file), 0
+            for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
+                values, times = json.loads(entry.body)
+                shape = (len(values), len(self.plan.names))
+                self._play(_Rows(np.array(values, dtype=np.float64).reshape(shape), times))
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, UndriftError):
+                raise
+            raise ModelFileError(f"{self.journal.path}: damaged; move it away") from None
+
+    def _play(self, rows: _Rows) -> None:
+        times = None if rows.times is None else np.array(rows.times, dtype="datetime64[s]")
+        self.model.play(rows.values, times=times)
+        if rows.times is not None:
+            self.last = rows.times[-1]
+        self._unsaved += len(rows.values)
+
+    def _read(self, rows: Sequence[Row]) -> _Rows:
+        """Return those rows that are later than the last one, as numbers."""
+        place = PLACE if self.plan.time is None else self.plan.time
+        for row in rows:
+            strange = next((name for name in row if name != place and name not in self.plan.names), None)
+            if strange is not None:
+                raise InputError(f"there is no series '{strange:.60}'; a row has '{place}' and {self._list_series()}")
+            if not any(name in row for name in self.plan.names):
+                raise InputError(f"a row needs the value of a series: {self._list_series()}")
+        Z = np.array([[read_number(name, row.get(name)) for name in self.plan.names] for row in rows])
+        if self.plan.time is None:
+            return _Rows(Z[self._find_new(rows)], None)
+        times = self._parse_times([row.get(place) for row in rows], place)
+        new = [i for i, one in enumerate(times) if self.last is None or one > self.last]
+        return _Rows(Z[new], [times[i] for i in new])
+
+    def _find_new(self, rows: Sequence[Row]) -> list[int]:
+        """Return which rows without times are new: those without a number, and those whose number comes next."""
+        following, new = self.model.rows + 1, []
+        for i, row in enumerate(rows):
+            number = row.get(PLACE, following)
+            if isinstance(number, bool) or not isinstance(number, int) or number > following:
+                raise InputError(f"'{PLACE}' must be the number of a row, {following} for the next, got {number!r:.60}")
+            if number == following:
+                new.append(i)
+                following += 1
+        return new
+
+    def _parse_times(self, cells: list[Cell], place: str) -> list[int]:
+        try:
+            found = parse_times(cells, self.plan.clock, frozenset())
+        except UnreadableCell as bad:
+            raise InputError(f"'{place}' should be a time like those of the file, got {bad.cell!r:.60}") from None
+        if np.isnat(found).any():
+            raise InputError(f"every row needs its time, as '{place}'")
+        return [int(one) for one in found.astype("datetime64[s]").astype(np.int64)]
+
+    def _name_step(self, step: int) -> dict[str, str]:
+        return {} if self.plan.time is None else {"time": str(self.model.times()[step]).replace("T", " ")}
+
+    def _show_last(self) -> str | int:
+        """Return the time of the last row, or its number."""
+        return self.model.rows if self.last is None else str(np.datetime64(self.last, "s")).replace("T", " ")
+
+    def _list_series(self) -> str:
+        names = ", ".join(f"'{name:.40}'" for name in self.plan.names[:5])
+        return names if len(self.plan.names) <= 5 else f"{names} and {len(self.plan.names) - 5} more"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def file_of(model: Forecaster) -> bytes:
+    """Return a forecaster as the bytes of its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.undrift"
+        model.save(path)
+        return path.read_bytes()
+
+
+def forecaster_of(file: bytes) -> Forecaster:
+    """Return the forecaster in the bytes of a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.undrift"
+        path.write_bytes(file)
+        return Forecaster.load(path)

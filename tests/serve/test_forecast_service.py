@@ -1,0 +1,117 @@
+"""Serving forecasts: what is learned here is what `undrift update` would learn, once, through kills and refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from server_process import fetch, running_server
+
+from undrift.errors import InputError
+from undrift.run.forecast.forecast_folder import ForecastFolder
+from undrift.run.forecast.play import forecast_file, update_forecast
+from undrift.run.forecast.settings import ForecastSettings
+from undrift.serve.open_forecasts import open_forecasts
+
+ROWS, FIRST = 145, 100
+TIMES = [str(np.datetime64("2024-03-01T00", "h") + t).replace("T", " ") + ":00" for t in range(ROWS)]
+
+
+def series():
+    rng, t = np.random.default_rng(0), np.arange(ROWS)
+    return np.column_stack([10.0 + 3.0 * np.sin(t / 4.0) + 0.1 * rng.normal(size=ROWS), rng.normal(size=ROWS).cumsum()])
+
+
+def make_folder(tmp_path, *, timed=True, names=("load", "wind")):
+    """Forecasts after the first 100 rows, and the rows that follow."""
+    Y = series()[:, : len(names)]
+    rows = [dict(zip(names, y, strict=True)) for y in Y.tolist()]
+    rows = [{"when": time, **row} for time, row in zip(TIMES, rows, strict=True)] if timed else rows
+    for name, part in (("first.csv", rows[:FIRST]), ("rest.csv", rows[FIRST:])):
+        lines = [",".join(part[0]), *(",".join(map(str, row.values())) for row in part)]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    settings = ForecastSettings(target=names, time="when" if timed else None, horizon=6)
+    forecast_file(str(tmp_path / "first.csv"), tmp_path / "out", settings)
+    return tmp_path / "out", rows[FIRST:]
+
+
+@pytest.mark.parametrize(("timed", "names"), [(True, ("load", "wind")), (False, ("load",))])
+def test_rows_are_learned_as_an_update_would_through_kills(tmp_path, timed, names):
+    folder, rows = make_folder(tmp_path, timed=timed, names=names)
+    for begin in range(0, len(rows), 15):
+        with open_forecasts(folder) as service:
+            some = rows[begin : begin + 15]
+            assert service.learn(some[:10]) == (10, 0)
+            assert service.learn(some) == (5, 10) if timed else service.learn(some[10:]) == (5, 0)
+            served = service.forecast()
+            if begin < 30:
+                service.close = service.journal.close  # nothing is saved at the end, as after kill -9
+                broken = service.model.forecast()
+        if begin < 30:
+            with open_forecasts(folder) as service:
+                np.testing.assert_array_equal(service.model.forecast().yhat, broken.yhat)
+    (folder / "service").rename(tmp_path / "away")
+    update_forecast(folder, str(tmp_path / "rest.csv"))
+    expected = ForecastFolder(folder).read_model(ForecastFolder(folder).read_state()).forecast()
+    yhat, lower = (np.atleast_2d(part) for part in expected[:2])
+    assert {name: [one["yhat"] for one in steps] for name, steps in served["forecasts"].items()} == dict(
+        zip(names, yhat.tolist(), strict=True)
+    )
+    assert [one["lower"] for one in served["forecasts"]["load"]] == lower[0].tolist()
+    if timed:
+        assert served["last"] == f"{TIMES[-1]}:00"
+        assert served["forecasts"]["load"][0]["time"] == "2024-03-07 01:00:00"
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"when": TIMES[FIRST], "rain": 1.0}, "no series 'rain'; a row has 'when' and 'load', 'wind'"),
+        ({"when": TIMES[FIRST]}, "a row needs the value of a series: 'load', 'wind'"),
+        ({"when": "yesterday", "load": 1.0}, "'when' should be a time like those of the file, got 'yesterday'"),
+        ({"when": 7, "load": 1.0}, "'when' should be a time"),
+        ({"load": 1.0}, "every row needs its time, as 'when'"),
+        ({"when": TIMES[FIRST], "load": "high"}, "'load' must be a number"),
+        ({"when": "2024-03-05 04:17", "load": 1.0}, "Forecaster"),
+    ],
+)
+def test_what_is_refused_changes_nothing(tmp_path_factory, cache, row, words):
+    if "folder" not in cache:
+        cache["folder"] = make_folder(tmp_path_factory.mktemp("refused"))[0]
+    with open_forecasts(cache["folder"]) as service:
+        before = service.forecast()
+        with pytest.raises(InputError, match=words):
+            service.learn([{"when": TIMES[FIRST], "load": 1.0}, row])
+        assert service.forecast() == before
+        assert service.journal.last == 0
+
+
+@pytest.fixture(scope="module")
+def cache():
+    return {}
+
+
+def test_rows_without_times_may_have_numbers(tmp_path):
+    folder, rows = make_folder(tmp_path, timed=False, names=("load",))
+    numbered = [{"row": FIRST + 1 + i, **row} for i, row in enumerate(rows[:4])]
+    with open_forecasts(folder) as service:
+        assert service.learn(numbered[:3]) == (3, 0)
+        assert service.learn(numbered) == (1, 3)
+        with pytest.raises(InputError, match="'row' must be the number of a row, 105 for the next, got 107"):
+            service.learn([{"row": 107, "load": 1.0}])
+
+
+def test_forecasts_are_served_over_http(tmp_path):
+    folder, rows = make_folder(tmp_path)
+    with running_server(folder) as (_, url):
+        first = json.loads(fetch(url + "forecast?level=0.8")[1])
+        assert [one["step"] for one in first["forecasts"]["wind"]] == [1, 2, 3, 4, 5, 6]
+        assert first["forecasts"]["load"][0]["time"] == f"{TIMES[FIRST]}:00"
+        assert fetch(url + "learn", json.dumps({"rows": rows[:2]})) == (200, '{"learned":2,"repeated":0}')
+        assert json.loads(fetch(url + "forecast")[1])["last"] == f"{TIMES[FIRST + 1]}:00"
+        assert json.loads(fetch(url + "status")[1])["rounds"] == FIRST + 2
+        code, text = fetch(url + "learn", '{"rows": [{"load": []}]}')
+        assert code == 422
+        assert "rows 0 load" in text
+        assert fetch(url + "forecast?level=2")[0] == 422
+        assert "ForecastLearnRequest" in fetch(url + "openapi.json")[1]
+        assert fetch(url)[0] == 200
