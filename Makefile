@@ -101,6 +101,11 @@ bench-trees: $(VENV)/.core  ## what boosted trees cost to fit, refresh and predi
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/trees.py
 
+.PHONY: bench-forests
+bench-forests: $(VENV)/.core  ## what forests beside an estimator cost, LightGBM refitted interleaved, and the longest single row
+	$(PIP) --editable ".[bench]"
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/forests.py $(FORESTS)
+
 .PHONY: bench-forecast
 bench-forecast: $(VENV)/.core  ## forecasts of published sets by their protocol, leak-free, beside both naive ones; minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast.py $(or $(FORECAST),--write docs/forecast.md)

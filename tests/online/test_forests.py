@@ -102,6 +102,14 @@ def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_c
     assert np.all(own - model.losses <= model.cost() + 1e-9)
 
 
+@pytest.mark.parametrize(("a", "s"), [(-1e6, 1.0), (1e3, 3.0), (0.0, 0.5)])
+def test_shifted_and_scaled_labels_shift_and_scale_predictions(a, s):
+    Z, y = stream(ud.OnlineRegressor, 700)
+    plain, moved = (ud.OnlineRegressor(speed="max").play(Z, labels).yhat[1:] for labels in (y, a + s * y))
+    assert np.max(np.abs(moved - (a + s * plain))) <= 1e-9 * s + 1e3 * np.finfo(float).eps * abs(a)
+    assert (a, s) != (0.0, 0.5) or (s * plain).tobytes() == moved.tobytes()
+
+
 def test_features_that_come_later_reach_the_forests(early):
     rng = np.random.default_rng(2)
     Z, y = rng.uniform(-1, 1, size=(600, 2)), rng.normal(size=600)

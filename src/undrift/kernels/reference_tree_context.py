@@ -12,9 +12,10 @@ from undrift.kernels.reference_estimator_context import advance_labels
 def tree_rows(state: Vector, spans: Vector, Z: Matrix, y: Vector, X: Matrix, commit: bool) -> None:
     """Fill `X` with the rows `Z` in context, each as it is when it is served; with `commit` they have really come.
 
-    A row of X holds the numbers of `LabelContext`, then every feature as it came, each of the first ones followed by
-    its distance from its running means over `spans` rows: 0 in the first row that has it, NaN where it is missing.
-    `state` is the label context, the count of labels, and for each of these features its rows and its means:
+    A row of X holds the numbers of `LabelContext`, NaN before the first label, then every feature as it came. Each of
+    the first features is followed by its distance from its running means over `spans` rows: 0 in the first row that has
+    it, NaN where it is missing. `state` is the label context, the count of labels, and for each of these features its
+    rows and its means:
 
         mean_k <- mean_k + (z - mean_k) max(1 / spans_k, 1 / rows)
 
@@ -24,7 +25,7 @@ def tree_rows(state: Vector, spans: Vector, Z: Matrix, y: Vector, X: Matrix, com
     head = len(LabelContext)
     features = state[head + 1 :].reshape(-1, 1 + len(spans))
     for t, z in enumerate(Z.tolist()):
-        row = state[:head].tolist()
+        row = state[:head].tolist() if state[head] > 0.0 else [math.nan] * head
         for j, one in enumerate(z):
             row.append(one)
             if j >= len(features):

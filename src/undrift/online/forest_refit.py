@@ -66,7 +66,7 @@ class ForestRefit:
         rows, columns = self._end - self._begin, -(-width // 2)
         before = 0 if old is None else len(old.trees)
         tree = (14 + 2.5 * columns) * rows + 6000 * columns
-        start = 64 * min(rows, 4096) * width + (COPY_COST + 8) * rows * width + 16 * rows * before
+        start = 64 * min(rows, 4096) * width + (COPY_COST + 16) * rows * width + 16 * rows * before
         return int(start + (TREES if old is None else NEW_TREES) * tree)
 
     def finish(self) -> ForestPair:

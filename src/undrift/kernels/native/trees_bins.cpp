@@ -63,7 +63,7 @@ int64_t TreeBuilder::fill_bins() {
         for (size_t j = 0; j < data.dim; ++j) bins[i * data.dim + j] = bin_of(edges[j], data.X[i * data.dim + j]);
     done = end;
     if (done == data.rows) stage = Stage::SCORES, done = 0;
-    return (int64_t)(8 * (end - begin) * data.dim);
+    return (int64_t)(16 * (end - begin) * data.dim);
 }
 
 } // namespace undrift

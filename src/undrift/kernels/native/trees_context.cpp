@@ -2,6 +2,7 @@
 #include "trees.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "estimator_context.h"
 
@@ -11,7 +12,7 @@ void tree_rows(double *state, const double *spans, size_t span_count, size_t kep
                size_t dim, bool commit, double *X) {
     double *labels = state, &count = state[LabelContext::SIZE], *features = state + LabelContext::SIZE + 1;
     for (size_t t = 0; t < rows; ++t) {
-        for (size_t k = 0; k < LabelContext::SIZE; ++k) *X++ = labels[k];
+        for (size_t k = 0; k < LabelContext::SIZE; ++k) *X++ = count > 0.0 ? labels[k] : std::numeric_limits<double>::quiet_NaN();
         for (size_t j = 0; j < dim; ++j) {
             const double z = Z[t * dim + j];
             *X++ = z;

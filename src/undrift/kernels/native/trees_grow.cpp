@@ -137,30 +137,30 @@ int64_t TreeBuilder::fill_root(size_t threads) {
 bool TreeBuilder::may_split(const Leaf &leaf) const { return leaf.sum.h >= least && leaf.sum.h - least >= least; }
 
 // Fill the histogram of `from` by its rows, in the columns [begin, end) of the tree, and find its best split; with a sibling
-// whose histogram is that of both, take it off there and find the sibling's best split too. Threads share the columns.
+// whose histogram is that of both, take it off there and find the sibling's best split too; one that will not be split is
+// taken off row by row and has no histogram. Threads share the columns.
 void TreeBuilder::fill_histograms(Leaf &from, Leaf *sibling, size_t begin, size_t end, size_t threads) {
     const size_t k = end - begin, rows = from.end - from.begin;
-    if (!begin) {
-        from.histogram.assign(options.columns * TREE_BINS, Cell{0, 0});
-        from.best = {};
-    }
+    const bool find_own = may_split(from), find_others = sibling && may_split(*sibling);
+    if (!begin) from.best = {};
+    if (!begin && find_own) from.histogram.assign(options.columns * TREE_BINS, Cell{0, 0});
     const size_t parts = std::max<size_t>(1, std::min({threads, k, 1 + rows * k / WORTH_A_THREAD}));
     std::vector<Split> own(options.columns), others(options.columns);
-    const bool find_own = may_split(from), find_others = sibling && may_split(*sibling);
     run_parts(parts, 1, [&](size_t part, double *) {
         const size_t first = begin + k * part / parts, last = begin + k * (part + 1) / parts;
-        Cell *cells = from.histogram.data();
+        Cell *cells = find_own ? from.histogram.data() : sibling->histogram.data();
         const size_t *columns = chosen.data();
+        const int64_t sign = find_own ? 1 : -1;
         for (size_t i = from.begin; i < from.end; ++i) {
             const size_t row = order[i];
             const uint8_t *bin = bins.data() + row * data.dim;
-            const Cell one = gradient[row];
+            const Cell one{sign * gradient[row].g, sign * gradient[row].h};
             for (size_t c = first; c < last; ++c) {
                 Cell &cell = cells[c * TREE_BINS + bin[columns[c]]];
                 cell.g += one.g, cell.h += one.h;
             }
         }
-        if (sibling)
+        if (sibling && find_own)
             for (size_t b = first * TREE_BINS; b < last * TREE_BINS; ++b)
                 sibling->histogram[b].g -= cells[b].g, sibling->histogram[b].h -= cells[b].h;
         for (size_t c = first; c < last; ++c) {
