@@ -43,7 +43,9 @@ def fleet(
     model: Annotated[str | None, typer.Option("--model", help="best, fast, or light [default: light].")] = None,
     na: options.Na = None,
     time_format: options.TimeFormat = None,
+    header: options.Header = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = None,
     delimiter: options.Delimiter = None,
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,

@@ -41,7 +41,10 @@ def run(
     na: options.Na = None,
     categories: options.Categories = None,
     time_format: options.TimeFormat = None,
+    sort: options.Sort = None,
+    header: options.Header = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = None,
     delimiter: options.Delimiter = None,
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,

@@ -44,7 +44,13 @@ Categories = Annotated[
     int | None, typer.Option("--categories", help="Most different texts a column may have [default: 20].")
 ]
 TimeFormat = Annotated[str | None, typer.Option("--time-format", help="How times are written, as in %d.%m.%Y %H:%M.")]
+Sort = Annotated[bool | None, typer.Option("--sort", help="Learn rows in order of their times.", show_default=False)]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="Whether the first line names the columns.", show_default=False),
+]
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Of the file's text [default: utf-8].")]
+Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign, . or , [default: found].")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates cells [default: found].")]
 Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or ndjson [default: by the ending].")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many rows.")]

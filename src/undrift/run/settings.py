@@ -62,8 +62,14 @@ class Settings:
     """Most different texts a column may have to be used."""
     time_format: str | None = None
     """How times are written, in the letters of strptime; None: ISO 8601, or seconds since 1970."""
+    sort: bool = False
+    """Learn the rows in order of their times, whatever their order in the file."""
+    header: bool = True
+    """Whether the first line of a CSV file names the columns; else they are called c1, c2, ..."""
     encoding: str = "utf-8"
     """How the file's text is encoded."""
+    decimal: str | None = None
+    """Decimal sign of a CSV file, "." or ","; None: found from its first rows."""
     delimiter: str | None = None
     """What separates cells; None: found from the header."""
     format: str = "auto"
@@ -95,7 +101,7 @@ class Settings:
                 raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
         if self.time_format is not None:
             _require_time_format(self.time_format)
-        for name in ("calendar", "alert"):
+        for name in ("calendar", "alert", "sort", "header"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
         _check.choice(who, "task", self.task, TASKS)
@@ -118,6 +124,8 @@ class Settings:
                 )
         if len(set(self.lag)) < len(self.lag):
             raise InputError("settings: lag must not name a number twice")
+        if self.decimal not in (None, ".", ","):
+            raise InputError(f"settings: decimal must be '.' or ',', got {_short(self.decimal)}")
         if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
             raise InputError(f"settings: delimiter must be one character, got {_short(self.delimiter)}")
         taken = {self.target, self.time, *self.drop, *(self.features or ())}

@@ -24,7 +24,7 @@ from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import RunState, explain_damage
 from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.encoder import EncodedRows, Encoder
-from undrift.run.prepare.first_rows import read_first_rows
+from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -61,7 +61,7 @@ class RunLoop:
         self._began = time.monotonic()
         self.replacing = folder.exists  # until the first commit
         self.command = command
-        first, batches = read_first_rows(source)
+        first, batches = read_rows(source)
         self.roles = infer_columns(first) if roles is None else roles
         self.updating = False  # whether the rows are new ones of a finished run
         self.encoder = Encoder(source, self.roles)

@@ -11,12 +11,14 @@ import numpy as np
 from undrift.errors import DataError, InputError
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task
-from undrift.run.read.cells import LIMIT, parse_texts, time_parser
+from undrift.run.read.cells import LIMIT, parse_texts
+from undrift.run.read.rows import Times
 from undrift.run.read.source import RowOrigin
+from undrift.run.read.time_formats import are_alike, find_formats, reads
 
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
-COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "index", "id", "row")
+COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "ts", "epoch", "unix", "index", "id", "row")
 """Names of number columns that are times or row counters if they never decrease."""
 
 
@@ -99,6 +101,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     hours = False
     if time is not None:
         instants = first.times(time, time_format)
+        _require_oldest_first(first, time, instants)
         hours = bool((instants != instants.astype("datetime64[D]"))[~np.isnat(instants)].any())
     if settings.calendar and time is None:
         raise InputError("--calendar needs a column with times; none was found, name it with --time")
@@ -123,32 +126,44 @@ def _kind(first: FirstRows, name: str) -> str:
     numbers, known = first.count_numbers(name)
     if numbers >= SHARE_OF_A_KIND * known:
         return "number"
-    formats = {first.source.settings.time_format or "iso", "iso"}
-    times = sum(any(_is_time(cell, one) for one in formats) for _, cell in first.known_cells(name))
-    return "time" if times >= SHARE_OF_A_KIND * known else "text"
+    return "time" if _time_formats(first, name) else "text"
 
 
-def _is_time(cell: object, time_format: str) -> bool:
-    if not isinstance(cell, str) or len(cell.strip()) < 6:
-        return False
-    try:
-        time_parser(time_format)(cell.strip())
-    except (ValueError, OverflowError):
-        return False
-    return True
+def _time_formats(first: FirstRows, name: str) -> list[str]:
+    """Return the ways in which a column may be written if it holds times, the likeliest first."""
+    cells, given = [cell for _, cell in first.known_cells(name)], first.source.settings.time_format
+    if given is not None and sum(reads(given, cells)) >= SHARE_OF_A_KIND * len(cells):
+        return [given]
+    return find_formats(cells, SHARE_OF_A_KIND)
+
+
+def _time_format(first: FirstRows, name: str, notes: list[str]) -> str:
+    """Return how the times of a column are written, and tell it unless it is ISO 8601; refuse to guess."""
+    given = first.source.settings.time_format
+    found = [given] if given is not None else _time_formats(first, name)
+    cells = [cell for _, cell in first.known_cells(name)]
+    if len(found) > 1 and are_alike(found[0], found[1], cells):
+        raise DataError(
+            f"{first.source.name}: '{name}' may be written {found[0]} or {found[1]} ({cells[0]!r:.40}); "
+            "pass one of them as --time-format"
+        )
+    form = found[0] if found else "iso"
+    if given is None and form != "iso":
+        notes.append(f"'{name}' is read as a time written {form} ({cells[0]!r:.40}); --time-format says otherwise")
+    return form
 
 
 def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tuple[str | None, str]:
     """Return the time column and how it is written; a counter of rows gets that kind, and a note."""
     settings = first.source.settings
-    time_format = settings.time_format or "iso"
     if settings.time is not None:
-        named_format = "epoch" if kinds.get(settings.time) == "number" else time_format
+        named_format = "epoch" if kinds.get(settings.time) == "number" else _time_format(first, settings.time, notes)
         first.times(settings.time, named_format)
         return settings.time, named_format
     wanted = settings.features or ()
     found = [name for name, kind in kinds.items() if kind == "time" and name not in wanted]
     if found:
+        time_format = _time_format(first, found[0], notes)
         first.times(found[0], time_format)
         return found[0], time_format
     for name, kind in kinds.items():
@@ -160,7 +175,18 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
                     return name, "epoch"
                 notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
                 kinds[name] = "counter"
-    return None, time_format
+    return None, settings.time_format or "iso"
+
+
+def _require_oldest_first(first: FirstRows, time: str, instants: Times) -> None:
+    """Refuse rows that go back in time, which a run would learn backwards."""
+    steps = np.diff(instants[~np.isnat(instants)]).astype(np.int64)
+    back = int(np.count_nonzero(steps < 0))
+    if back > 1 and back >= SHARE_OF_A_KIND * np.count_nonzero(steps):
+        raise DataError(
+            f"{first.source.name}: the newest rows come first ('{time}' goes back from row to row); pass --sort to "
+            f"learn the oldest first, or --drop '{time}' if that is no time"
+        )
 
 
 def _require_usable_target(first: FirstRows) -> None:

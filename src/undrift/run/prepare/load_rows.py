@@ -9,7 +9,7 @@ from undrift.errors import DataError
 from undrift.online import Table
 from undrift.run.prepare.columns import infer_columns
 from undrift.run.prepare.encoder import Encoder
-from undrift.run.prepare.first_rows import read_first_rows
+from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.source import Source
 
 
@@ -18,7 +18,7 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
 
     The feature of a text that first appears further down is 0 in the rows before.
     """
-    first, batches = read_first_rows(source)
+    first, batches = read_rows(source)
     roles = infer_columns(first)
     encoder = Encoder(source, roles)
     Z, y, left = [], [], rounds

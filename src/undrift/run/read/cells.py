@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,10 @@ LIMIT = 1e75
 """Larger numbers are as good as infinite: learners refuse them."""
 FLAGS = {"true": 1.0, "false": 0.0}
 EPOCH = dt.datetime(1970, 1, 1)
+
+
+_DECORATED = re.compile(r"([+-]?)\s*[$€£¥]?\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]*)?\s*[$€£¥%]?")
+"""Amounts of money, shares and large numbers as people write them: $1,234.50, -12%, 3 €."""
 
 
 class UnreadableCell(Exception):
@@ -35,9 +40,18 @@ def is_missing(cell: object, na: frozenset[str]) -> bool:
 
 
 def parse_number(cell: object) -> float | None:
-    """Return a cell as a number; None if it is none."""
+    """Return a cell as a number; None if it is none.
+
+    Signs of money and percent are left out, and so are commas between groups of three digits.
+
+    >>> parse_number("-$1,234.50"), parse_number("12%"), parse_number("1,23")
+    (-1234.5, 12.0, None)
+    """
     if isinstance(cell, str):
         text = cell.strip()
+        plain = _DECORATED.fullmatch(text)
+        if plain is not None:
+            return float(f"{plain[1]}{plain[2].replace(',', '')}{plain[3] or ''}")
         if "_" in text or not text.isascii():
             return None
         flag = FLAGS.get(text.lower())

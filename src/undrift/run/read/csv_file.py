@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undrift.errors import DataError
+from undrift.run.read.decimal_commas import with_points
 from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, RowBatch
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def csv_batches(source: Source) -> Iterator[RowBatch]:
     counted = _BoundedLines(source, chain([first], lines))
     reader = csv.reader(counted.lines(), delimiter=delimiter)
     try:
-        header = _header(source, next(reader))
-        yield from _rows(source, reader, header, counted)
+        header = _header(source, next(reader)) if source.settings.header else _numbered(source, first, delimiter)
+        yield from with_points(_rows(source, reader, header, counted), source.settings.decimal, delimiter)
     except csv.Error as error:
         if "new-line" in str(error):
             raise DataError(
@@ -76,13 +77,24 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
     if not any(names):
         raise DataError(f"{source.at(1)}: the header is empty; name the columns in the first line")
     if all(_is_number(name) for name in names if name):
-        raise DataError(f"{source.at(1)}: there are numbers where names should be; add a header line above the data")
+        raise DataError(
+            f"{source.at(1)}: there are numbers where names should be; add a header line above the data, "
+            "or pass --no-header to call the columns c1, c2, ..."
+        )
     where: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
         if name and name in where:
             raise DataError(f"{source.at(1)}: columns {where[name]} and {place} are both called '{name}'; rename one")
         where[name] = place
     return names
+
+
+def _numbered(source: Source, first: str, delimiter: str) -> list[str]:
+    """Return names for the columns of a file without a header: c1, c2, ..."""
+    width = len(next(csv.reader([first], delimiter=delimiter)))
+    if width > MAX_COLUMNS:
+        raise DataError(f"{source.at(1)}: {width:,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
+    return [f"c{place}" for place in range(1, width + 1)]
 
 
 def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _BoundedLines) -> Iterator[RowBatch]:

@@ -5,25 +5,26 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import lzma
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 from undrift.errors import DataError, InputError
-from undrift.run.extras import extra
 from undrift.run.read.csv_file import csv_batches
 from undrift.run.read.ndjson import ndjson_batches
 from undrift.run.read.parquet import parquet_batches
 from undrift.run.read.rows import MAX_LINE_BYTES, RowBatch
+from undrift.run.read.unpack import decoded, unpack
 from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
-from undrift.run.read.zstd import ZstdReader
 from undrift.run.settings import Settings
 
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
-ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson"}
-COMPRESSIONS = (".gz", ".zst")
+ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
+COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
 class RowOrigin:
@@ -50,7 +51,7 @@ class Source(RowOrigin):
     def __init__(self, path: str, settings: Settings, *, size: int | None = None, exact: Iterable[str] = ()) -> None:
         self.exact = frozenset(exact)
         self.stdin = path == "-"
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         super().__init__("stdin" if self.stdin else path, settings)
         if not self.stdin and not self.path.is_file():
             kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
@@ -98,7 +99,7 @@ class Source(RowOrigin):
         except (LookupError, ValueError):
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
-            file = self._open()
+            file, encoding = decoded(self._open(), encoding)
             while raw := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
                 if raw[-1:] != b"\n":
@@ -107,15 +108,13 @@ class Source(RowOrigin):
                 yield text[1:] if number == 1 and text[:1] == "\ufeff" else text
         except UnicodeDecodeError as error:
             bad = error.object[error.start]
-            if number == 1 and error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
-                raise DataError(f"{self.name} is UTF-16; save it as UTF-8") from None
             raise DataError(
                 f"{self.at(number + (number == 0))}: byte 0x{bad:02x} is not {encoding}; "
                 "save the file as UTF-8, or pass --encoding latin-1"
             ) from None
         except UnicodeError:  # of encodings for names of hosts and the like
             raise DataError(f"{self.at(number)}: not {encoding}; save the file as UTF-8") from None
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile):
             raise DataError(f"{self.name}: cut off or damaged after line {number}; compress it again") from None
         except OSError as error:
             raise InputError(f"{self.name} cannot be read ({(error.strerror or str(error)).lower()})") from None
@@ -136,12 +135,7 @@ class Source(RowOrigin):
                 raise InputError("the standard input is closed; name a file")
             return sys.stdin.buffer
         self._reader = VerifiedReader(self.file)
-        compression = self._compression()
-        if compression == ".gz":
-            return io.BufferedReader(gzip.GzipFile(fileobj=self._reader), 1 << 18)
-        if compression == ".zst":
-            return io.BufferedReader(ZstdReader(extra("zstandard", self.name), self._reader, self.name), 1 << 18)
-        return io.BufferedReader(self._reader, 1 << 18)
+        return io.BufferedReader(unpack(self._reader, self._compression(), self.name), 1 << 18)
 
     def _compression(self) -> str:
         return "" if self.stdin else next((end for end in COMPRESSIONS if self.path.name.lower().endswith(end)), "")
@@ -153,8 +147,12 @@ class Source(RowOrigin):
             return self.settings.format
         if self.stdin:
             return "csv"
-        name = self.path.name.lower().removesuffix(".gz").removesuffix(".zst")
+        name = self.path.name.lower().removesuffix(self._compression())
         found = ENDINGS.get(Path(name).suffix)
+        if found is None and self._compression() == ".zip":
+            return "csv"  # the name of what is inside is looked at when it is read
+        if name.endswith((".xlsx", ".xls", ".ods")):
+            raise InputError(f"{self.name}: a spreadsheet; save the sheet as CSV")
         if found is None:
             raise InputError(
                 f"{self.name}: what is in it? The ending is none of {', '.join(ENDINGS)}; "

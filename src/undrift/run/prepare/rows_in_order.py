@@ -1,0 +1,49 @@
+"""The rows of a source in the order in which they are learned: that of the file, or of their times with `--sort`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from undrift.errors import InputError
+from undrift.run.prepare.columns import find_time_column
+from undrift.run.prepare.first_rows import FIRST_BATCHES, FirstRows, read_first_rows
+from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.source import Source
+
+
+def read_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
+    """Return the first rows to be learned, and all batches, those of the first rows included.
+
+    Sorting reads the whole source into memory. Rows of one time stay in order, and those without a time come last.
+    """
+    first, batches = read_first_rows(source)
+    if not source.settings.sort:
+        return first, batches
+    ordered = _sort(source, list(batches))
+    return FirstRows(source, ordered[:FIRST_BATCHES], whole=len(ordered) <= FIRST_BATCHES), iter(ordered)
+
+
+def _sort(source: Source, batches: Sequence[RowBatch]) -> list[RowBatch]:
+    """Return the rows in order of their times, in batches of the same sizes."""
+    everything, settings = FirstRows(source, batches, whole=True), source.settings
+    others = [name for name in everything.columns if name != settings.target and name not in settings.drop]
+    time, time_format = find_time_column(everything, others, [])
+    if time is None:
+        raise InputError("--sort needs a column with times; none was found, name it with --time")
+    order = np.argsort(everything.times(time, time_format), kind="stable")  # NaT is larger than any time
+    columns = {name: _take(cells, order) for name, cells in everything.columns.items()}
+    ends = np.cumsum([len(batch.lines) for batch in batches])
+    return [
+        RowBatch(everything.lines[order[b - len(batch.lines) : b]], _cut(columns, b - len(batch.lines), b))
+        for b, batch in zip(ends.tolist(), batches, strict=True)
+    ]
+
+
+def _take(cells: Cells, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Cells:
+    return cells[order] if isinstance(cells, np.ndarray) else [cells[k] for k in order.tolist()]
+
+
+def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
+    return {name: cells[a:b] for name, cells in columns.items()}
