@@ -29,7 +29,7 @@ def csv_batches(source: Source) -> Iterator[RowBatch]:
     counted = _BoundedLines(source, chain([first], lines))
     reader = csv.reader(counted.lines(), delimiter=delimiter)
     try:
-        header = _header(source, next(reader)) if source.settings.header else _numbered(source, first, delimiter)
+        header = _header(source, next(reader)) if source.settings.header else _number_columns(source, first, delimiter)
         yield from with_points(_rows(source, reader, header, counted), source.settings.decimal, delimiter)
     except csv.Error as error:
         if "new-line" in str(error):
@@ -89,7 +89,7 @@ def _header(source: Source, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _numbered(source: Source, first: str, delimiter: str) -> list[str]:
+def _number_columns(source: Source, first: str, delimiter: str) -> list[str]:
     """Return names for the columns of a file without a header: c1, c2, ..."""
     width = len(next(csv.reader([first], delimiter=delimiter)))
     if width > MAX_COLUMNS:

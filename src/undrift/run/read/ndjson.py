@@ -53,12 +53,12 @@ def _objects(source: Source) -> Iterator[tuple[int, int, dict[str, object]]]:
     lines = enumerate(source.lines(), start=1)
     for number, text in lines:
         if text.lstrip().startswith("["):
-            yield from _listed(source, text, (more for _, more in lines))
+            yield from _list_objects(source, text, (more for _, more in lines))
         elif text.strip():
-            yield number, len(text), _flat(source, number, _loaded(source, number, text))
+            yield number, len(text), _require_flat(source, number, _load_json(source, number, text))
 
 
-def _listed(source: Source, first: str, others: Iterator[str]) -> Iterator[tuple[int, int, dict[str, object]]]:
+def _list_objects(source: Source, first: str, others: Iterator[str]) -> Iterator[tuple[int, int, dict[str, object]]]:
     """Yield the objects of one JSON list, which is read as a whole."""
     parts, size = [first], len(first)
     for text in others:
@@ -69,13 +69,13 @@ def _listed(source: Source, first: str, others: Iterator[str]) -> Iterator[tuple
                 f"{source.name}: a JSON list of more than {MOST_CHARACTERS >> 20} million characters; "
                 "write one object a line (NDJSON)"
             )
-    rows = _loaded(source, 1, "".join(parts))
+    rows = _load_json(source, 1, "".join(parts))
     source.row_word = "object"
     for number, row in enumerate(rows if isinstance(rows, list) else [rows], start=1):
-        yield number, size // max(1, len(rows)), _flat(source, number, row)
+        yield number, size // max(1, len(rows)), _require_flat(source, number, row)
 
 
-def _loaded(source: Source, number: int, text: str) -> Any:
+def _load_json(source: Source, number: int, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
@@ -84,7 +84,7 @@ def _loaded(source: Source, number: int, text: str) -> Any:
         raise DataError(f"{source.at(number)}: lists or objects too deep in one another; write plain columns") from None
 
 
-def _flat(source: Source, number: int, row: Any) -> dict[str, object]:
+def _require_flat(source: Source, number: int, row: Any) -> dict[str, object]:
     """Return an object without others inside."""
     if not isinstance(row, dict):
         raise DataError(f"{source.at(number)}: a JSON {type(row).__name__} where an object should be")

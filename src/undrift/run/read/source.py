@@ -18,7 +18,7 @@ from undrift.run.read.csv_file import csv_batches
 from undrift.run.read.ndjson import ndjson_batches
 from undrift.run.read.parquet import parquet_batches
 from undrift.run.read.rows import MAX_LINE_BYTES, RowBatch
-from undrift.run.read.unpack import decoded, unpack
+from undrift.run.read.unpack import decode_wide, unpack
 from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
 from undrift.run.settings import Settings
 
@@ -99,7 +99,7 @@ class Source(RowOrigin):
         except (LookupError, ValueError):
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
-            file, encoding = decoded(self._open(), encoding)
+            file, encoding = decode_wide(self._open(), encoding)
             while raw := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
                 if raw[-1:] != b"\n":

@@ -52,7 +52,7 @@ class _Seekable(io.BytesIO):
         super().__init__(reader.readall() or b"")
 
 
-def decoded(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:
+def decode_wide(file: IO[bytes], encoding: str) -> tuple[IO[bytes], str]:
     """Return the file and its encoding, both changed to UTF-8 where it begins like UTF-16."""
     peek = getattr(file, "peek", None)
     head = peek(2)[:2] if peek is not None else b""
