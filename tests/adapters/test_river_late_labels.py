@@ -51,6 +51,8 @@ def test_delayed_evaluation_is_a_late_play(delay):
     said = predictions(model, names, y.tolist(), delay)
     plain = ud.OnlineRegressor(speed="light")
     np.testing.assert_array_equal(said, plain.play(Z, y, delay=delay - 1).yhat)
+    waiting = len(y) - plain.rounds  # River reveals these labels too; intervals begin with the same row
+    assert [one.rounds for one in model.model.coverage()] == [one.rounds + waiting for one in plain.coverage()]
     assert model.model.rounds == len(y)  # River reveals all labels in the end
     assert len(model._predicted) == 0
 

@@ -72,10 +72,15 @@ def test_shocks_are_forgotten(name, speed):
     assert np.all(total - model.losses <= model.cost() + 1e-9 * total), "the cost stays proven"
 
 
-@pytest.mark.parametrize("delay", [0, 1, 5, 24, 100])
+def walk(seed, rows=8000):
+    """Draw a random walk and features that say nothing: the last known label is the best prediction."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(rows, 2)), np.cumsum(rng.normal(size=rows))
+
+
+@pytest.mark.parametrize("delay", [0, 1, 5, 24, 100, 168])
 def test_intervals_cover_what_they_promise_however_late_labels_are(delay):
-    rng = np.random.default_rng(4)
-    Z, y = rng.normal(size=(8000, 2)), np.cumsum(rng.normal(size=8000))
+    Z, y = walk(4)
     model = ud.OnlineRegressor(speed="fast")
     trace = model.play(Z, y, delay=delay, interval=0.9)
     served = np.isfinite(trace.lower) & (np.arange(8000) < 8000 - delay)
@@ -84,6 +89,20 @@ def test_intervals_cover_what_they_promise_however_late_labels_are(delay):
     (nine,) = (one for one in model.coverage() if one.level == 0.9)
     assert nine.rounds == np.count_nonzero(served)
     assert nine.measured == inside[served].mean()
+
+
+def test_late_labels_do_not_keep_the_mixture_far_from_the_best_candidate():
+    """Rates follow the losses of what was served: those of the weights at settling time hide what turning costs."""
+    totals, best = [], []
+    for seed in range(3):
+        Z, y = walk(seed)
+        model = ud.OnlineRegressor(speed="fast")
+        trace = model.play(Z, y, delay=100)
+        settled = trace.known & (np.arange(8000) < 8000 - 100)
+        totals.append(0.5 * np.sum((trace.yhat - y)[settled] ** 2))
+        best.append(np.min(model.losses))
+        assert np.all(totals[-1] - model.losses <= model.cost() + 1e-9 * totals[-1])
+    assert np.sum(totals) < 1.12 * np.sum(best)
 
 
 def test_late_labels_cost_no_more_than_stated_and_cuts_do_not_matter():

@@ -305,6 +305,13 @@ MOST_CUTS = 200.0
 INTERVAL_ROUNDS = 200.0
 """Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many."""
 
+LATE_ROUNDS = 20.0
+"""With late labels it is averaged over at least so many times as many rounds as they are late by, ..."""
+
+LATE_POWER = 0.4
+"""... and widths take steps smaller by this power of how late they are: learning from late feedback asks for the square
+root, and a little less leaves them quick enough for short streams."""
+
 WILD = 10.0
 """A residual or jump counts at most this many times its running mean when that is updated."""
 

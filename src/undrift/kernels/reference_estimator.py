@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference_estimator_context as context
 from undrift.kernels import reference_estimator_rows as preparation
-from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign
+from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, IntervalState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
@@ -189,7 +189,9 @@ class Estimator(CandidateStages):
                 self.part(state, "errors")[...] = misses
             self._judge(state, candidates, float(record[R.YHAT]), y, soft, late)
             intervals, ends = self.part(state, "intervals"), record[self.ends_at :]
-            bounded, yhat = record[R.BOUNDED] != 0.0, float(record[R.YHAT])
+            bounded, yhat, uncounted = record[R.BOUNDED] != 0.0, float(record[R.YHAT]), float(record[R.UNCOUNTED])
+            if bounded and uncounted > 0.0:  # the row did not know how late its label would be: see has_interval
+                bounded = intervals[IntervalState.RESIDUALS] - uncounted >= late
             follow_interval(intervals, self.up, self.down, ends, bounded, yhat, y, late)
         else:
             self.last.widen_range(state, soft)
@@ -210,7 +212,7 @@ class Estimator(CandidateStages):
         `corrections` sums the last term for every candidate p, and its excess (s - y) (yhat - p) for the prediction.
         """
         now = self.last.mix(state, candidates)
-        self.last.learn_mixer(state, candidates, soft, late)
+        self.last.learn_mixer(state, candidates, soft, late, yhat)
         if self.binary:
             served_loss, loss = softplus(np.array([-soft * yhat, -soft * now])).tolist()
         else:

@@ -238,7 +238,7 @@ class CandidateStages:
             target = min(max((soft - float(mixtures[self.reference])) / scale, -MOST_SCALES), MOST_SCALES)
         features = self.features(state, served.members, mixtures, hint, errors)
         self.level2.learn_memories(state, first - skipped, features, target)
-        self.level2.learn_mixer(state, served.members[at:], soft, late)
+        self.level2.learn_mixer(state, served.members[at:], soft, late, float(served.candidates[0]))
         return misses
 
     def misses(self, mixtures: Vector, soft: float) -> Vector:

@@ -14,6 +14,8 @@ from undrift.kernels.definitions import (
     GROWING_SHARE,
     INTERVAL_ROUNDS,
     LARGEST_WIDTH,
+    LATE_POWER,
+    LATE_ROUNDS,
     LEAST_PROBABILITY,
     MOST_SCALES,
     SMALLEST_WIDTH,
@@ -112,11 +114,13 @@ class Stage:
             reference_mix.mix_squared_predict(log_weights, mixer, self.rule, answers[None], yhat)
         return float(yhat[0])
 
-    def learn_mixer(self, state: Vector, answers: Vector, label: float, late: float) -> None:
+    def learn_mixer(
+        self, state: Vector, answers: Vector, label: float, late: float, served: float | None = None
+    ) -> None:
         """Let the mixer judge answers by the label, which came `late` rows after they were served, 1 if promptly.
 
         The `late` rows served meanwhile could not know the label, so that their losses all come to bear before the
-        first of them shows: the mixer learns that much more slowly.
+        first of them shows: the mixer learns more slowly, `served` being what it predicted then.
         """
         log_weights, losses = self.view(state, "log_weights"), self.view(state, "losses")
         E, y, yhat, none = answers[None], np.array([label]), np.empty(1), np.empty((0, self.members))
@@ -141,6 +145,7 @@ class Stage:
                 clipped,
                 none,
                 late,
+                None if served is None else np.array([served]),
             )
 
     def widen_range(self, state: Vector, label: float) -> None:
@@ -255,10 +260,11 @@ def follow_interval(
     """Update the intervals with a label whose row was served this prediction and, if `bounded`, these ends.
 
     A miss multiplies the level's half-width q_k (in units) by up_k, a hit by down_k; for a late label by their power
-    1 / late^(1/3), since many of them come to bear before the first one shows. The unit is the running mean of
-    |y - yhat|, in which one residual counts at most WILD units:
+    late^-LATE_POWER, since many of them come to bear before the first one shows. The unit is the running mean of
+    |y - yhat|, in which one residual counts at most WILD units, over at least LATE_ROUNDS times as many rounds as
+    labels are late, since that many neighbours tell little more than one:
 
-        unit <- unit + (min(|y - yhat|, WILD unit) - unit) / min(residuals, INTERVAL_ROUNDS)
+        unit <- unit + (min(|y - yhat|, WILD unit) - unit) / min(residuals, max(INTERVAL_ROUNDS, LATE_ROUNDS late))
     """
     levels = len(up)
     if not levels:
@@ -267,11 +273,12 @@ def follow_interval(
         intervals[IntervalState.ROUNDS] += 1.0
         for k in range(levels):
             inside = ends[2 * k] <= y <= ends[2 * k + 1]
-            step = float(down[k] if inside else up[k]) ** (1.0 / math.cbrt(max(late, 1.0)))
+            step = float(down[k] if inside else up[k]) ** (max(late, 1.0) ** -LATE_POWER)
             at = len(IntervalState) + k
             intervals[at] = min(max(intervals[at] * step, SMALLEST_WIDTH), LARGEST_WIDTH)
             intervals[at + levels] += inside
     unit, residual = float(intervals[IntervalState.UNIT]), abs(y - yhat)
     intervals[IntervalState.RESIDUALS] += 1.0
     counted = min(residual, WILD * unit) if unit > 0.0 else residual
-    intervals[IntervalState.UNIT] += (counted - unit) / min(intervals[IntervalState.RESIDUALS], INTERVAL_ROUNDS)
+    rounds = min(intervals[IntervalState.RESIDUALS], max(INTERVAL_ROUNDS, LATE_ROUNDS * late))
+    intervals[IntervalState.UNIT] += (counted - unit) / rounds

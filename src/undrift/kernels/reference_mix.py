@@ -77,6 +77,7 @@ def mix_squared(
     clipped_losses: Vector,
     weights: Matrix,
     late: float = 1.0,
+    served: Vector | None = None,
 ) -> None:
     """Mix predictions E (rounds, members) of real labels under (yhat - y)^2 / 2, changing weights and state in place.
 
@@ -97,8 +98,13 @@ def mix_squared(
     clipped; `weights` as in `mix_logistic`. Whatever the rates, under the last two rules
     sum of losses of yhat - clipped_losses_i <= GAPS + ln(1/p_i) RATE_RISES + (1 - p_i) SHARE_COST.
 
-    An online estimator's label may come `late` rows after members answered, 1 if promptly: weights then follow it that
-    much more slowly, the inverse rate being multiplied by `late` and `share` divided by it.
+    An online estimator's label may come `late` rows after members answered, 1 if promptly, and what was predicted then
+    is `served` (rounds). Under SELF_CONFIDENT the gaps are those of the served predictions: their loss minus the mix
+    loss. Weights that turn while labels are on their way make served predictions worse, which slows the weights down;
+    their own prediction of now would not show it, as they know the neighbours of the label by now. Under
+    RESIDUAL_SCALE the inverse rate is multiplied by `late`. Neighbours within `late` rows tell little more than one:
+    the recent mean is over `late` times as many rounds, up to RESIDUAL_ROUNDS, the sum of gaps may be `late` times as
+    large, and `share` is divided by it.
     """
     symmetric = rule in (MixingRule.RANGE, MixingRule.AGGREGATING)
     share /= late
@@ -126,13 +132,15 @@ def mix_squared(
         if not symmetric:
             gap = 0.5 * (yhat[t] - clipped_label) ** 2 - mix_loss
             state[S.GAPS] += gap
-            state[S.POSITIVE_GAPS] += max(gap, 0.0)
+            said = yhat[t] if served is None else served[t]
+            state[S.POSITIVE_GAPS] += max(0.5 * (said - clipped_label) ** 2 - mix_loss, 0.0)
         state[S.ROUNDS] += 1.0
         residual = (yhat[t] - label) ** 2
         change = residual - state[S.MEAN_SQUARED_RESIDUAL]
         state[S.MEAN_SQUARED_RESIDUAL] += change / min(state[S.ROUNDS], RESIDUAL_ROUNDS)
         change = abs(yhat[t] - label) - state[S.RECENT_RESIDUAL]
-        state[S.RECENT_RESIDUAL] += change / min(state[S.ROUNDS], RECENT_ROUNDS)
+        recent_rounds = min(RECENT_ROUNDS * late, RESIDUAL_ROUNDS)
+        state[S.RECENT_RESIDUAL] += change / min(state[S.ROUNDS], recent_rounds)
         if symmetric:
             state[S.LABEL_MAX] = max(high, abs(label))
             state[S.LABEL_MIN] = -state[S.LABEL_MAX]
@@ -141,7 +149,7 @@ def mix_squared(
         else:
             state[S.LABEL_MIN], state[S.LABEL_MAX] = min(low, label), max(high, label)
 
-        next_rate = late * _inverse_rate(rule, scale, state, len(e))
+        next_rate = _inverse_rate(rule, scale, state, len(e), late)
         state[S.RATE_RISES] += max(next_rate - inverse_rate, 0.0)
         if next_rate > 0.0:
             state[S.SHARE_COST] -= next_rate * math.log1p(-share)
@@ -199,7 +207,7 @@ def _clip_members(log_weights: Vector, state: Vector, rule: int, raw: Vector) ->
     return np.asarray(e, dtype=np.float64)
 
 
-def _inverse_rate(rule: int, scale: float, state: Vector, members: int) -> float:
+def _inverse_rate(rule: int, scale: float, state: Vector, members: int, late: float) -> float:
     """Forget what is contradicted; return the inverse rate of the coming round, 0 to keep the prior."""
     if rule == MixingRule.RANGE:
         return float(4.0 * state[S.LABEL_MAX] ** 2)
@@ -207,10 +215,10 @@ def _inverse_rate(rule: int, scale: float, state: Vector, members: int) -> float
         return float(state[S.LABEL_MAX] ** 2)
     square = state[S.RECENT_RESIDUAL] ** 2  # what the last rounds contradict is forgotten
     state[S.MEAN_SQUARED_RESIDUAL] = min(state[S.MEAN_SQUARED_RESIDUAL], MOST_SQUARED_RESIDUAL * square)
-    state[S.POSITIVE_GAPS] = min(state[S.POSITIVE_GAPS], MOST_GAPS * square)
+    state[S.POSITIVE_GAPS] = min(state[S.POSITIVE_GAPS], MOST_GAPS * late * square)
     if rule == MixingRule.SELF_CONFIDENT:
         return float(state[S.POSITIVE_GAPS] / max(1.0, math.log(members)))
-    return float(scale * state[S.MEAN_SQUARED_RESIDUAL])
+    return float(late * scale * state[S.MEAN_SQUARED_RESIDUAL])
 
 
 def _weighted_mean(log_weights: Vector, e: Vector) -> float:

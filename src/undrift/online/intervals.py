@@ -3,7 +3,7 @@ r"""Intervals: how far off served predictions were lately, for several levels at
 The half-width of level p is $q_p$ times the mean |residual|. A label outside multiplies $q_p$ by exp(STEP p), one
 inside by exp(-STEP (1 - p)); summed up, measured coverage differs from p by $|\ln(q_T/q_1)|$ / (STEP T): adaptive
 conformal inference on a log scale, for any sequence of residuals. Late labels are compared with the interval that was
-served, and take steps smaller by the cube root of how late they are.
+served, and take smaller steps (LATE_POWER) around a mean over more rounds (LATE_ROUNDS).
 """
 
 from __future__ import annotations

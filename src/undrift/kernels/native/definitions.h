@@ -277,6 +277,13 @@ constexpr double MOST_CUTS = 200.0;
 // Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many.
 constexpr double INTERVAL_ROUNDS = 200.0;
 
+// With late labels it is averaged over at least so many times as many rounds as they are late by, ...
+constexpr double LATE_ROUNDS = 20.0;
+
+// ... and widths take steps smaller by this power of how late they are: learning from late feedback asks for the
+// square root, and a little less leaves them quick enough for short streams.
+constexpr double LATE_POWER = 0.4;
+
 // A residual or jump counts at most this many times its running mean when that is updated.
 constexpr double WILD = 10.0;
 

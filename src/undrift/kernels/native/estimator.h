@@ -169,7 +169,7 @@ class Estimator {
                       const double *served, bool judged, double late, int64_t first, double *mixture) const;
     void mix_predict(const KernelTable &level, const Stage &stage, double *S, const double *E, double *yhat, double *scratch) const;
     void mix_learn(const KernelTable &level, const Stage &stage, double *S, const double *E, const double *y, size_t rows,
-                   double late, double *yhat, double *scratch) const;
+                   const double *served, double late, double *yhat, double *scratch) const;
     void widen_range(const Stage &stage, double *S, double label) const;
     void learn_stages(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record, bool judged,
                       int64_t first, int64_t level2_first) const;

@@ -76,7 +76,7 @@ void Estimator::follow_interval(double *S, const double *ends, bool bounded, dou
     const double residual = std::fabs(y - yhat);
     if (bounded) {
         // Late labels move the widths in smaller steps: they all come to bear before the first of them shows.
-        const double part = late > 1.0 ? 1.0 / std::cbrt(late) : 1.0;
+        const double part = late > 1.0 ? std::pow(late, -LATE_POWER) : 1.0;
         state[IntervalState::ROUNDS] += 1.0;
         for (size_t k = 0; k < levels; ++k) {
             const bool inside = ends[2 * k] <= y && y <= ends[2 * k + 1];
@@ -87,7 +87,8 @@ void Estimator::follow_interval(double *S, const double *ends, bool bounded, dou
     }
     double &unit = state[IntervalState::UNIT], &count = state[IntervalState::RESIDUALS];
     count += 1.0;
-    unit += ((unit > 0.0 ? std::min(residual, WILD * unit) : residual) - unit) / std::min(count, INTERVAL_ROUNDS);
+    const double rounds = std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
+    unit += ((unit > 0.0 ? std::min(residual, WILD * unit) : residual) - unit) / rounds;
 }
 
 // Keep a row of the warm-up, in the order of settling.
@@ -233,7 +234,11 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
         if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) std::copy_n(w.errors + families, families, S + plan.errors);
         std::copy(record + plan.candidates_at(), record + plan.ends_at(), w.candidates);
         judge(level, S, w, 1, record);
-        follow_interval(S, record + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, yhat, y, lateness(S, record));
+        // Rows that count as come with their labels did not know how late these would be: see has_interval.
+        const double late = lateness(S, record), uncounted = record[RecordPart::UNCOUNTED];
+        const bool bounded = record[RecordPart::BOUNDED] != 0.0 &&
+                             (uncounted == 0.0 || S[plan.intervals + IntervalState::RESIDUALS] - uncounted >= late);
+        follow_interval(S, record + plan.ends_at(), bounded, yhat, y, late);
     } else {
         widen_range(plan.last, S, w.soft[0]);
         n[EstimatorNumber::SKIPPED] += 1.0;

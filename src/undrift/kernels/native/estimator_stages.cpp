@@ -137,7 +137,7 @@ void Estimator::mix_predict(const KernelTable &level, const Stage &stage, double
 }
 
 void Estimator::mix_learn(const KernelTable &level, const Stage &stage, double *S, const double *E, const double *y, size_t rows,
-                          double late, double *yhat, double *scratch) const {
+                          const double *served, double late, double *yhat, double *scratch) const {
     MixerCall mix = stage.mix(S, rows, E);
     if (stage.share == GROWING_SHARE) {
         mix.share = 0.0;
@@ -146,12 +146,13 @@ void Estimator::mix_learn(const KernelTable &level, const Stage &stage, double *
     }
     if (late > 1.0) { // slower by as many rounds as were served meanwhile, which could not know this label
         mix.scale *= late;
-        mix.log_members /= late;
+        mix.late = std::fmax(mix.late, late);
         mix.share /= late;
         mix.log_one_minus_share = std::log1p(-mix.share);
     }
     mix.y = y;
     mix.yhat = yhat;
+    mix.served = served;
     mix.losses = S + stage.losses;
     mix.clipped_losses = S + stage.clipped_losses;
     (plan.binary ? level.mix_logistic : level.mix_squared)(mix, scratch);
@@ -196,7 +197,7 @@ void Estimator::learn_family(const KernelTable &level, double *S, const Stage &s
         for (size_t t = 0; t < rows; ++t)
             answer(stage, w.m + t * stage.memories(), w.h + t * stage.memories(), w.hint[t], center, w.low[t], w.high[t],
                    w.E + t * stage.members);
-    mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, late, mixture, w.kernel);
+    mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, nullptr, late, mixture, w.kernel);
 }
 
 // Let families and level 2 learn rows (w.X, w.labels, w.differences, w.soft, w.hint, and the first row of w.errors, the errors
@@ -266,7 +267,8 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
     if (!served)
         for (size_t t = 0; t < rows; ++t)
             level2_answers(w.m + t * n, w.h + t * n, w.level2_hint[t], reference[t], scale, w.E + t * n);
-    mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, late, w.yhat, w.kernel);
+    mix_learn(level, stage, S, served ? served : w.E, w.soft, rows, record ? record + plan.candidates_at() : nullptr, late, w.yhat,
+              w.kernel);
     if (record) return;
     for (size_t t = 0; t < rows; ++t) {
         w.candidates[t * all] = w.yhat[t];
@@ -347,7 +349,8 @@ void Estimator::take_label(double *S, double serial, double y, double soft) cons
 // (p - y)^2/2 = (p - s)^2/2 + (s - y)(p - (s + y)/2), so that losses by the labels as they came are known exactly.
 void Estimator::judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const {
     const size_t n = plan.candidates();
-    mix_learn(level, plan.last, S, w.candidates, w.soft, rows, lateness(S, record), w.yhat, w.kernel);
+    mix_learn(level, plan.last, S, w.candidates, w.soft, rows, record ? record + RecordPart::YHAT : nullptr, lateness(S, record),
+              w.yhat, w.kernel);
     double *losses = S + plan.corrections, *excess = losses + n;
     for (size_t t = 0; t < rows; ++t) {
         const double now = w.yhat[t], said = record ? record[RecordPart::YHAT] : now, s = w.soft[t], y = w.y[t];

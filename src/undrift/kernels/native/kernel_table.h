@@ -35,7 +35,8 @@ struct MixerCall {
     const double *log_prior;
     size_t members, rounds;
     double share, log_one_minus_share; // the second is ln(1 - share)
-    double growing, late; // logistic loss only: where `growing` is positive, the share of round t is 1/(late (growing + t))
+    double growing; // logistic loss only: where it is positive, the share of round t is 1/(late (growing + t))
+    double late = 1.0; // labels came so many rows after the members predicted, 1 if promptly
     const double *E, *y;
     double *yhat;
     double *losses;  // null: nothing changes, only yhat is filled
@@ -45,6 +46,7 @@ struct MixerCall {
     int rule;      // one of MixingRule
     double scale, log_members; // the second is max(1, ln members)
     double *clipped_losses;
+    const double *served; // (rounds): what was predicted when rows were served; null: yhat
 };
 
 // Rounds of an ensemble: learners that differ in their discount, members that follow one of them each, and their mixture.

@@ -296,7 +296,8 @@ static double update_inverse_rate(const MixerCall &mix, double prediction, doubl
     const double residual = (prediction - label) * (prediction - label);
     double &recent = state[MixerState::RECENT_RESIDUAL], &gaps = state[MixerState::POSITIVE_GAPS];
     mean_square += (residual - mean_square) / smaller(state[MixerState::ROUNDS], RESIDUAL_ROUNDS);
-    recent += (magnitude(prediction - label) - recent) / smaller(state[MixerState::ROUNDS], RECENT_ROUNDS);
+    const double rounds = smaller(RECENT_ROUNDS * mix.late, RESIDUAL_ROUNDS); // late neighbours tell little more than one
+    recent += (magnitude(prediction - label) - recent) / smaller(state[MixerState::ROUNDS], rounds);
     if (mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING) {
         high = larger(high, magnitude(label));
         low = -high;
@@ -310,7 +311,7 @@ static double update_inverse_rate(const MixerCall &mix, double prediction, doubl
     }
     // What the last rounds contradict is forgotten.
     mean_square = smaller(mean_square, MOST_SQUARED_RESIDUAL * (recent * recent));
-    gaps = smaller(gaps, MOST_GAPS * (recent * recent));
+    gaps = smaller(gaps, MOST_GAPS * mix.late * (recent * recent));
     return mix.rule == MixingRule::SELF_CONFIDENT ? gaps / mix.log_members : mix.scale * mean_square;
 }
 
@@ -340,7 +341,9 @@ static void mix_squared(const MixerCall &mix, double *scratch) {
         if (!symmetric) {
             const double gap = 0.5 * ((prediction - clipped_label) * (prediction - clipped_label)) - mix_loss;
             state[MixerState::GAPS] += gap;
-            state[MixerState::POSITIVE_GAPS] += larger(gap, 0.0);
+            // The rate follows what was really lost: by the time a late label comes, weights know its neighbours.
+            const double missed = mix.served ? mix.served[t] - clipped_label : prediction - clipped_label;
+            state[MixerState::POSITIVE_GAPS] += larger(0.5 * (missed * missed) - mix_loss, 0.0);
         }
         const double next = update_inverse_rate(mix, prediction, label);
         state[MixerState::RATE_RISES] += larger(next - inverse_rate, 0.0);
