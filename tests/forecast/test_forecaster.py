@@ -154,15 +154,28 @@ def test_months_are_steps_of_the_calendar():
 
 
 def test_a_season_is_found_and_beats_both_naive_forecasts():
-    y = seasonal(600, 24, trend=0.002)
+    y = seasonal(1000, 24, trend=0.002)
     model = Forecaster(24)
-    off, _ = errors(model.play(y), y, 300)
+    off, _ = errors(model.play(y), y, 500)
     assert model.seasons == (24,)
-    at = np.arange(300, len(y) - 24)
+    at = np.arange(500, len(y) - 24)
     truth = np.stack([y[at + h] for h in range(1, 25)], axis=1)
     last = np.mean((y[at][:, None] - truth) ** 2)
     season = np.mean((np.stack([y[at + h - 24] for h in range(1, 25)], axis=1) - truth) ** 2)
     assert np.mean(off**2) < 0.7 * season < last
+
+
+@pytest.mark.parametrize(("season", "seconds"), [(24, 3600), (7, 86400)])
+def test_a_short_file_is_forecast_as_well_as_by_its_last_season(season, seconds):
+    times = np.datetime64("2024-01-01T00", "s") + np.arange(150) * np.timedelta64(seconds, "s")
+    ratios = []
+    for seed in range(3):
+        y = seasonal(150, season, seed=seed)
+        off, _ = errors(Forecaster(season).play(y, times=times), y, season)
+        at = np.arange(season, 150 - season)
+        naive = np.stack([y[at + h] - y[at + h - season] for h in range(1, season + 1)], axis=1)
+        ratios.append(np.mean(off**2) / np.mean(naive**2))
+    assert np.mean(ratios) < 1.1
 
 
 def test_a_random_walk_costs_at_most_one_percent_of_no_change():

@@ -19,6 +19,8 @@ from undrift.kernels.definitions import CLIP
 
 REFITS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
 """Rows after which seasons and scales are found again, and members learn all rows so far with them; then no more."""
+CHECKS = frozenset(round(REFITS[0] * 1.2**k) for k in range(1, 31))
+"""Rows after which seasons are looked for in between; others than before are a refit too."""
 LONGEST_FOUND = 700
 """Seasons that are found from REFITS[-1] rows are shorter than this."""
 NAIVE = ("same as last time", "same as last season", "last season and its growth", "same as last short season")
@@ -83,11 +85,19 @@ class ForecastCore:
         self.rows.append(raw, seconds, ahead[0])
         self.ahead[...] = ahead[1:]
         self._judge(raw)
-        if self.rows.total in REFITS:
+        if self._is_refit_due():
             self._refit()
         else:
             self._learn_newest()
         self.serve()
+
+    def _is_refit_due(self) -> bool:
+        """Whether scales are to be found again, or the rows so far show other seasons."""
+        if self.rows.total in REFITS:
+            return True
+        if self.given is not None or self.rows.total not in CHECKS:
+            return False
+        return self._choose_seasons(self.rows.history(timed=self.shape.timed).values) != self.seasons
 
     def _judge(self, raw: Vector) -> None:
         """Judge the forecasts of this row: of step h, made h rows ago."""

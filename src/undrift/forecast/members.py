@@ -20,14 +20,18 @@ from undrift.kernels.definitions import INFORMATION, INPUT_LIMIT
 MEMORIES = (131.0, 387.0, 1146.0, 3385.0, math.inf)
 """Rounds over which members remember: $1/(1-\\beta)$."""
 BETAS = np.array([1.0 if math.isinf(memory) else 1.0 - 1.0 / memory for memory in MEMORIES])
-REG = 1.0
-"""Ridge, in squared units of scaled columns."""
+KNOWN_REG = 1.0
+"""Ridge of the effect of known columns, in squared units of scaled columns."""
 
 Cube = NDArray[np.float64]
 
 
 class Members:
     """All memories of all series.
+
+    Their ridge is as large as a row is wide: d columns of spread 1 that together explain as much as the noise have
+    coefficients of variance 1 / d times the noise, of which d is the best ridge. It matters for few rows only, as it
+    fades like everything else that was learned.
 
     Parameters
     ----------
@@ -41,10 +45,11 @@ class Members:
 
     def __init__(self, series: int, width: int, outputs: int) -> None:
         size = layout.length(width)
+        reg = float(width)
         self.information = np.zeros((series, len(BETAS), size, 1))
         at = INFORMATION.slices(dim=width)
-        self.information[:, :, at["inverse_pivots"]] = 1.0 / REG
-        self.information[:, :, at["energy"]] = REG
+        self.information[:, :, at["inverse_pivots"]] = 1.0 / reg
+        self.information[:, :, at["energy"]] = reg
         self.theta = np.zeros((series, len(BETAS), width, outputs))
         self.rounds = np.zeros(series)
         self._m, self._h = np.empty((1, len(BETAS), outputs)), np.empty((1, len(BETAS)))
@@ -84,7 +89,7 @@ class KnownEffect:
     """What columns that are known in advance do to all series: moves explained by the columns' moves, row by row."""
 
     def __init__(self, series: int, columns: int) -> None:
-        self.information = layout.fresh(columns, np.array([REG]))
+        self.information = layout.fresh(columns, np.array([KNOWN_REG]))
         self.theta = np.zeros((1, columns, series))
         self.rounds = np.zeros(1)
 

@@ -3,11 +3,14 @@ r"""Weights of the candidates for every step, judged on the forecasts that were 
 The forecast of step h made at origin t - h is judged when row t comes. A candidate's loss is its discounted sum of
 squared residuals; in place of it counts
 
-$$A_i=L_i-L_0+\sqrt{h\,Q_i},\qquad Q_i=\sum_s\beta^{t-s}(\ell_{i,s}-\ell_{0,s})^2,$$
+$$A_i=L_i-L_0+\max(0,S_i-S_r),\qquad S_i=\sqrt{h\,\sum_s\beta^{t-s}(\ell_{i,s}-\ell_{0,s})^2},$$
 
 its difference to "same as last time" plus one standard error: neighbouring forecasts of step h overlap, so that n of
 them say as much as n / h. Whoever wants to be listened to must be better than no change by more than chance, which is
-why series that cannot be forecast (exchange rates) cost next to nothing. Weights are
+why series that cannot be forecast (exchange rates) cost next to nothing. Here r is the better of "same as last time"
+and "same as last season": neither learns anything that could be chance, so once the season leads, its own standard
+error counts against nobody, and it is listened to when it has come back once. Before any loss r is believed as much as
+all others together. Weights are
 $\exp(-A_i/(10\sqrt h\,v))$, v the mean loss of the best candidate.
 """
 
@@ -31,15 +34,15 @@ Cube = NDArray[np.float64]
 
 
 class StepWeights:
-    """Losses of all candidates (series, candidates, steps); candidate 0 is "same as last time"."""
+    """Losses of all candidates (series, candidates, steps); the first two are "same as last time" and "... season"."""
 
     def __init__(self, series: int, candidates: int, horizon: int) -> None:
         shape = (series, candidates, horizon)
         self.losses, self.squares = np.zeros(shape), np.zeros(shape)
         self.counts = np.zeros((series, horizon))
         self.steps = np.sqrt(np.arange(1.0, horizon + 1.0))
-        self.log_prior = np.zeros((candidates, 1))
-        self.log_prior[0] = math.log(max(1, candidates - 1))
+        self.bonus = math.log(max(1, candidates - 1))
+        """Log-weight by which the better naive forecast is believed beforehand: as much as all others together."""
 
     def judge(self, residuals: Cube, judged: NDArray[np.bool_]) -> None:
         """Count the residuals (series, candidates, steps) of the forecasts that the newest row decides.
@@ -59,9 +62,14 @@ class StepWeights:
     def weights(self) -> Cube:
         """Return the weights of the candidates (series, candidates, steps), which add up to 1."""
         mean = self.losses.min(axis=1) / np.maximum(self.counts, 1.0)
-        excess = self.losses - self.losses[:, :1] + self.steps * np.sqrt(self.squares)
+        season_leads = self.losses[:, 1] < self.losses[:, 0]
+        error = self.steps * np.sqrt(self.squares)
+        error = np.maximum(error - np.where(season_leads, error[:, 1], 0.0)[:, None, :], 0.0)
+        excess = self.losses - self.losses[:, :1] + error
+        prior = np.zeros_like(excess)
+        prior[:, 0], prior[:, 1] = self.bonus * ~season_leads, self.bonus * season_leads
         with np.errstate(over="ignore"):
-            score = self.log_prior - excess / np.maximum(TEMPERATURE * self.steps * mean, 1e-300)[:, None, :]
+            score = prior - excess / np.maximum(TEMPERATURE * self.steps * mean, 1e-300)[:, None, :]
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
