@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift import kernels, store
+from undrift import _check, kernels, store
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import LabelContext
@@ -40,6 +40,10 @@ CONTEXT_FEATURES, CONTEXT_SPANS = 24, np.array(SPANS[:3])
 """The first features have distances from their running means, over these spans."""
 PREFIX, MISSING = "forests.", 1e300
 """Names of saved arrays begin with this; in them, this is a missing number, as they are finite."""
+
+
+MOST_SIZE = 4.0 * _check.LIMIT
+"""No number of a row in context is larger."""
 
 
 class Forests:
@@ -199,6 +203,8 @@ class Forests:
         self._schedule = RefitSchedule.from_numbers(arrays.pop("schedule"), count, fitted)
         rows, labels = arrays.pop("rows", np.empty((0, self.width))), arrays.pop("labels", np.empty(0))
         _require(rows.shape == (count - first, self.width) and labels.shape == (count - first,))
+        large = (np.abs(rows) > MOST_SIZE) & (rows != MISSING)
+        _require(not large.any() and not (np.abs(labels) > MOST_SIZE).any() and not (np.abs(context) > MOST_SIZE).any())
         self._buffer = RowBuffer(self.width, first)
         self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels)
         _require(first == self._oldest)
