@@ -87,7 +87,7 @@ def test_commands_in_the_pages_exist_with_their_options():
     assert seen > 10
 
 
-@pytest.mark.parametrize("name", ["quickstart", "choosing", "fleet"])
+@pytest.mark.parametrize("name", ["quickstart", "choosing", "fleet", "live"])
 def test_the_code_of_the_first_pages_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = blocks(DOCS / f"{name}.md", "python")
