@@ -218,6 +218,12 @@ def test_tiny_files_give_a_forecast(tmp_path, text, more, capsys):
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--season", "day"], 2, "--season must be whole numbers"),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--known", "value"], 2, "must be different columns"),
         ("s,value\na,1\nb,2\n", ["-t", "value", "--series", "s"], 3, "need a column with times"),
+        (
+            "s,time,value\n" + "".join(f"{s},2024-01-0{d},1\n" for d in range(1, 5) for s in "ab"),
+            ["-t", "value"],
+            3,
+            "4 of 8 rows repeat a time; if they are several series, name the column that tells them apart",
+        ),
     ],
 )
 def test_files_that_cannot_be_used_are_one_sentence(tmp_path, text, arguments, code, sentence, capsys):
@@ -238,6 +244,20 @@ def test_folders_are_not_overwritten_and_resume_finds_them(tmp_path, whole, caps
     assert run([*arguments, "--force"]) == 0
     assert run(["update", str(tmp_path / "nowhere"), str(tmp_path / "whole.csv")]) == 2
     assert "nothing to go on with" in capsys.readouterr().err
+
+
+def test_a_season_longer_than_the_file_is_left_out_of_the_scores(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", hours(60), seasonal(60, 12))
+    assert run(["forecast", str(path), "-t", "value", "-H", "3", "--season", "500", "-o", str(tmp_path / "o")]) == 0
+    shown = capsys.readouterr().out
+    assert "than those of same as last time" in shown
+    assert "same as last season" not in shown
+
+
+def test_a_season_that_repeats_exactly_is_called_exact(tmp_path, capsys):
+    path = write(tmp_path / "a.csv", hours(120), np.sin(2.0 * np.pi * np.arange(120) / 24.0))
+    assert run(["forecast", str(path), "-t", "value", "-H", "3", "-o", str(tmp_path / "o"), "--no-report"]) == 0
+    assert "same as last season was exact" in capsys.readouterr().out
 
 
 def test_every_keeps_fewer_origins(tmp_path):

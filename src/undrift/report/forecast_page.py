@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from undrift.kernels.definitions import ROUNDING
 from undrift.report.figures.registry import FORECAST_FIGURES, make_figures
 from undrift.report.formatting import join_items, number, percent, plural
 from undrift.report.html_file import write_page
@@ -56,7 +57,9 @@ def takeaways(result: ForecastResult) -> list[str]:
     skill = 1.0 - scores.mse[0] / scores.mse[1] if scores.mse[1] > 0.0 else 0.0
     better = "less" if skill >= 0.0 else "more"
     text = f"Squared errors were {percent(abs(skill))} {better} than those of same as last time"
-    if scores.mse[2] == scores.mse[2] and scores.mse[2] > 0.0:
+    if scores.mse[2] <= ROUNDING * scores.mse[1]:
+        text += "; same as last season was exact"
+    elif scores.mse[2] == scores.mse[2]:
         more = 1.0 - scores.mse[0] / scores.mse[2]
         text += f", {percent(abs(more))} {'less' if more >= 0.0 else 'more'} than of same as last season"
     covered = scores.coverage_by_step[scores.coverage_by_step == scores.coverage_by_step]

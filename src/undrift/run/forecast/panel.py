@@ -182,8 +182,15 @@ def _on_grid(
         taken[at, s : s + width] = True
         values[at, s : s + width] = cells.values[i]
         known[at] = np.where(np.isnan(known[at]), cells.known[i], known[at])
+    count = int(np.count_nonzero(fresh))
+    if 2 * repeated >= count and repeated > 1 and len(names) == width:
+        raise DataError(
+            f"{source.name}: {repeated:,} of {count:,} rows repeat a time; if they are several series, name the column "
+            "that tells them apart with --series"
+        )
     if repeated:
-        notes.append(f"{repeated:,} rows repeat a time; the first of each counts")
+        what = "1 row repeats" if repeated == 1 else f"{repeated:,} rows repeat"
+        notes.append(f"{what} a time; the first of each counts")
     if after is None and (np.diff(cells.when) < 0).any() and len(names) == width:
         notes.append("rows were sorted by time")
     end = _last_known(values)

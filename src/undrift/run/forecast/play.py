@@ -171,7 +171,7 @@ def _learn(
         values = np.concatenate([before.values, values])
         trace = _join(before.trace, trace)
         times = None if times is None or before.times is None else np.concatenate([before.times, times])
-    season = model.seasons[-1] if model.seasons else 0
+    season = next((one for one in reversed(model.seasons) if one < len(values)), 0)  # a longer one has no last season
     yhat, lower, upper = (np.where(trace.known[:, :, None], part, np.nan) for part in trace[:3])
     scores = score(values, yhat, lower, upper, every=settings.every, season=season, level=settings.level)
     state = state | {
