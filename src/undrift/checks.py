@@ -320,7 +320,8 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
         yield "one feature too many", lambda: learner.play(np.hstack([Z, Z[:, :1]]), y)
         yield "predict of one feature too few", lambda: _score(learner, Z[0, 1:])
     if learner.binary:
-        yield "label 2", lambda: learner.play(Z, with_value(y, 2.0))
+        if not learner.any_labels:
+            yield "label 2", lambda: learner.play(Z, with_value(y, 2.0))
         yield "label 0.5", lambda: learner.learn(Z[0], 0.5)
     if learner.outputs > 1:
         yield "a class beyond the last", lambda: learner.play(Z, with_value(y, float(learner.outputs)))

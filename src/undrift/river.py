@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undrift import _check
-from undrift.errors import InputError, MissingExtraError
+from undrift.errors import MissingExtraError
 from undrift.kernels import Lock
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -143,7 +143,7 @@ class DriftRegressor(base.MiniBatchRegressor):
 
 
 class DriftClassifier(base.MiniBatchClassifier):
-    """`OnlineClassifier` for River: two classes, of any name.
+    """`OnlineClassifier` for River: classes of any name and number, some of which may appear later.
 
     Parameters
     ----------
@@ -156,8 +156,8 @@ class DriftClassifier(base.MiniBatchClassifier):
     -----
     `learn_one` learns from what was predicted for this very row, if it was, as with `evaluate.progressive_val_score`
     and a `delay`. Rows are the same if all their values are; behind transformers that learn meanwhile they may not be,
-    and such a row is learned as if it had just been predicted. Predicting changes no model: running means of features
-    advance when the label comes.
+    and such a row is learned as if it had just been predicted; so are all rows from the third class on. Predicting
+    changes no model: running means of features advance when the label comes.
 
     Examples
     --------
@@ -178,19 +178,21 @@ class DriftClassifier(base.MiniBatchClassifier):
 
     @property
     def _multiclass(self) -> bool:
-        return False
+        return True
 
     def learn_one(self, x: Row, y: Any) -> None:
         """Close one round."""
         with self._lock:
-            signs, classes = self._to_signs([y])
+            codes, classes = self._encode([y])
             if x:
-                _learn(self.model, self._predicted, x, signs[0])
+                _learn(self.model, self._predicted, x, codes[0])
             self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each class seen so far, and keep the prediction for a label that comes late."""
         with self._lock.shared:
+            if len(self.classes) > 2 and x:
+                return dict(zip(self.classes, self._probabilities(_fill_row(x, self.model.names)), strict=True))
             score = _predict(self.model, self._predicted, x) if x else 0.0
             if len(self.classes) < 2 or not x:
                 known = self.classes or [False, True]
@@ -200,8 +202,8 @@ class DriftClassifier(base.MiniBatchClassifier):
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
         with self._lock:
-            signs, classes = self._to_signs(list(y))
-            self.model.play(_fill_frame(X, self.model.names), signs)
+            codes, classes = self._encode(list(y))
+            self.model.play(_fill_frame(X, self.model.names), codes)
             self.classes = classes
 
     def predict_proba_many(self, X: Frame) -> Frame:
@@ -211,25 +213,38 @@ class DriftClassifier(base.MiniBatchClassifier):
         with self._lock.shared:
             if len(self.classes) < 2:
                 return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
-            both = self.model.predict_proba(_fill_frame(X, self.model.names))
-            return pd.DataFrame(both, columns=self.classes, index=X.index)
+            each = self._probabilities(_fill_frame(X, self.model.names))
+            return pd.DataFrame(each, columns=self.classes, index=X.index)
 
-    def _to_signs(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
-        """Return -1 for the class seen first, +1 for the other, and both; False and True, 0 and 1 keep their sense."""
+    def _probabilities(self, z: Any) -> Any:
+        """Return the probabilities of the classes in their order; 0 for one whose rows had no features."""
+        p, columns = np.asarray(self.model.predict_proba(z)), [float(one) for one in self.model.columns]
+        rows = np.atleast_2d(p)
+        out = np.zeros((len(rows), len(self.classes)))
+        for k in range(len(self.classes)):
+            if _code(k) in columns:
+                out[:, k] = rows[:, columns.index(_code(k))]
+        return out[0].tolist() if p.ndim == 1 else out
+
+    def _encode(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
+        """Return what the model calls the labels, -1 and +1 for the first two, then 2, 3 ..., and the classes so.
+
+        Of False and True, 0 and 1, the second is +1 whichever came first.
+        """
         classes = list(self.classes)
         for label in labels:
             if label not in classes:
                 classes.append(label)
-        if len(classes) > 2:
-            raise InputError(
-                f"DriftClassifier: y must have two classes, got {classes[2]!r} beside {classes[0]!r}, {classes[1]!r}; "
-                "multi-class is not supported yet, use one classifier per class"
-            )
         if not self.classes and all(isinstance(one, (bool, int, np.bool_, np.integer)) for one in classes):
             kind = type(classes[0])
             if set(classes) <= {0, 1}:
-                classes = [kind(0), kind(1)]  # in this order, whichever came first
-        return [1.0 if len(classes) == 2 and label == classes[1] else -1.0 for label in labels], classes
+                classes = [kind(0), kind(1)]
+        return [_code(classes.index(label)) for label in labels], classes
+
+
+def _code(k: int) -> float:
+    """Return the label by which the model knows class k: the first two are those of two classes."""
+    return (-1.0, 1.0)[k] if k < 2 else float(k)
 
 
 def _predict(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row) -> float:
@@ -242,7 +257,7 @@ def _predict(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictio
 def _learn(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row, y: float) -> None:
     """Learn a row from what was predicted for it, or as if it had just been predicted."""
     row, peeked = _fill_row(x, model.names), predicted.take(x)
-    if peeked is None:
+    if peeked is None or (isinstance(model, OnlineClassifier) and (len(model.columns) != 2 or y not in (-1.0, 1.0))):
         model.learn(row, y)
     else:
         model.learn_peeked(row, y, peeked)

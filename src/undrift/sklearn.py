@@ -14,7 +14,7 @@ from undrift.online import OnlineClassifier, OnlineRegressor
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError:
     raise MissingExtraError(
@@ -102,7 +102,7 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
 
 
 class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """`OnlineClassifier` for scikit-learn, two classes of any name. Rows are a stream: do not shuffle them.
+    """`OnlineClassifier` for scikit-learn, classes of any name and number. Rows are a stream: do not shuffle them.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
             return self._learn(X, y)
 
     def partial_fit(self, X: Data, y: Data, classes: Data = None) -> Self:
-        """Learn further rows in order; the first call may name both classes."""
+        """Learn further rows in order; the first call may name all classes."""
         with self._lock:
             first = not hasattr(self, "model_")
             X, y = self._check_input(X, y, reset=first)
@@ -138,29 +138,31 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
     def predict(self, X: Data) -> Data:
         """Return the likelier class of each row, as if it came next."""
         check_is_fitted(self)
-        with self._lock.shared:
-            at = (self.model_.log_odds(self._check_rows(X, reset=False)) > 0.0).astype(int)
-            return self.classes_[np.minimum(at, len(self.classes_) - 1)]
+        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def predict_proba(self, X: Data) -> Data:
         """Return the probability of each class (rows, classes)."""
         check_is_fitted(self)
         with self._lock.shared:
             p = self.model_.predict_proba(self._check_rows(X, reset=False))
-            return p if len(self.classes_) == 2 else np.ones((len(p), 1))
+            out = np.zeros((len(p), len(self.classes_)))
+            out[:, self._numbers(self.model_.columns)] = p
+            return out
 
     def decision_function(self, X: Data) -> Data:
-        """Return the log-odds of the second class."""
+        """Return the log-odds of the second class; of more than two, the logarithms of their probabilities."""
         check_is_fitted(self)
+        if len(self.classes_) > 2:
+            return np.log(np.maximum(self.predict_proba(X), 1e-300))
         with self._lock.shared:
             return self.model_.log_odds(self._check_rows(X, reset=False))
 
+    def _numbers(self, labels: Data) -> Data:
+        """Return the numbers of the classes that the model calls so: -1 and 1 if there are two, else their numbers."""
+        labels = np.asarray(labels, dtype=np.int64)
+        return (labels > 0).astype(np.int64) if len(self.classes_) == 2 else labels
+
     def _start(self, classes: Data, y: Data) -> None:
-        if len(classes) > 2:
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {type_of_target(y)}; "
-                f"got {len(classes)} classes"
-            )
         if len(classes) < 2:
             raise ValueError(f"Classifier can't train when only one class is present: {classes[0]!r}")
         self.classes_ = classes
@@ -170,7 +172,8 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has a class that was not there before: {unknown[0]!r}; classes are {self.classes_!r}")
-        self.model_.play(X, np.where(y == self.classes_[-1], 1.0, -1.0))
+        two = len(self.classes_) == 2
+        self.model_.play(X, np.where(y == self.classes_[-1], 1.0, -1.0) if two else np.searchsorted(self.classes_, y))
         return self
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
@@ -179,8 +182,3 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
         check_classification_targets(y)
         check_consistent_length(X, y)
         return X, y
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

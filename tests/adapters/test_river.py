@@ -53,7 +53,7 @@ def test_one_at_a_time_and_many_are_the_same_numbers():
     pd.testing.assert_series_equal(many.predict_many(frame), pd.Series(plain.predict(Z[50:60]), index=frame.index))
 
 
-def test_two_classes_of_any_name_and_no_third():
+def test_classes_of_any_name_and_a_third_that_comes_later():
     names, _, y = rows()
     model = host.DriftClassifier(speed="fast")
     for row, value in zip(names, y, strict=True):
@@ -63,10 +63,17 @@ def test_two_classes_of_any_name_and_no_third():
     assert sum(p.values()) == pytest.approx(1.0)
     assert model.predict_one({"a": -2.0, "b": 2.0, "c": 0.0}) == "low"
     before = model.model.copy()
-    with pytest.raises(ud.errors.InputError, match="y must have two classes, got 'middle' beside"):
-        model.learn_one(names[0], "middle")
-    assert model.model == before
     with pytest.raises(ud.errors.InputError, match="feature 'a' must be a number, got 'x'"):
         model.learn_one({"a": "x"}, "low")
     assert model.model == before
     assert list(model.predict_proba_many(pd.DataFrame(names[:4])).columns) == model.classes
+    for _ in range(30):
+        model.predict_one({"a": 9.0, "b": 9.0, "c": 9.0})
+        model.learn_one({"a": 9.0, "b": 9.0, "c": 9.0}, "middle")
+    p = model.predict_proba_one({"a": 9.0, "b": 9.0, "c": 9.0})
+    assert list(p) == model.classes
+    assert p["middle"] > 0.9
+    assert sum(p.values()) == pytest.approx(1.0)
+    frame = model.predict_proba_many(pd.DataFrame(names[:4]))
+    assert list(frame.columns) == model.classes
+    np.testing.assert_allclose(frame.sum(axis=1), 1.0)

@@ -28,7 +28,7 @@ def test_partial_fit_continues_where_fit_ended():
     np.testing.assert_array_equal(parts.predict(X[:5]), plain.predict(X[:5]))
 
 
-def test_classes_keep_their_names_and_a_third_is_refused():
+def test_classes_keep_their_names_and_unnamed_ones_are_refused():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
     y = np.where(X[:, 0] > 0.0, "up", "down")
@@ -38,5 +38,19 @@ def test_classes_keep_their_names_and_a_third_is_refused():
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
     with pytest.raises(ValueError, match=r"a class that was not there before: .*'flat'"):
         model.partial_fit(X[:1], ["flat"])
-    with pytest.raises(ValueError, match="Only binary classification is supported"):
-        host.DriftClassifier().fit(X[:3], ["a", "b", "c"])
+
+
+def test_several_classes_are_sorted_and_may_be_named_before_they_come():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = np.array(["c", "a", "b"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = host.DriftClassifier(speed="fast").partial_fit(X[:1], y[:1], classes=["c", "b", "a", "never"])
+    assert model.classes_.tolist() == ["a", "b", "c", "never"]
+    model.partial_fit(X[1:], y[1:])
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    assert (p[:, 3] == 0.0).all()
+    assert np.mean(model.predict(X) == y) > 0.9
+    assert model.decision_function(X).shape == (400, 4)
+    whole = host.DriftClassifier(speed="fast").fit(X, y)
+    np.testing.assert_array_equal(whole.predict_proba(X), p[:, :3])

@@ -245,11 +245,7 @@ def test_nothing_is_learned_from_a_refused_row(what):
     assert model.names == ["a", "b"]
 
 
-def test_more_than_two_classes_are_refused():
-    with pytest.raises(ud.errors.InputError, match="y must have two classes, got 3 different labels; multi-class"):
-        ud.OnlineClassifier().play(np.eye(3), [0, 1, 2])
-    with pytest.raises(ud.errors.InputError, match="y must be a binary label"):
-        ud.OnlineClassifier().learn([1.0], 2)
+def test_wrong_options_are_refused():
     with pytest.raises(ud.errors.InputError, match="speed must be one of light, fast, best"):
         ud.OnlineRegressor(speed="slow")
     with pytest.raises(ud.errors.InputError, match="indicators must be True or False"):

@@ -40,9 +40,12 @@ class ModelPool:
             return self.prototype.clone()
         arrays = {name: np.array(array) for name, array in (state.arrays | state.records).items()}
         try:
-            return type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
+            model = type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _misfit_error(error) from None
+        if model.any_labels:
+            model.two_classes_only = True  # type: ignore[attr-defined]  # as its prototype
+        return model
 
     def acquire(self, state: KeyState) -> Learner:
         """Return a model with this state, valid until the next call."""
@@ -99,7 +102,10 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "
             "of your own; give its predictions as a column instead"
         )
-    return model.clone()
+    fresh = model.clone()
+    if fresh.any_labels:
+        fresh.two_classes_only = True  # type: ignore[attr-defined]  # states of keys have one layout
+    return fresh
 
 
 def initial_model(prototype: Learner, dim: int) -> Learner:

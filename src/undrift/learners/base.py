@@ -69,6 +69,8 @@ class Learner(LateLabels):
     """Whether its files hold rows for a model of the user's, which `load` must be given; not for fleets."""
     binary: bool = False
     """Whether labels are two classes and predictions log-odds."""
+    any_labels: ClassVar[bool] = False
+    """Whether labels of classes may be texts and numbers of any kind."""
     outputs: int = 1
     """Numbers in a prediction: 1, or the number of classes of a learner of several."""
 

@@ -1,4 +1,4 @@
-"""OnlineClassifier: probabilities of two classes on a drifting stream, with nothing to tune."""
+"""OnlineClassifier: probabilities of classes on a drifting stream, with nothing to tune."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock
+from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
-from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
-from undrift.online.base import OnlineLearner
+from undrift.online.any_labels import AnyLabels, Label
 from undrift.online.rows import Rows
 
-Label = bool | int | float
-"""A label of two classes as it was given: False and True, 0 and 1, or -1 and +1."""
 
-
-class OnlineClassifier(OnlineLearner):
-    r"""Two classes on a drifting stream without parameters: scaling, holes, memory, curvature and bends are learned.
+class OnlineClassifier(AnyLabels):
+    r"""Classes on a drifting stream without parameters: scaling, holes, memory, curvature and bends are learned.
 
     Families of memories look at a row in several ways: linear in its features, at three curvatures; in context, beside
     the last labels and each feature's distance from its running means; and, unless `speed="fast"`, through random
@@ -49,8 +45,14 @@ class OnlineClassifier(OnlineLearner):
 
     Notes
     -----
-    `predict` gives a label as it was given, `predict_proba` the probabilities of the negative and the positive one,
-    `log_odds` the log-odds of the label +1 (1, True), which is also what a `Trace` holds. Log-loss exceeds that of
+    Labels are 0 and 1, -1 and +1, False and True; or texts or whole numbers of any kind, of two classes or more, and a
+    class may appear at any time. From the third class on there is an estimator for each class against the rest, K times
+    the cost of one; level 2 is softmax regression over their log-odds, and the last mixer mixes probabilities. A share
+    1/(t + 1) is kept for a class not seen yet, which scores its first appearance.
+
+    `predict` gives a label as it was given, `predict_proba` the probabilities of the labels `columns`. Of two classes,
+    `log_odds` are those of the label +1 (1, True), and what a `Trace` holds; of any other labels it holds
+    log-probabilities (T, K) in the order of `classes`, a class's share before it appeared. Log-loss exceeds that of
     every candidate, base rate and "same as last time" among them, by at most `cost()`, whatever happens.
 
     Examples
@@ -81,20 +83,13 @@ class OnlineClassifier(OnlineLearner):
         super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life, candidates=candidates)
         self._label_names: tuple[Label, Label] = (0, 1)
 
-    @property
-    @_thread_lock.hold_shared
-    def classes(self) -> list[Label]:
-        """The labels learned so far, as they were given, the negative one first."""
-        if self.dim is None:
-            return []
-        seen = (EstimatorNumber.NEGATIVE, EstimatorNumber.POSITIVE)
-        return [name for name, count in zip(self._label_names, seen, strict=True) if self._number(count)]
-
     def predict(self, z: Rows) -> Prediction:
         """Return the more probable label of the coming round, as it was given; an array for several rows.
 
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing.
         """
+        if self._several is not None:
+            return self._predict_label(z)
         score = self._score(z)
         negative, positive = self._label_names
         if isinstance(score, float):  # of one row
@@ -102,38 +97,42 @@ class OnlineClassifier(OnlineLearner):
         return np.where(np.asarray(score) > 0.0, positive, negative)
 
     def predict_proba(self, z: Rows) -> Vector:
-        """Return the probabilities of the negative and the positive label, (2,) for one row, (n, 2) for several."""
+        """Return the probabilities of the labels in the order of `classes`, (K,) for one row, (n, K) for several.
+
+        Of two classes called 0 and 1, -1 and 1, or False and True: of the negative and the positive one, seen or not.
+        """
+        if self._several is not None:
+            return self._predict_probabilities(z)
         score = np.asarray(self._score(z))
         return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
 
     def log_odds(self, z: Rows) -> Prediction:
         """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""
+        if self._several is not None:
+            raise InputError(
+                f"{_check.name_of(self)}: log_odds are of two classes called 0 and 1, -1 and 1, or False and True, got "
+                f"{self.classes}; use predict_proba"
+            )
         return self._score(z)
 
     def _plain_label(self, y: object) -> float | None:
+        if self._several is not None:
+            return None
         negative, kind = self._label_names[0], type(y)
         if kind is bool:
             return (1.0 if y else -1.0) if negative is False else None
         if kind is not float and kind is not int:
             return None
-        return 1.0 if y == 1 else -1.0 if y == 0 or y == negative == -1 else None
+        return 1.0 if y == 1 else -1.0 if y == negative else None
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
         known = labels[~np.isnan(labels)]
         if len(np.unique(known)) > 2:
             raise InputError(
-                f"{_check.name_of(self)}: y must have two classes, got {len(np.unique(known))} different labels; "
-                "multi-class is not supported yet, use one classifier per class"
+                f"{_check.name_of(self)}: y must have two classes here, got {len(np.unique(known))} different labels"
             )
         return super()._labels(y, count)
-
-    @_thread_lock.hold_exclusive
-    def tell(self, served: ServedPrediction, y: float) -> None:
-        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
-        super().tell(served, y)
-        self._name_labels(y)
-        self._count()
 
     def _name_labels(self, y: object) -> None:
         given = np.asarray(y)
@@ -145,6 +144,8 @@ class OnlineClassifier(OnlineLearner):
     def _count(self) -> None:
         """Take the counts from the state, and keep in it how labels are called."""
         super()._count()
+        if self._several is not None:
+            return
         at, (negative, _) = self._plan.layout.starts["numbers"], self._label_names
         self._state[at + EstimatorNumber.NEGATIVE_LABEL] = float(negative)
         self._state[at + EstimatorNumber.BOOLEAN_LABELS] = float(negative is False)

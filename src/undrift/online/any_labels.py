@@ -1,0 +1,456 @@
+"""AnyLabels: labels that are texts or numbers, of two classes or more, some of which may appear later.
+
+Labels 0 and 1, -1 and +1, False and True are what the compiled round of two classes learns. With the first label that
+is another one, or a third, the model goes on with `SeveralClasses`, which takes over what was learned.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from undrift import _check, _thread_lock, store
+from undrift._typing import Matrix, Vector
+from undrift.errors import InputError, ModelFileError
+from undrift.kernels.definitions import EstimatorNumber, RecordPart
+from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.learners.files import learner_from_snapshot
+from undrift.learners.served import PREFIX, PendingRecords, ServedPrediction
+from undrift.losses import softplus
+from undrift.online.base import OnlineLearner
+from undrift.online.named_rows import ArrivingRows
+from undrift.online.peeked import PeekedRow
+from undrift.online.rows import Rows
+from undrift.online.several_classes import ServedClasses, SeveralClasses, widen
+from undrift.trace import Trace
+
+Label = bool | int | float | str
+"""A label as it was given."""
+MOST_CLASSES = 1000
+
+
+class AnyLabels(OnlineLearner):
+    """The part of a classifier that knows how labels are called, and has the stages of several classes if need be."""
+
+    _label_names: tuple[Label, Label]
+    _several: SeveralClasses | None = None
+    _labels_seen: list[Label]
+    any_labels: ClassVar[bool] = True
+    two_classes_only: bool = False
+    """Whether only 0 and 1, -1 and +1, False and True are taken, as fleets need; then 0 and -1 are one class."""
+
+    @property
+    @_thread_lock.hold_shared
+    def classes(self) -> list[Label]:
+        """The labels learned so far, as they were given, in order: numbers by size, texts by alphabet."""
+        if self._several is not None:
+            return [self._labels_seen[k] for k in self._order()]
+        if self.dim is None:
+            return []
+        seen = (EstimatorNumber.NEGATIVE, EstimatorNumber.POSITIVE)
+        return [name for name, count in zip(self._label_names, seen, strict=True) if self._number(count)]
+
+    @property
+    def columns(self) -> list[Label]:
+        """Labels of the columns of `predict_proba`: `classes`, or both of two that the compiled round learns."""
+        return list(self._label_names) if self._several is None else self.classes
+
+    @property
+    def estimators(self) -> list[Any]:
+        """Copies of the estimators of each class against the rest, in the order of `classes`; none for two classes."""
+        if self._several is None or self._several.classes < 3:
+            return []
+        return [self._several.estimators[k].copy() for k in self._order()]
+
+    def _order(self) -> list[int]:
+        """Return the numbers of the classes learned so far in the order of their labels."""
+        count = 0 if self._several is None else self._several.classes
+        return sorted(range(count), key=lambda k: self._labels_seen[k])
+
+    def clone(self) -> Self:
+        """Return a fresh learner with the same parameters."""
+        other = super().clone()
+        other.two_classes_only = self.two_classes_only
+        return other
+
+    def peek(self, z: Rows) -> PeekedRow:
+        """Return what would be served for one row that might come next; nothing changes."""
+        if self._several is not None:
+            raise InputError(f"{_check.name_of(self)}: peek is for two classes; use ask and tell")
+        return super().peek(z)
+
+    def part(self, name: str) -> Vector:
+        """Return a part of the state of two classes."""
+        if self._several is not None:
+            raise InputError(
+                f"{_check.name_of(self)}: this is known of two classes called 0 and 1, -1 and 1, or False and True; "
+                "look at one of its estimators"
+            )
+        return super().part(name)
+
+    @_thread_lock.hold_shared
+    def _log_probabilities(self, z: Rows) -> tuple[Matrix, bool]:
+        """Return log-probabilities (rows, K) in the order of `classes`, and whether one row was given."""
+        assert self._several is not None
+        Z, single = self._rows_to_predict(z)
+        return self._several.predict(Z)[:, self._order()], single
+
+    def _predict_label(self, z: Rows) -> Prediction:
+        logs, single = self._log_probabilities(z)
+        names = self.classes
+        if not names:
+            raise InputError(f"{_check.name_of(self)}: no label was learned yet, so there is none to predict")
+        best = np.argmax(logs, axis=1)
+        return names[int(best[0])] if single else np.array(names)[best]
+
+    def _predict_probabilities(self, z: Rows) -> Vector:
+        logs, single = self._log_probabilities(z)
+        p = np.exp(logs)
+        p /= np.sum(p, axis=1, keepdims=True)
+        return np.asarray(p[0] if single else p)
+
+    # Labels
+
+    def _is_plain(self, y: object) -> bool:
+        """Whether the compiled round of two classes learns these labels, with those before, or refuses them."""
+        if self._several is not None or self.two_classes_only:
+            return self._several is None
+        try:
+            given = np.asarray(y)
+        except ValueError:
+            return True
+        if given.dtype.kind in "UO":
+            return not any(isinstance(one, str) for one in given.flat)
+        if given.dtype.kind not in "iuf" or given.ndim > 1:
+            return True
+        known = np.unique(given[~np.isnan(given)])
+        if (np.abs(known) > _check.LIMIT).any() or (known != np.floor(known)).any():
+            return True
+        labels = {int(one) for one in known} | {int(one) for one in self.classes}
+        return labels <= {-1, 0, 1} and len(labels) <= 2 and not {-1, 0} <= labels
+
+    def _check_labels(self, y: Any, count: int) -> list[Any]:
+        """Return labels of any kind as Python's own texts, numbers and booleans, NaN where missing."""
+        who, values = _check.name_of(self), np.asarray(y, dtype=object)
+        if values.ndim > 1 or values.size != count:
+            raise InputError(f"{who}: y must have one label for each of the {count} rows, got shape {values.shape}")
+        labels: list[Any] = []
+        kinds = {isinstance(one, str) for one in getattr(self, "_labels_seen", self.classes)}
+        for one in values.ravel():
+            label = one.item() if isinstance(one, np.generic) else one
+            missing = isinstance(label, float) and np.isnan(label)
+            whole = missing or isinstance(label, str) or (isinstance(label, (bool, int, float)) and label % 1 == 0)
+            if not whole:
+                raise InputError(f"{who}: labels must be texts, whole numbers or booleans, got {_check.describe(one)}")
+            if not missing:
+                kinds.add(isinstance(label, str))
+            labels.append(int(label) if isinstance(label, float) and not missing else label)
+        if len(kinds) > 1:
+            raise InputError(f"{who}: labels must be all texts or all numbers, got both; write the numbers as texts")
+        if len(set(labels)) > MOST_CLASSES:
+            raise InputError(f"{who}: y must have at most {MOST_CLASSES} classes; use OnlineRegressor for numbers")
+        return labels
+
+    def _number_labels(self, labels: list[Any]) -> Vector:
+        """Return class numbers of checked labels, NaN where missing; new ones get the next numbers."""
+        for one in labels:
+            if one == one and one not in self._labels_seen:  # NaN is not itself
+                self._labels_seen.append(one)
+        return np.array([self._labels_seen.index(one) if one == one else np.nan for one in labels], dtype=np.float64)
+
+    def _become_several(self) -> None:
+        """Go on with the stages of several classes, which take over what was learned."""
+        make, names = self._make_estimator, self.classes
+        first = make()
+        sign, counts = 1.0, np.zeros(len(names))
+        if self.dim is not None:
+            negative, positive = (self._number(EstimatorNumber[one]) for one in ("NEGATIVE", "POSITIVE"))
+            counts = np.array([one for one in (negative, positive) if one])
+            sign = -1.0 if positive and not negative else 1.0  # of class 1, if the only one so far was called +1
+            first = self.copy()
+            first.names, first.two_classes_only = None, True
+            first._take_over(first._plan, first._state)
+        several = SeveralClasses(make, first, len(names), sign)  # type: ignore[arg-type]  # of this very class
+        if self.dim is not None:
+            last = self._number(EstimatorNumber.LAST)
+            several.count(self.rounds, counts, 0.0 if len(names) < 2 or last < 0.0 else 1.0)
+            self._convert_pending(names)
+        self._several, self._labels_seen = several, names
+
+    def _make_estimator(self) -> Self:
+        """Return a fresh estimator of one class against the rest."""
+        one = type(self)(**self.parameters)  # type: ignore[arg-type]  # its own parameters
+        one.two_classes_only = True
+        return one
+
+    def _convert_pending(self, names: list[Label]) -> None:
+        """Make the records of rows that wait those of several classes; labels that are due join the names."""
+        old, self._pending = self._pending, PendingRecords()
+        due = dict(old.due(2**53))
+        for serial in old:
+            record = old[serial]
+            row = record[len(RecordPart) : len(RecordPart) + int(record[RecordPart.WIDTH])]
+            yhat = float(record[RecordPart.YHAT])
+            both = np.array([-softplus(yhat), -softplus(-yhat)])
+            logs = both if len(self.classes) == 2 else np.zeros(len(self.classes))
+            served = ServedClasses(logs, np.array([yhat]), np.empty((0, len(logs))), [serial], row.copy())
+            self._pending.add(serial, served.flatten())
+            if serial in due:
+                number = due[serial]
+                if not np.isnan(number):
+                    name = self._label_names[int(number > 0.0)]
+                    if name not in names:
+                        names.append(name)
+                    number = float(names.index(name))
+                self._pending.schedule(serial, number)
+        self._pending.unlearned, self._pending.late_excess = old.unlearned, old.late_excess
+
+    # Rounds
+
+    @_thread_lock.hold_exclusive
+    def _learn_any(self, z: Rows, y: Any) -> None:
+        if self._is_plain(y):
+            super()._learn_any(z, y)
+            return
+        arriving = self._rows_to_learn(z)
+        if len(arriving.values) != 1:
+            got = len(arriving.values)
+            raise InputError(f"{_check.name_of(self)}: learn takes one row, got {got}; use play(Z, y) for a block")
+        self._play_any_labels(arriving, [y], 0)
+
+    @_thread_lock.hold_exclusive
+    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, level: float | None) -> Trace:
+        if self._is_plain(y):
+            return super()._play_block(Z, y, delay, level)
+        arriving = self._rows_to_learn(Z)
+        if arriving.single:
+            raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
+        return self._play_any_labels(arriving, y, delay)
+
+    def _play_any_labels(self, arriving: ArrivingRows, y: Any, delay: int) -> Trace:
+        """Close rounds of any labels; the trace holds log-probabilities in the order of `classes`.
+
+        As long as labels are those of the compiled round it plays them, so that a block is the same as its rows.
+        """
+        labels = self._check_labels(y, len(arriving.values))
+        if len(self._given):
+            raise InputError(
+                f"{_check.name_of(self)}: candidates are for two classes called 0 and 1, -1 and 1, or False and True; "
+                "leave them out, or join classes"
+            )
+        first, waits = self.rounds, self._waits(delay)
+        self._admit(arriving.names)
+        rows, head = np.ascontiguousarray(arriving.values), 0
+        played: list[Matrix] = []
+        if self._several is None:
+            head = self._plain_rows(labels)
+            if head:
+                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None)
+                known = np.maximum(plain.first + np.arange(head), 1.0)  # labels before each row, if all came at once
+                s = plain.yhat
+                both = np.stack([-softplus(s), -softplus(-s)], axis=1)
+                played.append(both + np.log1p(-1.0 / (known + 1.0))[:, None])
+            self._become_several()
+        several = self._several
+        assert several is not None
+        numbers = self._number_labels(labels[head:])
+        self._fix_width(rows.shape[1])
+        if waits:
+            for t, number in enumerate(numbers, head):
+                played.append(self._play_one_late(rows[t : t + 1], number, delay))
+        else:
+            played.append(several.play(rows[head:], numbers))
+            self._pending.unlearned += int(np.isnan(numbers).sum())
+        self.rounds = several.rounds
+        logs = np.concatenate([np.empty((0, several.classes)), *(widen(one, several.classes) for one in played)])
+        known_rows = np.ones(len(rows), bool)
+        known_rows[:1] = first > 0
+        who = type(self).__name__, dict(self.parameters)
+        return Trace(logs[:, self._order()], None, None, *who, first, known=known_rows, delay=delay)
+
+    def _plain_rows(self, labels: list[Any]) -> int:
+        """Return how many labels at the beginning the compiled round can learn."""
+        low, high = 0, len(labels)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._is_plain(np.array(labels[:middle])):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _play_one_late(self, Z: Matrix, label: float, delay: int) -> Matrix:
+        """Serve a row, keep its label, and settle what is due; return the row's log-probabilities (1, K)."""
+        served = self._ask(Z)
+        self._pending.schedule(served.serial, float(label))
+        logs = ServedClasses.from_vector(served.record).log_probabilities
+        for serial, due in self._pending.due(served.serial - delay):
+            self._tell(serial, due)
+        return logs[None]
+
+    @_thread_lock.hold_exclusive
+    def ask(self, z: Rows) -> ServedPrediction:
+        """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
+
+        What depends on features alone advances (last-seen values, scaling); nothing that a label could change does.
+        """
+        if self._several is None:
+            return super().ask(z)
+        arriving = self._rows_to_learn(z)
+        if len(arriving.values) != 1:
+            raise InputError(f"{_check.name_of(self)}: ask takes one row, got {len(arriving.values)}; ask row by row")
+        self._admit(arriving.names)
+        return self._ask(arriving.values)
+
+    @_thread_lock.hold_exclusive
+    def tell(self, served: ServedPrediction, y: Any) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
+        if not isinstance(served, ServedPrediction) or self._is_plain(y):
+            super().tell(served, y)
+            self._name_labels(y)
+            self._count()
+            return
+        serial = self._check_served(served)
+        labels = self._check_labels([y], 1)
+        if self._several is None:
+            self._become_several()
+        self._tell(serial, float(self._number_labels(labels)[0]))
+
+    def _ask(self, Z: Matrix) -> ServedPrediction:
+        if self._several is None:
+            return super()._ask(Z)
+        self._fix_width(Z.shape[1])
+        serial, record = self.served_rows + 1, self._several.serve(Z).flatten()
+        self._pending.add(serial, record)
+        return self._make_served(serial, record)
+
+    def _tell(self, serial: int, y: float) -> None:
+        if self._several is None:
+            super()._tell(serial, y)
+            return
+        self._several.settle(ServedClasses.from_vector(self._pending[serial]), y)
+        if np.isnan(y):
+            self._pending.close(serial)
+        else:
+            self._pending.settle(serial)
+        self.rounds = self._several.rounds
+
+    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
+        if self._several is None:
+            return super()._make_served(serial, record)
+        logs = ServedClasses.from_vector(record).log_probabilities
+        order = sorted(range(len(logs)), key=lambda k: self._labels_seen[k])
+        return ServedPrediction(logs[order], len(logs) > 0, serial, record.copy(), self._fingerprint)
+
+    def _check_served(self, served: ServedPrediction) -> int:
+        """Return the serial number of a record that waits here; one served before the third class came is known too."""
+        if self._several is not None and served.fingerprint == self._fingerprint and served.serial in self._pending:
+            waiting = ServedClasses.from_vector(self._pending[served.serial])
+            older = len(waiting.serials) == 1 and len(served.record) > len(RecordPart)
+            if older and served.record[RecordPart.SERIAL] == waiting.serials[0] == served.serial:
+                return served.serial
+        return super()._check_served(served)
+
+    def _fits_record(self, record: Vector) -> bool:
+        if self._several is None:
+            return super()._fits_record(record)
+        try:
+            served = ServedClasses.from_vector(record)
+        except ValueError:
+            return False
+        return len(served.row) <= (self.dim or 0) and len(served.serials) <= len(self._several.estimators)
+
+    def _predict(self, Z: Matrix) -> Vector:
+        return super()._predict(Z) if self._several is None else self._several.predict(Z)
+
+    def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return super()._play(Z, y) if self._several is None else Columns(self._several.play(Z, y))
+
+    def _count(self) -> None:
+        if self._several is None:
+            super()._count()
+
+    def _grow(self, count: int) -> None:
+        if self._several is None:
+            super()._grow(count)
+        else:
+            self._several.add_features(count)
+
+    # Files
+
+    @_thread_lock.hold_exclusive
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the estimator is: a JSON header and its arrays, copied."""
+        several = self._several
+        if several is None:
+            return super().snapshot()
+        snapshots = [one.snapshot() for one in several.estimators]
+        header: store.Header = {
+            "class": type(self).__name__,
+            "parameters": dict(self.parameters),
+            "rounds": self.rounds,
+            "dim": self.dim,
+            "labels": {str(k): label for k, label in enumerate(self._labels_seen)},
+            "classes": several.classes,
+            "estimators": {str(k): one[0] for k, one in enumerate(snapshots)},
+        }
+        if self.names is not None:
+            header["names"] = {str(j): name for j, name in enumerate(self.names)}
+        arrays = {f"several.{part}/{k}": np.array(a) for part, one in several.arrays().items() for k, a in one.items()}
+        for k, one in enumerate(snapshots):
+            arrays |= {f"estimator{k}/{name}": array for name, array in one[1].items()}
+        return header, arrays | self._pending.arrays()
+
+    @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        if "estimators" not in header:
+            return super()._from_snapshot(header, arrays)
+        who = f"{cls.__name__}: the saved classes cannot be used"
+        parts, labels, classes = header["estimators"], header.get("labels"), header.get("classes")
+        dim, names = header.get("dim"), header.get("names")
+        if not (isinstance(parts, dict) and isinstance(labels, dict) and isinstance(classes, int)) or not parts:
+            raise ModelFileError(who)
+        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
+        try:
+            seen = [labels[str(k)] for k in range(len(labels))]
+            own = [
+                learner_from_snapshot(parts[str(k)], _under(arrays, f"estimator{k}/"), cls)  # type: ignore[arg-type]  # checked there
+                for k in range(len(parts))
+            ]
+            if not all(isinstance(one, (str, int)) for one in seen) or not 0 <= classes <= len(seen) <= MOST_CLASSES:
+                raise KeyError("labels")
+            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):  # type: ignore[attr-defined]
+                raise KeyError("estimators")
+            if any(one.dim != dim for one in own if one.rounds):
+                raise KeyError("dim")
+            saved: dict[str, Arrays] = {}
+            for name, array in _under(arrays, "several.").items():
+                part, _, key = name.rpartition("/")
+                saved.setdefault(part, {})[key] = array
+        except (KeyError, TypeError, AttributeError):
+            raise ModelFileError(who) from None
+        for one in own:
+            one.two_classes_only = True  # type: ignore[attr-defined]  # of this class
+        fresh._several = SeveralClasses(fresh._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
+        fresh._several.estimators = own  # type: ignore[assignment]  # likewise
+        fresh._several._signs = [1.0] * len(own)
+        fresh._several.load_arrays(saved)
+        fresh._labels_seen, fresh.rounds = seen, fresh._several.rounds  # type: ignore[assignment]  # checked above
+        if dim is not None:
+            fresh.dim = _check.integer(cls.__name__, "dim", dim, 1)
+            plan = fresh._plan_for(fresh.dim, fresh.dim)
+            fresh._plan, fresh._state = plan, np.empty(0)
+        if names is not None:
+            if not isinstance(names, dict) or len(names) != fresh.dim:
+                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
+            fresh.names = [str(names[str(j)]) for j in range(fresh.dim or 0)]
+        records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
+        fresh._pending = PendingRecords.from_arrays(fresh, records, fresh.rounds, fresh._fits_record)
+        return fresh
+
+
+def _under(arrays: Arrays, start: str) -> Arrays:
+    """Return the arrays whose names begin so, without that beginning."""
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

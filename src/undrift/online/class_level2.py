@@ -1,0 +1,106 @@
+"""Level 2 of several classes: softmax regression over the log-odds of one estimator for each class."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from undrift import _check, kernels
+from undrift._typing import Matrix, Vector
+from undrift.discount import make_discount
+from undrift.kernels.definitions import SoftmaxNumber
+from undrift.learners.base import Arrays
+from undrift.learners.softmax import class_basis, class_curvature
+
+REACH = 2.0
+"""Logits of the corrections that level 2 is careful about."""
+RIDGE = 10.0
+"""How firmly it begins with the log-odds as they are, in rows."""
+MOST_LOG_ODDS = 30.0
+SCALE = 0.5
+"""Log-odds are cut at the one and counted in units of the inverse of the other."""
+
+
+class ClassLevel2:
+    """Logits a_k = c s_k + c_k s_k + d_k from the log-odds s_k of each class, the coefficients learned and forgotten.
+
+    It begins at a_k = s_k. A class that is added begins there too.
+    """
+
+    def __init__(self, half_life: float | None, classes: int) -> None:
+        self.beta = 1.0 if half_life is None else make_discount(self, None, half_life).beta
+        self._set_classes(classes)
+        n = 1 + 2 * classes
+        self._information, self._covariance = np.zeros((n, n)), np.eye(n) / RIDGE
+        self._leader = np.zeros(n)
+        self._leader[0] = 1.0 / SCALE
+        self._pull = RIDGE * self._leader
+        self._numbers = np.zeros(len(SoftmaxNumber))
+        self._numbers[SoftmaxNumber.RIDGE] = RIDGE
+
+    def _set_classes(self, classes: int) -> None:
+        self.classes, self._basis = classes, class_basis(classes)
+        self._curvature = class_curvature(classes, REACH)
+
+    def arrays(self) -> Arrays:
+        """Return the state by name, the very arrays."""
+        return {
+            "information": self._information,
+            "covariance": self._covariance,
+            "pull": self._pull,
+            "leader": self._leader,
+            "numbers": self._numbers,
+        }
+
+    def add_class(self) -> None:
+        """Make room for another class, about which nothing is known: the ridge alone holds its coefficients."""
+        n, ridge = len(self._pull), max(float(self._numbers[SoftmaxNumber.RIDGE]), 1e-3 * RIDGE)
+        information, covariance = np.zeros((n + 2, n + 2)), np.eye(n + 2) / ridge
+        information[:n, :n], covariance[:n, :n] = self._information, self._covariance
+        information[n:, n:] = np.eye(2) * (ridge - self._numbers[SoftmaxNumber.RIDGE])  # what the ridge lacks there
+        self._information, self._covariance = information, covariance
+        self._pull, self._leader = np.append(self._pull, [0.0, 0.0]), np.append(self._leader, [0.0, 0.0])
+        self._set_classes(self.classes + 1)
+
+    def predict(self, S: Matrix) -> Matrix:
+        """Return logits (rows, K) from log-odds (rows, K)."""
+        logits = np.empty(S.shape)
+        status = kernels.softmax_predict(
+            self._covariance, self._leader, self._basis, self._curvature, RIDGE, self.beta, self._designs(S), logits
+        )
+        _check.raise_on_status(self, status, len(self._pull))
+        return logits
+
+    def play(self, S: Matrix, y: Vector) -> Matrix:
+        """Close rounds with the log-odds (rounds, K) and class numbers; return the logits."""
+        logits, columns = np.empty(S.shape), np.empty((2, len(y)))
+        status = kernels.softmax_play(
+            self._information,
+            self._covariance,
+            self._pull,
+            self._leader,
+            self._numbers,
+            self._basis,
+            self._curvature,
+            RIDGE,
+            np.full(len(y), self.beta),
+            np.ones(len(y)),
+            self._designs(S),
+            y,
+            logits,
+            columns[0],
+            columns[1],
+        )
+        _check.raise_on_status(self, status, len(self._pull))
+        return logits
+
+    def _designs(self, S: Matrix) -> Matrix:
+        """Return the designs of rows, each (K - 1, 1 + 2 K), as the kernels take them."""
+        K, Q = self.classes, self._basis
+        s = SCALE * np.clip(S, -MOST_LOG_ODDS, MOST_LOG_ODDS)
+        designs = np.zeros((len(S), K - 1, 1 + 2 * K))
+        for k in range(K):
+            along = s[:, k, None] * Q[k]
+            designs[:, :, 0] += along
+            designs[:, :, 1 + 2 * k] = along
+            designs[:, :, 2 + 2 * k] = Q[k]
+        return designs.reshape(len(S), -1)

@@ -1,0 +1,296 @@
+r"""Several classes: one online estimator for each class against the rest, level 2 over their log-odds, one mixer.
+
+Classes are numbered in order of appearance, and another one may appear at any time. Of one or two classes a single
+estimator takes care. From the third on, each class has one; those of the first two begin with everything that was
+learned so far, because "second or first" is both "second or not" and "first or not". A share $1/(t+1)$ of the
+probability is kept for a class not seen yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.ensemble import MixableProbabilities
+from undrift.errors import ModelFileError
+from undrift.learners.base import Arrays
+from undrift.losses import log_softmax, softplus
+from undrift.online.class_level2 import ClassLevel2
+
+if TYPE_CHECKING:
+    from undrift.online.classifier import OnlineClassifier
+
+HALF_LIVES = (300.0, 3000.0, None)
+"""Memories of level 2."""
+BESIDE = 3
+"""Candidates beside level 2: the log-odds as they are, how often each class came, and the last class again."""
+
+
+class ServedClasses(NamedTuple):
+    """What was known about a row of several classes when it was served."""
+
+    log_probabilities: Vector
+    """Of the C classes there were, in the order of their numbers."""
+    log_odds: Vector
+    """Of the E estimators there were: of each class against the rest, or the one estimator's."""
+    answers: Matrix
+    """Logits of the candidates (N, C); none (0, C) of one or two classes."""
+    serials: list[int]
+    """Serial numbers by which the estimators know the row (E)."""
+    row: Vector
+    """The row itself, for the estimator of a class that appears with it."""
+
+    def flatten(self) -> Vector:
+        """Return everything as one vector."""
+        C, N, E = len(self.log_probabilities), len(self.answers), len(self.log_odds)
+        head = np.array([C, N, E, *self.serials], np.float64)
+        return np.concatenate((head, self.log_probabilities, self.log_odds, self.answers.ravel(), self.row))
+
+    @classmethod
+    def from_vector(cls, record: Vector) -> ServedClasses:
+        """Return what `flatten` wrote; ValueError for anything else."""
+        if len(record) < 3 or not ((record[:3] >= 0.0) & (record[:3] <= 1e6)).all():
+            raise ValueError
+        C, N, E = (int(one) for one in record[:3])
+        ends = np.cumsum([3, E, C, E, N * C])
+        if ends[-1] > len(record) or not np.isfinite(record[: ends[-1]]).all():
+            raise ValueError
+        _, serials, logs, odds, answers, row = np.split(record, ends)
+        return cls(logs, odds, answers.reshape(N, C), [int(one) for one in serials], row)
+
+
+class SeveralClasses:
+    """The stages of K classes; rows are arrays, labels class numbers, NaN for a label that never comes."""
+
+    def __init__(
+        self, make: Callable[[], OnlineClassifier], first: OnlineClassifier, classes: int, sign: float
+    ) -> None:
+        self._make = make
+        self.estimators, self.classes = [first], classes
+        self._signs = [sign]  # the label that each estimator hears when its class comes
+        self._level2: list[ClassLevel2] = []
+        self._mixer = MixableProbabilities(growing=True)
+        self._mixer.begin(np.ones(len(HALF_LIVES) + BESIDE))
+        self._counts, self._numbers = np.zeros(classes), np.zeros(4)  # rounds, last class, stayed, changed
+
+    @property
+    def rounds(self) -> int:
+        """Labels learned."""
+        return int(self._numbers[0])
+
+    @property
+    def weights(self) -> Vector:
+        """Weights of the candidates: level 2 by memory, the log-odds as they are, base rates, the last class again."""
+        return self._mixer.weights
+
+    def cost(self) -> Vector:
+        """Return a bound on the losses so far minus each candidate's, since the third class came."""
+        return self._mixer.cost()
+
+    def count(self, labels: int, each: Vector, last: float) -> None:
+        """Take over what was counted before the classes had numbers."""
+        self._numbers[:2], self._counts[...] = (labels, last), each
+
+    def add_features(self, count: int) -> None:
+        """Append features that were 0 in every row so far."""
+        for one in self.estimators:
+            one._grow(count)
+            one.dim = (one.dim or 0) + count
+
+    def predict(self, Z: Matrix) -> Matrix:
+        """Return log-probabilities (rows, K) of rows that might come next; nothing changes."""
+        if not self.classes:
+            return np.empty((len(Z), 0))
+        scores = np.column_stack([np.atleast_1d(one._predict(Z)) for one in self.estimators])
+        if self.classes <= 2:
+            return self._of_two(scores[:, 0])
+        S = scores * self._signs
+        return self._keep_share(self._mixer.predict(self._answers(S, [one.predict(S) for one in self._level2])))
+
+    def play(self, Z: Matrix, y: Vector) -> Matrix:
+        """Close rounds; return log-probabilities (rounds, classes at the end), a class's share before it appeared."""
+        parts, at = [], 0
+        while at < len(y):
+            if y[at] >= self.classes:
+                parts.append(self._play_new(Z[at : at + 1]))
+                at += 1
+                continue
+            missing = bool(np.isnan(y[at]))
+            other = (~np.isnan(y[at:]) if missing else np.isnan(y[at:])) | (y[at:] >= self.classes)
+            end = at + int(np.argmax(other)) if other.any() else len(y)
+            parts.append(self._play_unlabelled(Z[at:end]) if missing else self._play_known(Z[at:end], y[at:end]))
+            at = end
+        out = np.empty((len(y), self.classes))
+        row = 0
+        for part in parts:
+            out[row : row + len(part)] = widen(part, self.classes)
+            row += len(part)
+        return out
+
+    def serve(self, Z: Matrix) -> ServedClasses:
+        """Serve one row that has come."""
+        served = [one.ask(Z[0]) for one in self.estimators]
+        serials, scores = [one.serial for one in served], np.array([[one.yhat for one in served]])
+        if self.classes <= 2:
+            return ServedClasses(
+                self._of_two(scores[:, 0])[0], scores[0], np.empty((0, self.classes)), serials, Z[0].copy()
+            )
+        S = scores * self._signs
+        answers = self._answers(S, [one.predict(S) for one in self._level2])
+        return ServedClasses(self._keep_share(self._mixer.predict(answers))[0], S[0], answers[0], serials, Z[0].copy())
+
+    def settle(self, served: ServedClasses, y: float) -> None:
+        """Learn the label of a served row; NaN closes it. Classes that came since did not see it, and skip it."""
+        while y >= self.classes:
+            self._add_class()
+            if self.classes > 2:
+                row = np.zeros(self.estimators[0].dim or len(served.row))
+                row[: len(served.row)] = served.row
+                self.estimators[-1].play(row[None], [1.0])
+        split = len(served.serials) == 1 and self.classes > 2  # served by one estimator, of which there are two by now
+        for k, serial in enumerate(served.serials * 2 if split else served.serials):
+            label = float("nan") if np.isnan(y) else self._sign_for(k, y)
+            self.estimators[k].tell(self.estimators[k].find_pending(serial), label)
+        if np.isnan(y):
+            return
+        if len(served.answers) and served.answers.shape[1] == self.classes:
+            labels = np.array([y])
+            for one in self._level2:
+                one.play(served.log_odds[None], labels)
+            self._mixer.play(served.answers[None], labels)
+        self._count(y)
+
+    def arrays(self) -> dict[str, Arrays | dict[str, Vector]]:
+        """Return the state by part."""
+        level2 = {f"level2.{i}": one.arrays() for i, one in enumerate(self._level2)}
+        numbers = {"counts": self._counts, "numbers": self._numbers, "signs": np.array(self._signs)}
+        return {**level2, "mixer": self._mixer.arrays(), "several": numbers}
+
+    def load_arrays(self, arrays: dict[str, Arrays]) -> None:
+        """Take over saved arrays; refuse what does not fit."""
+        if self.classes > 2:
+            self._level2 = [ClassLevel2(one, self.classes) for one in HALF_LIVES]
+        own = self.arrays()
+        try:
+            self._signs = [float(one) for one in arrays["several"]["signs"]]
+            for part, named in own.items():
+                for name, array in named.items():
+                    saved = arrays[part][name]
+                    if saved.shape != array.shape or not np.isfinite(saved).all():
+                        raise KeyError(name)
+                    array[...] = saved
+        except (KeyError, ValueError):
+            raise ModelFileError("OnlineClassifier: the saved arrays of several classes cannot be used") from None
+        if len(self._signs) != len(self.estimators) or not set(self._signs) <= {-1.0, 1.0}:
+            raise ModelFileError("OnlineClassifier: the saved arrays of several classes cannot be used")
+
+    def _play_known(self, Z: Matrix, y: Vector) -> Matrix:
+        """Close rounds whose labels are classes that are known."""
+        scores = [one.play(Z, self._signs_of(k, y)).yhat for k, one in enumerate(self.estimators)]
+        rounds = self.rounds + np.arange(float(len(y)))
+        if self.classes <= 2:
+            for one in y:
+                self._count(one)
+            return self._of_two(scores[0], rounds)
+        S = np.column_stack(scores) * self._signs
+        E = np.empty((len(y), len(self._level2) + BESIDE, self.classes))
+        for i, one in enumerate(self._level2):
+            E[:, i] = one.play(S, y)
+        E[:, -3] = S
+        for t, label in enumerate(y):
+            E[t, -2], E[t, -1] = self._baselines()
+            self._count(label)
+        return self._keep_share(self._mixer.play(E, y), rounds)
+
+    def _play_unlabelled(self, Z: Matrix) -> Matrix:
+        """Serve rows whose labels never come: running means of features advance, nothing else does."""
+        missing = np.full(len(Z), np.nan)
+        scores = np.column_stack([one.play(Z, missing).yhat for one in self.estimators])
+        if self.classes <= 2:
+            return self._of_two(scores[:, 0])
+        S = scores * self._signs
+        return self._keep_share(self._mixer.predict(self._answers(S, [one.predict(S) for one in self._level2])))
+
+    def _play_new(self, Z: Matrix) -> Matrix:
+        """Close the round in which a class appears that was never seen."""
+        out = self.predict(Z)
+        before = self.classes
+        self._add_class()
+        for k, one in enumerate(self.estimators):
+            one.play(Z, np.array([self._sign_for(k, float(before))]))
+        self._count(float(before))
+        return out
+
+    def _add_class(self) -> None:
+        """Make room for another class."""
+        self.classes += 1
+        self._counts = np.append(self._counts, 0.0)
+        if self.classes == 3:
+            both = self.estimators[0]
+            other = both.copy()
+            other.two_classes_only = True
+            self.estimators, self._signs = [other, both], [-self._signs[0], self._signs[0]]
+        if self.classes >= 3:
+            self.estimators.append(self._make())
+            self._signs.append(1.0)
+        if self.classes == 3:
+            self._level2 = [ClassLevel2(one, 3) for one in HALF_LIVES]
+        else:
+            for one in self._level2:
+                one.add_class()
+
+    def _sign_for(self, k: int, y: float) -> float:
+        """Return the label that estimator k hears when class y comes."""
+        if self.classes <= 2:
+            return self._signs[0] if y == 1.0 else -self._signs[0]
+        return self._signs[k] if y == k else -self._signs[k]
+
+    def _signs_of(self, k: int, y: Vector) -> Vector:
+        sign, mine = self._signs[k], 1.0 if self.classes <= 2 else float(k)
+        return np.where(np.isnan(y), np.nan, np.where(y == mine, sign, -sign))
+
+    def _count(self, y: float) -> None:
+        if self._numbers[0]:
+            self._numbers[2 if y == self._numbers[1] else 3] += 1.0
+        self._numbers[0] += 1.0
+        self._numbers[1] = y
+        self._counts[int(y)] += 1.0
+
+    def _baselines(self) -> tuple[Vector, Vector]:
+        """Return logits of how often each class came, and of the last class coming again as often as it did."""
+        K, (_, last, stayed, changed) = self.classes, self._numbers
+        base = np.log(self._counts + 1.0)
+        stay = np.full(K, np.log((changed + 1.0) / (K - 1.0)))
+        stay[int(last)] = np.log(stayed + 1.0)
+        return base, stay
+
+    def _answers(self, S: Matrix, level2: list[Matrix]) -> Matrix:
+        """Return the candidates' logits (rows, N, K), all rows as if they came next."""
+        base, stay = (np.broadcast_to(one, S.shape) for one in self._baselines())
+        return np.stack([*level2, S, base, stay], axis=1)
+
+    def _of_two(self, score: Vector, rounds: Vector | None = None) -> Matrix:
+        """Return log-probabilities of one or two classes from the one estimator's log-odds."""
+        s = self._signs[0] * score
+        both = np.stack([-softplus(s), -softplus(-s)], axis=1)
+        if self.classes < 2:
+            both = np.zeros((len(score), self.classes))
+        return self._keep_share(both, rounds)
+
+    def _keep_share(self, logs: Matrix, rounds: Vector | None = None) -> Matrix:
+        """Return log-probabilities less a share 1 / (t + 1) for a class not seen yet, t labels being known."""
+        if not logs.shape[1]:
+            return logs
+        t = np.asarray(self.rounds if rounds is None else rounds, dtype=np.float64)
+        return log_softmax(logs) + np.reshape(np.log1p(-1.0 / (t + 1.0 + (t == 0.0))), (-1, 1))
+
+
+def widen(logs: Matrix, classes: int) -> Matrix:
+    """Return log-probabilities with a column for each class that appeared later: what was kept for it."""
+    if logs.shape[1] == classes:
+        return logs
+    kept = np.maximum(1.0 - np.sum(np.exp(logs), axis=1, keepdims=True), 1e-300)
+    return np.hstack([logs, np.repeat(np.log(kept), classes - logs.shape[1], axis=1)])
