@@ -90,7 +90,9 @@ sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behavio
 .PHONY: quality bench-online
 quality: $(VENV)/.core  ## test-then-train on every stream, beside peers; QUALITY=--quick for a rehearsal
 	$(PIP) --editable ".[bench]"
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md --headline README.md)
+	$(PIP) matplotlib
+	$(if $(QUALITY),,$(BIN)/python benchmarks/quality_figure.py)
 
 bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, River interleaved
 	$(PIP) --editable ".[bench]"

@@ -82,7 +82,7 @@ def compare_file(
 
 def _our_learners(task: str, seed: int, given: list[int]) -> Iterator[Contender]:
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
-    for speed in ("best", "fast"):
+    for speed in ("max", "best", "fast"):
         model = cls(speed=speed, seed=seed, candidates=given or None)
         yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, model))
 
