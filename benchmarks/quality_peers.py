@@ -102,6 +102,7 @@ def river(make: Callable[[], object], scaled: bool = False) -> Callable[[Data], 
         for t, (row, label) in enumerate(zip(rows, labels, strict=True)):
             yhat[t] = model.predict_proba_one(row).get(True, 0.5) if binary else model.predict_one(row)
             model.learn_one(row, label)
+        yhat[:1] = np.nan_to_num(yhat[:1])  # River's AMF says nothing before the first label
         return Told(log_odds(yhat) if binary else data.center + data.unit * yhat if scaled else yhat)
 
     return play

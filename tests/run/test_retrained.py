@@ -89,3 +89,15 @@ def test_installed_forests_stand_beside_ours():
     for task, labels in (("regression", y), ("classification", (y > 0.0).astype(float))):
         for _, _, make in retrained.forest_makers(task, 0):
             assert np.isfinite(retrained.play_retrained(make, 250, task, Z, labels)).all()
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_constant_and_empty_columns_are_left_out(task):
+    rng = np.random.default_rng(2)
+    Z = np.column_stack([rng.normal(size=300), np.ones(300), np.full(300, np.nan)])
+    Z[250:, 1] = 2.0
+    y = rng.integers(0, 2, size=300).astype(float)
+    out = retrained.play_retrained(Recorder, 100, task, Z, y)
+    assert np.isfinite(out).all()
+    assert [X.shape[1] for X, _ in Recorder.fits] == [2, 2]
+    np.testing.assert_array_equal(Recorder.fits[0][0][:, 0], Z[:100, 0])

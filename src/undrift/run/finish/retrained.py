@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.losses import log_odds
@@ -55,19 +56,30 @@ def with_last_label(Z: Matrix, y: Vector) -> Matrix:
 def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector) -> Vector:
     """Predict every row by a model fitted to all labelled rows before it, again after each `every` rows.
 
-    Its features are the row and the last label. Before the first fit it predicts the last label, or even odds.
+    Its features are the row and the last label; columns that are constant so far are left out, which some libraries
+    cannot bin. Before the first fit it predicts the last label, or even odds.
     """
     X = with_last_label(Z, y)
     out = X[:, -1].copy() if task == "regression" else np.zeros(len(y))
     known = ~np.isnan(y)
     model: Any = None
+    used = np.zeros(X.shape[1], bool)
     for begin, end in _blocks(known, every):
         past = np.flatnonzero(known[:begin])
         if len(past) >= FIRST_FIT and (task == "regression" or len(np.unique(y[past])) == 2):
-            model = make().fit(X[past], y[past] if task == "regression" else (y[past] > 0.5).astype(int))
+            used = _varies(X[past])
+            if used.any():
+                labels = y[past] if task == "regression" else (y[past] > 0.5).astype(int)
+                model = make().fit(X[past][:, used], labels)
         if model is not None:
-            out[begin:end] = _answer(model, task, X[begin:end])
+            out[begin:end] = _answer(model, task, X[begin:end][:, used])
     return out
+
+
+def _varies(X: Matrix) -> NDArray[np.bool_]:
+    """Return which columns have two different values."""
+    low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    return np.asarray(low < high)
 
 
 def _blocks(known: Vector, every: int) -> Iterator[tuple[int, int]]:
