@@ -161,3 +161,23 @@ def test_text_that_looks_like_numbers_is_none() -> None:
     for y in (pd.Series(["1", "2"]), pd.Series(["1", "2"], dtype="string"), pd.Series(["1", None], dtype="string")):
         with pytest.raises(InputError, match="y must be an array of numbers, got"):
             ud.DiscountedMean().play([[], []], y)
+
+
+def test_missing_labels_of_several_classes_are_unknown_however_they_are_written() -> None:
+    codes, holes = np.arange(len(Z)) % 3, HOLES.any(axis=1)
+    texts = np.array(["red", "green", "blue"])[codes]
+    plain = np.where(holes, None, texts.astype(object))
+    for labels, others in (
+        (plain, (masked(texts, holes), pd.Series(plain), pd.Series(plain, dtype="string"), pl.Series(plain.tolist()))),
+        (
+            np.where(holes, np.nan, codes + 1.0),
+            (masked(codes + 1, holes), pd.array(np.where(holes, None, codes + 1), dtype="Int64")),
+        ),
+    ):
+        twin = ud.OnlineClassifier(speed="fast")
+        twin.play(Z, labels)
+        assert len(twin.classes) == 3
+        for one in others:
+            model = ud.OnlineClassifier(speed="fast")
+            model.play(Z, one)
+            assert model == twin, type(one)

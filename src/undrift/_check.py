@@ -185,7 +185,7 @@ def _real_array(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]
         if array.dtype == object and not isinstance(value, np.ndarray):
             if _holds_plain_numbers(value):
                 array = np.asarray(value, dtype=np.float64)  # Python integers beyond int64
-            elif _is_nullable(value):
+            elif is_nullable(value):
                 array = np.asarray(value.to_numpy(dtype=np.float64, na_value=np.nan))  # type: ignore[union-attr]  # just asked
     except Exception as error:  # whatever a user's own class raises when it is asked for its numbers
         why = "" if isinstance(value, (list, tuple)) else f" ({one_line(str(error), 120)})"
@@ -209,7 +209,7 @@ def fill_masked(value: Any) -> Any:
     return np.ma.filled(value.astype(np.float64), np.nan) if value.dtype.kind in "fiub" else value.astype(object)
 
 
-def _is_nullable(value: object) -> bool:
+def is_nullable(value: object) -> bool:
     """Whether this is a pandas array, series or frame of numbers that may be NA; text that looks like one is none."""
     kinds: Any = getattr(value, "dtypes", getattr(value, "dtype", None))
     each = list(kinds) if hasattr(kinds, "__iter__") else [kinds]

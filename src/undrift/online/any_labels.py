@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, _thread_lock, store
 from undrift._typing import Matrix, Vector
@@ -118,7 +118,7 @@ class AnyLabels(OnlineLearner):
         if self._several is not None or self.two_classes_only:
             return self._several is None
         try:
-            given = np.asarray(y)
+            given = _label_array(y)
         except ValueError:
             return True
         if given.dtype.kind in "UO":
@@ -133,20 +133,20 @@ class AnyLabels(OnlineLearner):
 
     def _check_labels(self, y: Any, count: int) -> list[Any]:
         """Return labels of any kind as Python's own texts, numbers and booleans, NaN where missing."""
-        who, values = _check.name_of(self), np.asarray(y, dtype=object)
+        who, values = _check.name_of(self), _label_array(y).astype(object)
         if values.ndim > 1 or values.size != count:
             raise InputError(f"{who}: y must have one label for each of the {count} rows, got shape {values.shape}")
         labels: list[Any] = []
         kinds = {isinstance(one, str) for one in getattr(self, "_labels_seen", self.classes)}
         for one in values.ravel():
             label = one.item() if isinstance(one, np.generic) else one
-            missing = isinstance(label, float) and np.isnan(label)
+            missing = _is_missing(label)
             whole = missing or isinstance(label, str) or (isinstance(label, (bool, int, float)) and label % 1 == 0)
             if not whole:
                 raise InputError(f"{who}: labels must be texts, whole numbers or booleans, got {_check.describe(one)}")
             if not missing:
                 kinds.add(isinstance(label, str))
-            labels.append(int(label) if isinstance(label, float) and not missing else label)
+            labels.append(np.nan if missing else int(label) if isinstance(label, float) else label)
         if len(kinds) > 1:
             raise InputError(f"{who}: labels must be all texts or all numbers, got both; write the numbers as texts")
         if len(set(labels)) > MOST_CLASSES:
@@ -449,6 +449,20 @@ class AnyLabels(OnlineLearner):
         records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
         fresh._pending = PendingRecords.from_arrays(fresh, records, fresh.rounds, fresh._fits_record)
         return fresh
+
+
+def _label_array(y: Any) -> NDArray[Any]:
+    """Return labels of any kind as an array; what is masked or NA among numbers, and masked texts, are NaN."""
+    if isinstance(y, np.ma.MaskedArray) and y.dtype.kind not in "fiub":
+        return np.asarray(y.astype(object).filled(np.nan))
+    if _check.is_nullable(y) and not isinstance(y, np.ndarray):
+        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(_check.fill_masked(y))
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label never came: None, NaN, or pandas' NA, which is equal to nothing and unequal to nothing."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
 
 
 def _under(arrays: Arrays, start: str) -> Arrays:
