@@ -244,7 +244,7 @@ def started(file, folder, *more):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_within_moments_and_the_same_command_continues(tmp_path, number):
     file = tmp_path / "pumps.csv"
-    pumps(4000, 40).write_csv(file)
+    pumps(16_000, 40).write_csv(file)
     process = started(file, tmp_path / "out")
     while not (tmp_path / "out" / "fleet.db").exists() and process.poll() is None:
         time.sleep(0.02)
