@@ -143,7 +143,7 @@ HEADLINE = {
     "LightGBM refitted every 250 rows": "lightgbm",
     "LightGBM refitted every 1,000 rows": "lightgbm",
     "ridge over the last 1,000 rows": "ridge",
-    "River LinearRegression / LogisticRegression": "River L",
+    "River's linear models, the best of them afterwards": ("River L", "River B"),
     "last value / same as last time": ("last value", "same as last time"),
 }
 """Lines of the small table, and how their contenders' names begin."""
@@ -160,10 +160,13 @@ def small_table(cells: dict[str, Cell]) -> list[str]:
     for label, begins in HEADLINE.items():
         every = label.split(" every ")[1].split(" ")[0] if " every " in label else ""
         found = [
-            next(
-                cell
-                for key, cell in cells.items()
-                if key.split("|")[0] == name and key.split("|")[1].startswith(begins) and key.endswith(every)
+            min(
+                (
+                    cell
+                    for key, cell in cells.items()
+                    if key.split("|")[0] == name and key.split("|")[1].startswith(begins) and key.endswith(every)
+                ),
+                key=lambda cell: float(cell.get("log_loss", -float(cell.get("r2", -math.inf)))),
             )
             for name in names
         ]
