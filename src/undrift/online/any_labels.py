@@ -454,7 +454,7 @@ class AnyLabels(OnlineLearner):
 def _label_array(y: Any) -> NDArray[Any]:
     """Return labels of any kind as an array; what is masked or NA among numbers, and masked texts, are NaN."""
     if isinstance(y, np.ma.MaskedArray) and y.dtype.kind not in "fiub":
-        return np.asarray(y.astype(object).filled(np.nan))
+        return np.asarray(np.ma.filled(y.astype(object), np.nan))
     if _check.is_nullable(y) and not isinstance(y, np.ndarray):
         return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(_check.fill_masked(y))
