@@ -29,10 +29,15 @@ from undrift.optim import core
 WINDOW, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 128, 3, 4
 TUNED_STEPS, TUNING_SEED, FIRST_SEED = 400, 0, 100
 RATES = {
-    "AdamW": (1e-3, 2e-3, 4e-3),
+    "AdamW": (5e-4, 1e-3, 2e-3, 4e-3),
+    "AdamW, warm-up": (1e-3, 2e-3, 4e-3),
     "ClippedAdam": (1e-3, 2e-3, 4e-3),
+    "ClippedAdam, warm-up": (2e-3, 4e-3),
     "schedule-free AdamW": (1e-3, 3e-3, 1e-2, 3e-2),
+    "schedule-free AdamW, warm-up": (1e-3, 3e-3, 1e-2),
 }
+WARM_UP = 0.1
+"""Share of the steps over which the rate rises, where a method has a warm-up."""
 HORIZONS = (10, 30, 100, "growing")
 RECORD = Path("build/characters.jsonl")
 
@@ -93,14 +98,15 @@ def judge(model, codes, size):
     return statistics.mean(float(loss(model, z[i : i + 64], y[i : i + 64])) for i in range(0, size, 64))
 
 
-def optimizer_of(name, params, lr):
-    if name == "AdamW":
+def optimizer_of(name, params, lr, steps):
+    if name.startswith("AdamW"):
         return torch.optim.AdamW(params, lr, fused=True)
-    if name == "ClippedAdam":
+    if name.startswith("ClippedAdam"):
         return ut.ClippedAdam(params, lr, nonfinite="ignore", average=False)  # averages are kept here
     import schedulefree
 
-    opt = schedulefree.AdamWScheduleFree(params, lr, foreach=True)
+    rise = round(WARM_UP * steps) if name.endswith("warm-up") else 0
+    opt = schedulefree.AdamWScheduleFree(params, lr, foreach=True, warmup_steps=rise)
     opt.train()
     return opt
 
@@ -118,13 +124,14 @@ def run(name, lr, steps, seed, cosine):
     torch.manual_seed(seed)
     model = Characters(letters)
     params = list(model.parameters())
-    opt = optimizer_of(name, params, lr)
-    plain = name != "schedule-free AdamW"
+    opt = optimizer_of(name, params, lr, steps)
+    plain = not name.startswith("schedule-free")
     averages = {str(horizon): [p.detach().clone() for p in params] for horizon in HORIZONS} if plain else {}
     rng = torch.Generator().manual_seed(seed + 1)
     for t in range(1, steps + 1):
-        if cosine:
-            opt.param_groups[0]["lr"] = lr * 0.5 * (1 + math.cos(math.pi * t / steps))
+        if plain:
+            rise = min(1.0, t / (WARM_UP * steps)) if name.endswith("warm-up") else 1.0
+            opt.param_groups[0]["lr"] = lr * rise * (0.5 * (1 + math.cos(math.pi * t / steps)) if cosine else 1.0)
         opt.zero_grad()
         loss(model, *batch(training, rng, BATCH)).backward()
         with torch.no_grad():
