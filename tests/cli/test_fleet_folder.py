@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -238,7 +239,10 @@ def test_help_does_not_offer_the_standard_input(call):
 
 def started(file, folder, *more):
     command = [*COMMAND, str(file), "-k", "pump", "-t", "heat", "--order", "n", "--quiet", "-o", str(folder), *more]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    # Tests that are run by nohup would hand down that SIGHUP is ignored.
+    heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **pipes, preexec_fn=heard)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
