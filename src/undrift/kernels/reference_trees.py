@@ -86,7 +86,7 @@ def trees_predict(trees: Trees, base: float, X: Matrix, score: Vector) -> None:
             score[i] += tree[at, TreeNode.VALUE]
 
 
-class Leaf:
+class GrowingLeaf:
     """A leaf of the tree that grows: its node, its rows, and its best split."""
 
     def __init__(self, node: int, rows: NDArray[np.intp], g: Units, h: Units) -> None:
@@ -162,12 +162,12 @@ class TreeBuilder:
         self.ridge = TREE_RIDGE * curvature / self.h_unit
         self.least = math.ceil(min(self.leaf_weight * curvature / self.h_unit, 4e18))
 
-    def _grow(self, tree: Matrix, score: Vector, columns: list[int]) -> list[Leaf]:
+    def _grow(self, tree: Matrix, score: Vector, columns: list[int]) -> list[GrowingLeaf]:
         """Fill the nodes of a tree and return its leaves."""
         self._set_gradients(score)
         tree[...] = 0.0
         tree[:, TreeNode.COLUMN] = LEAF
-        leaves = [Leaf(0, np.arange(len(self.y)), self.g, self.h)]
+        leaves = [GrowingLeaf(0, np.arange(len(self.y)), self.g, self.h)]
         most = (len(tree) + 1) // 2
         if most > 1:
             self._find_split(leaves[0], columns)
@@ -181,7 +181,10 @@ class TreeBuilder:
             tree[leaf.node] = [leaf.column, value, child, leaf.missing_left]
             bins = self.bins[leaf.rows, leaf.column]
             left = np.where(bins == MISSING_BIN, leaf.missing_left, bins <= leaf.bin)
-            both = [Leaf(child, leaf.rows[left], self.g, self.h), Leaf(child + 1, leaf.rows[~left], self.g, self.h)]
+            both = [
+                GrowingLeaf(child, leaf.rows[left], self.g, self.h),
+                GrowingLeaf(child + 1, leaf.rows[~left], self.g, self.h),
+            ]
             leaves[leaves.index(leaf)] = both[0]
             leaves.append(both[1])
             for one in both:
@@ -191,7 +194,7 @@ class TreeBuilder:
             tree[leaf.node, TreeNode.VALUE] = -self.learning_rate * step
         return leaves
 
-    def _find_split(self, leaf: Leaf, columns: list[int]) -> None:
+    def _find_split(self, leaf: GrowingLeaf, columns: list[int]) -> None:
         """Find the best split of a leaf: by any column, above any bin in use, missing numbers right or left.
 
         Of equally good ones the first is taken.

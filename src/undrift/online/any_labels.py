@@ -9,26 +9,22 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, store
+from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
-from undrift.learners.base import Arrays, Columns, Prediction
-from undrift.learners.files import learner_from_snapshot
-from undrift.learners.served import PREFIX, PendingRecords, ServedPrediction
+from undrift.learners.base import Columns, Prediction
+from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.losses import softplus
 from undrift.online.base import OnlineLearner
+from undrift.online.label_kinds import Label, check_labels, label_array
 from undrift.online.named_rows import ArrivingRows
 from undrift.online.peeked import PeekedRow
 from undrift.online.rows import Rows
 from undrift.online.several_classes import ServedClasses, SeveralClasses, widen
 from undrift.trace import Trace
-
-Label = bool | int | float | str
-"""A label as it was given."""
-MOST_CLASSES = 1000
 
 
 class AnyLabels(OnlineLearner):
@@ -118,7 +114,7 @@ class AnyLabels(OnlineLearner):
         if self._several is not None or self.two_classes_only:
             return self._several is None
         try:
-            given = _label_array(y)
+            given = label_array(y)
         except ValueError:
             return True
         if given.dtype.kind in "UO":
@@ -132,26 +128,7 @@ class AnyLabels(OnlineLearner):
         return labels <= {-1, 0, 1} and len(labels) <= 2 and not {-1, 0} <= labels
 
     def _check_labels(self, y: Any, count: int) -> list[Any]:
-        """Return labels of any kind as Python's own texts, numbers and booleans, NaN where missing."""
-        who, values = _check.name_of(self), _label_array(y).astype(object)
-        if values.ndim > 1 or values.size != count:
-            raise InputError(f"{who}: y must have one label for each of the {count} rows, got shape {values.shape}")
-        labels: list[Any] = []
-        kinds = {isinstance(one, str) for one in getattr(self, "_labels_seen", self.classes)}
-        for one in values.ravel():
-            label = one.item() if isinstance(one, np.generic) else one
-            missing = _is_missing(label)
-            whole = missing or isinstance(label, str) or (isinstance(label, (bool, int, float)) and label % 1 == 0)
-            if not whole:
-                raise InputError(f"{who}: labels must be texts, whole numbers or booleans, got {_check.describe(one)}")
-            if not missing:
-                kinds.add(isinstance(label, str))
-            labels.append(np.nan if missing else int(label) if isinstance(label, float) else label)
-        if len(kinds) > 1:
-            raise InputError(f"{who}: labels must be all texts or all numbers, got both; write the numbers as texts")
-        if len(set(labels)) > MOST_CLASSES:
-            raise InputError(f"{who}: y must have at most {MOST_CLASSES} classes; use OnlineRegressor for numbers")
-        return labels
+        return check_labels(self, y, count, getattr(self, "_labels_seen", self.classes))
 
     def _number_labels(self, labels: list[Any]) -> Vector:
         """Return class numbers of checked labels, NaN where missing; new ones get the next numbers."""
@@ -377,94 +354,3 @@ class AnyLabels(OnlineLearner):
             super()._grow(count)
         else:
             self._several.add_features(count)
-
-    # Files
-
-    @_thread_lock.hold_exclusive
-    def snapshot(self) -> tuple[store.Header, Arrays]:
-        """Return everything the estimator is: a JSON header and its arrays, copied."""
-        several = self._several
-        if several is None:
-            return super().snapshot()
-        snapshots = [one.snapshot() for one in several.estimators]
-        header: store.Header = {
-            "class": type(self).__name__,
-            "parameters": dict(self.parameters),
-            "rounds": self.rounds,
-            "dim": self.dim,
-            "labels": {str(k): label for k, label in enumerate(self._labels_seen)},
-            "classes": several.classes,
-            "estimators": {str(k): one[0] for k, one in enumerate(snapshots)},
-        }
-        if self.names is not None:
-            header["names"] = {str(j): name for j, name in enumerate(self.names)}
-        arrays = {f"several.{part}/{k}": np.array(a) for part, one in several.arrays().items() for k, a in one.items()}
-        for k, one in enumerate(snapshots):
-            arrays |= {f"estimator{k}/{name}": array for name, array in one[1].items()}
-        return header, arrays | self._pending.arrays()
-
-    @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
-        if "estimators" not in header:
-            return super()._from_snapshot(header, arrays)
-        who = f"{cls.__name__}: the saved classes cannot be used"
-        parts, labels, classes = header["estimators"], header.get("labels"), header.get("classes")
-        dim, names = header.get("dim"), header.get("names")
-        if not (isinstance(parts, dict) and isinstance(labels, dict) and isinstance(classes, int)) or not parts:
-            raise ModelFileError(who)
-        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
-        try:
-            seen = [labels[str(k)] for k in range(len(labels))]
-            own = [
-                learner_from_snapshot(parts[str(k)], _under(arrays, f"estimator{k}/"), cls)  # type: ignore[arg-type]  # checked there
-                for k in range(len(parts))
-            ]
-            if not all(isinstance(one, (str, int)) for one in seen) or not 0 <= classes <= len(seen) <= MOST_CLASSES:
-                raise KeyError("labels")
-            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):  # type: ignore[attr-defined]
-                raise KeyError("estimators")
-            if any(one.dim != dim for one in own if one.rounds):
-                raise KeyError("dim")
-            saved: dict[str, Arrays] = {}
-            for name, array in _under(arrays, "several.").items():
-                part, _, key = name.rpartition("/")
-                saved.setdefault(part, {})[key] = array
-        except (KeyError, TypeError, AttributeError):
-            raise ModelFileError(who) from None
-        for one in own:
-            one.two_classes_only = True  # type: ignore[attr-defined]  # of this class
-        fresh._several = SeveralClasses(fresh._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
-        fresh._several.estimators = own  # type: ignore[assignment]  # likewise
-        fresh._several._signs = [1.0] * len(own)
-        fresh._several.load_arrays(saved)
-        fresh._labels_seen, fresh.rounds = seen, fresh._several.rounds  # type: ignore[assignment]  # checked above
-        if dim is not None:
-            fresh.dim = _check.integer(cls.__name__, "dim", dim, 1)
-            plan = fresh._plan_for(fresh.dim, fresh.dim)
-            fresh._plan, fresh._state = plan, np.empty(0)
-        if names is not None:
-            if not isinstance(names, dict) or len(names) != fresh.dim:
-                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
-            fresh.names = [str(names[str(j)]) for j in range(fresh.dim or 0)]
-        records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
-        fresh._pending = PendingRecords.from_arrays(fresh, records, fresh.rounds, fresh._fits_record)
-        return fresh
-
-
-def _label_array(y: Any) -> NDArray[Any]:
-    """Return labels of any kind as an array; what is masked or NA among numbers, and masked texts, are NaN."""
-    if isinstance(y, np.ma.MaskedArray) and y.dtype.kind not in "fiub":
-        return np.asarray(np.ma.filled(y.astype(object), np.nan))
-    if _check.is_nullable(y) and not isinstance(y, np.ndarray):
-        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(_check.fill_masked(y))
-
-
-def _is_missing(label: object) -> bool:
-    """Whether a label never came: None, NaN, or pandas' NA, which is equal to nothing and unequal to nothing."""
-    return label is None or type(label).__name__ == "NAType" or bool(label != label)
-
-
-def _under(arrays: Arrays, start: str) -> Arrays:
-    """Return the arrays whose names begin so, without that beginning."""
-    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}

@@ -13,11 +13,12 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
 from undrift.losses import sigmoid
-from undrift.online.any_labels import AnyLabels, Label
+from undrift.online.any_label_files import AnyLabelFiles
+from undrift.online.label_kinds import Label
 from undrift.online.rows import Rows
 
 
-class OnlineClassifier(AnyLabels):
+class OnlineClassifier(AnyLabelFiles):
     r"""Classes on a drifting stream without parameters: scaling, holes, memory, curvature and bends are learned.
 
     Families of memories look at a row in several ways: linear in its features, at three curvatures; in context, beside

@@ -1,0 +1,57 @@
+"""Labels of classes as they are given: texts, whole numbers or booleans, and what says that one never came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import _check
+from undrift.errors import InputError
+
+Label = bool | int | float | str
+"""A label as it was given."""
+MOST_CLASSES = 1000
+"""Classes of one model."""
+
+
+def check_labels(who: object, y: Any, count: int, seen: Sequence[Label]) -> list[Any]:
+    """Return labels of any kind as Python's own texts, numbers and booleans, NaN where missing.
+
+    They must be of one kind with those `seen` before.
+    """
+    name, values = _check.name_of(who), label_array(y).astype(object)
+    if values.ndim > 1 or values.size != count:
+        raise InputError(f"{name}: y must have one label for each of the {count} rows, got shape {values.shape}")
+    labels: list[Any] = []
+    kinds = {isinstance(one, str) for one in seen}
+    for one in values.ravel():
+        label = one.item() if isinstance(one, np.generic) else one
+        missing = _is_missing(label)
+        whole = missing or isinstance(label, str) or (isinstance(label, (bool, int, float)) and label % 1 == 0)
+        if not whole:
+            raise InputError(f"{name}: labels must be texts, whole numbers or booleans, got {_check.describe(one)}")
+        if not missing:
+            kinds.add(isinstance(label, str))
+        labels.append(np.nan if missing else int(label) if isinstance(label, float) else label)
+    if len(kinds) > 1:
+        raise InputError(f"{name}: labels must be all texts or all numbers, got both; write the numbers as texts")
+    if len(set(labels)) > MOST_CLASSES:
+        raise InputError(f"{name}: y must have at most {MOST_CLASSES} classes; use OnlineRegressor for numbers")
+    return labels
+
+
+def label_array(y: Any) -> NDArray[Any]:
+    """Return labels of any kind as an array; what is masked or NA among numbers, and masked texts, are NaN."""
+    if isinstance(y, np.ma.MaskedArray) and y.dtype.kind not in "fiub":
+        return np.asarray(np.ma.filled(y.astype(object), np.nan))
+    if _check.is_nullable(y) and not isinstance(y, np.ndarray):
+        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(_check.fill_masked(y))
+
+
+def _is_missing(label: object) -> bool:
+    """Whether a label never came: None, NaN, or pandas' NA, which is equal to nothing and unequal to nothing."""
+    return label is None or type(label).__name__ == "NAType" or bool(label != label)
