@@ -10,7 +10,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,9 @@ from undrift.errors import InputError
 from undrift.run.fleet import play as fleet_play
 
 OPTIONS = ("-k", "pump", "-t", "heat", "--order", "n", "--no-report", "--quiet", "-o", "out")
-COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "fleet"]
+# Tests that are run by nohup would hand down that SIGHUP is ignored.
+HEAR = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+COMMAND = [sys.executable, "-c", f"{HEAR}; from undrift.cli import main; main()", "fleet"]
 
 
 def pumps(rounds=40, pumps=5):
@@ -239,10 +240,7 @@ def test_help_does_not_offer_the_standard_input(call):
 
 def started(file, folder, *more):
     command = [*COMMAND, str(file), "-k", "pump", "-t", "heat", "--order", "n", "--quiet", "-o", str(folder), *more]
-    # Tests that are run by nohup would hand down that SIGHUP is ignored.
-    heard = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, **pipes, preexec_fn=heard)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
