@@ -14,7 +14,7 @@ from undrift.errors import InputError
 if TYPE_CHECKING:
     from undrift.run import ForecastResult
 
-LISTS = ("target", "known", "na", "season")
+LISTS = ("target", "known", "candidate", "na", "season")
 
 
 def forecast(
@@ -36,6 +36,14 @@ def forecast(
     known: Annotated[
         list[str] | None,
         typer.Option("--known", help="Columns known in advance; rows without a target at the end hold those to come."),
+    ] = None,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate",
+            help="Forecasts made elsewhere: a column beside the target, known a horizon before its row (COL:6: six "
+            "rows), or COL for COL_1, COL_2, ..., made in their row.",
+        ),
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.9,
     every: Annotated[int, typer.Option("--every", help="Keep the forecasts of every so many rows.")] = 1,

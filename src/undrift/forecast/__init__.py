@@ -5,3 +5,4 @@ from __future__ import annotations
 from undrift.forecast.forecaster import Forecast as Forecast
 from undrift.forecast.forecaster import Forecaster as Forecaster
 from undrift.forecast.forecaster import ForecastTrace as ForecastTrace
+from undrift.forecast.own_forecasts import align_candidate as align_candidate

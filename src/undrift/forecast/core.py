@@ -14,7 +14,7 @@ from undrift.forecast.intervals import LEVELS, StepIntervals
 from undrift.forecast.members import BETAS, KnownEffect, Members
 from undrift.forecast.recent_rows import RecentRows
 from undrift.forecast.season import LEAST_CYCLES, find_seasons
-from undrift.forecast.weights import StepWeights, mix
+from undrift.forecast.weights import StepWeights, mix, speak_for_silent
 from undrift.kernels.definitions import CLIP
 
 REFITS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -24,7 +24,9 @@ CHECKS = frozenset(round(REFITS[0] * 1.2**k) for k in range(1, 31))
 LONGEST_FOUND = 700
 """Seasons that are found from REFITS[-1] rows are shorter than this."""
 NAIVE = ("same as last time", "same as last season", "last season and its growth", "same as last short season")
-"""Candidates that learn nothing; the members follow them."""
+"""Candidates that learn nothing; the members follow them, and last come forecasts of the user's own."""
+BUILT_IN = len(NAIVE) + 2 * len(BETAS)
+"""Candidates that are not the user's own."""
 
 Arrays = dict[str, NDArray[np.float64]]
 Cube = NDArray[np.float64]
@@ -37,6 +39,8 @@ class Shape(NamedTuple):
     columns: int
     """Columns known in advance."""
     timed: bool
+    own: int
+    """Candidates of the user's own."""
 
 
 class ForecastCore:
@@ -60,7 +64,7 @@ class ForecastCore:
         self.fitted: tuple[RowDesign, Members] | None = None
         self.effect = KnownEffect(shape.series, shape.columns)
         self.column_scale = np.ones(shape.columns)
-        candidates = len(NAIVE) + 2 * len(BETAS)
+        candidates = BUILT_IN + shape.own
         self.weights = StepWeights(shape.series, candidates, horizon)
         self.intervals = StepIntervals(shape.series, horizon)
         self.least, self.most = np.zeros((2, shape.series, horizon))
@@ -69,6 +73,7 @@ class ForecastCore:
         self.served = np.full((horizon, shape.series, horizon), np.nan)
         self.half = np.full((horizon, shape.series, len(LEVELS), horizon), np.inf)
         self.ahead = np.zeros((horizon, shape.columns))
+        self.own = np.full((shape.series, shape.own, horizon), np.nan)
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -80,10 +85,22 @@ class ForecastCore:
         """Which series have had a value."""
         return np.asarray(~np.isnan(self.rows.filled[-1]))
 
-    def advance(self, raw: Vector, seconds: float, ahead: Matrix) -> None:
-        """Take in the next row: values (NaN where missing), its time, and known columns of it and the steps after."""
+    def advance(self, raw: Vector, seconds: float, ahead: Matrix, own: Cube) -> None:
+        """Take in the next row.
+
+        Parameters
+        ----------
+        raw
+            Values, NaN where missing.
+        seconds
+            Its time.
+        ahead
+            Known columns of this row and the steps after it.
+        own
+            The user's own forecasts of these steps (series, candidates, steps), NaN where there are none.
+        """
         self.rows.append(raw, seconds, ahead[0])
-        self.ahead[...] = ahead[1:]
+        self.ahead[...], self.own[...] = ahead[1:], own
         self._judge(raw)
         if self._is_refit_due():
             self._refit()
@@ -168,7 +185,7 @@ class ForecastCore:
         """Find seasons and scales from all rows so far, and let fresh members learn these rows.
 
         Where seasons change, the candidates mean something else: their losses are counted again from the first row on,
-        by what they would have said.
+        by what they would have said. Forecasts of the user's own know no seasons, and keep theirs.
         """
         history = self.rows.history(timed=self.shape.timed)
         before, first = self.seasons, self.fitted is None
@@ -198,8 +215,8 @@ class ForecastCore:
 
     def _replay(self, members: Members, Z: Cube) -> None:
         """Go through all rows again: judge the candidates, learn, and answer, each row from those before it."""
-        weights = StepWeights(self.shape.series, self.answers.shape[2], self.horizon)
-        answers = np.zeros_like(self.answers)
+        weights = StepWeights(self.shape.series, BUILT_IN, self.horizon)
+        answers = np.zeros((self.horizon, self.shape.series, BUILT_IN, self.horizon))
         h, filled = np.arange(1, self.horizon + 1), self.rows.filled
         for t in range(len(Z)):
             known = ~np.isnan(filled[np.maximum(t - h, 0)]).T & (t - h >= 0)
@@ -210,7 +227,8 @@ class ForecastCore:
                 self._settle(members, t - self.horizon, Z[t - self.horizon])
             ahead = self.rows.columns[np.minimum(t + h, self.rows.last)] if t < self.rows.last else self.ahead
             self._answer(members, t, Z[t], ahead, answers[t % self.horizon])
-        self.weights, self.answers = weights, answers
+        self.weights.replace(weights, BUILT_IN)
+        self.answers[:, :, :BUILT_IN] = answers
 
     def serve(self) -> None:
         """Forecast the next steps, and keep what every candidate said."""
@@ -221,8 +239,12 @@ class ForecastCore:
         else:
             design, members = self.fitted
             Z = design.rows(self.rows.history(timed=self.shape.timed), np.array([t]))[0]
-            self._answer(members, t, Z, self.ahead, answers)
-        self.served[place] = np.where(known[:, None], mix(self.weights.weights(), answers), np.nan)
+            self._answer(members, t, Z, self.ahead, answers[:, :BUILT_IN])
+        weights = self.weights.weights()
+        if self.shape.own:
+            answers[:, BUILT_IN:] = np.where(known[:, None, None], self.own, 0.0)
+            speak_for_silent(weights, answers)
+        self.served[place] = np.where(known[:, None], mix(weights, answers), np.nan)
         self.half[place] = self.intervals.half_widths()
 
     def _answer(self, members: Members, t: int, Z: Matrix, ahead: Matrix, answers: Cube) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[np.float64]]
 Made = TypeVar("Made", bound="Forecaster")
-NAN_ALLOWED = {"rows", "served", "half"}
+NAN_ALLOWED = {"rows", "served", "half", "own"}
 
 
 def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
@@ -36,6 +36,8 @@ def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
         "flat": model._flat,
         "names": None if model.names is None else json.dumps(model.names),
     }
+    if model.own:
+        header["candidates"] = json.dumps(model.own)
     core = model._core
     if core is None:
         return header, {}
@@ -73,6 +75,8 @@ def _arrays(core: ForecastCore) -> Arrays:
         **core.intervals.arrays(),
         **core.effect.arrays(),
     }
+    if core.shape.own:
+        arrays["own"] = core.own
     if core.fitted is not None:
         design, members = core.fitted
         arrays |= {"center": design.center, "scale": design.scale, **members.arrays()}
@@ -108,6 +112,7 @@ def restore(cls: type[Made], header: store.Header, arrays: Arrays) -> Made:
             season,
             level=header["level_of_intervals"],  # type: ignore[arg-type]
             every=header["every"],  # type: ignore[arg-type]
+            candidates=json.loads(str(header["candidates"])) if "candidates" in header else None,
         )
         model._flat = bool(header["flat"])
         model.names = None if header["names"] is None else [str(name) for name in json.loads(str(header["names"]))]
@@ -127,7 +132,7 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
     size = arrays["answers"].size if "answers" in arrays else 0
     if series < 1 or not 1 <= series * horizon * horizon <= max(size, 1):  # before making room for it
         raise ModelFileError("Forecaster: the saved arrays are too small for its series and steps")
-    core = ForecastCore(horizon, model.given_seasons, Shape(series, columns, bool(header["timed"])))
+    core = ForecastCore(horizon, model.given_seasons, Shape(series, columns, bool(header["timed"]), len(model.own)))
     core.spacing = _count(header, "spacing")
     if header["found"] is not None:
         core.fitted = _restore_members(core, _seasons(header["found"]), arrays)
@@ -147,7 +152,7 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
             raise ModelFileError(f"Forecaster: the saved array '{name}' has a wrong shape or unusable numbers")
     core.weights.load(arrays)
     core.intervals.load(arrays)
-    for name in ("least", "most", "answers", "served", "half", "ahead", "column_scale"):
+    for name in {"least", "most", "answers", "served", "half", "ahead", "column_scale", "own"} & own.keys():
         setattr(core, name, np.array(arrays[name]))
     core.rows.jumps[...] = arrays["jumps"]
     effect = core.effect.arrays()

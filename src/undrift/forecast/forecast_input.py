@@ -12,9 +12,7 @@ from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.forecast.calendar import Seconds
-from undrift.forecast.core import NAIVE
 from undrift.forecast.intervals import LEVELS
-from undrift.forecast.members import MEMORIES
 
 MOST_STEPS, MOST_SERIES, MOST_COLUMNS = 10_000, 10_000, 256
 MOST_BYTES = 4e9
@@ -22,9 +20,9 @@ MOST_BYTES = 4e9
 LONGEST_SEASON = 100_000
 
 
-def require_memory(series: int, horizon: int) -> None:
+def require_memory(series: int, horizon: int, candidates: int) -> None:
     """Refuse what would keep more served forecasts than fit into memory."""
-    needed = 8.0 * (len(NAIVE) + 2 * len(MEMORIES)) * series * horizon * horizon
+    needed = 8.0 * candidates * series * horizon * horizon
     if needed > MOST_BYTES:
         raise InputError(
             f"Forecaster: {series} series, {horizon} steps ahead, need {needed / 1e9:.1f} GB, more than "

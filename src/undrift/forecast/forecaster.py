@@ -13,7 +13,7 @@ from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.forecast import forecast_file, long_frame
-from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
+from undrift.forecast.calendar import Seconds, later_times
 from undrift.forecast.core import NAIVE, ForecastCore, Shape
 from undrift.forecast.forecast_input import (
     MOST_STEPS,
@@ -26,11 +26,10 @@ from undrift.forecast.forecast_input import (
     read_seconds,
     require_memory,
 )
+from undrift.forecast.gaps import find_gaps
 from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
-
-LONGEST_GAP = 100_000
-"""Missing rows between two times that are filled in; more look like a mistake."""
+from undrift.forecast.own_forecasts import check_names, read_own_forecasts
 
 
 class Forecast(NamedTuple):
@@ -71,6 +70,8 @@ class Forecaster:
         Level of the intervals, in [0.5, 0.98].
     every
         Seconds from row to row where times are given. None: the usual distance in the first call that has two times.
+    candidates
+        Names of forecasts of your own, made elsewhere, that come with the rows and are weighed beside all others.
 
     Notes
     -----
@@ -102,11 +103,13 @@ class Forecaster:
         *,
         level: float = 0.9,
         every: float | None = None,
+        candidates: Sequence[str] | None = None,
     ) -> None:
         self.horizon = _check.integer(self, "horizon", horizon, 1, MOST_STEPS)
         self.level = check_level(self, level)
         self.given_seasons = check_seasons(self, season)
         self.every = None if every is None else int(_check.interval(self, "every", every, "[1, 1e12]"))
+        self.own = check_names(self, candidates)
         self.names: list[str] | None = None
         """Names of the series, once a frame was played."""
         self._core: ForecastCore | None = None
@@ -128,10 +131,12 @@ class Forecaster:
     def candidates(self) -> list[str]:
         """Names of what is mixed, in the order of `weights`."""
         memories = [f"{memory:g} rows" if np.isfinite(memory) else "all rows" for memory in MEMORIES]
-        return [*NAIVE, *memories, *(f"{memory}, from last season" for memory in memories)]
+        return [*NAIVE, *memories, *(f"{memory}, from last season" for memory in memories), *self.own]
 
     @_thread_lock.hold_exclusive
-    def observe(self, y: ArrayLike, *, known: ArrayLike | None = None, time: Any = None) -> None:
+    def observe(
+        self, y: ArrayLike, *, known: ArrayLike | None = None, time: Any = None, candidates: ArrayLike | None = None
+    ) -> None:
         """Take in the next row.
 
         Parameters
@@ -142,24 +147,36 @@ class Forecaster:
             Columns that are known in advance (H + 1, k): their values in this row and the next H.
         time
             When it was. Rows that are missing since the last time are filled in.
+        candidates
+            Your own forecasts of the next H steps, made from what is known by this row: (candidates, H), with several
+            series (series, candidates, H); the axis of candidates may be left out where there is one. NaN, or None for
+            all of them: not forecast.
         """
         values = _check.within_limit(self, "y", read_row(self, y), nan=True)
         ahead = known_ahead(self, known, self.horizon)
         times = None if time is None else read_seconds(self, time, 1)
-        self._take(values[None, :], ahead[None], times, np.ndim(_check.fill_masked(y)) == 0)
+        flat = np.ndim(_check.fill_masked(y)) == 0
+        own = read_own_forecasts(self, candidates, (len(values), len(self.own), self.horizon), flat=flat)
+        self._take(values[None, :], ahead[None], times, own[None], flat)
 
     @_thread_lock.hold_exclusive
-    def play(self, Y: Any, *, known: ArrayLike | None = None, times: ArrayLike | None = None) -> ForecastTrace:
+    def play(
+        self, Y: Any, *, known: ArrayLike | None = None, times: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+    ) -> ForecastTrace:  # fmt: skip
         """Take in rows (T,) or (T, series), and return the forecasts made after each; the same as row by row.
 
         `known` has a row for each row of `Y`, and for those that follow as far as they are known; `times` one for each.
-        In place of all that, `Y` may be a frame in long format: unique_id, ds and y (pandas, polars, Arrow).
+        `Y` may also be a frame in long format with its own times: unique_id, ds and y (pandas, polars, Arrow).
+        `candidates` are your own forecasts, made after each row, as in `observe` with an axis of rows in front:
+        (T, candidates, H) or (T, series, candidates, H); `undrift.forecast.align_candidate` makes them from a column.
         """
         if long_frame.is_frame(Y):
             rows = long_frame.read_long_frame(Y, self.names)
             seen = _check.within_limit(self, "y", rows.values, nan=True)
             ahead = known_windows(self, known, len(seen), self.horizon)
-            trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), flat=False)
+            own = read_own_forecasts(self, candidates, (*seen.shape, len(self.own), self.horizon), flat=False)
+            trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), own, flat=False)
             self.names = rows.names
             return trace
         array = _check._real_array(self, "Y", Y)
@@ -167,7 +184,8 @@ class Forecaster:
         values = _check.within_limit(self, "y", array[:, None] if flat else read_matrix(self, array), nan=True)
         ahead = known_windows(self, known, len(values), self.horizon)
         seconds = None if times is None else read_seconds(self, times, len(values))
-        return self._take(np.ascontiguousarray(values), ahead, seconds, flat)
+        own = read_own_forecasts(self, candidates, (*values.shape, len(self.own), self.horizon), flat=flat)
+        return self._take(np.ascontiguousarray(values), ahead, seconds, own, flat)
 
     @_thread_lock.hold_shared
     def forecast(self, *, level: float | None = None, known: ArrayLike | None = None) -> Forecast:
@@ -237,18 +255,20 @@ class Forecaster:
         measured = self._core.intervals.coverage()[:, at]
         return measured[0] if self._flat else measured
 
-    def _take(self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, flat: bool) -> ForecastTrace:
+    def _take(
+        self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, own: NDArray[np.float64], flat: bool
+    ) -> ForecastTrace:
         """Check rows against what came before, and play them."""
         core, every = self._core, 0
-        shape = Shape(values.shape[1], ahead.shape[2], times is not None)
+        shape = Shape(values.shape[1], ahead.shape[2], times is not None, len(self.own))
         if core is not None and shape != core.shape:
             raise InputError(f"Forecaster: rows must have {_describe(core.shape)} as before, got {_describe(shape)}")
         if core is None:
-            require_memory(shape.series, self.horizon)
+            require_memory(shape.series, self.horizon, len(self.candidates))
         fresh = core if core is not None else ForecastCore(self.horizon, self.given_seasons, shape)
         seconds = skipped = np.zeros(len(values), np.int64)
         if times is not None:
-            seconds, (every, skipped) = times, self._gaps(fresh, times)
+            seconds, (every, skipped) = times, find_gaps(fresh, times, self.every)
         if core is None:
             self._core, self._flat = fresh, flat
         fresh.spacing = fresh.spacing or every
@@ -257,8 +277,8 @@ class Forecaster:
         for i, row in enumerate(values):
             for missing in range(int(skipped[i])):
                 last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
-                fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i])
-            fresh.advance(row, float(seconds[i]), ahead[i])
+                fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i], np.full(own.shape[1:], np.nan))
+            fresh.advance(row, float(seconds[i]), ahead[i], own[i])
             place = (fresh.rows.total - 1) % self.horizon
             half = level_half_width(fresh.half[place], self.level)
             out.known[i] = fresh.known
@@ -266,40 +286,9 @@ class Forecaster:
             out.lower[i], out.upper[i] = out.yhat[i] - half, out.yhat[i] + half
         return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
 
-    def _gaps(self, core: ForecastCore, times: Seconds) -> tuple[int, NDArray[np.int64]]:
-        """Return the seconds from row to row, and how many rows are missing before each of these times."""
-        seen = core.rows.total > 0
-        before = [int(core.rows.seconds[-1])] if seen else []
-        all_times = np.array([*before, *times], np.int64)
-        if (np.diff(all_times) <= 0).any():
-            at = int(np.argmax(np.diff(all_times) <= 0))
-            raise InputError(
-                f"Forecaster: times must go forward, got {_text(all_times[at + 1])} after {_text(all_times[at])}; sort "
-                "the rows and drop those that come twice"
-            )
-        every = core.spacing or self.every or usual_spacing(all_times)
-        if not every or not len(times):
-            return 0, np.zeros(len(times), np.int64)
-        steps, fits = count_steps(int(all_times[0]), all_times, every)
-        if not fits.all():
-            at = int(np.argmin(fits))
-            raise InputError(
-                f"Forecaster: rows must be a multiple of {every} seconds apart, which {_text(all_times[at])} is not; "
-                "round the times, or pass every="
-            )
-        skipped = np.diff(steps) - 1
-        if len(skipped) and skipped.max() > LONGEST_GAP:
-            raise InputError(
-                f"Forecaster: {skipped.max()} rows are missing in one place, more than {LONGEST_GAP}; leave out what "
-                "is before the gap, or pass every="
-            )
-        if len(skipped) and skipped.min() < 0:
-            raise InputError(f"Forecaster: two rows fall into one step of {every} seconds; drop one, or pass every=")
-        return every, skipped if seen else np.concatenate(([0], skipped))
-
     def clone(self) -> Self:
         """Return a fresh forecaster with the same parameters."""
-        return type(self)(self.horizon, self.given_seasons, level=self.level, every=self.every)
+        return type(self)(self.horizon, self.given_seasons, level=self.level, every=self.every, candidates=self.own)
 
     @_thread_lock.hold_shared
     def copy(self) -> Self:
@@ -329,13 +318,10 @@ class Forecaster:
     __hash__ = None  # type: ignore[assignment]  # a forecaster changes as it learns
 
     def __repr__(self) -> str:
-        return f"Forecaster(horizon={self.horizon}, season={self.given_seasons}, level={self.level:g})"
+        own = f", candidates={list(self.own)}" if self.own else ""
+        return f"Forecaster(horizon={self.horizon}, season={self.given_seasons}, level={self.level:g}{own})"
 
 
 def _describe(shape: Shape) -> str:
     timed = "a time" if shape.timed else "no time"
     return f"{shape.series} series, {shape.columns} known columns and {timed}"
-
-
-def _text(seconds: int) -> str:
-    return str(np.int64(seconds).astype("datetime64[s]"))

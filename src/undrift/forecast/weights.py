@@ -73,6 +73,10 @@ class StepWeights:
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 
+    def replace(self, other: StepWeights, count: int) -> None:
+        """Take over the losses of the first `count` candidates, which were judged again on the same rows."""
+        self.losses[:, :count], self.squares[:, :count], self.counts = other.losses, other.squares, other.counts
+
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the arrays by name."""
         return {"losses": self.losses, "squares": self.squares, "counts": self.counts}
@@ -86,3 +90,16 @@ def mix(weights: Cube, answers: Cube) -> Matrix:
     """Return the weighted mean of the candidates' answers (series, steps), exact where all say the same."""
     first = answers[:, :1]
     return np.asarray(first[:, 0] + (weights * (answers - first)).sum(axis=1))
+
+
+def speak_for_silent(weights: Cube, answers: Cube) -> None:
+    """Let a candidate that says nothing of a step (NaN) say what the others together do, in place.
+
+    The forecast is then theirs, and so is its loss: whoever is silent neither gains nor loses. The first one never is.
+    """
+    silent = np.isnan(answers)
+    if silent.any():
+        heard = np.where(silent, 0.0, weights)
+        said = np.where(silent, answers[:, :1], answers)
+        together = mix(heard / np.maximum(heard.sum(axis=1, keepdims=True), 1e-300), said)
+        answers[...] = np.where(silent, together[:, None, :], answers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -62,13 +63,38 @@ def takeaways(result: ForecastResult) -> list[str]:
     elif scores.mse[2] == scores.mse[2]:
         more = 1.0 - scores.mse[0] / scores.mse[2]
         text += f", {percent(abs(more))} {'less' if more >= 0.0 else 'more'} than of same as last season"
+    found += [_compare(one) for one in result.state.get("candidates", []) if one["judged"]]
     covered = scores.coverage_by_step[scores.coverage_by_step == scores.coverage_by_step]
     inside = f"{percent(float(covered.min()))} to {percent(float(covered.max()))}"
     return [f"{text}.", *found, f"Intervals of {percent(result.model.level)} covered {inside} of values, by step."]
 
 
+def _compare(candidate: dict[str, Any]) -> str:
+    """Say how a candidate of the user's own did, and what was served in its place."""
+    forecasts = plural(candidate["judged"], "forecast")
+    own, served = candidate["mse"], candidate["undrift_mse"]
+    if not own:
+        return f"'{candidate['name']}' was exact in {forecasts}."
+    less = 1.0 - served / own
+    return (
+        f"Squared errors were {percent(abs(less))} {'less' if less >= 0.0 else 'more'} than those of "
+        f"'{candidate['name']}', in {forecasts} of both."
+    )
+
+
 def score_rows(result: ForecastResult) -> list[list[str]]:
     """Return the table of scores."""
+    scores = result.scores
+    usual = scores.mae[1] / scores.mase[1] if scores.judged and scores.mase[1] > 0.0 else math.nan
+    own = [
+        [f"{one['name']} (where it forecasts)", number(one["mse"]), number(one["mae"]), number(one["mae"] / usual)]
+        for one in result.state.get("candidates", [])
+        if one["judged"]
+    ]
+    return [*_predictor_rows(result), *own]
+
+
+def _predictor_rows(result: ForecastResult) -> list[list[str]]:
     scores = result.scores
     return [
         [name, number(float(scores.mse[k])), number(float(scores.mae[k])), number(float(scores.mase[k]))]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from undrift._typing import Matrix
 from undrift.errors import DataError
 from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
+from undrift.run.forecast.candidate_columns import CandidateColumns, find_candidates, make_own_forecasts
 from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.prepare.columns import find_time_column
 from undrift.run.prepare.first_rows import FirstRows
@@ -43,6 +44,8 @@ class Panel(NamedTuple):
     """(rows, series), NaN where missing."""
     known: Matrix
     """Columns known in advance; at least as many rows, those beyond are still to come."""
+    own: NDArray[np.float64]
+    """Forecasts of the user's own, made after each row (rows, series, candidates, steps), NaN where there is none."""
     notes: tuple[str, ...]
     """What was decided or left out."""
     skipped: int
@@ -56,6 +59,10 @@ class _Cells(NamedTuple):
     which: NDArray[np.int64]
     values: Matrix
     known: Matrix
+    own: Matrix
+    """The candidates' columns, one after the other."""
+    candidates: tuple[CandidateColumns, ...]
+    horizon: int
 
 
 def read_panel(
@@ -81,14 +88,21 @@ def read_panel(
     first.require(settings.target, "--target")
     first.require(settings.known, "--known")
     first.require([settings.series] if settings.series else [], "--series")
-    taken = {*settings.target, *settings.known, settings.series}
+    candidates = find_candidates(source.name, first.columns, settings.candidate, settings.horizon)
+    taken = {*settings.target, *settings.known, settings.series, *(name for one in candidates for name in one.columns)}
     notes: list[str] = []
     if plan is None:
         time, clock = find_time_column(first, [name for name in first.columns if name not in taken], notes)
+        notes.extend(
+            f"candidate '{one.columns[0]}' is taken to be known {one.ahead} rows before the row it stands in; if it is "
+            f"known k rows before, pass {one.columns[0]}:k"
+            for one in candidates
+            if one.ahead > 1 and one.columns[0] in settings.candidate
+        )
     else:
         time, clock = plan.time, plan.clock
         first.require([time] if time else [], "--time")
-    names, cells = _cells(first, settings, time, clock, plan)
+    names, cells = _cells(first, settings, time, clock, plan, candidates)
     if time is None and settings.series is None:
         return _in_order(cells, PanelPlan(names, None, clock, 0), notes, after)
     if time is None:
@@ -97,15 +111,14 @@ def read_panel(
 
 
 def _cells(
-    first: FirstRows, settings: ForecastSettings, time: str | None, clock: str, plan: PanelPlan | None
-) -> tuple[tuple[str, ...], _Cells]:
-    values = np.column_stack([first.numbers(name) for name in settings.target])
-    known = (
-        np.column_stack([first.numbers(name) for name in settings.known])
-        if settings.known
-        else np.empty((len(values), 0))
-    )
-    for name, column in zip((*settings.target, *settings.known), np.hstack([values, known]).T, strict=True):
+    first: FirstRows, settings: ForecastSettings, time: str | None, clock: str, plan: PanelPlan | None,
+    candidates: tuple[CandidateColumns, ...],
+) -> tuple[tuple[str, ...], _Cells]:  # fmt: skip
+    names = [*settings.target, *settings.known, *(name for one in candidates for name in one.columns)]
+    numbers = np.column_stack([first.numbers(name) for name in names])
+    ends = np.cumsum([len(settings.target), len(settings.known)])
+    values, known, own = np.split(numbers, ends, axis=1)
+    for name, column in zip(names, numbers.T, strict=True):
         bad = ~np.isnan(column) & ~(np.abs(column) <= LIMIT)
         if bad.any():
             where = first.source.at(int(first.lines[int(np.argmax(bad))]))
@@ -118,7 +131,8 @@ def _cells(
             raise DataError(f"{where}: '{time}' is empty, and without its time a row has no place; drop the row")
         when = instants.astype("datetime64[s]").astype(np.int64)
     if settings.series is None:
-        return settings.target, _Cells(when, np.zeros(len(values), np.int64), values, known)
+        which = np.zeros(len(values), np.int64)
+        return settings.target, _Cells(when, which, values, known, own, candidates, settings.horizon)
     texts = parse_texts(first.columns[settings.series], first.na)
     if None in texts:
         where = first.source.at(int(first.lines[texts.index(None)]))
@@ -135,7 +149,8 @@ def _cells(
         raise DataError(
             f"{first.source.name}: series '{strange:.60}' was not there in the first file; forecast it anew"
         )
-    return found, _Cells(when, np.array([index[str(text)] for text in texts]), values, known)
+    which = np.array([index[str(text)] for text in texts])
+    return found, _Cells(when, which, values, known, own, candidates, settings.horizon)
 
 
 def _in_order(cells: _Cells, plan: PanelPlan, notes: list[str], after: int | None) -> Panel:
@@ -143,7 +158,8 @@ def _in_order(cells: _Cells, plan: PanelPlan, notes: list[str], after: int | Non
     begin = 0 if after is None else after + 1
     end = _last_known(cells.values)
     values, known = cells.values[begin:end], _fill_known(cells.known)[begin:]
-    return Panel(plan, None, values, known, tuple(notes), min(begin, len(cells.values)))
+    own = make_own_forecasts(cells.own[begin:, None, :], cells.candidates, len(values), cells.horizon)
+    return Panel(plan, None, values, known, own, tuple(notes), min(begin, len(cells.values)))
 
 
 def _on_grid(
@@ -171,6 +187,7 @@ def _on_grid(
         )
     values = np.full((rows, len(names)), np.nan)
     known = np.full((rows, cells.known.shape[1]), np.nan)
+    own = np.full((rows, len(names), cells.own.shape[1]), np.nan)
     width = cells.values.shape[1]
     repeated = 0
     taken = np.zeros((rows, len(names)), bool)
@@ -182,6 +199,7 @@ def _on_grid(
         taken[at, s : s + width] = True
         values[at, s : s + width] = cells.values[i]
         known[at] = np.where(np.isnan(known[at]), cells.known[i], known[at])
+        own[at, s] = cells.own[i]
     count = int(np.count_nonzero(fresh))
     if 2 * repeated >= count and repeated > 1 and len(names) == width:
         raise DataError(
@@ -199,7 +217,9 @@ def _on_grid(
         notes.append(f"{missing:,} of {end:,} rows are missing between the first and the last time")
     times = later_times(start, np.arange(end) + (0 if after is None else 1), max(spacing, 1))
     found = PanelPlan(names, time, clock, spacing)
-    return Panel(found, times, values[:end], _fill_known(known), tuple(notes), int(np.count_nonzero(~fresh)))
+    said = make_own_forecasts(own, cells.candidates, end, cells.horizon)
+    skipped = int(np.count_nonzero(~fresh))
+    return Panel(found, times, values[:end], _fill_known(known), said, tuple(notes), skipped)
 
 
 def _last_known(values: Matrix) -> int:

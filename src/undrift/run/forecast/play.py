@@ -15,7 +15,7 @@ from undrift.forecast.calendar import Seconds, later_times
 from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
-from undrift.run.forecast.scores import Cube, ForecastScores, score
+from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
 from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.read.source import Source
 
@@ -110,7 +110,7 @@ def update_forecast(
         panel = read_panel(source, settings, plan, after)
         for note in panel.notes:
             (log or (lambda text: None))(note)
-        model, before = folder.read_model(state), _read_tables(folder, state, len(plan.names), settings.horizon)
+        model, before = folder.read_model(state), _read_tables(folder, state, settings)
         state["plan"] = panel.plan._asdict()
         learned = {"path": source.name, "sha256": digest, "size": source.size}
         return _learn(folder, state, model, panel, learned, before, report)
@@ -133,20 +133,35 @@ class _Tables(NamedTuple):
     times: Seconds | None
     values: Matrix
     trace: ForecastTrace
+    own: Cube
+    """Forecasts of the user's own (origins, series, candidates, steps)."""
 
 
-def _read_tables(folder: ForecastFolder, state: dict[str, Any], series: int, horizon: int) -> _Tables:
+def _read_tables(folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings) -> _Tables:
     frames = {name: folder.read_table(state, name) for name in ("forecasts", "values")}
     values = frames["values"].select(frames["values"].columns[1:]).fill_null(np.nan).to_numpy().astype(np.float64)
     times = None
     if state["plan"]["time"] is not None:
         times = frames["values"]["time"].to_numpy().astype("datetime64[s]").astype(np.int64)
-    columns = [
-        frames["forecasts"][name].fill_null(np.nan).to_numpy().reshape(-1, series, horizon)
-        for name in ("yhat", "lower", "upper")
-    ]
-    yhat, lower, upper = columns
-    return _Tables(frames, times, values, ForecastTrace(yhat, lower, upper, ~np.isnan(yhat[:, :, 0])))
+    shape = (-1, len(state["plan"]["names"]), settings.horizon)
+
+    def cube(name: str) -> Cube:
+        return np.asarray(frames["forecasts"][name].fill_null(np.nan).to_numpy().reshape(shape))
+
+    yhat, lower, upper = cube("yhat"), cube("lower"), cube("upper")
+    own = [cube(_own_column(name)) for name in settings.candidate]
+    return _Tables(
+        frames,
+        times,
+        values,
+        ForecastTrace(yhat, lower, upper, ~np.isnan(yhat[:, :, 0])),
+        np.stack(own, axis=2) if own else np.empty((*yhat.shape[:2], 0, yhat.shape[2])),
+    )
+
+
+def _own_column(name: str) -> str:
+    """Return what a candidate's forecasts are called in the table of forecasts."""
+    return f"candidate {name}"
 
 
 def _learn(
@@ -157,11 +172,13 @@ def _learn(
     settings = ForecastSettings.from_dict(state["settings"])
     known = panel.known if settings.known else None
     rows = int(state["rows"])
-    trace = model.play(panel.values, known=known, times=_instants(panel.times))
+    given = panel.own if settings.candidate else None
+    trace = model.play(panel.values, known=known, times=_instants(panel.times), candidates=given)
     kept = np.flatnonzero((rows + np.arange(len(panel.values))) % settings.every == 0)
     trace = ForecastTrace(trace.yhat[kept], trace.lower[kept], trace.upper[kept], trace.known[kept])
+    own = panel.own[kept]
     frames = {
-        "forecasts": _forecast_frame(panel, trace, rows + kept, kept, settings.horizon),
+        "forecasts": _forecast_frame(panel, trace, rows + kept, kept, settings),
         "values": _value_frame(panel, rows),
     }
     times, values = panel.times, panel.values
@@ -169,7 +186,7 @@ def _learn(
         pl = polars(str(folder.path))
         frames = {name: pl.concat([before.frames[name], frame]) for name, frame in frames.items()}
         values = np.concatenate([before.values, values])
-        trace = _join(before.trace, trace)
+        trace, own = _join(before.trace, trace), np.concatenate([before.own, own])
         times = None if times is None or before.times is None else np.concatenate([before.times, times])
     season = next((one for one in reversed(model.seasons) if one < len(values)), 0)  # a longer one has no last season
     yhat, lower, upper = (np.where(trace.known[:, :, None], part, np.nan) for part in trace[:3])
@@ -181,6 +198,9 @@ def _learn(
         "seasons": list(model.seasons),
         "scores": scores.as_dict(),
     }
+    if settings.candidate:
+        found = score_candidates(values, yhat, own, every=settings.every, names=settings.candidate)
+        state["candidates"] = [one._asdict() for one in found]
     state = folder.commit(state, model, frames)
     result = ForecastResult(folder.path, state, model, times, values, scores, len(panel.values), panel.skipped)
     if report is not None:
@@ -198,10 +218,10 @@ def _instants(times: Seconds | None) -> Any:
     return None if times is None else times.astype("datetime64[s]")
 
 
-def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any, horizon: int) -> Any:
+def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any, settings: ForecastSettings) -> Any:
     """Return the forecasts as a table: origin by origin, series by series, step by step."""
     pl = polars("forecasts")
-    names, n = panel.plan.names, len(origins)
+    names, n, horizon = panel.plan.names, len(origins), settings.horizon
     each = len(names) * horizon
     step = np.tile(np.arange(1, horizon + 1), n * len(names))
     if panel.times is None:
@@ -219,6 +239,8 @@ def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any,
     parts: dict[str, Cube] = {}
     for name in ("yhat", "lower", "upper"):
         parts[name] = np.where(trace.known[:, :, None], getattr(trace, name), np.nan).ravel()
+    for k, name in enumerate(settings.candidate):
+        parts[_own_column(name)] = panel.own[kept, :, k].ravel()
     frame = pl.DataFrame(
         {
             "series": np.tile(np.repeat(np.array(names, dtype=object), horizon), n),
@@ -229,7 +251,7 @@ def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any,
         },
         schema_overrides={"series": pl.String},
     )
-    return frame.with_columns(pl.col("yhat", "lower", "upper").fill_nan(None))
+    return frame.with_columns(pl.col(list(parts)).fill_nan(None))
 
 
 def _value_frame(panel: Panel, first: int) -> Any:

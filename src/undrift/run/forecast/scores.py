@@ -93,6 +93,46 @@ def score(
     )
 
 
+class CandidateScore(NamedTuple):
+    """How good a candidate's own forecasts were, and ours where it forecast."""
+
+    name: str
+    judged: int
+    """Forecasts of the candidate that could be judged."""
+    mse: float | None
+    """Mean squared error of the candidate; None where nothing was judged."""
+    mae: float | None
+    """Mean absolute error."""
+    undrift_mse: float | None
+    """Mean squared error of the forecasts served for the same values."""
+    undrift_mae: float | None
+    """Their mean absolute error."""
+
+
+def score_candidates(
+    values: Matrix, yhat: Cube, own: Cube, *, every: int, names: tuple[str, ...]
+) -> list[CandidateScore]:
+    """Return the scores of own forecasts (origins, series, candidates, steps), each over all values it speaks of."""
+    origin, rows = np.arange(len(yhat)) * every, len(values)
+    totals, counts = np.zeros((len(names), 4)), np.zeros(len(names))
+    for h in range(1, yhat.shape[2] + 1):
+        at = origin[origin + h < rows]
+        truth, served = values[at + h], yhat[: len(at), :, h - 1]
+        for k in range(len(names)):
+            said = own[: len(at), :, k, h - 1]
+            there = ~(np.isnan(truth) | np.isnan(served) | np.isnan(said))
+            counts[k] += np.count_nonzero(there)
+            for j, guess in enumerate((said, served)):
+                off = (guess - truth)[there]
+                totals[k, 2 * j] += np.sum(off * off)
+                totals[k, 2 * j + 1] += np.sum(np.abs(off))
+    scores = []
+    for name, count, total in zip(names, counts, totals, strict=True):
+        means = [float(one) / float(count) if count else None for one in total]
+        scores.append(CandidateScore(name, int(count), *means))
+    return scores
+
+
 def fill(values: Matrix) -> Matrix:
     """Return the last known value of every row; NaN before the first."""
     known = ~np.isnan(values)

@@ -28,6 +28,9 @@ class ForecastSettings:
     """Column that says which series a row is of, in a file with one row for each series and time."""
     known: tuple[str, ...] = ()
     """Columns whose values are known in advance; rows without a target at the end of the file hold those to come."""
+    candidate: tuple[str, ...] = ()
+    """Forecasts made elsewhere, which are weighed beside all others: COLUMN, COLUMN:STEPS, or COLUMN for COLUMN_1,
+    COLUMN_2, ...; `undrift.run.forecast.candidate_columns` says what they mean."""
     season: tuple[int, ...] | None = None
     """Rows after which the series repeat; None: found from the data."""
     level: float = 0.9
@@ -60,15 +63,20 @@ class ForecastSettings:
             *([self.series] if self.series else []),
             *([self.time] if self.time else []),
         ]
-        if len(set(named)) < len(named):
-            raise InputError("undrift forecast: target, series, known and time must be different columns")
+        if len({*named, *self.candidate}) < len(named) + len(self.candidate):
+            raise InputError("undrift forecast: target, series, known, candidate and time must be different columns")
+        if self.candidate and len(self.target) > 1:
+            raise InputError(
+                "undrift forecast: --candidate goes with one --target; give several series one below the other, with "
+                "--series"
+            )
         _check.integer("undrift forecast", "every", self.every, 1, 1_000_000)
         self.forecaster()
         self.reading()
 
     def forecaster(self) -> Forecaster:
         """Return the model, before its first row."""
-        return Forecaster(self.horizon, self.season, level=self.level)
+        return Forecaster(self.horizon, self.season, level=self.level, candidates=self.candidate)
 
     def reading(self) -> Settings:
         """Return how the file is read."""
