@@ -81,6 +81,7 @@ def plain_loop(make_model, streams, binary=False):
     models, rows = {}, []
     for key, stream in streams.items():
         model, waiting, last = make_model(), {}, None
+        labels = 0
         for row in stream:
             n, y = row["n"], row["y"]
             if last is not None and n > last + 1:
@@ -91,19 +92,22 @@ def plain_loop(make_model, streams, binary=False):
             elif row["of"] is not None:
                 if row["of"] in waiting:
                     served = waiting.pop(row["of"])
-                    rows.append((key, n, served.yhat, y, "labelled", f"label of {row['of']}"))
+                    said = served.yhat if served.known else None
+                    rows.append((key, n, said, y, "labelled", f"label of {row['of']}"))
                     model.tell(served, y)
+                    labels += 1
                 else:
                     rows.append((key, n, None, y, "poison", f"no record {row['of']} waits for a label"))
             else:
                 z = [row[name] for name in FEATURES]
-                yhat = getattr(model, "log_odds", model.predict)(z)
+                yhat = getattr(model, "log_odds", model.predict)(z) if labels else None
                 if y is None:
                     waiting[n] = model.ask(z)
                     rows.append((key, n, yhat, None, "predicted", ""))
                 else:
                     rows.append((key, n, yhat, y, "ok", ""))
                     model.learn(z, y)
+                    labels += 1
         models[key] = model
     return models, rows
 

@@ -311,3 +311,25 @@ def test_columns_are_what_frames_are_made_from():
     frame = pl.DataFrame(run.outputs.columns())
     assert frame.columns == ["key", "order", "prediction", "target", "status", "reason"]
     assert frame["target"].to_list() == [2.0, None]
+
+
+@pytest.mark.parametrize("make", [ud.DiscountedVAW, lambda: ud.OnlineRegressor(speed="light"), ud.DiscountedMean])
+def test_nothing_is_predicted_before_the_first_label_of_a_key(make):
+    """Rows asked before it, and the row that brings it, have no prediction, no loss, and no share in the mean."""
+    fleet = ud.Fleet(make, key="k", order="n", features=["x"], target="y", label_of="of")
+    plain = {"k": "a", "x": 1.0, "of": None}
+    asked = [{**plain, "n": n, "y": None} for n in range(2)]
+    labels = [{**plain, "n": 2 + n, "y": 3.0, "of": n} for n in range(2)]
+    rest = [{**plain, "n": 4 + n, "y": 5.0} for n in range(3)]
+    run = fleet.run([*asked, *labels, *rest])
+    said = list(run.outputs)
+    assert [one.prediction is None for one in said] == [True] * 4 + [False] * 3
+    losses = [(one.prediction - one.target) ** 2 / 2 for one in said[4:]]
+    assert run.info("a").rounds == 5
+    assert run.info("a").mean_loss == sum(losses) / 3
+
+    at_once = fleet.run([{**plain, "n": n, "y": 3.0} for n in range(4)], batch=2)
+    said = list(at_once.outputs)
+    assert [one.prediction is None for one in said] == [True, False, False, False]
+    losses = [(one.prediction - one.target) ** 2 / 2 for one in said[1:]]
+    assert at_once.info("a").mean_loss == sum(losses) / 3

@@ -43,7 +43,7 @@ class KeyInfo(NamedTuple):
     rounds: int
     """Rounds learned."""
     mean_loss: float
-    """Half the squared error, or the log-loss, by round."""
+    """Half the squared error, or the log-loss, by round; rounds predicted before any label was known do not count."""
     counts: dict[str, int]
     """How many records ended with each status."""
     waiting: int
@@ -230,7 +230,7 @@ class Fleet:
         """Return figures about the key whose state this is."""
         one = self._unpack(state)
         learned = one.counts.get("ok", 0) + one.counts.get("labelled", 0)
-        mean = one.loss / learned if learned else 0.0
+        mean = one.loss / (learned - one.unscored) if learned > one.unscored else 0.0
         return KeyInfo(learned, mean, dict(one.counts), len(one.waiting), len(one.unlabelled), len(state))
 
     def run(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.fleet import outputs
 from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord
@@ -14,6 +15,7 @@ from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch
 from undrift.learners import Learner
+from undrift.learners.served import ServedPrediction
 from undrift.metrics import round_losses
 
 NAN = math.nan
@@ -116,7 +118,7 @@ class KeyAdvance:
         except InputError as error:
             self._output(order, NAN, NAN, outputs.POISON, str(error))
             return
-        self._output(order, served.yhat, NAN, outputs.PREDICTED)
+        self._output(order, _prediction(served), NAN, outputs.PREDICTED)
         unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
             oldest = next(iter(unlabelled))
@@ -138,8 +140,9 @@ class KeyAdvance:
         except InputError as error:
             self._output(order, NAN, record.y, outputs.POISON, str(error))
             return
-        self.state.loss += float(round_losses(np.array([served.yhat]), np.array([record.y]), binary=model.binary)[0])
-        self._output(order, served.yhat, record.y, outputs.LABELLED, f"label of {record.label_of}")
+        prediction = _prediction(served)
+        self._score(np.array([prediction]), np.array([record.y]), binary=model.binary)
+        self._output(order, prediction, record.y, outputs.LABELLED, f"label of {record.label_of}")
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -149,7 +152,7 @@ class KeyAdvance:
         Z, y = np.stack([record.z for _, record in block]), np.array([record.y for _, record in block])
         model = self._acquire()
         try:
-            yhat = model.play(Z, y).yhat
+            trace = model.play(Z, y)
         except InputError as error:
             if len(block) == 1:
                 self._output(block[0][0], NAN, float(y[0]), outputs.POISON, str(error))
@@ -158,10 +161,22 @@ class KeyAdvance:
                 self._block = [one]
                 self._learn()
             return
-        for loss in round_losses(yhat, y, binary=model.binary).tolist():
-            self.state.loss += loss
+        yhat = trace.yhat if trace.known is None else np.where(trace.known, trace.yhat, NAN)
+        self._score(yhat, y, binary=model.binary)
         for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
             self._output(order, prediction, record.y, outputs.OK)
+
+    def _score(self, yhat: Vector, y: Vector, *, binary: bool) -> None:
+        """Add up the losses of learned rounds; those that were predicted from nothing, NaN, are only counted."""
+        known = ~np.isnan(yhat)
+        self.state.unscored += int(np.count_nonzero(~known))
+        for loss in round_losses(yhat[known], y[known], binary=binary).tolist():
+            self.state.loss += loss
+
+
+def _prediction(served: ServedPrediction) -> float:
+    """Return what was predicted for a row; NaN before any label was known."""
+    return float(served.yhat) if served.known else NAN
 
 
 def _rows_in_order(batch: RecordBatch) -> Iterator[int]:

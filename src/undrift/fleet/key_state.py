@@ -32,7 +32,9 @@ class KeyState:
     counts: dict[str, int] = field(default_factory=dict)
     """How many records ended with each status."""
     loss: float = 0.0
-    """Sum of the losses of learned rounds."""
+    """Sum of the losses of learned rounds whose prediction was made from earlier labels."""
+    unscored: int = 0
+    """Learned rounds that were predicted before any label was known, and have no loss."""
     waiting: dict[int, WaitingRecord] = field(default_factory=dict)
     """Records that wait for those before them, by order."""
     unlabelled: dict[int, int] = field(default_factory=dict)

@@ -51,7 +51,7 @@ class Output(NamedTuple):
     order: int | None
     """The record's place in it."""
     prediction: float | None
-    """Made before the label was used; log-odds for two classes."""
+    """Made before the label was used; log-odds for two classes. None before the first label of its key is known."""
     target: float | None
     """The label, if it came."""
     status: str

@@ -54,9 +54,15 @@ class EstimatorSlots:
     def play_keys(
         self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
     ) -> int:
-        """Close rounds of the estimators in slots; rows are sorted by slot, then order. Return a refusal, or 0."""
-        refused = self.plan.kernel.play_keys(states, slots, Z, y, yhat, np.empty(len(y)), threads)
+        """Close rounds of the estimators in slots; rows are sorted by slot, then order. Return a refusal, or 0.
+
+        `yhat` is NaN for rows before which no label of their key was known.
+        """
+        known = np.empty(len(y))
+        refused = self.plan.kernel.play_keys(states, slots, Z, y, yhat, known, threads)
         rounds[slots] = states[slots, self._rounds].astype(np.int64)
+        if not refused:
+            yhat[known == 0.0] = np.nan
         return int(refused)
 
     def note_labels(self, states: Matrix, slots: Integers, y: Vector) -> None:
@@ -110,8 +116,15 @@ class SlotLayout:
     def play_keys(
         self, states: Matrix, rounds: Integers, slots: Integers, Z: Matrix, y: Vector, yhat: Vector, threads: int = 1
     ) -> int:
-        """Close rounds of the models in slots; rows are sorted by slot, then order. Return whether one was refused."""
-        return int(self.round.play_keys(states, rounds, slots, Z, y, yhat, threads))
+        """Close rounds of the models in slots; rows are sorted by slot, then order. Return whether one was refused.
+
+        `yhat` is NaN for rows before which no label of their key was known.
+        """
+        first = np.concatenate(([True], slots[1:] != slots[:-1])) & (rounds[slots] == 0)
+        refused = int(self.round.play_keys(states, rounds, slots, Z, y, yhat, threads))
+        if not refused:
+            yhat[first] = np.nan
+        return refused
 
     def read(self, slot: Vector) -> Arrays:
         """Return the arrays of the model in a slot."""

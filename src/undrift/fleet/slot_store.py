@@ -51,6 +51,7 @@ class SlotStore(Mapping[Key, bytes]):
         self.start: Integers = np.zeros(0, np.int64)
         """Of each slot, the first order of its only range of released orders."""
         self.learned: Integers = np.zeros(0, np.int64)
+        self.unscored: Integers = np.zeros(0, np.int64)
         self.loss: Vector = np.zeros(0)
         self.irregular: NDArray[np.bool_] = np.zeros(0, bool)
         """Slots whose next records need `Fleet.advance`, whatever they are."""
@@ -68,6 +69,7 @@ class SlotStore(Mapping[Key, bytes]):
         self.rounds = np.concatenate((self.rounds[:n], more))
         self.start = np.concatenate((self.start[:n], more))
         self.learned = np.concatenate((self.learned[:n], more))
+        self.unscored = np.concatenate((self.unscored[:n], more))
         self.next = np.concatenate((self.next[:n], more + FRESH))
         self.loss = np.concatenate((self.loss[:n], np.zeros(len(more))))
         self.irregular = np.concatenate((self.irregular[:n], np.zeros(len(more), bool)))
@@ -155,15 +157,18 @@ class SlotStore(Mapping[Key, bytes]):
         if self.fleet.fields.order is not None:
             order = batch.order[rows]
         else:
-            known = np.where(self.next[keys_at] == FRESH, 0, self.next[keys_at])
-            order = np.arange(len(at)) - np.repeat(first - known, lengths)
+            following = np.where(self.next[keys_at] == FRESH, 0, self.next[keys_at])
+            order = np.arange(len(at)) - np.repeat(first - following, lengths)
         new = self.next[keys_at] == FRESH
         self.start[keys_at[new]] = order[first[new]]
         self.next[keys_at] = order[first + lengths - 1] + 1
         self.learned[keys_at] += lengths
         if self.ranges is not None:
             self.ranges.release(at, order, first)
-        np.add.at(self.loss, at, round_losses(yhat, y, binary=binary))  # one after the other, as a loop would
+        known = ~np.isnan(yhat)
+        np.add.at(self.unscored, at[~known], 1)
+        losses = round_losses(yhat[known], y[known], binary=binary)
+        np.add.at(self.loss, at[known], losses)  # one after the other, as a loop would
         keys = [batch.keys[i] for i in rows.tolist()]
         return Outputs(keys, order, yhat, y, np.full(len(rows), OK, np.uint8))
 
@@ -189,7 +194,7 @@ class SlotStore(Mapping[Key, bytes]):
         state.counts = {**state.counts, "ok": int(self.learned[slot])}
         if not state.counts["ok"]:
             del state.counts["ok"]
-        state.loss = float(self.loss[slot])
+        state.loss, state.unscored = float(self.loss[slot]), int(self.unscored[slot])
         rounds = int(self.rounds[slot])
         if rounds or state.records:
             header, spec = self.layout.header(rounds, self.dim), self.fleet.pool.spec
@@ -210,6 +215,7 @@ class SlotStore(Mapping[Key, bytes]):
         tracker = state.tracker
         self.rounds[slot] = state.header.get("rounds", 0)
         self.learned[slot], self.loss[slot] = state.counts.pop("ok", 0), state.loss
+        self.unscored[slot] = state.unscored
         self.irregular[slot] = bool(state.waiting)
         if self.ranges is not None:
             self.irregular[slot] |= not self.ranges.can_hold(tracker)

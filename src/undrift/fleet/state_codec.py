@@ -95,6 +95,8 @@ class StateCodec:
         }
         if state.records:
             head["records"] = _shapes(state.records)
+        if state.unscored:
+            head["unscored"] = state.unscored
         if halved:
             head["halved"] = halved
         if short:
@@ -130,7 +132,8 @@ class StateCodec:
         halved, short = head.get("halved", []), head.get("short", {})
         state_check.check_model(head["model"], self.dim, bool(shapes))
         tracker = OrderTracker.from_integers(head["tracker"])
-        state = KeyState(tracker, head["counts"], float(numbers[0]), header=head["model"])
+        unscored = state_check.integers([head.get("unscored", 0)], 0)[0]
+        state = KeyState(tracker, head["counts"], float(numbers[0]), unscored, header=head["model"])
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
         for order, kind, label_of in head["waiting"]:

@@ -27,13 +27,15 @@ MIN_SCORED = 20
 
 @dataclass
 class KeyReport:
-    """Scores of one key; its first round is not scored, as nothing was known before it."""
+    """Scores of one key; rounds before which no label was known are not scored."""
 
     key: str
     rounds: int = 0
     """Rounds learned."""
+    scored: int = 0
+    """Rounds that are scored."""
     loss: float = 0.0
-    """Sum over the rounds after the first: half the squared error, or the log-loss."""
+    """Sum over the scored rounds: half the squared error, or the log-loss."""
     naives: tuple[float, ...] = ()
     """The same for the naive guesses, in the order of `undrift.baselines.BASELINES`."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -50,11 +52,6 @@ class KeyReport:
     def sampling_key(self) -> tuple[int, int]:
         """Return what sorts keys by rounds and, among equals, as good as at random, so that the first are no choice."""
         return self.rounds, zlib.crc32(self.key.encode("utf-8", "surrogatepass"))
-
-    @property
-    def scored(self) -> int:
-        """Rounds that are scored."""
-        return max(0, self.rounds - 1)
 
     @property
     def mean_loss(self) -> float:
@@ -161,7 +158,7 @@ def _count_problems(outputs: Outputs) -> list[RecordProblem]:
 
 def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
     """Fill in the rounds, losses and recent change of each report; return the losses by rows seen."""
-    rows = np.flatnonzero(~(np.isnan(outputs.prediction) | np.isnan(outputs.target)))
+    rows = np.flatnonzero(np.isin(outputs.status, (OK, LABELLED)))
     rows = rows[np.argsort(codes[rows], kind="stable")]
     if not len(rows):
         return []
@@ -171,16 +168,21 @@ def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Out
     age = np.arange(len(rows)) - np.repeat(starts, sizes)
     binary = task == "classification"
     guesses = grouped_baselines(y, starts, binary=binary)
-    losses = np.array([round_losses(one, y, binary=binary) for one in (yhat, *guesses)])
-    losses[:, starts] = 0.0
-    sums = np.add.reduceat(losses, starts, axis=1)
+    scored = ~np.isnan(yhat)
+    scored[starts] = False
+    told = np.where(scored, yhat, 0.0)
+    losses = np.array([round_losses(one, y, binary=binary) for one in (told, *guesses)])
+    losses[:, ~scored] = 0.0
+    sums, counts = np.add.reduceat(losses, starts, axis=1), np.add.reduceat(scored.astype(np.int64), starts)
     for k, at in enumerate(starts.tolist()):
         report = reports[int(code[at])]
-        report.rounds, report.loss = int(sizes[k]), float(sums[0, k])
+        report.rounds, report.scored, report.loss = int(sizes[k]), int(counts[k]), float(sums[0, k])
         report.naives = tuple(sums[1:, k].tolist())
         if report.scored >= MIN_SCORED:
-            _compare_quarters(report, losses[0, at + 1 : at + report.rounds])
-    return _losses_by_age(losses, age, np.repeat(sums[1:].min(axis=0) / np.maximum(sizes - 1, 1), sizes))
+            own = slice(at, at + report.rounds)
+            _compare_quarters(report, losses[0, own][scored[own]])
+    usual = np.repeat(sums[1:].min(axis=0) / np.maximum(counts, 1), sizes)
+    return _losses_by_age(losses[:, scored], age[scored], usual[scored])
 
 
 def _compare_quarters(report: KeyReport, loss: Vector) -> None:
@@ -199,7 +201,7 @@ def _compare_quarters(report: KeyReport, loss: Vector) -> None:
 def _losses_by_age(losses: NDArray[np.float64], age: NDArray[np.int64], usual: Vector) -> list[AgeLosses]:
     """Return mean losses by rows seen before, in doubling steps; keys that a naive guess never misses are left out."""
     found = []
-    first, oldest = 1, int(age.max())
+    first, oldest = 1, int(age.max(initial=0))
     while first <= oldest:
         last = 2 * first - 1
         rows = np.flatnonzero((age >= first) & (age <= last) & (usual > 0.0))
