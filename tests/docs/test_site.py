@@ -1,5 +1,6 @@
 """The documentation builds strictly, and nothing in it can rot unseen: commands, code, classes, formulas."""
 
+import html
 import importlib.util
 import os
 import re
@@ -30,8 +31,12 @@ def blocks(path, language):
     return ["\n".join(line[len(indent) :] for line in body.splitlines()) for indent, body in fences]
 
 
+together = pytest.mark.xdist_group("browser")
+"""Tests of the built site run in one process, that of the browser, so that it is built once."""
+
+
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def built(tmp_path_factory):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install 'undrift[docs]'")
     out = tmp_path_factory.mktemp("site")
     build = subprocess.run(
@@ -42,14 +47,21 @@ def site(tmp_path_factory):
         text=True,
     )
     assert build.returncode == 0, build.stdout + build.stderr
-    return {page.relative_to(out): page.read_text(encoding="utf-8") for page in out.rglob("*.html")}
+    return out
 
 
+@pytest.fixture(scope="module")
+def site(built):
+    return {page.relative_to(built): page.read_text(encoding="utf-8") for page in built.rglob("*.html")}
+
+
+@together
 def test_every_page_is_built(site):
     wanted = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
     assert wanted <= set(site)
 
 
+@together
 def test_formulas_became_mathml(site):
     drawn = [formula for text in site.values() for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
     assert len(drawn) > 200
@@ -57,10 +69,35 @@ def test_formulas_became_mathml(site):
     assert not any('class="arithmatex"' in text for text in site.values())
 
 
+@together
 def test_the_site_fetches_nothing(site):
     for path, text in site.items():
         fetched = re.findall(r'<(?:script|img|iframe)[^>]*src="(https?:[^"]*)"|<link[^>]*href="(https?:[^"]*)"', text)
         assert not fetched, path
+
+
+@together
+def test_the_examples_page_shows_every_example(site):
+    shown = html.unescape(re.sub(r"<[^>]+>", "", site[Path("examples.html")]))
+    examples = sorted((ROOT / "examples").glob("*.py"))
+    assert len(examples) > 8
+    for example in examples:
+        assert example.read_text(encoding="utf-8").strip() in shown, example.name
+
+
+@together
+def test_search_finds_pages_opened_from_the_file_system(built, browser):
+    page = browser.new_page()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto((built / "theory" / "vaw.html").as_uri())
+    page.click(".md-search__input")
+    page.locator(".md-search__input").press_sequentially("half-life")
+    page.wait_for_selector(".md-search-result__item", timeout=60_000)
+    titles = [title.inner_text() for title in page.locator(".md-search-result__item h1").all()]
+    page.close()
+    assert "Glossary" in titles
+    assert all(url.startswith("file:") for url in asked)
 
 
 def test_command_pages_say_what_the_help_says():
