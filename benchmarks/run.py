@@ -52,8 +52,8 @@ def main() -> None:
                 [*COMMAND, "synth", "gradual", file, "-n", str(rows), "-d", "10"], check=True, capture_output=True
             )
             size = Path(file).stat().st_size / 1e6
-            options = ("run", file, "-t", "y", "--model", "fast", "--no-report", "--no-certify", "--force")
-            show(f"run --model fast, {rows:,} x 10 ({size:.0f} MB)", rows, *options, "-o", str(base / "run"))
+            options = ("run", file, "-t", "y", "--speed", "fast", "--no-report", "--no-certify", "--force")
+            show(f"run --speed fast, {rows:,} x 10 ({size:.0f} MB)", rows, *options, "-o", str(base / "run"))
             rows *= 10
 
 

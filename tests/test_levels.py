@@ -130,12 +130,12 @@ def test_a_run_resumed_at_another_level_goes_on_with_one_sentence(tmp_path, monk
     rows = rng.normal(size=(400, 3)).round(6)
     source = tmp_path / "t.csv"
     source.write_text("x,z,y\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
-    settings, moved, whole = Settings(target="y", model="fast"), tmp_path / "moved", tmp_path / "whole"
+    settings, moved, whole = Settings(target="y", speed="fast"), tmp_path / "moved", tmp_path / "whole"
     with kernels.use_level(other), pytest.raises(Interrupted):
         play_file(str(source), moved, settings, stop=lambda: (moved / "run.json").exists())
     assert json.loads((moved / "run.json").read_text())["provenance"]["kernels"] == other
     capsys.readouterr()
-    assert undrift(["run", str(source), "-t", "y", "--model", "fast", "-o", str(moved), "--resume", "--no-report"]) == 0
+    assert undrift(["run", str(source), "-t", "y", "--speed", "fast", "-o", str(moved), "--resume", "--no-report"]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if "kernel level" in line]
     assert len(said) == 1
     assert said[0].startswith("undrift: ")

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from undrift.ensemble import ClassEnsemble as ClassEnsemble
     from undrift.ensemble import Ensemble as Ensemble
-    from undrift.ensemble import LinearEnsemble as LinearEnsemble
-    from undrift.ensemble import LogisticEnsemble as LogisticEnsemble
     from undrift.ensemble import drift_ensemble as drift_ensemble
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
@@ -31,8 +29,6 @@ _HOME = {
     "BoostedTrees": "undrift.trees",
     "ClassEnsemble": "undrift.ensemble",
     "Ensemble": "undrift.ensemble",
-    "LinearEnsemble": "undrift.ensemble",
-    "LogisticEnsemble": "undrift.ensemble",
     "drift_ensemble": "undrift.ensemble",
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",
@@ -45,25 +41,42 @@ _HOME = {
 }
 """Where public names live; besides them, everything that `undrift.learners` exports is one."""
 _MODULES = (
+    "baselines",
     "checks",
+    "convex_losses",
+    "discount",
     "ensemble",
     "errors",
+    "events",
     "fleet",
     "forecast",
+    "kernels",
+    "leaf",
     "learners",
     "losses",
+    "metrics",
     "online",
     "optax",
     "optim",
     "regret",
+    "report",
+    "river",
+    "run",
+    "serve",
+    "sklearn",
     "sktime",
+    "spark",
     "store",
+    "streams",
     "sweep",
+    "template",
     "torch",
     "trace",
     "trees",
 )
 """Submodules reachable as attributes without an import of their own."""
+_OLD_NAMES = {"LinearEnsemble": "linear_ensemble", "LogisticEnsemble": "logistic_ensemble"}
+"""Names that were public beside another one for the same thing."""
 
 
 def __getattr__(name: str) -> object:
@@ -73,6 +86,10 @@ def __getattr__(name: str) -> object:
         value = _public_names()
     elif not name.startswith("_") and name in _public_names():
         value = getattr(importlib.import_module(_HOME.get(name, "undrift.learners")), name)
+    elif name in _OLD_NAMES:
+        raise AttributeError(
+            f"undrift.{name} is made by undrift.{_OLD_NAMES[name]}(...); its class is undrift.ensemble.{name}"
+        )
     else:
         raise AttributeError(f"module 'undrift' has no attribute {name!r}")
     globals()[name] = value

@@ -22,7 +22,7 @@ from undrift.streams import synthetic
 def finished(call):
     """A finished run of a small stream, in the folder s-run."""
     assert call("synth", "abrupt", "s.csv", "-n", 800, "-d", 3)[0] == 0
-    assert call("run", "s.csv", "-t", "y", "--model", "fast", "--no-report", "--no-certify", "--quiet")[0] == 0
+    assert call("run", "s.csv", "-t", "y", "--speed", "fast", "--no-report", "--no-certify", "--quiet")[0] == 0
     return call
 
 
@@ -83,7 +83,7 @@ def test_predict_knows_classes_texts_and_late_labels(call):
     city = rng.choice(["a", "b"], size=600)
     label = np.where((city == "a") ^ (rng.random(600) < 0.1), "up", "down")
     pl.DataFrame({"city": city, "x": rng.normal(size=600), "y": label}).write_csv("t.csv")
-    call("run", "t.csv", "-t", "y", "--lag", "2", "--model", "fast", "--no-report", "--no-certify")
+    call("run", "t.csv", "-t", "y", "--lag", "2", "--speed", "fast", "--no-report", "--no-certify")
     pl.DataFrame({"city": ["a", "b", "somewhere new"], "x": [0.0, 0.0, None]}).write_csv("f.csv")
     code, out, _ = call("predict", "t-run", "f.csv")
     frame = pl.read_csv(out.encode())

@@ -55,7 +55,7 @@ def results(folder="out"):
         (("--limit", "100"), "this fleet has limit = None, not 100"),
         (("--na", "-1"), "this fleet has na = [], not ['-1']"),
         (("--seed", "3"), "this fleet has model seed = 0, not 3"),
-        (("--model", "best"), "this fleet has model speed = 'light', not 'best'"),
+        (("--speed", "best"), "this fleet has model speed = 'light', not 'best'"),
         (("--task", "regression"), "this fleet has task = 'auto', not 'regression'"),
     ],
 )

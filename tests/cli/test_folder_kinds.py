@@ -13,7 +13,7 @@ def test_a_fleet_and_a_run_leave_each_other_alone(call):
     rng = np.random.default_rng(0)
     rows = [f"{'ab'[t % 2]},{x},{x + e}" for t, (x, e) in enumerate(rng.normal(size=(200, 2)).tolist())]
     Path("s.csv").write_text("shop,x,y\n" + "\n".join(rows))
-    run = ("run", "s.csv", "-t", "y", "--model", "fast", "--no-certify", "--no-report", "-q", "-o")
+    run = ("run", "s.csv", "-t", "y", "--speed", "fast", "--no-certify", "--no-report", "-q", "-o")
     fleet = ("fleet", "s.csv", "-k", "shop", "-t", "y", "--no-report", "-q", "-o")
     assert call(*run, "r")[0] == 0
     assert call(*fleet, "f")[0] == 0

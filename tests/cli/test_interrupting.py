@@ -45,7 +45,7 @@ def wait_for_commit(folder):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_run_that_is_told_to_stop_goes_on_where_it_stopped(stream, number):
-    process = start(stream, "s.csv", "--model", "fast")
+    process = start(stream, "s.csv", "--speed", "fast")
     wait_for_commit(stream)
     process.send_signal(number)
     out, error = process.communicate(timeout=60)
@@ -84,7 +84,7 @@ def test_a_finished_run_whose_report_was_interrupted_says_so(stream, monkeypatch
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(run, "write_report", interrupted)
-    given = ["run", "s.csv", "-t", "y", "--model", "fast", "-q", "--limit", "2000", "-o", "run"]
+    given = ["run", "s.csv", "-t", "y", "--speed", "fast", "-q", "--limit", "2000", "-o", "run"]
     assert undrift(given) == 128 + signal.SIGTERM
     sentence = "undrift: interrupted; the run in run is finished; what is missing of it comes with --resume\n"
     assert capsys.readouterr().err == sentence

@@ -33,7 +33,7 @@ def test_every_command_reads_and_writes_the_path_it_was_given(call, name, ending
         save(f"{decoy}.{ending}", stream(1))
         Path(f"out {decoy}").mkdir(exist_ok=True)
         save(f"out {decoy}/predictions.parquet", stream(1))
-    options = ("-t", "y", "--drop", "key", "--model", "fast", "-q")
+    options = ("-t", "y", "--drop", "key", "--speed", "fast", "-q")
 
     assert call("run", file, *options, "-o", folder)[0] == 0
     run = read_run(folder)
@@ -56,6 +56,6 @@ def test_every_command_reads_and_writes_the_path_it_was_given(call, name, ending
     assert Path(f"fleet {name}", "report.html").is_file()
 
     assert call("synth", "abrupt", f"made {file}", "-n", "30", "--truth", f"true {file}")[0] == 0
-    assert call("run", f"made {file}", "-t", "y", "--model", "fast", "-q", "-o", f"{folder} 2")[0] == 0
+    assert call("run", f"made {file}", "-t", "y", "--speed", "fast", "-q", "-o", f"{folder} 2")[0] == 0
     assert read_run(f"{folder} 2").rounds == 30
     assert Path(f"true {file}").is_file()

@@ -43,7 +43,7 @@ def test_run_and_predict_print_hostile_names_literally(call):
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{'[red]' if x > 0 else '[/]'},{2 * x + e}" for x, e in rng.normal(size=(300, 2)).tolist())
     Path("shop[north].csv").write_text(f"[/],city[x],y[bold]\n{rows}\n")
-    options = ("-t", "y[bold]", "--model", "fast", "--no-certify")
+    options = ("-t", "y[bold]", "--speed", "fast", "--no-certify")
     code, out, err = call("run", "shop[north].csv", *options)
     assert code == 0
     assert "Predicted 'y[bold]' (a number) 300 times in shop[north].csv" in out
@@ -75,9 +75,9 @@ def test_one_measure_leads_everywhere(call):
     level = np.where(rng.random(2000) < 0.2, 30.0, 0.0)
     y = np.repeat(level, 1 + np.arange(2000) % 2) + 0.01 * rng.normal(size=3000)
     Path("rare.csv").write_text("x,y\n" + "\n".join(f"{a},{b}" for a, b in zip(rng.normal(size=3000), y, strict=True)))
-    code, out, _ = call("run", "rare.csv", "-t", "y", "--model", "fast", "--no-certify", "-q")
+    code, out, _ = call("run", "rare.csv", "-t", "y", "--speed", "fast", "--no-certify", "-q")
     assert code == 0
-    _, answer, _ = call("run", "rare.csv", "-t", "y", "--model", "fast", "--no-certify", "-q", "--resume", "--json")
+    _, answer, _ = call("run", "rare.csv", "-t", "y", "--speed", "fast", "--no-certify", "-q", "--resume", "--json")
     facts = json.loads(answer)
     scores = facts["scores"]
     assert facts["measure"] == next(iter(scores["model"])) == "rmse"

@@ -19,7 +19,7 @@ def walk(call):
     pl.DataFrame({"x": x[500:], "y": [*y[500:540], *[None] * 60]}).write_csv("some.csv")
     for name, lag in (("one", "1,3"), ("three", "3")):
         assert (
-            call("run", "past.csv", "-t", "y", "--lag", lag, "--model", "fast", "-q", "-o", name, "--no-report")[0] == 0
+            call("run", "past.csv", "-t", "y", "--lag", lag, "--speed", "fast", "-q", "-o", name, "--no-report")[0] == 0
         )
     return call
 
@@ -69,7 +69,7 @@ def test_one_row_needs_no_sentence(walk):
 
 
 def test_without_lags_intervals_are_said_to_hold_one_row_ahead(walk):
-    assert walk("run", "past.csv", "-t", "y", "--model", "fast", "-q", "-o", "none", "--no-report")[0] == 0
+    assert walk("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "-o", "none", "--no-report")[0] == 0
     frame, err = predicted(walk, "none", "future.csv")
     assert frame["lower"].null_count() == 0
     assert err == (
@@ -82,7 +82,7 @@ def test_two_classes_are_told_too(call):
     labels = np.where(rng.random(200) < 0.5, "yes", "no")
     pl.DataFrame({"x": rng.normal(size=200), "y": labels}).write_csv("past.csv")
     pl.DataFrame({"x": rng.normal(size=10)}).write_csv("future.csv")
-    assert call("run", "past.csv", "-t", "y", "--lag", "1", "--model", "fast", "-q", "--no-report")[0] == 0
+    assert call("run", "past.csv", "-t", "y", "--lag", "1", "--speed", "fast", "-q", "--no-report")[0] == 0
     code, _, err = call("predict", "past-run", "future.csv")
     assert code == 0
     assert "9 of 10 rows, from line 3 on" in err

@@ -60,7 +60,7 @@ def run(request, call):
     )
     future.drop([] if request.param == "lags" else ["y"]).write_csv("future.csv")
     options = ["--lag", "1,3"] if request.param == "lags" else []
-    assert call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run", *options)[0] == 0
+    assert call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run", *options)[0] == 0
     return call
 
 
@@ -94,7 +94,7 @@ def test_parts_of_parquet_are_joined_in_order(call, monkeypatch):
     monkeypatch.setattr("undrift.run.write.tables.PART", 2)
     Path("past.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n2,2.2\n" * 30)
     Path("future.csv").write_text("x\n" + "".join(f"{k % 7}\n" for k in range(30_000)))
-    assert call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run")[0] == 0
+    assert call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run")[0] == 0
     assert call("predict", "run", "future.csv", "-q", "-o", "said.parquet") == (0, "", "")
     assert pl.read_parquet("said.parquet").equals(pl.concat(predict_file("run", "future.csv").frames()))
 
@@ -102,7 +102,7 @@ def test_parts_of_parquet_are_joined_in_order(call, monkeypatch):
 def test_texts_the_run_never_met_take_no_room(call):
     Path("past.csv").write_text("x,c,y\n" + "1,a,2.5\n3,b,5.1\n2,,2.2\n" * 30)
     assert (
-        call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run", "--missing", "fill")[0]
+        call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run", "--missing", "fill")[0]
         == 0
     )
     cells = ["a", "b", "", *(f"new {k}" for k in range(12_000))]
@@ -139,7 +139,7 @@ def test_frames_are_let_go_once_they_are_written(tmp_path, monkeypatch, name):
 def test_an_error_on_the_way_leaves_the_old_file_and_nothing_else(call):
     Path("past.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n2,2.2\n" * 30)
     Path("future.csv").write_text("x\n" + "1\n" * 9000 + "one\n")
-    assert call("run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run")[0] == 0
+    assert call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run")[0] == 0
     for name in ("said.csv", "said.parquet"):
         Path(name).write_text("old")
         before = sorted(os.listdir())
@@ -159,7 +159,7 @@ def made(tmp_path_factory):
     """A run, and a small file of thirty billion rows."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "past.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n2,2.2\n" * 30)
-    command = ["run", "past.csv", "-t", "y", "--model", "fast", "-q", "--no-report", "-o", "run"]
+    command = ["run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run"]
     assert (
         subprocess.run([sys.executable, "-m", "undrift", *command], cwd=folder, stdout=subprocess.DEVNULL).returncode
         == 0

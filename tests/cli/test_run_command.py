@@ -187,7 +187,7 @@ def test_late_errors_leave_a_run_that_is_not_finished(call):
     lines = [HEADER, *(f"2024-01-01 10:00,{k % 7},{k % 5}" for k in range(20_000))]
     lines[18_000] = "2024-01-01 10:00,warm,1"
     write("\n".join(lines))
-    code, out, err = call("run", "bad.csv", "-t", "load", "--task", "regression", "--model", "fast", "--quiet")
+    code, out, err = call("run", "bad.csv", "-t", "load", "--task", "regression", "--speed", "fast", "--quiet")
     assert (code, out) == (3, "")
     assert err == (
         "undrift: bad.csv, line 18001: 'temp' is a column of numbers, got 'warm'; correct the cell, "
@@ -202,7 +202,7 @@ def test_late_errors_leave_a_run_that_is_not_finished(call):
 
 def test_a_third_class_is_refused_where_it_comes(call):
     write("a,y\n" + "".join(f"{k % 9},{'no' if k % 3 else 'yes'}\n" for k in range(9000)) + "1,maybe\n")
-    code, _, err = call("run", "bad.csv", "-t", "y", "--model", "fast")
+    code, _, err = call("run", "bad.csv", "-t", "y", "--speed", "fast")
     assert code == 3
     assert "bad.csv, line 9002: the target 'y' is 'maybe', a third class after 'no' and 'yes'" in err
 
@@ -210,7 +210,7 @@ def test_a_third_class_is_refused_where_it_comes(call):
 def test_a_text_too_many_is_refused_where_it_comes(call):
     lines = [f"{k % 9},c{k % 3 if k < 9000 else k},{k % 11}\n" for k in range(9100)]
     write("a,c,y\n" + "".join(lines))
-    code, _, err = call("run", "bad.csv", "-t", "y", "--model", "fast")
+    code, _, err = call("run", "bad.csv", "-t", "y", "--speed", "fast")
     assert code == 3
     assert "bad.csv, line 9019: 'c' is 'c9017', one text more than the 20 allowed" in err
 
@@ -271,7 +271,7 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
         ([".", "-t", "y"], ". is a folder; name a CSV"),
         (["good.csv"], "settings: target is missing; name the column to predict, with --target COLUMN"),
         ([], "name a file to learn from: undrift run FILE --target COLUMN"),
-        (["good.csv", "-t", "load", "--missing", "guess"], "missing must be one of fill, indicate, skip, refuse"),
+        (["good.csv", "-t", "load", "--missing", "guess"], "missing must be one of fill, indicators, skip, refuse"),
         (["good.csv", "-t", "load", "--lag", "two"], "--lag must be whole numbers such as 1,24,168, got two"),
         (
             ["good.csv", "-t", "load", "--lag", "2", "--delay", "3"],
@@ -374,12 +374,12 @@ def test_json_and_quiet(call):
 
 def test_settings_may_stand_in_a_file(call):
     write(spoiled(1, HEADER), "good.csv")
-    write('source = "good.csv"\ntarget = "load"\nmodel = "fast"\nlag = [1, 2]\nhalf-life = 30.0\n', "run.toml")
+    write('source = "good.csv"\ntarget = "load"\nspeed = "fast"\nlag = [1, 2]\nhalf-life = 30.0\n', "run.toml")
     code, _, _ = call("run", "-s", "run.toml", "--no-report", "--lag", "3", "--quiet")
     state = json.loads(Path("good-run/run.json").read_text())
     assert code == 0
     assert state["settings"]["lag"] == [3]
-    assert (state["settings"]["model"], state["settings"]["half_life"]) == ("fast", 30.0)
+    assert (state["settings"]["speed"], state["settings"]["half_life"]) == ("fast", 30.0)
 
 
 def test_the_standard_input_is_learned_from_but_not_resumed(call, monkeypatch):

@@ -12,7 +12,7 @@ from undrift.online import Table
 from undrift.run import Settings
 from undrift.run.play.live import play_live
 
-COMMAND = [sys.executable, "-m", "undrift", "run", "-", "--live", "--model", "light", "--target", "y"]
+COMMAND = [sys.executable, "-m", "undrift", "run", "-", "--live", "--speed", "light", "--target", "y"]
 
 
 def run(lines, *options):
@@ -23,7 +23,7 @@ def run(lines, *options):
 def play(rows, *, id_column=None, **settings):
     """Predictions and complaints of rows, without a process."""
     complaints, lines = [], [one if isinstance(one, str) else json.dumps(one) for one in rows]
-    options = Settings(**{"target": "y", "model": "light", **settings})
+    options = Settings(**{"target": "y", "speed": "light", **settings})
     said = list(play_live(lines, options, id_column=id_column, complain=complaints.append))
     return said, [str(one) for one in complaints]
 

@@ -62,7 +62,8 @@ def test_every_exported_learner_is_checked():
     classes = {name: getattr(ud, name) for name in ud.__all__ if isinstance(getattr(ud, name), type)}
     exported = {name for name, kind in classes.items() if issubclass(kind, Learner)}
     assert exported >= {kind.__name__ for kind in EXPORTED}
-    assert exported - {"Learner"} == {type(learner).__name__ for learner in LEARNERS}
+    made = {"LinearEnsemble", "LogisticEnsemble"}  # by functions, which are public
+    assert exported - {"Learner"} | made == {type(learner).__name__ for learner in LEARNERS}
 
 
 class Sum(Learner):

@@ -52,7 +52,7 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
     else:
         baselines = {"last value": before, "running mean": rate}
     base = {
-        "settings": {"target": "count", "seed": 0, "model": "fast"},
+        "settings": {"target": "count", "seed": 0, "speed": "fast"},
         "provenance": {
             "undrift": ud.__version__,
             "kernels": "v3",

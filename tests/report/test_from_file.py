@@ -46,7 +46,7 @@ def test_a_run_that_was_interrupted_gives_the_same_report(tmp_path, monkeypatch)
     monkeypatch.setattr(run_loop, "BATCHES_PER_COMMIT", 2)
     path = tmp_path / "rows.csv"
     assert run(["synth", "abrupt", str(path), "-n", "600"]) == 0
-    settings, pages = Settings(target="y", model="fast"), []
+    settings, pages = Settings(target="y", speed="fast"), []
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     play_file(str(path), whole, settings)
     asked = iter([False, False, True])

@@ -28,11 +28,11 @@ def file(tmp_path_factory):
 
 
 def settings(*, alert):
-    return Settings(target="y", model="fast", alert=alert)
+    return Settings(target="y", speed="fast", alert=alert)
 
 
 def test_changes_are_told_and_predictions_stay(file, tmp_path, capsys):
-    options = ["--target", "y", "--model", "fast", "--no-report"]
+    options = ["--target", "y", "--speed", "fast", "--no-report"]
     code = undrift(["run", str(file), *options, "--alert", "--out", str(tmp_path / "a"), "--json"])
     told = json.loads(capsys.readouterr().out)["events"]
     assert code == 6

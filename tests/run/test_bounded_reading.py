@@ -42,7 +42,7 @@ def spend(folder, *arguments, stdout=subprocess.PIPE, **process):
 
 
 def run(folder, *arguments, **process):
-    return spend(folder, "run", *arguments, "-t", "y", "--model", "fast", "-q", "--no-report", **process)
+    return spend(folder, "run", *arguments, "-t", "y", "--speed", "fast", "-q", "--no-report", **process)
 
 
 def zstd_bomb(head, repeated, gigabytes):

@@ -13,7 +13,7 @@ from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.read import csv_file, ndjson, parquet, verified_file
 from undrift.run.read.source import Source
 
-SETTINGS = Settings(target="y", drop=("hot", "city"), model="fast")
+SETTINGS = Settings(target="y", drop=("hot", "city"), speed="fast")
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from undrift.run.read.time_formats import find_formats
 
 def run(path, folder, **settings):
     """Return the state and the table of a run."""
-    state = play_file(str(path), folder, Settings(**{"target": "y", "model": "light", **settings}))
+    state = play_file(str(path), folder, Settings(**{"target": "y", "speed": "light", **settings}))
     return state, RunFolder(folder).table(state)
 
 

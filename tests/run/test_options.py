@@ -12,7 +12,7 @@ from undrift.baselines import Baselines
 from undrift.online import Table
 from undrift.run import Settings, certify_run, play_file, read_run
 
-SETTINGS = {"target": "y", "drop": ("hot", "city"), "model": "fast"}
+SETTINGS = {"target": "y", "drop": ("hot", "city"), "speed": "fast"}
 
 
 def played(tmp_path, columns, **settings):
@@ -111,7 +111,7 @@ def test_missing_values_are_filled_told_or_skipped(tmp_path):
     Z, y = numbers(columns, "a", "b"), numbers(columns, "y")[:, 0]
     filled = answers(ud.OnlineRegressor(speed="fast").play(Z, y))
     assert played(tmp_path, columns).yhat.tobytes() == filled.tobytes()
-    told = played(tmp_path, columns, missing="indicate")
+    told = played(tmp_path, columns, missing="indicators")
     assert told.yhat.tobytes() == answers(ud.OnlineRegressor(speed="fast", indicators=True).play(Z, y)).tobytes()
     assert told.coef_names == ["a", "a missing", "b", "b missing", "(intercept)"]
     assert told.coef.shape[1] == 5

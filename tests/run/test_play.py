@@ -83,7 +83,7 @@ def test_two_classes_are_found_and_predicted_as_log_odds(tmp_path):
 
 
 def test_snapshots_are_thinned_and_sum_to_one(tmp_path):
-    run = played(write_csv(tmp_path / "t.csv", table(9000)), tmp_path / "run", model="fast")
+    run = played(write_csv(tmp_path / "t.csv", table(9000)), tmp_path / "run", speed="fast")
     assert 500 <= len(run.spectrum_round) <= 1001
     assert run.spectrum_round[-1] == 9000
     assert (np.diff(run.spectrum_round) > 0).all()

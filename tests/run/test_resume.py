@@ -18,7 +18,7 @@ from undrift.run import Interrupted, Settings, play_file
 from undrift.run.play import run_loop
 from undrift.run.read import csv_file
 
-SETTINGS = Settings(target="y", drop=("hot",), model="fast", lag=(1, 3), calendar=True)
+SETTINGS = Settings(target="y", drop=("hot",), speed="fast", lag=(1, 3), calendar=True)
 
 
 class Crash(BaseException):
@@ -102,9 +102,9 @@ def test_stopping_at_a_batch_leaves_a_run_that_goes_on(tmp_path, small_batches):
 
 def test_a_process_that_is_killed_is_resumed_bit_for_bit(tmp_path):
     path = str(write_csv(tmp_path / "t.csv", table(40_000)))
-    play_file(path, tmp_path / "whole", Settings(target="y", drop=("hot",), model="fast"))
+    play_file(path, tmp_path / "whole", Settings(target="y", drop=("hot",), speed="fast"))
     command = [sys.executable, "-c", "from undrift.cli import main; main()", "run", path, "-t", "y", "--drop", "hot"]
-    command += ["--model", "fast", "--out", str(tmp_path / "run"), "--resume", "--no-report", "--no-certify", "--quiet"]
+    command += ["--speed", "fast", "--out", str(tmp_path / "run"), "--resume", "--no-report", "--no-certify", "--quiet"]
     dice, kills = random.Random(0), 0
     for _ in range(2):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -118,15 +118,15 @@ def test_a_process_that_is_killed_is_resumed_bit_for_bit(tmp_path):
     assert result(tmp_path / "run") == result(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("model", ["light", "best", "max"])
-def test_every_speed_is_resumed_bit_for_bit_after_a_kill(tmp_path, small_batches, model):
+@pytest.mark.parametrize("speed", ["light", "best", "max"])
+def test_every_speed_is_resumed_bit_for_bit_after_a_kill(tmp_path, small_batches, speed):
     path = str(write_csv(tmp_path / "t.csv", table(3000)))
-    settings = Settings(target="y", drop=("hot",), model=model, delay=3)
+    settings = Settings(target="y", drop=("hot",), speed=speed, delay=3)
     play_file(path, tmp_path / "whole", settings)
     program = (
         "from undrift.run import Settings, play_file; from undrift.run.play import run_loop; "
         "from undrift.run.read import csv_file; csv_file.BATCH_ROWS = 64; run_loop.BATCHES_PER_COMMIT = 2; "
-        f"play_file({path!r}, {str(tmp_path / 'run')!r}, Settings(target='y', drop=('hot',), model={model!r}, delay=3))"
+        f"play_file({path!r}, {str(tmp_path / 'run')!r}, Settings(target='y', drop=('hot',), speed={speed!r}, delay=3))"
     )
     process = subprocess.Popen([sys.executable, "-c", program])
     while not (tmp_path / "run" / "run.json").exists() or _rows(tmp_path / "run") < 300:  # forests are in work by then

@@ -63,7 +63,7 @@ def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(certificates, "MAX_ROUNDS", 250)
     monkeypatch.setattr(certificates, "MIN_ROUNDS", 100)
     path = write_csv(tmp_path / "t.csv", table(300))
-    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
+    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), speed="fast"))
     certify_run(tmp_path / "run")
     run = read_run(tmp_path / "run")
     assert [one["refused"] is None for one in run.certificates] == [True, True, False]
@@ -74,7 +74,7 @@ def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
 
 def test_progress_is_told_and_runs_that_are_too_wide_are_refused_at_once(tmp_path, monkeypatch):
     path = write_csv(tmp_path / "t.csv", table(300))
-    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), model="fast"))
+    play_file(str(path), tmp_path / "run", Settings(target="y", drop=("hot",), speed="fast"))
     seen = []
     certify_run(tmp_path / "run", lambda doing, done: seen.append((doing, done)))
     assert [done for _, done in seen] == [0.0, 0.0, 0.25, 0.5, 0.75]

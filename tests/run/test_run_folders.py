@@ -18,7 +18,7 @@ from undrift.run import Interrupted, Settings, certify_run, play_file, predict_f
 from undrift.run.play import run_loop
 from undrift.run.read import csv_file
 
-SETTINGS = Settings(target="y", drop=("hot",), model="fast")
+SETTINGS = Settings(target="y", drop=("hot",), speed="fast")
 FINISHED = ["model.undrift", "predictions.parquet", "run.json", "trace.undrift"]
 
 
@@ -175,7 +175,7 @@ def die(self, state):  # after the state was committed, before anything is swept
         os._exit(9)
     sweep(self, state)
 RunFolder.sweep = die
-play_file(sys.argv[1], sys.argv[2], Settings(target="y", drop=("hot",), model="fast"))
+play_file(sys.argv[1], sys.argv[2], Settings(target="y", drop=("hot",), speed="fast"))
 """
 
 

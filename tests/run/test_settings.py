@@ -13,7 +13,7 @@ from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.settings import read_toml
 
 FIELDS = [field.name for field in dataclasses.fields(Settings)]
-GOOD = {"target": "y", "drop": ["hot", "city"], "model": "fast"}
+GOOD = {"target": "y", "drop": ["hot", "city"], "speed": "fast"}
 
 
 def deep(levels):
@@ -45,6 +45,15 @@ def test_a_setting_of_any_kind_is_refused_in_one_sentence_or_works(tmp_path, nam
             assert Settings.from_dict(json.loads(json.dumps(settings.as_dict(), allow_nan=False))) == settings
             assert read_run(tmp_path / f"run{k}").rounds > 0
     assert refused > 10
+
+
+def test_words_of_earlier_versions_are_told_and_kept_in_folders():
+    with pytest.raises(InputError, match=r"run\.toml: the setting 'model' is called 'speed' now"):
+        Settings.from_dict({"target": "y", "model": "fast"}, "run.toml")
+    with pytest.raises(InputError, match="settings: missing = 'indicate' is called 'indicators' now"):
+        Settings(target="y", missing="indicate")
+    saved = Settings.from_dict({"target": "y", "model": "fast", "missing": "indicate"}, saved=True)
+    assert (saved.speed, saved.missing) == ("fast", "indicators")
 
 
 WRONG = {

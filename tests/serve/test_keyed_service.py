@@ -182,7 +182,7 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
         assert service.learn([Label(one.id, "no" if classes else 3.0)]) == (1, 0)
 
 
-SETTINGS = Settings(target="sold", model="light")
+SETTINGS = Settings(target="sold", speed="light")
 
 
 @pytest.mark.parametrize(

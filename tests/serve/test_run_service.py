@@ -25,7 +25,7 @@ def make_file(path, rows, *, classes=False):
 
 
 def settings(**others):
-    return Settings(target="load", calendar=True, model="fast", **others)
+    return Settings(target="load", calendar=True, speed="fast", **others)
 
 
 @pytest.mark.parametrize("classes", [False, True])

@@ -23,7 +23,7 @@ FILES = {
     "run": (*OURS, "run.json", "predictions.parquet", "predictions-000000.parquet", "model.undrift", "trace.undrift"),
     "fleet": (*OURS, "fleet.db", "fleet.db-journal", "fleet.db-wal", "predictions.csv", "keys.csv"),
 }
-OPTIONS = {"run": ["--model", "fast", "--no-certify"], "fleet": ["--key", "shop"]}
+OPTIONS = {"run": ["--speed", "fast", "--no-certify"], "fleet": ["--key", "shop"]}
 
 
 def rows(path: Path) -> None:

@@ -21,7 +21,7 @@ from run_kills import COMMAND, OPTIONS, bits, committed, stream
 
 ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
-FAST = [*OPTIONS, "--model", "fast"]
+FAST = [*OPTIONS, "--speed", "fast"]
 
 
 def start(file: Path, folder: Path, *options: str, **more: object) -> subprocess.Popen[str]:

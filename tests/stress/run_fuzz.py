@@ -50,7 +50,7 @@ CELLS += ["1e200", "-1e200", "9" * 400, "=1+1", "@x", "[[", "y" * 2000]
 CELLS += ["1_000", "\u0663", "1,5", '"', "'", "x" * 1000, "\x00", "\ufeff", "-", "1e75", "1e76", "true", "False", " 7 "]
 OPTIONS = [
     [], ["--calendar"], ["--lag", "1,2"], ["--delay", "2"], ["--missing", "skip"], ["--missing", "refuse"],
-    ["--missing", "indicate"], ["--task", "classification"], ["--task", "regression"], ["--time", "when"],
+    ["--missing", "indicators"], ["--task", "classification"], ["--task", "regression"], ["--time", "when"],
     ["--positive", "yes"], ["--half-life", "5"], ["--half-life", "inf"], ["--categories", "3"],
     ["--encoding", "latin-1"], ["--limit", "7"], ["--drop", "a"], ["--time-format", "%d.%d"],
 ]  # fmt: skip
@@ -184,7 +184,7 @@ def main(cases: int = 300, seed: int = 0) -> int:
             out, err = io.StringIO(), io.StringIO()
             try:
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                    code = run(["run", f"f{ending}", "-t", "y", "--model", "fast", "--quiet", "--json", *options])
+                    code = run(["run", f"f{ending}", "-t", "y", "--speed", "fast", "--quiet", "--json", *options])
             except BaseException:
                 code = -1
                 traceback.print_exc()

@@ -40,7 +40,7 @@ def fleet(
     drop: options.Drop = None,
     task: options.Task = None,
     positive: options.Positive = None,
-    model: Annotated[str | None, typer.Option("--model", help="best, fast, or light [default: light].")] = None,
+    speed: Annotated[str | None, typer.Option("--speed", help="best, fast, or light [default: light].")] = None,
     na: options.Na = None,
     time_format: options.TimeFormat = None,
     header: options.Header = None,
@@ -50,6 +50,7 @@ def fleet(
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,
     seed: options.Seed = None,
+    model: options.OldModel = None,
     workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the fleet that is there, once the first rows are learned anew.")
@@ -72,7 +73,7 @@ def fleet(
         raise InputError("undrift fleet: name the column that tells streams apart with --key")
     if order is not None and time is not None:
         raise InputError("undrift fleet: give --order or --time, not both")
-    path, values = options.read_settings(context, model="light")  # which are the parameters from `target` to `seed`
+    path, values = options.read_settings(context, speed="light")  # which are the parameters from `target` to `seed`
     folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
 
     def show_progress(done: int) -> None:

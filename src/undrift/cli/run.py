@@ -32,7 +32,7 @@ def run(
     candidate: options.Candidate = None,
     task: options.Task = None,
     positive: options.Positive = None,
-    model: options.Model = None,
+    speed: options.Speed = None,
     half_life: options.HalfLife = None,
     lag: options.Lag = None,
     delay: options.Delay = None,
@@ -51,6 +51,7 @@ def run(
     seed: options.Seed = None,
     alert: options.Alert = None,
     settings: options.SettingsFile = None,
+    model: options.OldModel = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Print a prediction as each row comes: JSON lines in and out, and no folder."),

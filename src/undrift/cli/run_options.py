@@ -27,7 +27,8 @@ Task = Annotated[
     str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
 ]
 Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
-Model = Annotated[str | None, typer.Option("--model", help="best, max (with forests), fast, or light [default: best].")]
+Speed = Annotated[str | None, typer.Option("--speed", help="best, max (with forests), fast, or light [default: best].")]
+OldModel = Annotated[str | None, typer.Option("--model", hidden=True, help="What --speed was called.")]
 HalfLife = Annotated[
     float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
 ]
@@ -37,7 +38,7 @@ Calendar = Annotated[
     bool | None, typer.Option("--calendar", help="Add hour, weekday and time of year as features.", show_default=False)
 ]
 Missing = Annotated[
-    str | None, typer.Option("--missing", help="Missing values: fill, indicate, skip or refuse [default: fill].")
+    str | None, typer.Option("--missing", help="Missing values: fill, indicators, skip or refuse [default: fill].")
 ]
 Na = Annotated[list[str] | None, typer.Option("--na", help="Texts that mean missing, besides the usual ones.")]
 Categories = Annotated[
@@ -93,6 +94,8 @@ def read_settings(
         source = values.pop("source", None)
         if file is None and source is not None:
             file = str(settings_file.parent / str(source))
+    if context.params.get("model") is not None:
+        values["speed"] = context.params["model"]
     for name in Settings.names():
         option = context.params.get(name)
         if option is not None and option != () and option != []:

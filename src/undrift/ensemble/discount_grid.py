@@ -136,14 +136,30 @@ class LogisticEnsemble(DiscountGridEnsemble):
 def linear_ensemble(
     horizon: float | None = None, reg: float = 1.0, *, hint: str = "zero", mixer: Mixer | None = None
 ) -> LinearEnsemble:
-    """Return a `LinearEnsemble`."""
+    """Return linear regression that learns its own memory length: a `LinearEnsemble`, which explains the parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.repeat([1.0, -1.0], 50)
+    >>> bool(np.abs(linear_ensemble(horizon=100).play(np.ones((100, 1)), y).yhat[90:] + 1.0).max() < 0.3)
+    True
+    """
     return LinearEnsemble(horizon=horizon, reg=reg, hint=hint, mixer=mixer)
 
 
 def logistic_ensemble(
     bound: float, radius: float, horizon: float | None = None, *, mixer: Mixer | None = None
 ) -> LogisticEnsemble:
-    """Return a `LogisticEnsemble`."""
+    """Return logistic regression that learns its own memory length: a `LogisticEnsemble`, which explains parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> model = logistic_ensemble(bound=3.0, radius=1.0, horizon=100)
+    >>> bool(model.play(np.ones((100, 1)), np.repeat([1, 0], 50)).yhat[90:].max() < 0.0)
+    True
+    """
     return LogisticEnsemble(bound=bound, radius=radius, horizon=horizon, mixer=mixer)
 
 

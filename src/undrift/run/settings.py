@@ -16,13 +16,17 @@ from typing import Any, Self
 from undrift import _check
 from undrift.errors import InputError
 
-MISSING = ("fill", "indicate", "skip", "refuse")
+MISSING = ("fill", "indicators", "skip", "refuse")
 TASKS = ("auto", "regression", "classification")
 FORMATS = ("auto", "csv", "parquet", "ndjson")
-MODELS = ("best", "max", "fast", "light")
+SPEEDS = ("best", "max", "fast", "light")
 LONGEST = 1 << 20
 """Bytes of a settings file."""
 _LISTS = ("features", "drop", "candidate", "na", "lag")
+OLD_NAMES = {"model": "speed"}
+"""Settings that had another name: folders made before keep their meaning, whoever writes it is told the new one."""
+OLD_VALUES = {("missing", "indicate"): "indicators"}
+"""Values that had another name."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Settings:
     """"regression", "classification" (two classes), or "auto": found from the target."""
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
-    model: str = "best"
+    speed: str = "best"
     """"best", "max" (with forests, several times slower), "fast" (linear and in context, several times faster), or
     "light" (linear, the smallest)."""
     half_life: float | None = None
@@ -55,7 +59,7 @@ class Settings:
     calendar: bool = False
     """Add the hour of the day, the day of the week and the day of the year as features."""
     missing: str = "fill"
-    """"fill" with the last value seen, "indicate" (fill, and tell the model), "skip" such rows, or "refuse"."""
+    """"fill" with the last value seen, "indicators" (fill, and a feature that tells), "skip" such rows, or "refuse"."""
     na: tuple[str, ...] = ()
     """Texts that mean missing, besides the usual ones."""
     categories: int = 20
@@ -105,7 +109,9 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
         _check.choice(who, "task", self.task, TASKS)
-        _check.choice(who, "model", self.model, MODELS)
+        _check.choice(who, "speed", self.speed, SPEEDS)
+        if isinstance(self.missing, str) and ("missing", self.missing) in OLD_VALUES:
+            raise InputError(f"{who}: missing = '{self.missing}' is called '{OLD_VALUES['missing', self.missing]}' now")
         _check.choice(who, "missing", self.missing, MISSING)
         _check.choice(who, "format", self.format, FORMATS)
         if self.half_life is not None:
@@ -156,10 +162,17 @@ class Settings:
         return [field.name for field in dataclasses.fields(cls)]
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], where: str = "settings") -> Self:
-        """Return settings by name, refusing unknown ones; `where` they come from begins the errors."""
+    def from_dict(cls, values: Mapping[str, Any], where: str = "settings", *, saved: bool = False) -> Self:
+        """Return settings by name, refusing unknown ones; `where` they come from begins the errors.
+
+        What a folder saved may have names of earlier versions.
+        """
         known = cls.names()
         plain = {str(name).replace("-", "_"): value for name, value in values.items()}
+        plain = _translate_old(plain) if saved else plain
+        old = next((name for name in plain if name in OLD_NAMES), None)
+        if old is not None:
+            raise InputError(f"{where}: the setting '{old}' is called '{OLD_NAMES[old]}' now")
         unknown = next((name for name in plain if name not in known), None)
         if unknown is not None:
             raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, known)}")
@@ -171,6 +184,14 @@ class Settings:
         if plain.get("half_life") == "inf":
             plain["half_life"] = math.inf
         return cls(**plain)
+
+
+def _translate_old(values: dict[str, Any]) -> dict[str, Any]:
+    """Return saved settings with the names and values of today."""
+    named = {OLD_NAMES.get(name, name): value for name, value in values.items()}
+    return {
+        name: OLD_VALUES.get((name, value), value) if isinstance(value, str) else value for name, value in named.items()
+    }
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def make_fleet(settings: Settings, task: str, key: str, order: str | None, featu
     """Return the fleet of these columns, before its first record; `wait` is in orders."""
     model = OnlineClassifier if task == "classification" else OnlineRegressor
     return Fleet(
-        model(speed=settings.model, seed=settings.seed),
+        model(speed=settings.speed, seed=settings.seed),
         key=key,
         order=order or settings.time,
         features=features,

@@ -88,7 +88,7 @@ def read_plan(folder: Path) -> FleetPlan:
 
 
 def _from_json(plan: dict[str, Any]) -> FleetPlan:
-    settings = Settings.from_dict(plan["settings"])
+    settings = Settings.from_dict(plan["settings"], saved=True)
     order = None if plan["order"] is None else str(plan["order"])
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])

@@ -30,7 +30,7 @@ WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
 """Files of a fleet beside its states."""
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
-USED = ("target", "time", "features", "drop", "task", "positive", "model", "na", "limit", "seed")
+USED = ("target", "time", "features", "drop", "task", "positive", "speed", "na", "limit", "seed")
 """Settings that fleets have."""
 
 

@@ -223,7 +223,7 @@ class RunLoop:
             every = {f"encoder.{name}": array for name, array in arrays.items()}
             every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
             self.folder.write_arrays(trace, {"kind": "run trace"}, every | self.run_model.arrays())
-        wide = self.settings.missing == "indicate"
+        wide = self.settings.missing == "indicators"
         features = self.encoder.learned_features
         state: RunState = {
             "status": status,
@@ -279,7 +279,7 @@ def rows_per_batch(width: int, settings: Settings) -> int:
     Requests to stop are looked at in between. The number depends on the columns alone, so that a resumed run cuts its
     rows at the same places.
     """
-    microseconds = 50 + (width * (2 if settings.missing == "indicate" else 1)) ** 2 // 32
+    microseconds = 50 + (width * (2 if settings.missing == "indicators" else 1)) ** 2 // 32
     return max(8, 250_000 // (microseconds * (4 if settings.delay else 1)))
 
 

@@ -38,8 +38,8 @@ def make_model(settings: Settings, task: str) -> OnlineLearner:
     """Return the model the settings ask for."""
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
     model: OnlineLearner = cls(
-        speed=settings.model,
-        indicators=settings.missing == "indicate",
+        speed=settings.speed,
+        indicators=settings.missing == "indicators",
         seed=settings.seed,
         half_life=settings.half_life,
         candidates=settings.candidate or None,
