@@ -74,6 +74,7 @@ def test_a_file_becomes_forecasts_scores_and_a_report(tmp_path, capsys):
     assert set(last["series"]) == {"value"}
     scores = shown["scores"]
     assert scores["predictors"][1] == "same as last time"
+    assert 0.0 < scores["pinball"] < 1.0  # without intervals that have no ends yet
     y = seasonal(120, 12)
     season = model.seasons[-1]
     origins = [o for o in range(120) for h in [1] if o + 1 < 120 and o + 1 - season >= 0]

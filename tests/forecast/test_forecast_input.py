@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from series import seasonal
 
+import undrift as ud
 from undrift import store
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
@@ -115,3 +116,17 @@ def test_a_file_of_another_class_is_refused(tmp_path):
 def test_a_file_from_before_the_first_row_is_read(tmp_path):
     Forecaster(4, (7, 14), level=0.8).save(tmp_path / "a")
     assert Forecaster.load(tmp_path / "a") == Forecaster(4, (7, 14), level=0.8)
+
+
+def test_load_finds_out_that_a_file_holds_a_forecaster(tmp_path):
+    model().save(tmp_path / "a")
+    assert ud.load(tmp_path / "a") == model()
+
+
+def test_intervals_have_no_ends_before_anything_was_judged():
+    one = Forecaster(3)
+    one.observe(1.0)
+    assert np.isinf(one.forecast().upper).all()
+    assert np.isinf(one.forecast().lower).all()
+    one.observe(1.5)
+    assert np.isfinite(one.forecast().upper).all()

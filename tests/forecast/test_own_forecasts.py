@@ -223,7 +223,7 @@ def test_long_files_have_a_candidate_for_every_series(tmp_path):
     ("options", "says"),
     [
         (["--candidate", "other"], "no column 'other', nor 'other_1', 'other_2', ... for --candidate; columns are"),
-        (["--candidate", "value"], "target, series, known, candidate and time must be different columns"),
+        (["--candidate", "value"], "target, series, key, known, candidate and time must be different columns"),
         (["--candidate", "mine", "-t", "mine"], "must be different columns"),
         (["--candidate", "mine", "-t", "time"], "--candidate goes with one --target"),
     ],

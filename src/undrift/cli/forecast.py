@@ -12,7 +12,7 @@ from undrift.cli.output import print_error, print_json, print_table, printable
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
-    from undrift.run import ForecastResult
+    from undrift.run import ForecastResult, KeysResult
 
 LISTS = ("target", "known", "candidate", "na", "season")
 
@@ -28,6 +28,9 @@ def forecast(
     time: options.Time = None,
     series: Annotated[
         str | None, typer.Option("--series", help="Column that says which series a row is of (long files).")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The same, but every series has a forecaster of its own.")
     ] = None,
     season: Annotated[
         list[str] | None,
@@ -53,7 +56,9 @@ def forecast(
     delimiter: options.Delimiter = None,
     format: options.Format = None,  # noqa: A002  # the option's name
     limit: options.Limit = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Do nothing if this file was forecast already.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Do nothing if this file was forecast already; with --key, go on.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the forecasts that are there.")] = False,
     report: options.Report = True,
     quiet: options.Quiet = False,
@@ -65,7 +70,7 @@ def forecast(
     model, scores beside both naive forecasts, and a report. Tomorrow: undrift update FOLDER NEWFILE.
     """
     from undrift.report import render_forecast
-    from undrift.run import ForecastSettings, find_forecast, forecast_file
+    from undrift.run import ForecastSettings, find_forecast, forecast_file, forecast_keys
 
     if file is None:
         raise InputError("undrift forecast: name a file: undrift forecast FILE --target COLUMN")
@@ -74,11 +79,14 @@ def forecast(
     if found is not None:
         print_error(f"{folder}: {file} was forecast already, {found['rows']:,} rows; nothing to do")
         return 0
-    log = None if quiet else print_error
+    log, settings = None if quiet else print_error, ForecastSettings(**_values(context))
+    if key is not None:
+        show_keys(forecast_keys(file, folder, settings, force=force, resume=resume, log=log), json=json)
+        return 0
     result = forecast_file(
         file,
         folder,
-        ForecastSettings(**_values(context)),
+        settings,
         force=force,
         log=log,
         report=render_forecast if report else None,
@@ -136,3 +144,28 @@ def _print_next(result: ForecastResult) -> None:
     shown = min(5, len(yhat))
     rows = [[f"{k + 1}", *(f"{x:.5g}" for x in (yhat[k], lower[k], upper[k]))] for k in range(shown)]
     print_table([f"next steps of {name}", "forecast", "lower", "upper"], rows)
+
+
+def show_keys(result: KeysResult, *, json: bool) -> None:
+    """Print what came of many keys."""
+    from undrift.report.formatting import number, percent
+    from undrift.run import summarize_keys
+
+    found = summarize_keys(result.keys)
+    if json:
+        facts = {"folder": str(result.folder), "added": result.added, "skipped": result.skipped}
+        print_json(facts | found | {"files": result.state["files"], "notes": result.state["notes"]})
+        return
+    skipped = f", {result.skipped:,} learned before" if result.skipped else ""
+    print(f"{found['keys']:,} keys, {found['rows']:,} rows, {result.added:,} of them new{skipped}")
+    rows = []
+    for name, words in (("last_time", "same as last time"), ("last_season", "same as last season")):
+        if found[f"median_ratio_to_{name}"] is not None:
+            better = f"{found[f'better_than_{name}']:,} of {found['judged_keys']:,}"
+            rows.append([words, better, number(found[f"median_ratio_to_{name}"])])
+    if rows:
+        print_table(["against", "keys that are better", "median of mse / its mse"], rows)
+        print(f"intervals covered {percent(found['coverage'])} of values, mean over keys")
+    if "next" in result.state["files"]:
+        print(printable(f"next steps: {result.folder / result.state['files']['next']}"))
+    print(printable(f"everything is in {result.folder}; a row for each key: {result.state['files']['keys']}"))

@@ -45,11 +45,14 @@ def update(
 
 
 def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
-    from undrift.cli.forecast import show
+    from undrift.cli.forecast import show, show_keys
     from undrift.report import render_forecast
-    from undrift.run import update_forecast
+    from undrift.run import has_keys, update_forecast, update_keys
 
     log = None if quiet else print_error
+    if has_keys(folder):
+        show_keys(update_keys(folder, file, log=log), json=json)
+        return 0
     result = update_forecast(folder, file, log=log, report=render_forecast if report else None)
     show(result, report=report, json=json)
     return 0

@@ -216,6 +216,20 @@ class Forecaster:
         return again.forecast(level=level)
 
     @_thread_lock.hold_shared
+    def naive_forecasts(self) -> NDArray[np.float64]:
+        """Return what "same as last time" and "same as last season" say of the next steps (2, H); NaN: no value yet."""
+        if self._core is None:
+            raise InputError("Forecaster: there is no value to forecast from yet; observe one first")
+        place = (self._core.rows.total - 1) % self.horizon
+        naive = np.where(self._core.known[:, None, None], self._core.answers[place, :, :2], np.nan)
+        return naive[0] if self._flat else naive
+
+    @property
+    def spacing(self) -> int:
+        """Seconds from row to row; 0 without times, and before two of them."""
+        return 0 if self._core is None else self._core.spacing
+
+    @_thread_lock.hold_shared
     def times(self) -> NDArray[np.datetime64]:
         """Return the times of the next H steps, if times were given."""
         core = self._core

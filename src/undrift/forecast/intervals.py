@@ -59,7 +59,7 @@ class StepIntervals:
         unit, factor = self._known_units()
         with np.errstate(over="ignore"):
             half = unit[:, None, :] * np.maximum.accumulate(self.width, axis=1) * factor[:, None, :]
-        return np.minimum(half, 1e150)
+        return np.asarray(np.where(np.isinf(unit)[:, None, :], math.inf, np.minimum(half, 1e150)))
 
     def _known_units(self) -> tuple[Matrix, Matrix]:
         """Return the mean |residual| of every step, where need be from a shorter one, and the factor for few rows."""

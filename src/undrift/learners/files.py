@@ -1,9 +1,10 @@
-"""Read learners back: the class is looked up by name among the exported ones, nothing in a file is executed."""
+"""Read models back: the class is looked up by name among the exported ones, nothing in a file is executed."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -12,14 +13,20 @@ from undrift import _check, kernels, store
 from undrift.errors import ModelFileError, UndriftWarning
 from undrift.learners.base import Arrays, Learner
 
+Found = TypeVar("Found", bound=Learner)
 
-def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, model: object = None) -> Learner:
-    """Return the learner that `save` wrote to `path`.
+
+@overload
+def load(path: str | os.PathLike[str], *, cls: type[Found], model: object = None) -> Found: ...
+@overload
+def load(path: str | os.PathLike[str], *, cls: None = None, model: object = None) -> Any: ...  # the file says what
+def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, model: object = None) -> Any:
+    """Return what `save` wrote to `path`: a learner, an online estimator, a forecaster or boosted trees.
 
     Parameters
     ----------
     path
-        A file written by `Learner.save`.
+        A file written by `save`.
     cls
         The class of a learner of your own; undrift's are found by name.
     model
@@ -37,6 +44,8 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     True
     """
     header, arrays = store.read(_check.path("load", path))
+    if cls is None and (other := _find_other(header)) is not None:
+        return other.load(path)
     level = header.pop("level", None)
     if model is not None:
         header = _hand_over(header, tuple(model) if isinstance(model, (list, tuple)) else (model,))
@@ -50,6 +59,12 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
         raise ModelFileError(f"{path}: the header does not describe a learner ({why:.200})") from None
     warn_if_level_differs(f"{path} was saved", level)
     return learner
+
+
+def _find_other(header: store.Header) -> Any:
+    """Return the class of a file that holds no learner, but something else of undrift's with a `load` of its own."""
+    found = getattr(undrift, str(header.get("class")), None)
+    return found if isinstance(found, type) and not issubclass(found, Learner) and hasattr(found, "load") else None
 
 
 def _hand_over(header: store.Header, models: tuple[object, ...]) -> store.Header:
@@ -88,8 +103,8 @@ def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learne
     """Return the learner that a snapshot describes."""
     name = header.get("class")
     found = cls if cls is not None else getattr(undrift, str(name), None)
-    if isinstance(found, type) and not issubclass(found, Learner) and hasattr(found, "load"):
-        raise ModelFileError(f"holds a {name}, which is no learner; read it by undrift.{name}.load")
+    if cls is None and _find_other(header) is not None:
+        raise ModelFileError(f"holds a {name}, which is no learner")
     if not (isinstance(found, type) and issubclass(found, Learner)) or found is Learner:
         raise ModelFileError(
             f"{name!r} is not a learner of this undrift; upgrade, or pass cls= for a class of your own"

@@ -39,6 +39,8 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
         state = given.read_state()
         if state["settings"].get("known"):
             raise InputError(f"{path}: forecasts that need columns known in advance cannot be served yet; use update")
+        if state["settings"].get("key"):
+            raise InputError(f"{path}: forecasters of many keys cannot be served yet; use update")
         if state["settings"].get("candidate"):
             raise InputError(f"{path}: forecasts beside candidates of your own cannot be served yet; use update")
         plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})

@@ -7,6 +7,15 @@ values-*.parquet         the values as they were learned: time and one column fo
 model-*.undrift          the forecaster after the last row, for `Forecaster.load`
 report.html              when a report was asked for
 ```
+
+With a forecaster for each key there are, in place of values and model:
+
+```
+forecasts-*.parquet      as above, with the key in place of the series; new rows come as new files
+models-*.undrift         the forecasters of a few dozen keys each
+keys-*.parquet           a row for each key: rows, last time, season, errors, coverage
+next-*.parquet           the next steps of every key
+```
 """
 
 from __future__ import annotations
@@ -24,7 +33,7 @@ from undrift.forecast import Forecaster
 from undrift.run.extras import LITERAL, polars
 
 STATE, REPORT = "forecast.json", "report.html"
-NAMES = r"forecast\.json|report\.html|(forecasts|values)-\d{6,}\.parquet|model-\d{6,}\.undrift"
+NAMES = r"forecast\.json|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
 FORMAT = 1
 LONGEST = 64 << 20
 
@@ -75,17 +84,32 @@ class ForecastFolder:
 
     def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any]) -> dict[str, Any]:
         """Write model, tables and at last the state that names them; drop what no longer counts."""
-        number, names = int(state["commits"]) + 1, {}
+        number = int(state["commits"]) + 1
+        names = self._write_tables(tables, number)
+        names["model"] = self.files.next_free_name("model-", ".undrift", number)
+        with self.files.new_file(names["model"], durable=False) as path:
+            model.save(path)
+        return self._put_state({**state, "commits": number, "files": names})
+
+    def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:
+        """Write the tables of many keys and at last the state, which names models and forecasts written before."""
+        number = int(state["commits"]) + 1
+        return self._put_state({**state, "commits": number, "files": self._write_tables(tables, number)})
+
+    def _write_tables(self, tables: dict[str, Any], number: int) -> dict[str, str]:
+        names = {}
         for name, frame in tables.items():
             names[name] = self.files.next_free_name(f"{name}-", ".parquet", number)
             with self.files.new_file(names[name], durable=False) as path:
                 frame.write_parquet(path)
-        names["model"] = self.files.next_free_name("model-", ".undrift", number)
-        with self.files.new_file(names["model"], durable=False) as path:
-            model.save(path)
-        state = {**state, "format": FORMAT, "commits": number, "files": names}
+        return names
+
+    def _put_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Put the state in place, and drop files that it does not name."""
+        state = {**state, "format": FORMAT}
         self.files.put(STATE, (json.dumps(state, indent=1, allow_nan=False) + "\n").encode())
-        self.files.delete_except([STATE, REPORT, *names.values()])
+        more = [*state.get("parts", ()), *(one["name"] for one in state.get("shards", ()))]
+        self.files.delete_except([STATE, REPORT, *state["files"].values(), *more])
         return state
 
     def put_report(self, write: Any) -> Path:

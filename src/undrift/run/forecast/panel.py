@@ -81,6 +81,63 @@ def read_panel(
     after
         The time, or the number of the row, learned last; rows up to it are left out and counted.
     """
+    names, cells, (time, clock), notes = _read_cells(source, settings, plan)
+    if time is None and settings.series is None:
+        return _in_order(cells, PanelPlan(names, None, clock, 0), notes, after)
+    if time is None:
+        raise DataError(f"{source.name}: several series need a column with times; name it with --time")
+    return _on_grid(source, cells, names, time, clock, plan, after, notes)
+
+
+class KeyCells(NamedTuple):
+    """The rows of a file with many keys, each of which is a series of its own."""
+
+    source: Source
+    names: tuple[str, ...]
+    """The keys, in order of appearance."""
+    cells: _Cells
+    plan: PanelPlan
+    """What is the same for all keys; without names."""
+    notes: tuple[str, ...]
+
+    def rows_by_key(self) -> dict[str, NDArray[np.int64]]:
+        """Return which rows are of each key."""
+        order = np.argsort(self.cells.which, kind="stable")
+        ends = np.cumsum(np.bincount(self.cells.which, minlength=len(self.names)))
+        return dict(zip(self.names, np.split(order, ends[:-1]), strict=True))
+
+
+def read_key_cells(source: Source, settings: ForecastSettings, plan: PanelPlan | None) -> KeyCells:
+    """Return the rows of a file with many keys; `plan` is what an earlier file decided, None: this is the first."""
+    names, cells, (time, clock), notes = _read_cells(source, settings, plan)
+    spacing = plan.spacing if plan is not None else 0
+    if time is not None and not spacing:
+        order = np.lexsort((cells.when, cells.which))
+        gaps = np.diff(cells.when[order])[np.diff(cells.which[order]) == 0]
+        found, counts = np.unique(gaps[gaps > 0], return_counts=True)
+        spacing = int(found[np.argmax(counts)]) if len(found) else 0
+    return KeyCells(source, names, cells, PanelPlan((), time, clock, spacing), tuple(notes))
+
+
+def key_panel(given: KeyCells, key: str, rows: NDArray[np.int64], after: int | None) -> Panel:
+    """Return one key's rows as a panel of one series; `after` as in `read_panel`."""
+    cells, plan = given.cells, given.plan
+    own = cells._replace(
+        when=cells.when[rows], which=np.zeros(len(rows), np.int64), values=cells.values[rows], known=cells.known[rows],
+        own=cells.own[rows],
+    )  # fmt: skip
+    if plan.time is None:
+        return _in_order(own, plan._replace(names=(key,)), [], after)
+    try:
+        return _on_grid(given.source, own, (key,), plan.time, plan.clock, plan, after, [])
+    except DataError as error:
+        raise DataError(f"key '{key:.60}': {error}") from None
+
+
+def _read_cells(
+    source: Source, settings: ForecastSettings, plan: PanelPlan | None
+) -> tuple[tuple[str, ...], _Cells, tuple[str | None, str], list[str]]:
+    """Return the series, the rows, the column of times and how they are written, and what was decided."""
     batches = list(source.batches())
     if not batches:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
@@ -88,8 +145,10 @@ def read_panel(
     first.require(settings.target, "--target")
     first.require(settings.known, "--known")
     first.require([settings.series] if settings.series else [], "--series")
+    first.require([settings.key] if settings.key else [], "--key")
     candidates = find_candidates(source.name, first.columns, settings.candidate, settings.horizon)
-    taken = {*settings.target, *settings.known, settings.series, *(name for one in candidates for name in one.columns)}
+    taken = {*settings.target, *settings.known, settings.series, settings.key}
+    taken |= {name for one in candidates for name in one.columns}
     notes: list[str] = []
     if plan is None:
         time, clock = find_time_column(first, [name for name in first.columns if name not in taken], notes)
@@ -103,11 +162,7 @@ def read_panel(
         time, clock = plan.time, plan.clock
         first.require([time] if time else [], "--time")
     names, cells = _cells(first, settings, time, clock, plan, candidates)
-    if time is None and settings.series is None:
-        return _in_order(cells, PanelPlan(names, None, clock, 0), notes, after)
-    if time is None:
-        raise DataError(f"{source.name}: several series need a column with times; name it with --time")
-    return _on_grid(source, cells, names, time, clock, plan, after, notes)
+    return names, cells, (time, clock), notes
 
 
 def _cells(
@@ -130,18 +185,20 @@ def _cells(
             where = first.source.at(int(first.lines[int(np.argmax(np.isnat(instants)))]))
             raise DataError(f"{where}: '{time}' is empty, and without its time a row has no place; drop the row")
         when = instants.astype("datetime64[s]").astype(np.int64)
-    if settings.series is None:
+    by = settings.key or settings.series
+    if by is None:
         which = np.zeros(len(values), np.int64)
         return settings.target, _Cells(when, which, values, known, own, candidates, settings.horizon)
-    texts = parse_texts(first.columns[settings.series], first.na)
+    texts = parse_texts(first.columns[by], first.na)
     if None in texts:
         where = first.source.at(int(first.lines[texts.index(None)]))
-        raise DataError(f"{where}: '{settings.series}' is empty; say which series the row is of, or drop it")
-    found = tuple(dict.fromkeys(str(text) for text in texts)) if plan is None else plan.names
-    if len(found) > MOST_SERIES:
+        raise DataError(f"{where}: '{by}' is empty; say which series the row is of, or drop it")
+    fixed = None if plan is None or settings.key else plan.names
+    found = tuple(dict.fromkeys(str(text) for text in texts)) if fixed is None else fixed
+    if len(found) > MOST_SERIES and not settings.key:
         raise DataError(
-            f"{first.source.name}: {len(found):,} series in '{settings.series}', more than {MOST_SERIES} are not "
-            "forecast together; use undrift fleet, or split the file"
+            f"{first.source.name}: {len(found):,} series in '{by}', more than {MOST_SERIES} are not forecast together; "
+            f"forecast each by itself with --key {by}, or split the file"
         )
     index = {name: i for i, name in enumerate(found)}
     strange = next((text for text in texts if text not in index), None)

@@ -123,7 +123,7 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
         return None
     state = folder.read_state()
     digest = Source(path, ForecastSettings.from_dict(state["settings"]).reading()).digest()
-    return state if any(one["sha256"] == digest for one in state["learned"]) else None
+    return state if any(one["sha256"] == digest and one.get("done", True) for one in state["learned"]) else None
 
 
 class _Tables(NamedTuple):
@@ -173,12 +173,12 @@ def _learn(
     known = panel.known if settings.known else None
     rows = int(state["rows"])
     given = panel.own if settings.candidate else None
-    trace = model.play(panel.values, known=known, times=_instants(panel.times), candidates=given)
+    trace = model.play(panel.values, known=known, times=instants(panel.times), candidates=given)
     kept = np.flatnonzero((rows + np.arange(len(panel.values))) % settings.every == 0)
     trace = ForecastTrace(trace.yhat[kept], trace.lower[kept], trace.upper[kept], trace.known[kept])
     own = panel.own[kept]
     frames = {
-        "forecasts": _forecast_frame(panel, trace, rows + kept, kept, settings),
+        "forecasts": forecast_frame(panel, trace, rows + kept, kept, settings),
         "values": _value_frame(panel, rows),
     }
     times, values = panel.times, panel.values
@@ -214,11 +214,12 @@ def _join(one: ForecastTrace, two: ForecastTrace) -> ForecastTrace:
     return ForecastTrace(parts[0], parts[1], parts[2], np.concatenate([one.known, two.known]))
 
 
-def _instants(times: Seconds | None) -> Any:
+def instants(times: Seconds | None) -> Any:
+    """Return seconds since 1970 as times."""
     return None if times is None else times.astype("datetime64[s]")
 
 
-def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any, settings: ForecastSettings) -> Any:
+def forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any, settings: ForecastSettings) -> Any:
     """Return the forecasts as a table: origin by origin, series by series, step by step."""
     pl = polars("forecasts")
     names, n, horizon = panel.plan.names, len(origins), settings.horizon
@@ -256,7 +257,7 @@ def _forecast_frame(panel: Panel, trace: ForecastTrace, origins: Any, kept: Any,
 
 def _value_frame(panel: Panel, first: int) -> Any:
     pl = polars("values")
-    instants = _instants(panel.times)
-    when = first + np.arange(len(panel.values)) if instants is None else instants.astype("datetime64[us]")
+    times = instants(panel.times)
+    when = first + np.arange(len(panel.values)) if times is None else times.astype("datetime64[us]")
     columns = {f"{i}": panel.values[:, i] for i in range(panel.values.shape[1])}
     return pl.DataFrame({"time": when, **columns}).with_columns(pl.col(list(columns)).fill_nan(None))

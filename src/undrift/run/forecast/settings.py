@@ -26,6 +26,8 @@ class ForecastSettings:
     """Steps ahead."""
     series: str | None = None
     """Column that says which series a row is of, in a file with one row for each series and time."""
+    key: str | None = None
+    """Column that says which series a row is of, where every series has a forecaster of its own."""
     known: tuple[str, ...] = ()
     """Columns whose values are known in advance; rows without a target at the end of the file hold those to come."""
     candidate: tuple[str, ...] = ()
@@ -55,16 +57,21 @@ class ForecastSettings:
     def __post_init__(self) -> None:
         if not self.target:
             raise InputError("undrift forecast: name the column to forecast with --target")
-        if self.series is not None and len(self.target) > 1:
-            raise InputError("undrift forecast: with --series there is one --target; got several")
+        if self.series is not None and self.key is not None:
+            raise InputError("undrift forecast: --series forecasts together, --key each by itself; give one of them")
+        if (self.series or self.key) is not None and len(self.target) > 1:
+            raise InputError("undrift forecast: with --series or --key there is one --target; got several")
         named = [
             *self.target,
             *self.known,
             *([self.series] if self.series else []),
+            *([self.key] if self.key else []),
             *([self.time] if self.time else []),
         ]
         if len({*named, *self.candidate}) < len(named) + len(self.candidate):
-            raise InputError("undrift forecast: target, series, known, candidate and time must be different columns")
+            raise InputError(
+                "undrift forecast: target, series, key, known, candidate and time must be different columns"
+            )
         if self.candidate and len(self.target) > 1:
             raise InputError(
                 "undrift forecast: --candidate goes with one --target; give several series one below the other, with "
@@ -74,9 +81,9 @@ class ForecastSettings:
         self.forecaster()
         self.reading()
 
-    def forecaster(self) -> Forecaster:
-        """Return the model, before its first row."""
-        return Forecaster(self.horizon, self.season, level=self.level, candidates=self.candidate)
+    def forecaster(self, every: int | None = None) -> Forecaster:
+        """Return the model, before its first row; `every` are the seconds from row to row, None to find them."""
+        return Forecaster(self.horizon, self.season, level=self.level, every=every, candidates=self.candidate)
 
     def reading(self) -> Settings:
         """Return how the file is read."""

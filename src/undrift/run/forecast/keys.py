@@ -1,0 +1,284 @@
+"""`forecast_keys` and `update_keys`: a forecaster of its own for every key of a file, and new rows later.
+
+Only the file's columns and the forecasters of one shard are in memory. What counts is what `forecast.json` names: a
+kill loses what was not committed, and the same command goes on behind it.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undrift.errors import InputError
+from undrift.folder import regular_file
+from undrift.forecast import Forecast, Forecaster, ForecastTrace
+from undrift.run.extras import polars
+from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
+from undrift.run.forecast.key_shards import SHARD_KEYS, KeyModel, read_shard, write_shard
+from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
+from undrift.run.forecast.play import Log, forecast_frame, instants
+from undrift.run.forecast.settings import ForecastSettings
+from undrift.run.forecast.step_scores import StepScores
+from undrift.run.read.source import Source
+
+COMMIT_SECONDS = 30.0
+"""Work that a kill may lose."""
+COMMIT_ROWS = 2_000_000
+"""Rows of the table of forecasts that are kept in memory."""
+
+
+class KeysResult(NamedTuple):
+    """What came of a file with many keys."""
+
+    folder: Path
+    state: dict[str, Any]
+    """What `forecast.json` holds."""
+    keys: Any
+    """A row for each key: rows, last time, season, errors beside both naive forecasts, coverage (a frame)."""
+    added: int
+    """Rows that this call learned."""
+    skipped: int
+    """Rows that were learned before."""
+
+
+def forecast_keys(
+    path: str, out: str | Path, settings: ForecastSettings, *, force: bool = False, resume: bool = False,
+    log: Log | None = None,
+) -> KeysResult:  # fmt: skip
+    """Forecast every key of a file by a forecaster of its own, and leave all that in the folder `out`.
+
+    Parameters
+    ----------
+    path
+        A CSV (also .gz, .zst), Parquet or NDJSON file with a row for each key and time.
+    out
+        Folder of the forecasts.
+    settings
+        What to forecast, with `key`.
+    force
+        Replace forecasts that are there.
+    resume
+        Go on with a pass over this very file that was killed.
+    log
+        Called with sentences for the user.
+    """
+    source, folder = Source(path, settings.reading()), ForecastFolder(out)
+    with folder.hold_lock():
+        digest = source.digest()
+        if resume and folder.exists:
+            state = folder.read_state()
+            if state["settings"] != settings.as_dict():
+                raise InputError(f"{out}: it was begun with other options; repeat them, or begin anew with --force")
+        else:
+            require_free(folder, force=force)
+            state = {
+                "settings": settings.as_dict(), "plan": None, "rows": 0, "learned": [], "notes": [], "commits": 0,
+                "files": {}, "shards": [], "parts": [],
+            }  # fmt: skip
+        return _learn(folder, state, source, digest, log)
+
+
+def has_keys(out: str | Path) -> bool:
+    """Whether every key of a folder of forecasts has a forecaster of its own."""
+    return ForecastFolder(out).read_state()["settings"].get("key") is not None
+
+
+def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysResult:
+    """Learn the new rows of a file, new keys among them; forecasts are those of one long file."""
+    folder = ForecastFolder(out)
+    with folder.hold_lock():
+        state = folder.read_state()
+        source = Source(path, ForecastSettings.from_dict(state["settings"]).reading())
+        digest = source.digest()
+        if digest is not None and any(one["sha256"] == digest and one["done"] for one in state["learned"]):
+            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+        return _learn(folder, state, source, digest, log)
+
+
+def _learn(
+    folder: ForecastFolder, state: dict[str, Any], source: Source, digest: str | None, log: Log | None
+) -> KeysResult:
+    """Learn a file shard by shard, committing now and then."""
+    settings, learned = ForecastSettings.from_dict(state["settings"]), state["learned"]
+    unfinished = learned[-1] if learned and not learned[-1]["done"] else None
+    if unfinished is not None and unfinished["sha256"] != digest:
+        raise InputError(f"{folder.path}: {unfinished['path']} was not finished; give that file again first")
+    plan = None if state["plan"] is None else PanelPlan(**{**state["plan"], "names": ()})
+    cells = read_key_cells(source, settings, plan)
+    if unfinished is None:
+        whole = cells.plan.time is None and any(source.begins_with(one["size"], one["sha256"]) for one in learned)
+        entry = {"path": source.name, "sha256": digest, "size": source.size, "rows": 0, "skipped": 0}
+        learned.append({**entry, "whole": whole, "done": False})
+        for note in cells.notes:
+            (log or (lambda text: None))(note)
+        state |= {"plan": {**cells.plan._asdict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
+    work = _KeyPass(folder, state, settings, cells)
+    for shard in range(work.shards):
+        work.learn_shard(shard)
+    return work.finish()
+
+
+class _KeyPass:
+    """One pass over a file: what was learned since the last commit, and the tables as they will be."""
+
+    def __init__(
+        self, folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings, cells: KeyCells
+    ) -> None:
+        self.folder, self.state, self.settings, self.cells = folder, state, settings, cells
+        self.entry = state["learned"][-1]
+        self.rows_of = cells.rows_by_key()
+        self.facts: dict[str, dict[str, Any]] = {}
+        self.next: dict[str, Any] = {}
+        if state["files"]:
+            for row in folder.read_table(state, "keys").iter_rows(named=True):
+                self.facts[row["key"]] = row
+            old = folder.read_table(state, "next")
+            self.next = {str(one[0]): frame for one, frame in old.partition_by("key", as_dict=True).items()}
+        for key in self.rows_of:
+            self.facts.setdefault(key, {"key": key, "shard": len(self.facts) // SHARD_KEYS, "rows": 0, "last": None})
+        self.shards = 1 + max((one["shard"] for one in self.facts.values()), default=-1)
+        self.frames: list[Any] = []
+        self.last_commit = time.monotonic()
+
+    def learn_shard(self, shard: int) -> None:
+        """Let the keys of a shard learn their rows of this file, unless they have."""
+        shards = self.state["shards"]
+        if shard < len(shards) and shards[shard]["learned"] >= len(self.state["learned"]):
+            return
+        keys = [key for key, fact in self.facts.items() if fact["shard"] == shard]
+        name = shards[shard]["name"] if shard < len(shards) else None
+        if any(key in self.rows_of for key in keys):
+            old = {} if name is None else {one.key: one for one in read_shard(regular_file(self.folder.path, name))}
+            models = [self._learn_key(key, old.get(key)) for key in keys]
+            name = self.folder.files.next_free_name("models-", ".undrift", self.state["commits"])
+            with self.folder.files.new_file(name, durable=False) as path:
+                write_shard(path, models)
+        done = {"name": name, "learned": len(self.state["learned"])}
+        shards[shard : shard + 1] = [done]
+        rows = sum(len(frame) for frame in self.frames)
+        if time.monotonic() - self.last_commit > COMMIT_SECONDS or rows > COMMIT_ROWS:
+            self.commit()
+
+    def _learn_key(self, key: str, known: KeyModel | None) -> KeyModel:
+        """Play the new rows of one key, row by row, and judge what was said before each."""
+        fact, settings = self.facts[key], self.settings
+        if known is None:
+            model = settings.forecaster(every=self.cells.plan.spacing or None)
+            known = KeyModel(key, model, StepScores(settings.horizon, settings.level))
+        if key not in self.rows_of:
+            return known
+        model, scores = known.model, known.scores
+        after = fact["last"] if self.cells.plan.time is not None else fact["rows"] - 1 if self.entry["whole"] else None
+        panel = key_panel(self.cells, key, self.rows_of[key], after if fact["rows"] else None)
+        traces = [_play_row(model, scores, panel, i, settings) for i in range(len(panel.values))]
+        if traces:
+            kept = np.flatnonzero((fact["rows"] + np.arange(len(traces))) % settings.every == 0)
+            joined = [np.concatenate([getattr(one, name) for one in traces])[kept] for name in traces[0]._fields]
+            frame = forecast_frame(panel, type(traces[0])(*joined), fact["rows"] + kept, kept, settings)
+            self.frames.append(frame.rename({"series": "key"}))
+        self.entry["rows"] += len(panel.values)
+        self.entry["skipped"] += panel.skipped
+        self.state["rows"] += len(panel.values)
+        fact["rows"] += len(panel.values)
+        if panel.times is not None and len(panel.times):
+            fact["last"] = int(panel.times[-1])
+        fact |= _measure(model, scores)
+        if traces and traces[-1].known[0, 0]:
+            self.next[key] = _next_frame(known, fact["rows"], timed=panel.times is not None)
+        return known
+
+    def commit(self) -> None:
+        """Write the tables, and at last the state that names what counts."""
+        pl, state, files = polars(str(self.folder.path)), self.state, self.folder.files
+        tables = {"keys": pl.DataFrame(list(self.facts.values()), schema=_schema())}
+        if self.next:
+            tables["next"] = pl.concat(list(self.next.values()))
+        if self.frames:
+            name = files.next_free_name("forecasts-", ".parquet", state["commits"] + 1)
+            with files.new_file(name, durable=False) as path:
+                pl.concat(self.frames).write_parquet(path)
+            state["parts"].append(name)
+            self.frames = []
+        self.state |= self.folder.commit_tables(state, tables)
+        self.last_commit = time.monotonic()
+
+    def finish(self) -> KeysResult:
+        """Commit what is left, and say what came of it."""
+        self.entry["done"] = True
+        self.commit()
+        keys = self.folder.read_table(self.state, "keys")
+        return KeysResult(self.folder.path, self.state, keys, self.entry["rows"], self.entry["skipped"])
+
+
+def _play_row(model: Forecaster, scores: StepScores, panel: Panel, i: int, settings: ForecastSettings) -> ForecastTrace:
+    """Take in one row of a key, and judge what was said of it."""
+    trace = model.play(
+        panel.values[i : i + 1],
+        known=panel.known[i : i + 1 + settings.horizon] if settings.known else None,
+        times=None if panel.times is None else instants(panel.times[i : i + 1]),
+        candidates=panel.own[i : i + 1] if settings.candidate else None,
+    )
+    if trace.known[0, 0]:
+        said = Forecast(trace.yhat[0, 0], trace.lower[0, 0], trace.upper[0, 0])
+        scores.observe(float(panel.values[i, 0]), said, model.naive_forecasts()[0])
+    else:
+        scores.observe(float(panel.values[i, 0]), None, None)
+    return trace
+
+
+def _measure(model: Forecaster, scores: StepScores) -> dict[str, Any]:
+    """Return the row of a key in the table of keys."""
+    judged = int(scores.counts.sum())
+    mse, mae = (
+        [float(one) / judged if judged else None for one in part.sum(axis=1)] for part in (scores.squares, scores.sizes)
+    )
+    return {
+        "season": model.seasons[-1] if model.seasons else None,
+        "judged": judged,
+        "mse": mse[0],
+        "mse_last_time": mse[1],
+        "mse_last_season": mse[2] if model.seasons else None,
+        "mae": mae[0],
+        "pinball": float(scores.pinball.sum()) / judged if judged else None,
+        "coverage": float(scores.inside.sum()) / judged if judged else None,
+    }
+
+
+def _schema() -> dict[str, Any]:
+    pl = polars("keys")
+    whole = ("shard", "rows", "last", "season", "judged")
+    numbers = ("mse", "mse_last_time", "mse_last_season", "mae", "pinball", "coverage")
+    return {"key": pl.String} | dict.fromkeys(whole, pl.Int64) | dict.fromkeys(numbers, pl.Float64)
+
+
+def _next_frame(one: KeyModel, rows: int, *, timed: bool) -> Any:
+    """Return the next steps of a key as a table; times are missing until two rows show how far apart rows are."""
+    pl = polars("next steps")
+    found, steps = one.model.forecast(), np.arange(1, one.model.horizon + 1)
+    when: Any = rows - 1 + steps
+    if timed:
+        when = one.model.times().astype("datetime64[us]") if one.model.spacing else [None] * len(steps)
+    return pl.DataFrame(
+        {
+            "key": [one.key] * len(steps), "step": steps.astype(np.int32), "time": when,
+            "yhat": found.yhat[0], "lower": found.lower[0], "upper": found.upper[0],
+        },
+        schema_overrides={"key": pl.String, "time": pl.Datetime("us") if timed else pl.Int64},
+    )  # fmt: skip
+
+
+def summarize_keys(keys: Any) -> dict[str, Any]:
+    """Return what a reader wants to know of all keys together: how often and how far naive forecasts were beaten."""
+    pl = polars("keys")
+    seen = keys.filter(pl.col("judged") > 0)
+    found: dict[str, Any] = {"keys": len(keys), "rows": int(keys["rows"].sum()), "judged_keys": len(seen)}
+    for name in ("last_time", "last_season"):
+        against = seen.filter(pl.col(f"mse_{name}") > 0.0)
+        ratio = (against["mse"] / against[f"mse_{name}"]).to_numpy()
+        found[f"better_than_{name}"] = int(np.count_nonzero(ratio < 1.0))
+        found[f"median_ratio_to_{name}"] = float(np.median(ratio)) if len(ratio) else None
+    found["coverage"] = float(seen["coverage"].mean()) if len(seen) else None
+    return found
