@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from undrift.learners import *  # noqa: F403  # every learner that is exported there
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
+    from undrift.report import run_frame as run_frame
     from undrift.trees import BoostedTrees as BoostedTrees
 
 __version__ = "0.2.0"
@@ -38,6 +39,7 @@ _HOME = {
     "Forecaster": "undrift.forecast",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",
+    "run_frame": "undrift.report",
 }
 """Where public names live; besides them, everything that `undrift.learners` exports is one."""
 _MODULES = (

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock, kernels, store
+from undrift import _check, _html, _thread_lock, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError, ModelFileError
@@ -285,6 +285,19 @@ class Learner(LateLabels):
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
         return f"{type(self).__name__}({given})"
+
+    def _repr_html_(self) -> str:
+        return _html.facts_table(type(self).__name__, self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """Return what to say about the learner, in short."""
+        given = {
+            name: f"{value:.6g}" if isinstance(value, float) else str(value)
+            for name, value in self.parameters.items()
+            if value is not None
+        }
+        facts = given | {"rounds": f"{self.rounds:,}"}
+        return facts if self.dim is None else facts | {"features": f"{self.dim:,}"}
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):

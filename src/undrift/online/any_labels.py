@@ -77,6 +77,11 @@ class AnyLabels(OnlineLearner):
             raise InputError(f"{_check.name_of(self)}: peek is for two classes; use ask and tell")
         return super().peek(z)
 
+    def _belief_facts(self) -> dict[str, str]:
+        if self._several is None:
+            return super()._belief_facts()
+        return {"classes": ", ".join(str(one) for one in self.classes[:8])}
+
     def part(self, name: str) -> Vector:
         """Return a part of the state of two classes."""
         if self._several is not None:

@@ -132,7 +132,33 @@ class Inspection(NamedRows):
         awake = scale > 0.0
         coef = np.where(awake, x[1:] / np.where(awake, scale, 1.0), 0.0)
         level = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.CENTER]
-        return Line(coef, float(level + x[0] - np.sum(coef * center)), float(half_life_of(best.beta)[i]))
+        intercept = float(level + x[0] - np.sum(coef * center))
+        return Line(coef, intercept, float(half_life_of(best.beta)[i]), self._line_names(len(coef)))
+
+    def _line_names(self, count: int) -> tuple[str, ...]:
+        """Return what the coefficients of the line belong to: features, or features and their indicators in turn."""
+        named = self.names or [f"z[{j}]" for j in range(self.dim or 0)]
+        pairs = ((name, f"{name} missing") if count > len(named) else (name,) for name in named)
+        return tuple(one for pair in pairs for one in pair)
+
+    def _facts(self) -> dict[str, str]:
+        facts = super()._facts()
+        if self.names:
+            shown = ", ".join(self.names[:8])
+            facts["features"] = shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
+        return facts | (self._belief_facts() if self.rounds else {})
+
+    def _belief_facts(self) -> dict[str, str]:
+        """Return whom the estimator listens to and how long it remembers, in short."""
+        facts = {}
+        leading = sorted(zip(self.candidates, self.weights.tolist(), strict=True), key=lambda one: -one[1])[:3]
+        facts["listens to"] = ", ".join(f"{name} {weight:.0%}" for name, weight in leading if weight >= 0.005)
+        spectrum = self.spectrum()
+        k = int(np.argmax(spectrum.weights))
+        half_life = float(spectrum.half_lives[k])
+        leading_memory = f"half-life {half_life:.4g} rounds" if math.isfinite(half_life) else "nothing is forgotten"
+        facts["memory"] = f"{leading_memory} (weight {spectrum.weights[k]:.0%})"
+        return facts
 
     @_thread_lock.hold_shared
     def effects(self, z: Rows) -> Vector:

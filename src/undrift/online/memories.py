@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from undrift import _html
 from undrift._typing import Vector
 from undrift.kernels import layout
 
@@ -47,6 +48,20 @@ class Line(NamedTuple):
     """At z = 0."""
     half_life: float
     """Of the memory that leads."""
+    names: tuple[str, ...] = ()
+    """What each coefficient belongs to, in their order; rows without names have z[0], z[1], ..."""
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the coefficients by name, the intercept last.
+
+        >>> Line(np.array([2.0]), 1.0, 50.0, ("temp",)).as_dict()
+        {'temp': 2.0, '(intercept)': 1.0}
+        """
+        return {**dict(zip(self.names, self.coef.tolist(), strict=True)), "(intercept)": self.intercept}
+
+    def _repr_html_(self) -> str:
+        memory = f"memory with a half-life of {self.half_life:.4g} rounds"
+        return _html.facts_table(f"Line of the {memory}", {name: f"{c:.4g}" for name, c in self.as_dict().items()})
 
 
 def half_life(beta: Vector) -> Vector:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undrift import _html
 from undrift._typing import Matrix, Vector
 from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
@@ -99,6 +100,17 @@ class Certificate:
     def vacuous(self) -> bool:
         """Whether it says nothing: losses are not negative, so no regret is larger than the loss incurred."""
         return self.bound >= self.incurred * (1.0 - 1e-9)
+
+    def _repr_html_(self) -> str:
+        terms = ("start", "stability", "variation", "potential_drift", "excess")
+        facts = {
+            "loss": f"{self.incurred:.6g}",
+            "the comparator's loss": f"{self.comparator_loss:.6g}",
+            "regret, measured": f"{self.regret:.6g}",
+            "regret, at most": f"{self.bound:.6g}" + ("" if self.holds else ", which does not hold"),
+            **{f"of this: {name.replace('_', ' ')}": f"{getattr(self, name):.6g}" for name in terms},
+        }
+        return _html.facts_table("Certificate", facts | ({"through": self.leaf} if self.leaf else {}))
 
     @property
     def holds(self) -> bool:

@@ -75,7 +75,7 @@ def source_name(data: RunData) -> str:
 
 def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[str]:
     """Return the sentences a reader should remember."""
-    sentences = [_error_sentence(run.data, scores)]
+    sentences = [error_sentence(run.data, scores)]
     leading = choose_leading(run.certificates)
     if leading is not None:
         sentences.append(f"{capitalize(comparison(leading))}. Proven: {proof(leading)}.")
@@ -92,7 +92,7 @@ def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[st
     return sentences
 
 
-def _error_sentence(data: RunData, scores: list[Score]) -> str:
+def error_sentence(data: RunData, scores: list[Score]) -> str:
     """Return the run's error beside that of the best baseline."""
     score = LEADING[data.task]
     mine, best = scores[0].measures[score], best_baseline(scores)

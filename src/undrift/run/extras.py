@@ -1,14 +1,20 @@
-"""Libraries that only runs need, imported when they are."""
+"""Libraries that only runs need, imported when they are; and where their sentences go unless told otherwise."""
 
 from __future__ import annotations
 
 import importlib
+import logging
 from types import ModuleType
 
 from undrift.errors import MissingExtraError
 
 LITERAL = {"glob": False, "hive_partitioning": False}
 """For every absolute path given to polars: `data[1].parquet` is one file, not a pattern for `data1.parquet`."""
+
+
+def log_sentence(text: str) -> None:
+    """Tell a sentence for the user through `logging`, by the logger "undrift"."""
+    logging.getLogger("undrift").info("%s", text)
 
 
 def polars(what: str) -> ModuleType:

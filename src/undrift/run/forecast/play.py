@@ -12,7 +12,7 @@ from undrift._typing import Matrix
 from undrift.errors import DataError, InputError
 from undrift.forecast import Forecaster, ForecastTrace
 from undrift.forecast.calendar import Seconds, later_times
-from undrift.run.extras import polars
+from undrift.run.extras import log_sentence, polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
@@ -72,7 +72,7 @@ def forecast_file(
                 f"{source.name}: '{settings.target[0]}' is empty in every row; there is nothing to forecast"
             )
         for note in panel.notes:
-            (log or (lambda text: None))(note)
+            (log or log_sentence)(note)
         state: dict[str, Any] = {
             "settings": settings.as_dict(),
             "plan": panel.plan._asdict(),
@@ -109,7 +109,7 @@ def update_forecast(
         after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None
         panel = read_panel(source, settings, plan, after)
         for note in panel.notes:
-            (log or (lambda text: None))(note)
+            (log or log_sentence)(note)
         model, before = folder.read_model(state), _read_tables(folder, state, settings)
         state["plan"] = panel.plan._asdict()
         learned = {"path": source.name, "sha256": digest, "size": source.size}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from undrift.run.extras import log_sentence
 from undrift.run.play.resume import find_state
 from undrift.run.play.run_folder import FINAL, RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
@@ -46,7 +47,7 @@ def play_file(
     progress
         Called after every batch with how far the run is.
     log
-        Called with sentences for the user: what the columns were taken for, and the like.
+        Called with sentences for the user: what the columns were taken for, and the like; None: `logging`.
     stop
         Asked after every batch, and while the source is read, whether to stop.
 
@@ -63,7 +64,7 @@ def play_file(
     Source(path, settings)  # refuses what is no file before anything is made
     folder = RunFolder(out)
     request = stop if isinstance(stop, StopRequest) else StopRequest(stop)
-    say = log or (lambda text: None)
+    say = log or log_sentence
     with folder.hold_lock():
         try:
             with request.interruptible():

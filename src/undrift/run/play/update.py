@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.errors import DataError, InputError
+from undrift.run.extras import log_sentence
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, explain_damage, settings_of
@@ -109,7 +110,7 @@ def update_run(
             last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
             new = _NewRows(source, roles, last_line, str(state["carry"]["encoder"]["latest"]))
         request = stop or StopRequest(None)
-        loop = RunLoop(source, folder, command, log or (lambda text: None), roles=roles, select=new.select)
+        loop = RunLoop(source, folder, command, log or log_sentence, roles=roles, select=new.select)
         loop.go_on(state)
         loop.provenance["learned"] = learned
         if grown:
