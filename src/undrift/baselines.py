@@ -4,9 +4,10 @@
 |---|---|---|
 | regression | the last value | the mean so far |
 | classification | same as last time, as sure as labels stayed so far | the base rate of the positive class so far |
+| multiclass | same as last time, likewise | each class as often as it came so far |
 
-Predictions of classes are log-odds; counts begin at 1, so that nothing is ever certain. A round is predicted from the
-labels known before it, 0 where there are none.
+Predictions of two classes are log-odds, of several probabilities; counts begin at 1, so that nothing is ever certain. A
+round is predicted from the labels known before it, 0 where there are none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 
-BASELINES = {"regression": ("last value", "running mean"), "classification": ("same as last time", "base rate")}
+BASELINES = {
+    "regression": ("last value", "running mean"),
+    "classification": ("same as last time", "base rate"),
+    "multiclass": ("same as last time", "most frequent"),
+}
 """Names of the baselines by task, in the order of every table, file and page."""
 
 Indices = NDArray[np.int64]
@@ -86,6 +91,67 @@ class Baselines:
         product = np.where(known, last[:-1] * sign, 0.0)
         events = [event.astype(np.float64) for event in (product > 0.0, product < 0.0, sign < 0.0, sign > 0.0)]
         return np.column_stack([last, *(_running_sum(s, e) for s, e in zip(self.state[1:], events, strict=True))])
+
+
+class ClassBaselines:
+    """Both baselines over one stream of several classes, of which some may appear later; labels may come late.
+
+    Of the probability, 1/(t + 1) is kept for a class that is not among the t labels known so far.
+
+    Parameters
+    ----------
+    delay
+        Labels become known so many rows late.
+
+    Examples
+    --------
+    >>> same, frequent = ClassBaselines().play(np.array([0.0, 1.0, 1.0]), 2)
+    >>> frequent.round(3).tolist()
+    [[nan, nan], [0.5, nan], [0.333, 0.333]]
+    """
+
+    def __init__(self, *, delay: int = 0) -> None:
+        self.delay = delay
+        self.waiting = np.zeros(0)  # labels that rows to come may not use yet, oldest first
+        self.state = np.zeros(3)  # last label, stayed, changed, then how often each class came
+
+    def play(self, y: Vector, classes: int) -> tuple[Matrix, Matrix]:
+        """Return both predictions for each of the next rows (n, classes), then take their labels in.
+
+        They are NaN for classes that have not come yet, of which there are `classes` with those.
+        """
+        same, frequent = np.full((len(y), classes), np.nan), np.full((len(y), classes), np.nan)
+        waiting = self.waiting.tolist()
+        for t, label in enumerate(y.tolist()):
+            self._predict(same[t], frequent[t])
+            waiting.append(label)
+            if len(waiting) > self.delay:
+                self._learn(waiting.pop(0))
+        self.waiting = np.array(waiting)
+        return same, frequent
+
+    def _predict(self, same: Vector, frequent: Vector) -> None:
+        last, stayed, changed = self.state[:3]
+        seen = np.flatnonzero(self.state[3:])
+        counts = self.state[3 + seen]
+        K, t = len(seen), float(np.sum(counts))
+        if not K:
+            return
+        known = t / (t + 1.0)
+        frequent[seen] = known * (counts + 1.0) / (t + K)
+        stays = (stayed + 1.0) / (stayed + changed + 2.0) if K > 1 else 1.0
+        same[seen] = known * (1.0 - stays) / max(K - 1.0, 1.0)
+        same[int(last)] = known * stays
+
+    def _learn(self, label: float) -> None:
+        if np.isnan(label):
+            return
+        if self.state[3:].any():
+            self.state[1 if label == self.state[0] else 2] += 1.0
+        at = 3 + int(label)
+        if at >= len(self.state):
+            self.state = np.pad(self.state, (0, at + 1 - len(self.state)))
+        self.state[0], self.state[at] = label, self.state[at] + 1.0
 
 
 def _last_known(before: float, series: Vector, known: NDArray[np.bool_]) -> Vector:

@@ -1,7 +1,8 @@
 """Scores of predictions, in the words users know: RMSE, MAE, R2, log-loss, accuracy, Brier, MASE, pinball, coverage.
 
 Arguments come in the order of `undrift.losses`: predictions first, then labels. Predictions of two classes are log-odds
-of the positive one, whose label is greater than 0 (1 of 0 and 1, or of -1 and +1).
+of the positive one, whose label is greater than 0 (1 of 0 and 1, or of -1 and +1); of several classes, probabilities
+(rounds, K), and labels are class numbers.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.losses import logistic, sigmoid, squared
 
-LEADING = {"regression": "rmse", "classification": "log_loss"}
+LEADING = {"regression": "rmse", "classification": "log_loss", "multiclass": "log_loss"}
 """The score that leads everywhere, by task: what the model minimises, and what its certificates bound."""
 TITLES = {"rmse": "rmse", "mae": "mean absolute error", "r2": "r2", "log_loss": "log-loss", "accuracy": "accuracy"}
 """What `undrift run` and `undrift compare` call the scores they show."""
+
+
+_LEAST = 1e-300
+"""Probabilities of several classes count as this at least."""
 
 
 def _mean(values: NDArray[Any]) -> float:
@@ -93,13 +98,47 @@ def scores(yhat: Vector, y: Vector, *, binary: bool) -> dict[str, float]:
     return {measure.__name__: measure(yhat, y) for measure in measures}
 
 
+def class_losses(p: Matrix, y: Vector) -> Vector:
+    """Return the log-loss of each round from probabilities (T, K), NaN where a class was not known yet.
+
+    A class that was not known has what the others leave.
+
+    >>> class_losses(np.array([[0.5, np.nan], [0.25, 0.75]]), np.array([1.0, 1.0])).round(4).tolist()
+    [0.6931, 0.2877]
+    """
+    given = np.take_along_axis(p, y.astype(np.int64)[:, None], axis=1)[:, 0]
+    left = 1.0 - np.nansum(p, axis=1)
+    return np.asarray(-np.log(np.maximum(np.where(np.isnan(given), left, given), _LEAST)))
+
+
+def most_likely(p: Matrix) -> Vector:
+    """Return the number of the most likely class of each round, the first of equals; NaN where none is known."""
+    known = ~np.isnan(p).all(axis=1) if p.shape[1] else np.zeros(len(p), bool)
+    out = np.full(len(p), np.nan)
+    out[known] = np.argmax(np.where(np.isnan(p[known]), -1.0, p[known]), axis=1)
+    return out
+
+
+def class_brier(p: Matrix, y: Vector) -> Vector:
+    """Return half the squared distance of each round's probabilities from what came true: for two, as `brier`."""
+    there = np.nan_to_num(p)
+    at = np.arange(len(y)), y.astype(np.int64)
+    return np.asarray(0.5 * (np.sum(there**2, axis=1) - 2.0 * there[at] + 1.0))
+
+
+def class_scores(p: Matrix, y: Vector) -> dict[str, float]:
+    """Return the scores of several classes by name; the one that leads comes first."""
+    right = most_likely(p) == y
+    return {"log_loss": _mean(class_losses(p, y)), "accuracy": _mean(right), "brier": _mean(class_brier(p, y))}
+
+
 class RunningScores:
     """Scores of one predictor over rounds that come in blocks, from a few sums.
 
     Parameters
     ----------
     binary
-        Whether labels are two classes.
+        Whether labels are classes.
 
     Examples
     --------
@@ -125,6 +164,15 @@ class RunningScores:
             errors = float(np.sum(round_losses(yhat, y, binary=True))), float(np.sum((yhat > 0.0) != (y > 0.0)))
         else:
             errors = float(np.sum((yhat - y) ** 2)), float(np.sum(np.abs(yhat - y)))
+        self._add_errors(errors, y)
+
+    def add_classes(self, p: Matrix, y: Vector) -> None:
+        """Count some rounds of several classes, whose probabilities are p (n, K)."""
+        if len(y):
+            wrong = np.count_nonzero(most_likely(p) != y)
+            self._add_errors((float(np.sum(class_losses(p, y))), float(wrong)), y)
+
+    def _add_errors(self, errors: tuple[float, float], y: Vector) -> None:
         self.count += len(y)
         self.errors = [total + more for total, more in zip(self.errors, errors, strict=True)]
         self.labels = [self.labels[0] + float(np.sum(y)), self.labels[1] + float(np.sum(y * y))]

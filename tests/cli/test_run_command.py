@@ -119,16 +119,6 @@ BAD = {
         ["-t", "y"],
         "bad.csv, line 1: columns 1 and 3 are both called 'a'; rename one",
     ),
-    "three classes": (
-        "a,y\n1,low\n2,high\n3,low\n4,mid\n5,low\n",
-        ["-t", "y"],
-        "bad.csv, line 5: the target 'y' has 3 classes (low, high, mid) where two are allowed; join classes",
-    ),
-    "three numbers as classes": (
-        "a,y\n1,0\n2,1\n3,2\n",
-        ["-t", "y", "--task", "classification"],
-        "bad.csv, line 4: the target 'y' has 3 different values (0, 1, 2) where two are allowed; pass --task",
-    ),
     "many texts": (
         "a,id,y\n" + "".join(f"{k},name{k},{k * k % 7}\n" for k in range(30)),
         ["-t", "y"],
@@ -204,7 +194,10 @@ def test_a_third_class_is_refused_where_it_comes(call):
     write("a,y\n" + "".join(f"{k % 9},{'no' if k % 3 else 'yes'}\n" for k in range(9000)) + "1,maybe\n")
     code, _, err = call("run", "bad.csv", "-t", "y", "--speed", "fast")
     assert code == 3
-    assert "bad.csv, line 9002: the target 'y' is 'maybe', a third class after 'no' and 'yes'" in err
+    assert (
+        "bad.csv, line 9002: the target 'y' is 'maybe', a third class after 'no' and 'yes'; pass --task multiclass"
+        in err
+    )
 
 
 def test_a_text_too_many_is_refused_where_it_comes(call):

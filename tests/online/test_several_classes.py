@@ -117,7 +117,7 @@ def test_wrong_labels_are_one_sentence_and_change_nothing():
         (lambda: model.play(Z[:2], [1]), "y must have one label for each of the 2 rows"),
         (lambda: model.log_odds(Z[0]), "log_odds are of two classes"),
         (lambda: model.peek(Z[0]), "peek is for two classes"),
-        (lambda: model.cost(), "this is known of two classes"),
+        (lambda: model.line(), "line is of two classes"),
     ):
         with pytest.raises(InputError, match=text):
             call()

@@ -1,12 +1,13 @@
 """Numbers or classes: one rule for `run` and `fleet`, and a refusal where either could be meant."""
 
 import json
+import re
 
 import polars as pl
 import pytest
 
 from undrift.cli.app import run as undrift
-from undrift.errors import DataError
+from undrift.errors import DataError, InputError
 from undrift.run.prepare.columns import infer_columns
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
@@ -64,23 +65,46 @@ def test_run_and_fleet_agree(tmp_path, capsys, values, expected):
     assert fleet(path, capsys) == expected
 
 
-@pytest.mark.parametrize("values", [[0, 1, 2], [1, 2, 3, 4, 5], [3, 7, -2]])
-def test_a_handful_of_whole_numbers_is_refused_with_what_to_pass(tmp_path, capsys, values):
+@pytest.mark.parametrize("values", [[0, 1, 2], [1, 2, 3, 4, 5], [3, 7, -2], ["a", "b", "c"]])
+def test_a_handful_of_whole_numbers_or_texts_are_several_classes_and_no_fleet(tmp_path, capsys, values):
     path = write(tmp_path / "t.csv", [values[k % len(values)] for k in range(ROWS)])
+    assert planned(path) == ("multiclass", tuple(map(str, values)))
+    assert planned(path, task="classification") == planned(path, task="multiclass") == planned(path)
+    roles = infer_columns(read_first_rows(Source(path, Settings(target="y", drop=("k",))))[0])
     shown = ", ".join(map(str, sorted(values)))
-    sentence = (
-        f"{path}: the target 'y' holds {len(values)} different whole numbers ({shown}): if they count or grade "
-        "something pass --task regression; more than two classes cannot be predicted yet, "
-        "make one column of 0 and 1 for each"
-    )
-    with pytest.raises(DataError) as caught:
+    note = f"The target holds {len(values)} different whole numbers ({shown}), taken as classes; if they count or "
+    assert roles.notes == (() if "a" in values else (f"{note}grade something, pass --task regression",))
+    code, err = fleet(path, capsys)
+    assert code == 3
+    shown = ", ".join(map(str, values[:3]))
+    assert f"{path}: the target 'y' has several classes ({shown}, ...), where a fleet takes two" in err
+    if "a" not in values:
+        assert planned(path, task="regression") == fleet(path, capsys, "--task", "regression") == ("regression", None)
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [("--positive", {"positive": "1"}), ("--candidate", {"candidate": ("x",)}), ("--lag", {"lag": (1,)})],
+)
+def test_options_for_two_classes_are_refused_for_several(tmp_path, option, given):
+    path = write(tmp_path / "t.csv", [k % 3 for k in range(ROWS)])
+    sentence = f"has several classes (0, 1, 2), but {option} is for numbers or two classes; pass --task regression"
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        planned(path, task="classification", **given)
+
+
+def test_two_classes_may_be_the_first_of_several(tmp_path):
+    path = write(tmp_path / "t.csv", column(["yes", "no"]))
+    assert planned(path, task="multiclass") == ("multiclass", ("yes", "no"))
+    path = write(tmp_path / "one.csv", ["yes"] * ROWS)
+    with pytest.raises(DataError, match="is 'yes' in every row; there is nothing to learn"):
+        planned(path, task="multiclass")
+
+
+def test_too_many_classes_are_refused(tmp_path):
+    path = write(tmp_path / "t.csv", [f"t{k % 101}" for k in range(ROWS)])
+    with pytest.raises(DataError, match="has 101 classes in all 300 rows, where 100 are allowed; join rare ones"):
         planned(path)
-    assert str(caught.value) == sentence
-    assert fleet(path, capsys) == (3, f"undrift: {sentence}\n")
-    assert planned(path, task="regression") == fleet(path, capsys, "--task", "regression") == ("regression", None)
-    with pytest.raises(DataError, match=r"different values .* where two are allowed; pass --task regression"):
-        planned(path, task="classification")
-    assert fleet(path, capsys, "--task", "classification")[0] == 3
 
 
 def test_few_rows_of_a_handful_of_whole_numbers_are_numbers(tmp_path, capsys):

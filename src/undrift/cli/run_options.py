@@ -24,7 +24,7 @@ Candidate = Annotated[
     list[str] | None, typer.Option("--candidate", help="Columns with predictions made elsewhere, a,b,c.")
 ]
 Task = Annotated[
-    str | None, typer.Option("--task", help="regression, or classification (two classes) [default: found].")
+    str | None, typer.Option("--task", help="regression, classification, or multiclass (new classes may come).")
 ]
 Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
 Speed = Annotated[str | None, typer.Option("--speed", help="best, max (with forests), fast, or light [default: best].")]

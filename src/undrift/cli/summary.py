@@ -17,7 +17,9 @@ NOT_INFORMATIVE = 9.0
 
 def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     """Return what someone who never heard of us should know about a run."""
-    what = "a number" if run.classes is None else f"{run.classes[0]} or {run.classes[1]}"
+    from undrift.run.prepare.task import name_classes
+
+    what = "a number" if run.classes is None else name_classes(run.classes)
     source = Path(run.provenance["source"]["path"]).name
     out = [
         f"Predicted '{run.target}' ({what}) {run.rounds:,} times in {source}, each time before it was known.",

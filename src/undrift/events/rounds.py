@@ -27,8 +27,8 @@ Found = Iterator[tuple[EventKind, str]]
 class ErrorWatch:
     """Signed errors and their size, each ranked among the last ones."""
 
-    def __init__(self, rows_between_alarms: float) -> None:
-        each = 3.0 * rows_between_alarms
+    def __init__(self, rows_between_alarms: float, what: str = "the positive label") -> None:
+        each, self._what = 3.0 * rows_between_alarms, what
         self._signed, self._size = RankScores(), RankScores()
         self._above, self._below, self._larger = RiseTest(each), RiseTest(each), RiseTest(each)
 
@@ -60,15 +60,18 @@ class ErrorWatch:
 
 
 class ProbabilityWatch:
-    """Whether labels come as often as their probabilities say: a bet against the model's own words."""
+    """Whether labels come as often as their probabilities say: a bet against the model's own words.
+
+    `what` the probabilities are of, for sentences.
+    """
 
     SHIFTS = (0.5, 1.0)
     """Changes of the log-odds that are betted on."""
     SHRINK = 0.5
     """Of the log-odds, if the model is too sure."""
 
-    def __init__(self, rows_between_alarms: float) -> None:
-        each = 3.0 * rows_between_alarms
+    def __init__(self, rows_between_alarms: float, what: str = "the positive label") -> None:
+        each, self._what = 3.0 * rows_between_alarms, what
         self._above, self._below = ChangeTest(each, len(self.SHIFTS)), ChangeTest(each, len(self.SHIFTS))
         self._sure = ChangeTest(each, 1)
 
@@ -78,7 +81,7 @@ class ProbabilityWatch:
         odds = math.log(p / (1.0 - p))
         for test, sign, word in ((self._above, 1.0, "more"), (self._below, -1.0, "less")):
             if test.add([_likelihood_ratio(y, p, odds + sign * shift) for shift in self.SHIFTS]):
-                yield EventKind.ERROR_LEANS, f"the positive label comes {word} often than predicted"
+                yield EventKind.ERROR_LEANS, f"{self._what} comes {word} often than predicted"
         if self._sure.add([_likelihood_ratio(y, p, self.SHRINK * odds)]):
             yield EventKind.ERROR_GREW, "labels are less predictable than the model says"
 

@@ -38,6 +38,8 @@ class Watch:
         Of the intervals that are given.
     binary
         Whether labels are 0 and 1, and predictions the probability of 1.
+    what
+        What the label 1 stands for, in sentences.
     on_event
         Called with every event.
 
@@ -56,12 +58,13 @@ class Watch:
         *,
         level: float = 0.9,
         binary: bool = False,
+        what: str = "the positive label",
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self._each = KINDS_OF_ALARMS * _check.interval(self, "rows_between_alarms", rows_between_alarms, "[10, 1e12]")
         self._on_event = on_event
         self._errors = None if _check.flag(self, "binary", binary) else ErrorWatch(self._each)
-        self._probabilities = ProbabilityWatch(self._each)
+        self._probabilities = ProbabilityWatch(self._each, what)
         self._coverage = CoverageWatch(self._each, _check.interval(self, "level", level, "(0, 1)"))
         self._memory = MemoryWatch()
         self._features: FeatureWatch | None = None

@@ -11,12 +11,12 @@ from undrift.errors import ModelFileError
 from undrift.learners.base import Arrays
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.served import PREFIX, PendingRecords
-from undrift.online.any_labels import AnyLabels
+from undrift.online.class_inspection import ClassInspection
 from undrift.online.label_kinds import MOST_CLASSES
 from undrift.online.several_classes import SeveralClasses
 
 
-class AnyLabelFiles(AnyLabels):
+class AnyLabelFiles(ClassInspection):
     """The part of a classifier that saves and loads the stages of several classes."""
 
     @_thread_lock.hold_exclusive

@@ -61,6 +61,10 @@ class ClassLevel2:
         self._pull, self._leader = np.append(self._pull, [0.0, 0.0]), np.append(self._leader, [0.0, 0.0])
         self._set_classes(self.classes + 1)
 
+    def own_coefficients(self) -> Vector:
+        """Return the coefficient c + c_k of each class's log-odds in its logit (K,)."""
+        return np.asarray(SCALE * (self._leader[0] + self._leader[1::2]))
+
     def predict(self, S: Matrix) -> Matrix:
         """Return logits (rows, K) from log-odds (rows, K)."""
         logits = np.empty(S.shape)

@@ -25,8 +25,18 @@ if TYPE_CHECKING:
 
 HALF_LIVES = (300.0, 3000.0, None)
 """Memories of level 2."""
-BESIDE = 3
-"""Candidates beside level 2: the log-odds as they are, how often each class came, and the last class again."""
+CANDIDATES = (
+    "level 2, short memory",
+    "level 2, long memory",
+    "level 2, never forgets",
+    "each class against the rest",
+    "base rates",
+    "same as last time",
+)
+"""Names of what the last mixer chooses from: level 2 by memory, then the log-odds as they are, how often each class
+came, and the last class again."""
+BESIDE = len(CANDIDATES) - len(HALF_LIVES)
+"""Candidates beside level 2."""
 
 
 class ServedClasses(NamedTuple):
@@ -74,7 +84,8 @@ class SeveralClasses:
         self._level2: list[ClassLevel2] = []
         self._mixer = MixableProbabilities(growing=True)
         self._mixer.begin(np.ones(len(HALF_LIVES) + BESIDE))
-        self._counts, self._numbers = np.zeros(classes), np.zeros(4)  # rounds, last class, stayed, changed
+        self._counts = np.zeros(classes)
+        self._numbers = np.zeros(5)  # rounds, last class, stayed, changed, loss beyond the last mixer's
 
     @property
     def rounds(self) -> int:
@@ -86,9 +97,23 @@ class SeveralClasses:
         """Weights of the candidates: level 2 by memory, the log-odds as they are, base rates, the last class again."""
         return self._mixer.weights
 
+    @property
+    def losses(self) -> Vector:
+        """Sum of each candidate's losses over the rounds of the last mixer."""
+        return self._mixer.losses
+
     def cost(self) -> Vector:
-        """Return a bound on the losses so far minus each candidate's, since the third class came."""
-        return self._mixer.cost()
+        """Return a bound on the losses in the rounds of the last mixer minus each candidate's.
+
+        These are the rounds since the third class came whose class was known when they were served. Served predictions
+        also keep a share for classes not seen yet, and of late labels are as old as these; what that lost is added.
+        """
+        return np.asarray(self._mixer.cost() + self._numbers[4])
+
+    def combination(self) -> Vector:
+        """Return the coefficient of each class's log-odds in its logit, of the memory of level 2 that leads (K,)."""
+        leading = int(np.argmax(self.weights[: len(self._level2)]))
+        return self._level2[leading].own_coefficients()
 
     def count(self, labels: int, each: Vector, last: float) -> None:
         """Take over what was counted before the classes had numbers."""
@@ -160,7 +185,8 @@ class SeveralClasses:
             labels = np.array([y])
             for one in self._level2:
                 one.play(served.log_odds[None], labels)
-            self._mixer.play(served.answers[None], labels)
+            mixed = self._mixer.play(served.answers[None], labels)[0, int(y)]
+            self._numbers[4] += mixed - served.log_probabilities[int(y)]
         self._count(y)
 
     def arrays(self) -> dict[str, Arrays | dict[str, Vector]]:
@@ -203,7 +229,11 @@ class SeveralClasses:
         for t, label in enumerate(y):
             E[t, -2], E[t, -1] = self._baselines()
             self._count(label)
-        return self._keep_share(self._mixer.play(E, y), rounds)
+        mixed, at = self._mixer.play(E, y), (np.arange(len(y)), y.astype(np.int64))
+        kept = self._keep_share(mixed, rounds)
+        for loss in mixed[at] - kept[at]:  # one after the other, as they come row by row
+            self._numbers[4] += loss
+        return kept
 
     def _play_unlabelled(self, Z: Matrix) -> Matrix:
         """Serve rows whose labels never come: running means of features advance, nothing else does."""
@@ -261,7 +291,7 @@ class SeveralClasses:
 
     def _baselines(self) -> tuple[Vector, Vector]:
         """Return logits of how often each class came, and of the last class coming again as often as it did."""
-        K, (_, last, stayed, changed) = self.classes, self._numbers
+        K, (_, last, stayed, changed, _) = self.classes, self._numbers
         base = np.log(self._counts + 1.0)
         stay = np.full(K, np.log((changed + 1.0) / (K - 1.0)))
         stay[int(last)] = np.log(stayed + 1.0)

@@ -7,13 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from undrift import metrics
 from undrift._typing import Vector
 from undrift.report.blocks import Blocks, cut_blocks
 from undrift.report.certificate_text import CertificateSummary, summarize_certificates
-from undrift.report.scores import OWN
 from undrift.report.timeline import Timeline, make_timeline
 from undrift.run import RunData
+from undrift.run.finish.run_data import OWN
 
 POINTS = 1000
 """Points of a curve through the whole run, at most."""
@@ -36,9 +35,19 @@ class RunContext:
         return self.data.task == "classification"
 
     @property
+    def several(self) -> bool:
+        """Whether labels are several classes."""
+        return self.data.task == "multiclass"
+
+    @property
+    def numbers(self) -> bool:
+        """Whether labels are numbers."""
+        return self.data.task == "regression"
+
+    @property
     def loss_name(self) -> str:
         """The loss that is added up, in the units of certificates."""
-        return "log-loss" if self.binary else "squared error / 2"
+        return "squared error / 2" if self.numbers else "log-loss"
 
     @cached_property
     def blocks(self) -> Blocks:
@@ -50,9 +59,9 @@ class RunContext:
         """The sum of losses in each block, for the run and each baseline; rounds before any label count for nobody."""
         data = self.data
         some, out = data.predicted, {}
-        for name, yhat in {OWN: data.yhat, **data.baselines}.items():
+        for name in (OWN, *data.baselines):
             losses = np.zeros(data.rounds)
-            losses[some] = metrics.round_losses(yhat[some], data.y[some], binary=self.binary)
+            losses[some] = data.losses(name)
             out[name] = self.blocks.sum(losses)
         return out
 

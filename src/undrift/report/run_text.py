@@ -19,10 +19,11 @@ from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
 from undrift.report.timeline import iso_times
 from undrift.run import RunData
+from undrift.run.prepare.task import name_classes
 
 SHARES = ("r2", "accuracy")
 """Scores shown as percentages."""
-TASKS = {"regression": "a number", "classification": "one of two classes"}
+TASKS = {"regression": "a number", "classification": "one of two classes", "multiclass": "one of several classes"}
 """What a task predicts, in words."""
 GLOSSARY = {
     "Row, round": "One line of your data. undrift predicts its label first, then learns from it.",
@@ -59,7 +60,7 @@ def subtitle(run: RunContext) -> str:
         f"{TASKS[data.task]}"
     )
     if data.classes:
-        text += f" ({shorten(data.classes[0])} or {shorten(data.classes[1])})"
+        text += f" ({name_classes([shorten(one) for one in data.classes])})"
     if run.timeline.time is not None:
         first, last = iso_times(run.timeline.time[[0, -1]])
         text += f", {first[:10]} to {last[:10]}"
@@ -127,7 +128,7 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
         text = percent if score in SHARES else number
         return Card(SCORE_TITLES[score], text(own[score]), f"{best.name}: {text(best.measures[score])}" if best else "")
 
-    shown = ["log_loss", "accuracy"] if run.binary else ["rmse", "r2"]
+    shown = ["rmse", "r2"] if run.numbers else ["log_loss", "accuracy"]
     found = [score_card(score) for score in shown if score != "r2" or math.isfinite(own["r2"])]
     leading = choose_leading(run.certificates)
     share = math.inf if leading is None else leading.relative(leading.regret)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -10,9 +11,8 @@ import numpy as np
 from undrift import metrics
 from undrift.report.formatting import percent
 from undrift.run import RunData
+from undrift.run.finish.run_data import OWN as OWN
 
-OWN = "undrift"
-"""What the run's own predictions are called beside the baselines."""
 SCORE_TITLES = {
     "rmse": "typical error (RMSE)",
     "mae": "mean error (MAE)",
@@ -35,20 +35,21 @@ class Score:
     total: float
     """Sum of losses, in the certificates' units: squared error / 2, or log-loss."""
     measures: Mapping[str, float]
-    """Regression: rmse, mae, r2. Classification: log_loss, accuracy, brier."""
+    """Regression: rmse, mae, r2. Two classes: log_loss, accuracy, brier; several: log_loss, accuracy."""
 
 
 def score_predictors(data: RunData) -> list[Score]:
     """Return the run's score, then the baselines'."""
-    binary, some = data.task == "classification", data.predicted
-    return [
-        Score(
-            name,
-            float(np.sum(metrics.round_losses(yhat[some], data.y[some], binary=binary))),
-            metrics.scores(yhat[some], data.y[some], binary=binary),
-        )
-        for name, yhat in {OWN: data.yhat, **data.baselines}.items()
-    ]
+    some, found = data.predicted, []
+    for name, yhat in {OWN: data.yhat, **data.baselines}.items():
+        losses, labels = data.losses(name), data.y[some]
+        if data.task == "multiclass":
+            right = float(np.mean(yhat[some] == labels)) if len(labels) else math.nan
+            measures = {"log_loss": float(np.mean(losses)) if len(losses) else math.nan, "accuracy": right}
+        else:
+            measures = metrics.scores(yhat[some], labels, binary=data.task == "classification")
+        found.append(Score(name, float(np.sum(losses)), measures))
+    return found
 
 
 def best_baseline(scores: list[Score]) -> Score | None:

@@ -17,7 +17,7 @@ from undrift import _check
 from undrift.errors import InputError
 
 MISSING = ("fill", "indicators", "skip", "refuse")
-TASKS = ("auto", "regression", "classification")
+TASKS = ("auto", "regression", "classification", "multiclass")
 FORMATS = ("auto", "csv", "parquet", "ndjson")
 SPEEDS = ("best", "max", "fast", "light")
 LONGEST = 1 << 20
@@ -44,7 +44,7 @@ class Settings:
     candidate: tuple[str, ...] = ()
     """Columns with predictions made elsewhere, in units of the target; a missing one abstains."""
     task: str = "auto"
-    """"regression", "classification" (two classes), or "auto": found from the target."""
+    """"regression", "classification", "multiclass" (more classes may come), or "auto": found from the target."""
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
     speed: str = "best"

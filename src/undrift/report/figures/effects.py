@@ -33,7 +33,7 @@ def measure(run: RunContext) -> Measured:
 def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw features and families as bars, one view each."""
     part = numbers["effects"]
-    unit = "log-odds" if run.binary else f"units of {run.data.target}"
+    unit = f"units of {run.data.target}" if run.numbers else "log-odds" if run.binary else "probability"
     shown = list(zip(part["features"], part["sizes"], strict=True))
     left_out = f" The {BARS} largest of {part['all']}." if part["all"] > BARS else ""
     return Figure(

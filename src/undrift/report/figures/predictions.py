@@ -31,6 +31,8 @@ RECENT = 300
 
 def measure(run: RunContext) -> Measured:
     """Return the last rounds one by one, and the means of blocks of the whole run."""
+    if run.several:
+        return {"recent": None, "whole": None}
     return {"recent": _measure_recent(run), "whole": _measure_whole(run)}
 
 

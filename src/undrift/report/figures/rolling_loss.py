@@ -22,7 +22,7 @@ def measure(run: RunContext) -> Measured:
             "axis": run.timeline.axis(blocks.last),
             "window": blocks.window_rounds(window),
             "names": list(run.block_losses),
-            "rolling": [round_numbers(mean if run.binary else np.sqrt(2.0 * mean)) for mean in means],
+            "rolling": [round_numbers(np.sqrt(2.0 * mean) if run.numbers else mean) for mean in means],
         }
     }
 
@@ -30,7 +30,7 @@ def measure(run: RunContext) -> Measured:
 def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw one line for each predictor."""
     loss = numbers["loss"]
-    title = SCORE_TITLES["log_loss" if run.binary else "rmse"]
+    title = SCORE_TITLES["rmse" if run.numbers else "log_loss"]
     window = plural(loss["window"], "row")
     ends = ", ".join(f"{name}: {number(x[-1])}" for name, x in zip(loss["names"], loss["rolling"], strict=True))
     return Figure(

@@ -18,6 +18,7 @@ from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.online.design import centre_comparators
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify
+from undrift.run.extras import polars
 from undrift.run.finish.run_comparators import run_comparators
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import make_model
@@ -167,6 +168,10 @@ def _certify_rows(
     folder: RunFolder, state: RunState, progress: CertifyProgress
 ) -> tuple[list[CertificateEntry], list[str]]:
     """Return the certificates of a run and notes about them; the source is read again."""
+    if state["task"] == "multiclass":
+        raise ConditionError(
+            f"{folder.path}: runs of several classes are not certified; certify a DiscountedSoftmax by undrift.regret"
+        )
     progress("certifying: reading the rows again", 0.0)
     settings = settings_of(folder.path, state)
     table = folder.table(state)
@@ -241,5 +246,8 @@ def replay_run(out: str | Path) -> bool:
         again = play_file(_source(folder, state, whole=True).name, temporary, settings_of(folder.path, state))
         mine, theirs = folder.table(state), RunFolder(temporary).table(again)
     return mine.columns == theirs.columns and all(
-        mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes() for name in mine.columns
+        mine[name].equals(theirs[name], null_equal=True)
+        if mine[name].dtype == polars("a replay").String
+        else mine[name].to_numpy().tobytes() == theirs[name].to_numpy().tobytes()
+        for name in mine.columns
     )

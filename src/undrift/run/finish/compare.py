@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.baselines import BASELINES, Baselines
+from undrift.baselines import BASELINES, Baselines, ClassBaselines
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
+from undrift.run.finish.class_peers import ClassContender, class_contenders, count_classes
 from undrift.run.finish.peers import Contender, installed_peers
 from undrift.run.play.scores import score_predictions
 from undrift.run.prepare.load_rows import load_rows
@@ -58,12 +59,15 @@ def compare_file(
     known = ~np.isnan(y)
     known &= np.cumsum(known) > 1  # nobody is scored before a label was known
 
-    def score(name: str, kind: str, yhat: Vector, seconds: float) -> LearnerResult:
+    def score(name: str, kind: str, yhat: Vector | Matrix, seconds: float) -> LearnerResult:
         return LearnerResult(name, kind, score_predictions(task, yhat[known], y[known]), seconds / len(y) * 1e6)
 
     results = []
     given = [table.columns.index(name) for name in settings.candidate]
-    contenders = [*_our_learners(task, settings.seed, given), *(installed_peers(task, settings.seed) if peers else ())]
+    several = task == "multiclass"
+    contenders: list[Contender | ClassContender] = list(class_contenders(settings.seed, peers=peers)) if several else [
+        *_our_learners(task, settings.seed, given), *(installed_peers(task, settings.seed) if peers else ()),
+    ]  # fmt: skip
     for kind, name, play in contenders:
         if log is not None:
             log(f"{name} ...")
@@ -73,9 +77,12 @@ def compare_file(
     for name, column in zip(settings.candidate, given, strict=True):
         results.append(score(name, "given", _score_units(task, filled[:, column]), 0.0))
     begin = time.perf_counter()
-    baselines = Baselines(binary=task == "classification").play(y)
+    if several:
+        naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
+    else:
+        naive = list(Baselines(binary=task == "classification").play(y).T)
     seconds = time.perf_counter() - begin
-    results += [score(name, "naive", yhat, seconds) for name, yhat in zip(BASELINES[task], baselines.T, strict=True)]
+    results += [score(name, "naive", yhat, seconds) for name, yhat in zip(BASELINES[task], naive, strict=True)]
     first = next(iter(results[0].scores))
     return task, len(y), sorted(results, key=lambda one: one.scores[first])
 

@@ -19,6 +19,7 @@ from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
+from undrift.run.play.class_table import probability_column
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import RunState, explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
@@ -46,7 +47,7 @@ class Predictions:
     level
         Part of the labels that the intervals are made to hold.
     classes
-        The two labels, the negative one first; none for numbers.
+        The labels, of two the negative one first; none for numbers.
     stop
         A request to stop, which is granted at once while a batch is read and predicted.
     """
@@ -70,7 +71,8 @@ class Predictions:
     def frames(self) -> Iterator[DataFrame]:
         """Yield line, time, prediction, lower, upper (with lags, of the first row only), or label and probability.
 
-        The rows of a file come once.
+        Of several classes the probability is the label's, and one column for each class follows. The rows of a file
+        come once.
         """
         while True:
             with self._stop.interruptible():
@@ -108,6 +110,12 @@ class Predictions:
             if self._encoder.settings.lag:
                 first = pl.int_range(pl.len()) == -self.rows
                 frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
+        elif isinstance(self._learner, OnlineClassifier) and self._encoder.roles.task == "multiclass":
+            p = self._learner.predict_proba(table)
+            predicted, names = p.max(axis=1), np.array(self._learner.columns, dtype=object)
+            label = pl.Series(names[p.argmax(axis=1)].tolist(), dtype=pl.String)
+            each = {probability_column(str(name)): p[:, k] for k, name in enumerate(self._learner.columns)}
+            frame = pl.DataFrame(columns | {"label": label, "probability": predicted} | each)
         elif isinstance(self._learner, OnlineClassifier):
             odds = self._learner.log_odds(table)
             predicted = sigmoid(odds)

@@ -64,10 +64,10 @@ def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector)
     known = ~np.isnan(y)
     model: Any = None
     used = np.zeros(X.shape[1], bool)
-    for begin, end in _blocks(known, every):
+    for begin, end in cut_fits(known, every):
         past = np.flatnonzero(known[:begin])
         if len(past) >= FIRST_FIT and (task == "regression" or len(np.unique(y[past])) == 2):
-            used = _varies(X[past])
+            used = varies(X[past])
             if used.any():
                 labels = y[past] if task == "regression" else (y[past] > 0.5).astype(int)
                 model = make().fit(X[past][:, used], labels)
@@ -76,13 +76,13 @@ def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector)
     return out
 
 
-def _varies(X: Matrix) -> NDArray[np.bool_]:
+def varies(X: Matrix) -> NDArray[np.bool_]:
     """Return which columns have two different values."""
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     return np.asarray(low < high)
 
 
-def _blocks(known: Vector, every: int) -> Iterator[tuple[int, int]]:
+def cut_fits(known: Vector, every: int) -> Iterator[tuple[int, int]]:
     """Yield begin and end of the rows between two fits; the first fit comes as soon as there are enough labels."""
     counts = np.cumsum(known)
     first = int(np.searchsorted(counts, FIRST_FIT)) + 1

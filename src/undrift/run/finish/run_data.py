@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift import store
+from undrift import metrics, store
 from undrift._typing import JsonObject, Matrix, Vector
-from undrift.baselines import BASELINES
+from undrift.baselines import BASELINES, ClassBaselines
 from undrift.folder import regular_file
+from undrift.run.extras import polars
+from undrift.run.play.class_table import probability_column
 from undrift.run.play.run_folder import REPORT, RunFolder
 from undrift.run.play.state import RunState, explain_damage
 from undrift.run.read.rows import Lines, Times
+
+if TYPE_CHECKING:
+    from polars import DataFrame
+
+
+OWN = "undrift"
+"""What the run's own predictions are called beside the baselines."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,21 +42,23 @@ class RunData:
     provenance: JsonObject
     """Versions, kernel level, source (path, size, sha256), started, finished, seconds, command."""
     task: str
-    """"regression" or "classification"."""
+    """"regression", "classification" (two classes) or "multiclass"."""
     target: str
     """Name of the column that was predicted."""
     features: Sequence[str]
     """What the model saw: columns, and features made of columns ("city=Oslo", "hour sin", "load 24 rows ago")."""
     classes: Sequence[str] | None
-    """The two labels as they stand in the source, the negative one first; None for regression."""
+    """Labels as they stand in the source: of two the negative one first, several in order of appearance; None for
+    regression."""
     line: Lines
     """Where each round's row stands in the source (T,)."""
     time: Times | None
     """When each round was (T,), NaT where that is missing; None without a time column."""
     y: Vector
-    """Labels (T,), 0 and 1 for classification."""
+    """Labels (T,), 0 and 1 for two classes, the numbers of several ones."""
     yhat: Vector
-    """Predictions made before the label was seen (T,), log-odds of label 1 for classification; NaN before any label."""
+    """Predictions made before the label was seen (T,): log-odds of label 1 for two classes, the number of the most
+    likely one of several; NaN before any label."""
     lower: Vector | None
     """Lower end of the 90% interval, made before the label was seen (T,); None for classification."""
     upper: Vector | None
@@ -73,6 +85,11 @@ class RunData:
     """How far each feature moves the predictions of the last rows; empty while the run goes on."""
     combination: Mapping[str, float] = field(default_factory=dict)
     """How level 2 adds up the families and the last label at the end."""
+    probabilities: Matrix | None = None
+    """Of several classes, by number (T, K), NaN where a class was not known yet; None otherwise."""
+    class_losses: Mapping[str, Vector] = field(default_factory=dict)
+    """Of several classes, the log-loss of the run ("undrift") and of every baseline (T,), NaN where nothing was
+    predicted; empty otherwise."""
     certificates: Sequence[JsonObject] = ()
     """One for each comparator: name, words, kind, leaf, regret, start, stability, variation, potential_drift, excess,
     bound, slack, ratio, holds, vacuous, comparator_loss, own_loss, rounds, refit_every (or None), refused (a sentence,
@@ -93,6 +110,14 @@ class RunData:
     def predicted(self) -> NDArray[np.bool_]:
         """Whether a label was known before each round, so that its prediction counts (T,)."""
         return ~np.isnan(self.yhat)
+
+    def losses(self, name: str) -> Vector:
+        """Return the losses, in certificates' units, of the rounds that the run (`OWN`) or a baseline predicted."""
+        some = self.predicted
+        if self.class_losses:
+            return self.class_losses[name][some]
+        yhat = self.yhat if name == OWN else self.baselines[name]
+        return metrics.round_losses(yhat[some], self.y[some], binary=self.task == "classification")
 
 
 def read_run(path: str | os.PathLike[str]) -> RunData:
@@ -129,12 +154,15 @@ def _plain_numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = folder.table(state)
+    names = BASELINES[state["task"]]
+    more: dict[str, Any] = {}
+    if state["task"] == "multiclass":
+        table, more = _read_classes(table, state, names)
     table = table.filter(table["y"].is_not_null())
     _, arrays = store.read(regular_file(folder.path, state["trace"]))
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }
-    names = BASELINES[state["task"]]
     return RunData(
         settings=state["settings"],
         provenance=state["provenance"],
@@ -155,7 +183,7 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         candidates=state["candidates"],
         candidate_weights=arrays["weights"],
         coef_round=arrays["round"],
-        coef_names=[*state["coefficients"], "(intercept)"],
+        coef_names=[*state["coefficients"], "(intercept)"] if arrays["coef"].shape[1] else [],
         coef=arrays["coef"],
         effects=_plain_numbers(state.get("effects", {})),
         combination=_plain_numbers(state.get("combination", {})),
@@ -163,4 +191,35 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         problems=state["problems"],
         events=state.get("events", []) if state["settings"].get("alert") else None,
         notes=_notes(state),
+        **more,
     )
+
+
+BASELINE_ROWS = 10_000
+"""Rows for which the baselines' probabilities of several classes are worked out at a time."""
+
+
+def _read_classes(table: DataFrame, state: RunState, names: Sequence[str]) -> tuple[DataFrame, dict[str, Any]]:
+    """Return a table of several classes with numbers in place of labels, and probabilities and losses of its rounds.
+
+    What the baselines give each class follows from the labels, so that no file holds it.
+    """
+    pl = polars("a report")
+    classes = state["classes"]
+    texts = [pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in names]
+    ours = [
+        pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in ("y", "yhat")
+    ]
+    table = table.with_columns([*ours, *texts])
+    y, yhat = (table[name].fill_null(math.nan).to_numpy() for name in ("y", "yhat"))
+    labelled = ~np.isnan(y)
+    p = np.column_stack([table[probability_column(one)].fill_null(math.nan).to_numpy() for one in classes])
+    losses = {OWN: np.full(len(y), np.nan)} | {name: np.full(len(y), np.nan) for name in names}
+    baselines, judged = ClassBaselines(delay=state["settings"].get("delay", 0)), labelled & ~np.isnan(yhat)
+    for a in range(0, len(y), BASELINE_ROWS):
+        some = np.flatnonzero(judged[a : a + BASELINE_ROWS])
+        naive = baselines.play(y[a : a + BASELINE_ROWS], len(classes))
+        for name, given in zip(losses, (p[a : a + BASELINE_ROWS], *naive), strict=True):
+            losses[name][a + some] = metrics.class_losses(given[some], y[a + some])
+    found = {name: loss[labelled] for name, loss in losses.items()}
+    return table, {"probabilities": p[labelled], "class_losses": found}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from undrift.errors import InputError
+from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.run.fleet.orders import parse_wait, require_integer_column
@@ -48,6 +48,12 @@ def infer_fleet_columns(source: Source, key: str, order: str | None, wait: str) 
     if not features:
         raise InputError("no column is left to learn from; name some with --features")
     task, classes = infer_task(first)
+    if task == "multiclass":
+        raise DataError(
+            f"{source.name}: the target '{settings.target}' has several classes ({', '.join((classes or ())[:3])}, "
+            "...), where a fleet takes two; make one column of 0 and 1 for each, use undrift run for one stream, or "
+            "pass --task regression if they are numbers"
+        )
     time = None
     if order is not None:
         require_integer_column(first, order)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift.errors import DataError
+from undrift.errors import DataError, InputError
 from undrift.events import Event, Watch
 from undrift.losses import sigmoid
 from undrift.online import Table
@@ -72,6 +72,8 @@ def play_live(
     on_event
         Called when something changes.
     """
+    if settings.task == "multiclass":
+        raise InputError("--live predicts numbers or two classes; leave out --task multiclass, or run on a file")
     stream: _LiveStream | None = None
     for number, text in enumerate(lines, start=1):
         if not text.strip():

@@ -25,9 +25,9 @@ from undrift import store
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, regular_file
 from undrift.online.base import OnlineLearner
-from undrift.run.extras import LITERAL, polars
+from undrift.run.extras import polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
-from undrift.run.write.tables import join_parquet
+from undrift.run.write.tables import join_parquet, scan_parts
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -126,7 +126,7 @@ class RunFolder:
         pl = polars("predictions")
         parts = [regular_file(self.path, part).absolute() for part in state["parts"]]
         try:
-            frame: DataFrame = pl.read_parquet(parts, **LITERAL)
+            frame: DataFrame = scan_parts(parts).collect()
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: predictions cannot be read ({error}); start the run again") from None
         return frame

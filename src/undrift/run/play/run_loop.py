@@ -11,11 +11,12 @@ import numpy as np
 
 from undrift import kernels, store
 from undrift._typing import Matrix
-from undrift.baselines import BASELINES, Baselines
+from undrift.baselines import BASELINES, Baselines, ClassBaselines
 from undrift.errors import DataError, ModelFileError
 from undrift.folder import regular_file
 from undrift.losses import sigmoid
 from undrift.run.extras import polars
+from undrift.run.play.class_table import ClassTable
 from undrift.run.play.provenance import make_provenance, now
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
@@ -66,15 +67,22 @@ class RunLoop:
         self.updating = False  # whether the rows are new ones of a finished run
         self.encoder = Encoder(source, self.roles)
         chosen = batches if select is None else select(batches)
-        self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings))
-        binary = self.roles.task == "classification"
+        models = len(self.roles.classes or ()) if self.roles.task == "multiclass" else 1
+        self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings, models))
+        self.several = self.roles.task == "multiclass"
         self.baseline_names = BASELINES[self.roles.task]
-        self.baselines = Baselines(binary=binary, delay=self.settings.delay)
+        self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay)
+        if not self.several:
+            self.baselines = Baselines(binary=self.roles.task == "classification", delay=self.settings.delay)
         self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
         self.run_model = RunModel(
-            make_model(self.settings, self.roles.task), self.settings.delay, len(self.encoder.learned_features)
+            make_model(self.settings, self.roles.task),
+            self.settings.delay,
+            len(self.encoder.learned_features),
+            several=self.several,
         )
-        self.watch = RunWatch(binary=binary, known_features=len(self.encoder.features)) if self.settings.alert else None
+        known = len(self.encoder.features)
+        self.watch = RunWatch(self.roles.task, known) if self.settings.alert else None
         self.parts: list[str] = []
         self.batches_done = 0  # committed, or waiting to be
         self.pending: list[dict[str, Any]] = []
@@ -164,11 +172,17 @@ class RunLoop:
 
     def _play(self, rows: EncodedRows) -> None:
         if self.watch is None:
-            predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y)
+            predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y, self.encoder.classes)
         else:
             predictions = self._play_watched(self.watch, rows)
-        baselines = self.baselines.play(rows.y)
         judged = np.where(predictions.known, rows.y, np.nan)  # not before the first label was known
+        if isinstance(self.baselines, ClassBaselines):
+            table = ClassTable(self.encoder.classes or [], self.baseline_names)
+            naive = self.baselines.play(rows.y, len(table.classes))
+            self.scores.add_classes(judged, [table.wide(predictions), *naive])
+            self.pending.append(table.columns(rows, predictions, naive))
+            return
+        baselines = self.baselines.play(rows.y)
         self.scores.add(judged, np.column_stack([predictions.yhat, baselines]))
         self.pending.append(self._columns(rows, predictions, baselines))
 
@@ -201,9 +215,13 @@ class RunLoop:
         if not self.pending:
             return
         pl = polars("undrift run")
-        joined = {name: np.concatenate([part[name] for part in self.pending]) for name in self.pending[0]}
-        holes = [name for name, column in joined.items() if column.dtype == np.float64]
-        frame = pl.DataFrame(joined).with_columns(pl.col(name).fill_nan(None) for name in holes)
+        frames = [
+            pl.DataFrame(
+                {k: pl.Series(v.tolist(), dtype=pl.String) if v.dtype == object else v for k, v in one.items()}
+            )
+            for one in self.pending
+        ]
+        frame = pl.concat(frames, how="diagonal", rechunk=True).with_columns(pl.col(pl.Float64).fill_nan(None))
         name = self.folder.files.next_free_name("predictions-", ".parquet", len(self.parts))
         self.folder.write_table(name, frame)
         self.parts.append(name)
@@ -273,14 +291,14 @@ class RunLoop:
         return self._commit("finished")
 
 
-def rows_per_batch(width: int, settings: Settings) -> int:
+def rows_per_batch(width: int, settings: Settings, models: int = 1) -> int:
     """Return how many rows are played at a time: what takes about a quarter of a second where rows are wide.
 
-    Requests to stop are looked at in between. The number depends on the columns alone, so that a resumed run cuts its
-    rows at the same places.
+    Requests to stop are looked at in between. The number depends on the columns and the first rows alone, so that a
+    resumed run cuts its rows at the same places. `models` is how many estimators learn each row.
     """
     microseconds = 50 + (width * (2 if settings.missing == "indicators" else 1)) ** 2 // 32
-    return max(8, 250_000 // (microseconds * (4 if settings.delay else 1)))
+    return max(8, 250_000 // (microseconds * models * (4 if settings.delay else 1)))
 
 
 def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import undrift
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
+from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.play.snapshots import Snapshots
@@ -26,12 +27,14 @@ class BlockPredictions(NamedTuple):
     """Predictions of some rows."""
 
     yhat: Vector
-    """Predictions (n,)."""
+    """Predictions (n,); of several classes the number of the most likely one, NaN where none is known."""
     known: NDArray[np.bool_]
     """Whether a label was known before (n,); predictions made before say nothing."""
     lower: Vector | None
-    """Intervals, NaN where there was none yet; None for two classes."""
+    """Intervals, NaN where there was none yet; None for classes."""
     upper: Vector | None
+    probabilities: Matrix | None = None
+    """Of several classes by their numbers (n, K), NaN where a class was not known yet; None otherwise."""
 
 
 def make_model(settings: Settings, task: str) -> OnlineLearner:
@@ -48,22 +51,39 @@ def make_model(settings: Settings, task: str) -> OnlineLearner:
 
 
 class RunModel:
-    """A model, which keeps the rows that still wait for their label, and snapshots of what it believed."""
+    """A model, which keeps the rows that still wait for their label, and snapshots of what it believed.
 
-    def __init__(self, model: OnlineLearner, delay: int, width: int) -> None:
-        self.model, self.delay = model, delay
-        self.snapshots = Snapshots(width)
+    Parameters
+    ----------
+    model
+        It learns several classes by their labels.
+    delay
+        Labels become known so many rows late.
+    width
+        Features.
+    several
+        Whether labels are the numbers of several classes.
+    """
+
+    def __init__(self, model: OnlineLearner, delay: int, width: int, *, several: bool = False) -> None:
+        self.model, self.delay, self.several = model, delay, several
+        self.snapshots = Snapshots(width, lines=not several)
         self.recent: Matrix = np.empty((0, 0))
+        self.first_rows = np.zeros(0)  # the row in which each of several classes first came, from 1 on
 
-    def play(self, names: list[str], Z: Matrix, y: Vector) -> BlockPredictions:
-        """Predict rows, and learn those whose label becomes known on the way."""
+    def play(self, names: list[str], Z: Matrix, y: Vector, classes: list[str] | None = None) -> BlockPredictions:
+        """Predict rows, and learn those whose label becomes known on the way; `classes` name several ones."""
         self._keep_recent(Z)
         blocks = []
         a = 0
         while a < len(y):
             due = self.snapshots.next_round(self.model.rounds)
             b = min(len(y), a + due - self.model.rounds)  # a row settles one label at most
-            blocks.append(self._play_block(Table(names, Z[a:b]), y[a:b]))
+            rows = Table(names, Z[a:b])
+            several = self.several and classes is not None
+            blocks.append(
+                self._play_classes(rows, y[a:b], classes or []) if several else self._play_block(rows, y[a:b])
+            )
             if self.model.rounds == due:
                 self.snapshots.take(self.model)
             a = b
@@ -79,6 +99,22 @@ class RunModel:
             return BlockPredictions(trace.yhat, known, None, None)
         lower, upper = (np.where(np.isfinite(ends), ends, np.nan) for ends in (trace.lower, trace.upper))
         return BlockPredictions(trace.yhat, known, lower, upper)
+
+    def _play_classes(self, rows: Table, y: Vector, classes: list[str]) -> BlockPredictions:
+        """Predict rows of several classes; of each row, those whose label was known before it was served."""
+        before, missing = self.model.served_rows, np.isnan(y)
+        labels: Any = np.array([None if one != one else classes[int(one)] for one in y.tolist()], dtype=object)
+        trace = self.model.play(rows, np.full(len(y), np.nan) if missing.all() else labels, delay=self.delay)
+        p = np.full((len(y), len(classes)), np.nan)
+        if isinstance(self.model, OnlineClassifier) and trace.yhat.ndim == 2:
+            p[:, [classes.index(str(one)) for one in self.model.classes]] = np.exp(trace.yhat)
+        self.first_rows = np.pad(self.first_rows, (0, len(classes) - len(self.first_rows)), constant_values=np.inf)
+        row = before + 1.0 + np.arange(len(y))
+        for k in np.unique(y[~missing]).astype(np.int64):
+            self.first_rows[k] = min(self.first_rows[k], row[int(np.argmax(y == k))])
+        p[row[:, None] <= self.first_rows + self.delay] = np.nan
+        yhat = most_likely(p)
+        return BlockPredictions(yhat, ~np.isnan(yhat), None, None, p)
 
     def _keep_recent(self, Z: Matrix) -> None:
         """Keep the last rows; in earlier ones, features that came later are 0."""
@@ -98,21 +134,33 @@ class RunModel:
 
     def arrays(self) -> dict[str, Vector]:
         """Return what the next row depends on, besides the model."""
-        return {**self.snapshots.arrays(), "recent": self.recent}
+        return {**self.snapshots.arrays(), "recent": self.recent} | (
+            {"first_rows": self.first_rows} if self.several else {}
+        )
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""
         self.snapshots.resume(arrays)
         self.recent = arrays["recent"]
+        self.first_rows = arrays["first_rows"] if self.several else self.first_rows
 
 
 def join_predictions(blocks: list[BlockPredictions]) -> BlockPredictions:
     """Return the predictions of blocks one after the other."""
-    yhat, known, lower, upper = zip(*blocks, strict=True) if blocks else ((), (), (), ())
+    yhat, known, lower, upper, _ = zip(*blocks, strict=True) if blocks else ((), (), (), (), ())
     joined, judged = np.concatenate([np.empty(0), *yhat]), np.concatenate([np.empty(0, bool), *known])
     if not blocks or lower[0] is None:
-        return BlockPredictions(joined, judged, None, None)
+        return BlockPredictions(joined, judged, None, None, _join_probabilities(blocks))
     return BlockPredictions(joined, judged, np.concatenate(lower), np.concatenate(upper))
+
+
+def _join_probabilities(blocks: list[BlockPredictions]) -> Matrix | None:
+    """Return the probabilities of blocks one after the other, NaN in rows before a class came."""
+    found = [one.probabilities for one in blocks if one.probabilities is not None]
+    if not found:
+        return None
+    K = max(one.shape[1] for one in found)
+    return np.concatenate([np.pad(p, ((0, 0), (0, K - p.shape[1])), constant_values=np.nan) for p in found])
 
 
 def load_model(path: str) -> OnlineLearner:

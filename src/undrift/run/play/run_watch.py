@@ -19,9 +19,10 @@ ROWS_PER_LOOK = 10
 class RunWatch:
     """Plays the rows of a run in small blocks, which changes no bit, and looks at each."""
 
-    def __init__(self, *, binary: bool, known_features: int) -> None:
-        self._binary, self._known = binary, known_features
-        self.watch = Watch(level=LEVEL, binary=binary)
+    def __init__(self, task: str, known_features: int) -> None:
+        self._binary, self._known = task == "classification", known_features
+        what = "the predicted class" if task == "multiclass" else "the positive label"
+        self.watch = Watch(level=LEVEL, binary=task != "regression", what=what)
         self.events: list[Event] = []
 
     def play(self, run_model: RunModel, encoder: Encoder, rows: EncodedRows) -> BlockPredictions:
@@ -30,7 +31,7 @@ class RunWatch:
         blocks = []
         for a in range(0, len(rows.y), ROWS_PER_LOOK):
             part = slice(a, a + ROWS_PER_LOOK)
-            block = run_model.play(encoder.features, rows.Z[part], rows.y[part])
+            block = run_model.play(encoder.features, rows.Z[part], rows.y[part], encoder.classes)
             self._look(encoder, EncodedRows(rows.line[part], None, rows.Z[part], rows.y[part]), block)
             self.events += self.watch.add_memory(int(rows.line[part][-1]), run_model.model.spectrum())
             blocks.append(block)
@@ -38,13 +39,19 @@ class RunWatch:
 
     def _look(self, encoder: Encoder, rows: EncodedRows, block: BlockPredictions) -> None:
         names = encoder.roles.numbers  # the calendar, lags and texts are ours, or have their own word
-        shown = sigmoid(block.yhat) if self._binary else block.yhat
+        shown, labels = block.yhat, rows.y
+        if block.probabilities is not None:  # of several classes: whether the most likely one came, and its probability
+            some = np.where(np.isnan(block.probabilities), 0.0, block.probabilities)
+            shown = np.max(some, axis=1, initial=0.0)
+            labels = np.where(np.isnan(rows.y), np.nan, block.yhat == rows.y)
+        elif self._binary:
+            shown = sigmoid(block.yhat)
         for i, line in enumerate(rows.line.tolist()):
             if names:
                 self.events += self.watch.add_row(line, names, rows.Z[i, : len(names)])
-            if block.known[i] and not np.isnan(rows.y[i]):
+            if block.known[i] and not np.isnan(labels[i]):
                 ends = (None, None) if block.lower is None or block.upper is None else (block.lower[i], block.upper[i])
-                self.events += self.watch.add_round(line, float(rows.y[i]), float(shown[i]), *ends)
+                self.events += self.watch.add_round(line, float(labels[i]), float(shown[i]), *ends)
 
     def _add_categories(self, encoder: Encoder, rows: EncodedRows) -> None:
         """Tell of texts that became features in these rows."""

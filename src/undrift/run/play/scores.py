@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.metrics import TITLES, RunningScores, scores
+from undrift.metrics import TITLES, RunningScores, class_scores, scores
 
 
 class ScoreTable:
     """Running scores of several predictors over the same rounds; the first one is the model."""
 
     def __init__(self, task: str, names: Sequence[str]) -> None:
-        self.running = {name: RunningScores(binary=task == "classification") for name in names}
+        self.running = {name: RunningScores(binary=task != "regression") for name in names}
 
     @property
     def latest(self) -> float:
@@ -28,6 +28,12 @@ class ScoreTable:
         known = ~np.isnan(y)
         for running, yhat in zip(self.running.values(), predictions.T, strict=True):
             running.add(yhat[known], y[known])
+
+    def add_classes(self, y: Vector, probabilities: Sequence[Matrix]) -> None:
+        """Count rounds of several classes, the probabilities of the k-th predictor being `probabilities[k]`."""
+        known = ~np.isnan(y)
+        for running, p in zip(self.running.values(), probabilities, strict=True):
+            running.add_classes(p[known], y[known])
 
     def as_dict(self) -> dict[str, dict[str, float | None]]:
         """Return for each predictor its scores by title; None where a score has no value."""
@@ -56,6 +62,8 @@ def with_titles(named: Mapping[str, float]) -> dict[str, float]:
     return {TITLES[name]: value for name, value in named.items() if name in TITLES}
 
 
-def score_predictions(task: str, yhat: Vector, y: Vector) -> dict[str, float]:
-    """Return the scores of predictions by title; the leading one comes first."""
+def score_predictions(task: str, yhat: Vector | Matrix, y: Vector) -> dict[str, float]:
+    """Return the scores of predictions by title, the leading one first; those of several classes are probabilities."""
+    if task == "multiclass":
+        return with_titles(class_scores(yhat, y))
     return with_titles(scores(yhat, y, binary=task == "classification"))

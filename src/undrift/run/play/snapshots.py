@@ -15,9 +15,18 @@ FIRST_STRIDE = 16
 
 
 class Snapshots:
-    """Spectrum, candidates' weights and coefficients every so many rounds, thinned as the run grows."""
+    """Spectrum, candidates' weights and coefficients every so many rounds, thinned as the run grows.
 
-    def __init__(self, width: int) -> None:
+    Parameters
+    ----------
+    width
+        Features.
+    lines
+        Whether the model has a line, and so coefficients.
+    """
+
+    def __init__(self, width: int, *, lines: bool = True) -> None:
+        self._lines = lines
         self.most = max(100, min(MOST, 400_000 // max(width, 1)))
         self.stride = FIRST_STRIDE
         self.half_lives = np.zeros(0)
@@ -29,9 +38,12 @@ class Snapshots:
 
     def take(self, model: OnlineLearner) -> None:
         """Read the model."""
-        spectrum, line = model.spectrum(), model.line()
+        spectrum, coef = model.spectrum(), np.zeros(0)
+        if self._lines:
+            line = model.line()
+            coef = np.append(line.coef, line.intercept)
         self.half_lives = spectrum.half_lives
-        row = (float(model.rounds), spectrum.weights, model.weights, np.append(line.coef, line.intercept))
+        row = (float(model.rounds), spectrum.weights, model.weights, coef)
         if self.rows and self.rows[-1][0] == row[0]:
             return
         self.rows.append(row)
@@ -46,7 +58,7 @@ class Snapshots:
             return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in ("spectrum", "weights", "coef")}}
         rounds, spectrum, weights, coef = zip(*self.rows, strict=True)
         wide = np.full((len(coef), max(len(one) for one in coef)), np.nan)
-        for k, one in enumerate(coef):
+        for k, one in enumerate(coef if self._lines else ()):
             wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
         out |= {"round": np.array(rounds), "spectrum": np.array(spectrum), "weights": np.array(weights)}
         return {**out, "coef": wide}

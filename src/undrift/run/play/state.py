@@ -83,7 +83,7 @@ def _require_valid(state: RunState) -> None:
     for name in (*_TEXTS, "classes"):
         if not all(isinstance(one, str) for one in state[name] or ()):
             raise TypeError(f"'{name}' must hold texts")
-    if len(state["classes"] or ("", "")) != 2:
+    if state["task"] != "multiclass" and len(state["classes"] or ("", "")) != 2:
         raise ValueError("'classes' must be two")
     for name in ("certificates", "problems"):
         if not all(isinstance(one, dict) for one in state[name]):

@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task
+from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task, name_classes, note_on_numbers
 from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.rows import Times
 from undrift.run.read.source import RowOrigin
@@ -27,9 +27,9 @@ class ColumnRoles:
     """What each column is."""
 
     task: str
-    """"regression" or "classification"."""
+    """"regression", "classification" (two classes) or "multiclass"."""
     classes: tuple[str, ...] | None
-    """The labels, the negative one first."""
+    """The two labels, the negative one first, or the several ones of the first rows; None for numbers."""
     time: str | None
     """Column with the time."""
     clock: str
@@ -45,7 +45,7 @@ class ColumnRoles:
 
     def sentence(self, target: str, features: Sequence[str]) -> str:
         """Return what was found, for the user to check."""
-        what = "a number" if self.classes is None else f"{self.classes[0] or '?'} or {self.classes[1]}"
+        what = "a number" if self.classes is None else name_classes(self.classes)
         shown = ", ".join(features[:8]) + (f" and {len(features) - 8} more" if len(features) > 8 else "")
         time = "" if self.time is None else f"; time is '{self.time}'"
         return f"{self.task}: '{target}' ({what}) from {shown}{time}"
@@ -77,6 +77,8 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     task, classes = infer_task(first)
     if classes is None:
         _require_usable_target(first)
+    elif task == "multiclass" and settings.task == "auto" and (note := note_on_numbers(classes)) is not None:
+        notes.append(note)
     others = [name for name in first.columns if name != settings.target and name not in settings.drop]
     kinds = {name: _kind(first, name) for name in others}
     plain = {name: kind for name, kind in kinds.items() if name not in settings.candidate}

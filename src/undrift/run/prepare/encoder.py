@@ -16,6 +16,7 @@ from undrift.run.prepare.column_statistics import ColumnStatistics
 from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.first_rows import not_a_number
 from undrift.run.prepare.problems import DataProblems
+from undrift.run.prepare.task import MOST_CLASSES
 from undrift.run.read.cells import LIMIT, UnreadableCell, parse_numbers, parse_texts, parse_times
 from undrift.run.read.rows import Lines, RowBatch, Times
 from undrift.run.read.source import RowOrigin
@@ -31,7 +32,7 @@ class EncodedRows(NamedTuple):
     Z: Matrix
     """Features (n, features), NaN where missing."""
     y: Vector
-    """Labels (n,), 0 and 1 for two classes, NaN where missing."""
+    """Labels (n,), 0 and 1 for two classes, the numbers of several ones, NaN where missing."""
 
 
 class Encoder:
@@ -52,7 +53,8 @@ class Encoder:
         self.source, self.roles, self.settings, self.learning = source, roles, source.settings, learning
         self.na = frozenset(self.settings.na)
         self.problems = DataProblems()
-        self.classes = list(roles.classes) if roles.classes is not None else None
+        self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
+        """The two classes, the negative one first, or several in order of appearance; None for numbers."""
         self.texts = {name: list(values) for name, values in roles.texts}
         self.features = list(roles.numbers)
         calendar = calendar_names(hours=roles.hours) if self.settings.calendar and roles.time is not None else []
@@ -149,13 +151,15 @@ class Encoder:
         return np.where(huge, math.nan, column)
 
     def labels(self, batch: RowBatch) -> Vector:
-        """Return the labels of a batch, 0 and 1 for two classes, NaN where missing."""
+        """Return the labels of a batch, 0 and 1 for two classes, the numbers of several ones, NaN where missing."""
         name = self.settings.target
         if not self.learning and not (self.settings.lag and name in batch.columns):
             return np.full(len(batch.lines), math.nan)
         if self.classes is None:
             y = self._parse_numbers(batch, name)
             y = self._drop_huge(batch, name, y, np.abs(y) > LIMIT)
+        elif self.roles.task == "multiclass":
+            y = self._number_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
         else:
             y = self._encode_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
         holes = np.isnan(y)
@@ -179,8 +183,25 @@ class Encoder:
             return self._encode_classes(batch, labels, classes)
         raise DataError(
             f"{self._at(batch, row)}: the target '{self.settings.target}' is {labels[row]!r}, a third class after "
-            f"{negative!r} and {positive!r}; join classes, or pass --task regression if it is a number"
+            f"{negative!r} and {positive!r}; pass --task multiclass to learn classes as they come, or "
+            "--task regression if it is a number"
         )
+
+    def _number_classes(self, batch: RowBatch, labels: list[str | None], classes: list[str]) -> Vector:
+        """Return the numbers of several classes; one that comes up now has the next number."""
+        code: dict[str | None, float] = {None: math.nan} | {label: float(k) for k, label in enumerate(classes)}
+        for row, label in enumerate(labels):
+            if label is not None and label not in code:
+                name = self.settings.target
+                require_short(self.source, int(batch.lines[row]), name, label)
+                if len(classes) == MOST_CLASSES:
+                    raise DataError(
+                        f"{self._at(batch, row)}: the target '{name}' is {label!r:.60}, one class more than the "
+                        f"{MOST_CLASSES} allowed; join rare classes, or pass --task regression if it is a number"
+                    )
+                code[label] = float(len(classes))
+                classes.append(label)
+        return np.array([code[label] for label in labels])
 
     def _times(self, batch: RowBatch) -> Times | None:
         name = self.roles.time

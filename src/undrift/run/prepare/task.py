@@ -1,20 +1,23 @@
-"""The task of a target column, one inference for every command: a number, or one of two classes.
+"""The task of a target column, one inference for every command: a number, one of two classes, or of several.
 
 | the first rows hold | taken as |
 |---|---|
-| texts, or true and false | classes |
-| two different whole numbers: 0 and 1, -1 and 1, 1 and 2, or any two in 20 rows or more | classes |
-| three to ten different whole numbers, each 20 times on average or more | refused: pass --task regression |
+| two texts, or true and false | two classes: classification |
+| three texts or more | several classes: multiclass |
+| two different whole numbers: 0 and 1, -1 and 1, 1 and 2, or any two in 20 rows or more | two classes |
+| three to ten different whole numbers, each 20 times on average or more | several classes, which is told |
 | nothing but 0, 1, -1 or 2 in 100 rows or more of a longer file | refused: pass --task |
-| any other numbers | numbers |
+| any other numbers | numbers: regression |
 
-`--task` always has the last word. Of two classes the positive one is `--positive`, or else the larger number, the later
-text, and never a text such as "no" or "false".
+`--task` always has the last word: `classification` is multiclass where the first rows hold three classes or more, and
+`multiclass` takes classes that appear further down, however few there are at first. Of two classes the positive one is
+`--positive`, or else the larger number, the later text, and never a text such as "no" or "false".
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -29,14 +32,19 @@ LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
 """Pairs of numbers that are two classes however few rows there are."""
 FEW, REPEATED, CONSTANT = 10, 20, 100
 """Different whole numbers that may be classes, at most; rows for each of them, at least; rows of one value alone."""
+MOST_CLASSES = 100
+"""Classes of a run: each has an estimator of its own, and a column in the predictions."""
 
 
 def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
-    """Return the task and the classes, the negative one first; or say why the target cannot be predicted."""
+    """Return the task and the classes, or say why the target cannot be predicted.
+
+    Of two classes the negative one comes first; several are those of the first rows, in order of appearance.
+    """
     source, settings, name = first.source, first.source.settings, first.source.settings.target
     column = first.columns[name]
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
-        raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or one of two classes")
+        raise DataError(f"{source.name}: the target '{name}' is a time; it must be a number or a class")
     known = first.known_cells(name)
     if not known:
         raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
@@ -58,14 +66,9 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
             first.numbers(name)  # which names the first cell that is none
         return task, None
     labels = list(dict.fromkeys(map(label_text, cells)))
-    if len(labels) > 2:
-        line = next(line for line, cell in known if label_text(cell) == labels[2])
-        count = f"{len(labels)} different values" if numeric else f"{len(labels)} classes"
-        hint = "pass --task regression" if numeric else "join classes, or make one column of 0 and 1 for each class"
-        raise DataError(
-            f"{source.at(line)}: the target '{name}' has {count} ({', '.join(labels[:3])}"
-            f"{', ...' if len(labels) > 3 else ''}) where two are allowed; {hint}"
-        )
+    if task == "multiclass" or len(labels) > 2:
+        _require_several(first, labels)
+        return "multiclass", tuple(labels)
     return task, _order_classes(first, labels)
 
 
@@ -79,7 +82,7 @@ def _are_numbers(cells: list[object]) -> bool:
 
 
 def _task_of_numbers(first: FirstRows, values: list[float]) -> str:
-    """Return the task of a target that is numbers; refuse what may be one or the other."""
+    """Return the task of a target that is numbers; refuse what says too little."""
     different = {value for value in values if math.isfinite(value)}
     if different in LABELS:
         return "classification"
@@ -87,22 +90,61 @@ def _task_of_numbers(first: FirstRows, values: list[float]) -> str:
         return "regression"
     if len(different) == 2 and len(values) >= REPEATED:
         return "classification"
-    name, all_of_them = (
-        f"{first.source.name}: the target '{first.source.settings.target}'",
-        ", ".join(map(label_text, sorted(different))),
-    )
     if len(different) > 2 and len(values) >= REPEATED * len(different):
-        raise DataError(
-            f"{name} holds {len(different)} different whole numbers ({all_of_them}): if they count or grade something "
-            "pass --task regression; more than two classes cannot be predicted yet, make one column of 0 and 1 for each"
-        )
+        return "multiclass"
     alone = any(different < pair for pair in LABELS)
     if alone and len(different) == 1 and len(values) >= CONSTANT and not first.whole:
         raise DataError(
-            f"{name} is {all_of_them} in {first.where}: pass --task regression if it is a number, "
+            f"{first.source.name}: the target '{first.source.settings.target}' is {label_text(different.pop())} in "
+            f"{first.where}: pass --task regression if it is a number, "
             "--task classification and --positive LABEL if it is one of two classes"
         )
     return "regression"
+
+
+def _require_several(first: FirstRows, labels: list[str]) -> None:
+    """Refuse several classes where an option is for two, or where there are too many."""
+    settings, name = first.source.settings, f"{first.source.name}: the target '{first.source.settings.target}'"
+    if len(labels) > MOST_CLASSES:
+        raise DataError(
+            f"{name} has {len(labels)} classes in {first.where}, where {MOST_CLASSES} are allowed; join rare ones, or "
+            "pass --task regression if they are numbers"
+        )
+    if len(labels) == 1 and first.whole:
+        raise DataError(f"{name} is {labels[0]!r} in every row; there is nothing to learn")
+    for option, given in (
+        ("--positive", settings.positive is not None),
+        ("--candidate", bool(settings.candidate)),
+        ("--lag", bool(settings.lag)),
+    ):
+        if given:
+            shown = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
+            numbers = all(parse_number(label) is not None for label in labels)
+            hint = "; pass --task regression if they count or grade something" if numbers else ""
+            raise InputError(f"{name} has several classes ({shown}), but {option} is for numbers or two classes{hint}")
+
+
+def note_on_numbers(classes: tuple[str, ...]) -> str | None:
+    """Return what to tell about several classes that are numbers, of which another reading is possible."""
+    if not all(parse_number(label) is not None for label in classes):
+        return None
+    shown = ", ".join(sorted(classes, key=_sort_key))
+    return (
+        f"The target holds {len(classes)} different whole numbers ({shown}), taken as classes; if they count or grade "
+        "something, pass --task regression"
+    )
+
+
+def name_classes(classes: Sequence[str]) -> str:
+    """Return classes in words: all of a few, some of many.
+
+    >>> name_classes(["no", "yes"]), name_classes(["a", "b", "c", "d"])
+    ('no or yes', 'one of 4 classes: a, b, c, ...')
+    """
+    if len(classes) == 2:
+        return f"{classes[0] or '?'} or {classes[1]}"
+    count = "one class so far" if len(classes) == 1 else f"one of {len(classes)} classes"
+    return f"{count}: {', '.join(classes[:3])}{', ...' if len(classes) > 3 else ''}"
 
 
 def _order_classes(first: FirstRows, labels: list[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from undrift.run.extras import LITERAL, polars
 from undrift.run.write.formulas import escape_formula
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    from polars import DataFrame, LazyFrame
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 PART = 64
@@ -90,14 +90,25 @@ class TableFile:
 
 
 def join_parquet(parts: Sequence[Path], path: Path) -> None:
-    """Join Parquet files into one without holding their rows."""
+    """Join Parquet files into one without holding their rows; later ones may have more columns."""
     pl = polars(str(path))
     try:
-        rows = pl.scan_parquet([part.absolute() for part in parts], **LITERAL)
+        rows = scan_parts(parts)
         rows.sink_parquet(path.absolute(), compression="zstd", maintain_order=True)
     except pl.exceptions.PolarsError as error:  # the engine writes by itself, and wraps what the disk answers
         number = re.search(r"os error (\d+)", str(error))
         raise OSError(int(number[1]) if number else errno.EIO, str(error).splitlines()[0]) from None
+
+
+def scan_parts(parts: Sequence[Path]) -> LazyFrame:
+    """Return the rows of Parquet files one after the other; columns that later files add are null before."""
+    pl = polars("a table")
+    places = [part.absolute() for part in parts]
+    if pl.read_parquet_schema(places[0]) == pl.read_parquet_schema(places[-1]):
+        rows: LazyFrame = pl.scan_parquet(places, **LITERAL)
+    else:
+        rows = pl.concat([pl.scan_parquet(place, **LITERAL) for place in places], how="diagonal")
+    return rows
 
 
 def as_lists(frame: DataFrame) -> dict[str, list[Any]]:
