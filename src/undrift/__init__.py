@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from undrift.ensemble import ClassEnsemble as ClassEnsemble
     from undrift.ensemble import Ensemble as Ensemble
+    from undrift.ensemble import MultiOutputRegressor as MultiOutputRegressor
     from undrift.ensemble import drift_ensemble as drift_ensemble
     from undrift.ensemble import linear_ensemble as linear_ensemble
     from undrift.ensemble import logistic_ensemble as logistic_ensemble
@@ -30,6 +31,7 @@ _HOME = {
     "BoostedTrees": "undrift.trees",
     "ClassEnsemble": "undrift.ensemble",
     "Ensemble": "undrift.ensemble",
+    "MultiOutputRegressor": "undrift.ensemble",
     "drift_ensemble": "undrift.ensemble",
     "linear_ensemble": "undrift.ensemble",
     "logistic_ensemble": "undrift.ensemble",

@@ -98,7 +98,11 @@ def as_column(who: object, name: str, y: ArrayLike, length: int | None = None) -
     if array.ndim == 0:
         array = array[None]
     if array.ndim != 1:
-        raise InputError(f"{name_of(who)}: {name} must be one number a round, got an array of shape {array.shape}")
+        several = name == "y" and array.ndim == 2
+        cure = "; several outputs are for MultiOutputRegressor(model, outputs)" if several else ""
+        raise InputError(
+            f"{name_of(who)}: {name} must be one number a round, got an array of shape {array.shape}{cure}"
+        )
     if length is not None and len(array) != length:
         raise InputError(f"{name_of(who)}: {name} must have one number a round, {length}, got {len(array)}")
     return np.ascontiguousarray(array)

@@ -14,6 +14,8 @@ from undrift.ensemble.hedge import Hedge as Hedge
 from undrift.ensemble.hedge import newton_ensemble as newton_ensemble
 from undrift.ensemble.logistic import Mixable as Mixable
 from undrift.ensemble.mixer import Mixer as Mixer
+from undrift.ensemble.multi_output import MultiOutputRegressor as MultiOutputRegressor
+from undrift.ensemble.multi_output import MultiOutputTrace as MultiOutputTrace
 from undrift.ensemble.probabilities import MixableProbabilities as MixableProbabilities
 from undrift.ensemble.squared import Aggregating as Aggregating
 from undrift.ensemble.squared import RangeMean as RangeMean

@@ -1,0 +1,267 @@
+"""MultiOutputRegressor: several numbers predicted from the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from undrift import _check, _thread_lock, kernels, store
+from undrift._typing import Matrix
+from undrift.ensemble.ensemble import Ensemble
+from undrift.ensemble.shared_outputs import SharedOutputs, can_share
+from undrift.errors import InputError, ModelFileError
+from undrift.learners import Learner
+from undrift.learners.base import Arrays
+from undrift.learners.files import learner_from_snapshot, warn_if_level_differs
+
+MOST_OUTPUTS = 100_000
+
+
+class MultiOutputTrace(NamedTuple):
+    """Predictions of a block of rounds."""
+
+    yhat: NDArray[np.float64]
+    """(rounds, outputs), each made before the labels of its round."""
+    known: NDArray[np.bool_]
+    """Whether any label was known by then (rounds,)."""
+
+
+class MultiOutputRegressor:
+    r"""Predict several numbers from the same rows.
+
+    Parameters
+    ----------
+    model
+        A fresh learner for regression. An ensemble of discounted VAW (`LinearEnsemble`, `Ensemble`) shares its
+        information matrices over all outputs, and has a mixer for each; any other learner is cloned for each output.
+    outputs
+        How many numbers.
+
+    Notes
+    -----
+    With d features, N members and m outputs a shared round costs $O(N(d^2 + dm))$; clones cost m times a round of the
+    model. Predictions of an output are those of the model alone, to the bit. A label may be missing (NaN) where members
+    are shared, and where the model itself allows it; a row without any label changes nothing. Labels come at once, not
+    late.
+
+    Examples
+    --------
+    >>> import numpy as np, undrift as ud
+    >>> model = MultiOutputRegressor(ud.linear_ensemble(), outputs=2)
+    >>> Z = np.column_stack([np.ones(200), np.sin(np.arange(200))])
+    >>> trace = model.play(Z, Z @ [[1.0, 2.0], [3.0, -1.0]])
+    >>> trace.yhat.shape, model.predict([1.0, 0.0]).round(1).tolist()
+    ((200, 2), [1.0, 2.0])
+    """
+
+    def __init__(self, model: Learner, outputs: int) -> None:
+        if not isinstance(model, Learner) or model.binary or model.outputs > 1 or model.rounds:
+            got = _check.describe(model)
+            raise InputError(f"MultiOutputRegressor: model must be a fresh learner for regression, got {got}")
+        self.model, self.outputs = model.clone(), _check.integer(self, "outputs", outputs, 1, MOST_OUTPUTS)
+        self.rounds = 0
+        self.dim: int | None = None
+        self._shared: SharedOutputs | None = None
+        self._models: list[Learner] = []
+        self._exclusive_lock = kernels.Lock()
+        self._shared_lock = self._exclusive_lock.shared
+
+    def _begin(self, dim: int) -> None:
+        """Set up what learns, when the first row comes."""
+        if isinstance(self.model, Ensemble):
+            members = self.model._build(dim)
+            if can_share(members):
+                prior = np.ones(len(members)) if self.model._prior is None else self.model._prior
+                self._shared = SharedOutputs(members, self.model.mixer, prior, dim, self.outputs)
+        if self._shared is None:
+            self._models = [self.model.clone() for _ in range(self.outputs)]
+        self.dim = dim
+
+    @property
+    def shares_design(self) -> bool:
+        """Whether the outputs share the members' information matrices; known from the first row on."""
+        return self._shared is not None
+
+    @_thread_lock.hold_shared
+    def predict(self, z: ArrayLike) -> NDArray[np.float64]:
+        """Return predictions (outputs,) for the coming round, (rows, outputs) for several rows; nothing changes."""
+        Z, single = self._rows(z)
+        fresh = self
+        if self.dim is None:
+            fresh = self.clone()
+            fresh._begin(Z.shape[1])
+        yhat = fresh._predict(Z)
+        return yhat[0] if single else yhat
+
+    def _predict(self, Z: Matrix) -> Matrix:
+        if self._shared is not None:
+            return self._shared.predict(Z, self.rounds)
+        return np.column_stack([np.atleast_1d(one.predict(Z)) for one in self._models])
+
+    def learn(self, z: ArrayLike, y: ArrayLike) -> None:
+        """Close one round: the labels (outputs,) of row `z` have become known."""
+        Z, single = self._rows(z)
+        if not single and len(Z) != 1:
+            raise InputError(f"MultiOutputRegressor: learn takes one row, got {len(Z)}; use play(Z, Y) for a block")
+        self.play(Z, np.atleast_2d(_check._real_array(self, "y", y)))
+
+    @_thread_lock.hold_exclusive
+    def play(self, Z: ArrayLike, Y: ArrayLike) -> MultiOutputTrace:
+        """Close a block of rounds with labels (rounds, outputs); the same numbers as `predict` then `learn`."""
+        rows, _ = self._rows(Z)
+        labels = _check._real_array(self, "Y", Y)
+        if labels.shape != (len(rows), self.outputs):
+            raise InputError(f"MultiOutputRegressor: Y must have shape {(len(rows), self.outputs)}, got {labels.shape}")
+        labels = _check.within_limit(self, "Y", np.ascontiguousarray(labels), nan=True)
+        first = self.rounds
+        if self.dim is None and len(rows):
+            self._begin(rows.shape[1])
+        yhat = self._play_shared(rows, labels) if self._shared is not None else self._play_each(rows, labels)
+        known = first + np.cumsum(np.append(0, ~np.isnan(labels).all(axis=1)))[:-1] > 0
+        return MultiOutputTrace(yhat, known)
+
+    def _play_each(self, Z: Matrix, Y: Matrix) -> Matrix:
+        """Let a clone play each output; if one refuses its labels, none has changed."""
+        trials = [one.copy() for one in self._models]
+        columns = [one.play(Z, np.ascontiguousarray(y)).yhat for one, y in zip(trials, Y.T, strict=True)]
+        self._models = trials
+        self.rounds += int(np.count_nonzero(~np.isnan(Y).all(axis=1)))
+        return np.column_stack(columns) if columns else np.empty(Y.shape)
+
+    def _play_shared(self, Z: Matrix, Y: Matrix) -> Matrix:
+        """Close the rounds that have a label, in runs; rows without any are served as they come."""
+        empty = np.asarray(np.isnan(Y).all(axis=1))
+        yhat, edges = np.empty(Y.shape), [0, *(np.flatnonzero(np.diff(empty)) + 1).tolist(), len(Y)]
+        for a, b in itertools.pairwise(edges):
+            if b > a and empty[a]:
+                yhat[a:b] = self._predict(Z[a:b])
+            elif b > a and self._shared is not None:
+                yhat[a:b] = self._shared.play(Z[a:b], Y[a:b], self.rounds)
+                self.rounds += b - a
+        return yhat
+
+    def _rows(self, z: ArrayLike) -> tuple[Matrix, bool]:
+        Z = _check.rows(self, z, self.dim, nan=self.model.accepts_nan)
+        if Z.shape[1] < self.model.least_dim:
+            raise InputError("MultiOutputRegressor: z must have at least one feature, got none")
+        return Z, len(Z) == 1 and np.ndim(_check.fill_masked(z)) == 1
+
+    @_thread_lock.hold_shared
+    def weights(self) -> NDArray[np.float64]:
+        """Return the members' weights for the coming round by output (outputs, members); for ensembles."""
+        return np.array([one.weights for one in self._mixing()])
+
+    @_thread_lock.hold_shared
+    def cost(self) -> NDArray[np.float64]:
+        """Return bounds on the losses so far minus those of each member (outputs, members); for ensembles."""
+        return np.array([one.cost() for one in self._mixing()])
+
+    def _mixing(self) -> list[Any]:
+        """Return what mixes members, one for each output."""
+        found: list[Any] = self._shared.mixers if self._shared is not None else list(self._models)
+        if not found or not all(hasattr(one, "cost") for one in found):
+            raise InputError("MultiOutputRegressor: there are no members; pass an ensemble, and play a row first")
+        return found
+
+    def clone(self) -> Self:
+        """Return a fresh one with the same model."""
+        return type(self)(self.model, self.outputs)
+
+    @_thread_lock.hold_shared
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything it is: a JSON header and its arrays, copied."""
+        header: store.Header = {
+            "class": "MultiOutputRegressor",
+            "outputs": self.outputs,
+            "rounds": self.rounds,
+            "dim": self.dim,
+            "model": self.model.snapshot()[0],
+        }
+        if self._shared is not None:
+            return header, {name: np.array(array) for name, array in self._shared.arrays().items()}
+        arrays: Arrays = {}
+        for k, one in enumerate(self._models):
+            header[f"model {k}"], own = one.snapshot()
+            arrays |= {f"{k}/{name}": array for name, array in own.items()}
+        return header, arrays
+
+    def copy(self) -> Self:
+        """Return one with the same model and state, sharing nothing."""
+        return self._from_snapshot(*self.snapshot())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to a data-only file that `undrift.load` reads; whole or not at all."""
+        header, arrays = self.snapshot()
+        store.write(_check.path(self, path), {**header, "level": kernels.level()}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return what `save` wrote to `path`; it goes on with the same bits."""
+        header, arrays = store.read(_check.path("MultiOutputRegressor", path))
+        level = header.pop("level", None)
+        try:
+            model = cls._from_snapshot(header, arrays)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from None
+        warn_if_level_differs(f"{path} was saved", level)
+        return model
+
+    @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        """Return what `snapshot` described; refuse what does not fit."""
+        try:
+            if header["class"] != "MultiOutputRegressor":
+                raise ModelFileError(f"holds a {header['class']!r:.60}, not a MultiOutputRegressor")
+            found = cls(learner_from_snapshot(header["model"], {}), header["outputs"])  # type: ignore[arg-type]  # checked there
+            found.rounds = _check.integer(found, "rounds", header["rounds"], 0, 2**53)
+            if header["dim"] is not None:
+                found._load(_check.integer(found, "dim", header["dim"], 0, 10**6), header, arrays)
+            return found
+        except (KeyError, TypeError, ValueError, InputError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            why = " ".join(str(error).split())
+            raise ModelFileError(f"MultiOutputRegressor: the saved state cannot be used ({why:.200})") from None
+
+    def _load(self, dim: int, header: store.Header, arrays: Arrays) -> None:
+        """Take over saved arrays, whose sizes are looked at before room is made for them."""
+        if "theta" not in arrays:
+            parts: dict[str, Arrays] = {}
+            for name, array in arrays.items():
+                where, _, own = name.partition("/")
+                parts.setdefault(where, {})[own] = array
+            each = (header[f"model {k}"] for k in range(self.outputs))
+            self._models = [learner_from_snapshot(one, parts.get(str(k), {})) for k, one in enumerate(each)]  # type: ignore[arg-type]  # checked there
+            self.dim = dim
+            return
+        if arrays["theta"].shape[1:] != (dim, self.outputs):
+            raise ModelFileError("MultiOutputRegressor: the saved arrays are of another width")
+        self._begin(dim)
+        own_arrays: Arrays = {} if self._shared is None else self._shared.arrays()
+        if own_arrays.keys() != arrays.keys():
+            raise ModelFileError("MultiOutputRegressor: the saved arrays are not those of its model")
+        for name, array in own_arrays.items():
+            if arrays[name].shape != array.shape or not np.isfinite(arrays[name]).all():
+                raise ModelFileError(
+                    f"MultiOutputRegressor: the saved array '{name}' has a wrong shape or unusable numbers"
+                )
+            array[...] = arrays[name]
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return type(self)._from_snapshot, self.snapshot()
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        (header, arrays), (header2, arrays2) = self.snapshot(), other.snapshot()
+        same = header == header2 and arrays.keys() == arrays2.keys()
+        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
+
+    __hash__ = None  # type: ignore[assignment]  # it changes as it learns
+
+    def __repr__(self) -> str:
+        return f"MultiOutputRegressor({self.model!r}, outputs={self.outputs})"
