@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,7 @@ EXPLANATION = (
 
 
 def certify(
-    run: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a finished run, or of forecasts.")],
     within: Annotated[
         float | None,
         typer.Option("--within", help="Fail unless the method promises a loss at most so many percent above theirs."),
@@ -37,11 +38,14 @@ def certify(
     Shows what was measured, what is proven beyond that once the run is over (against every predictor of the
     comparator's kind), and what the method promises by itself, term by term. Exit code 4: a certificate does not hold,
     is not good enough for --within, or the run is not what its rows give. 5: refused, because its rows are gone or an
-    assumption fails.
+    assumption fails. Forecasts are certified step by step, against the best linear forecast of that step.
     """
     from undrift.cli.progress import ProgressBar
     from undrift.run import certify_run, replay_run
+    from undrift.run.forecast.forecast_folder import STATE as FORECAST
 
+    if os.path.lexists(run / FORECAST):
+        return _certify_forecasts(run, within, replay=replay, json=json)
     with ProgressBar(quiet=json) as bar:
         same = replay_run(run) if replay else None
         state = certify_run(run, bar.show)
@@ -110,3 +114,36 @@ def _percent(difference: float | None, one: dict[str, Any]) -> str:
     if difference is None or not one["comparator_loss"]:
         return "-"
     return f"{difference / one['comparator_loss']:+.1%}"
+
+
+def _certify_forecasts(folder: Path, within: float | None, *, replay: bool, json: bool) -> int:
+    """Show what is proven about forecasts, step by step."""
+    from undrift.errors import InputError
+    from undrift.run import certify_forecasts
+
+    if replay:
+        raise InputError("undrift certify: --replay is for runs; forecasts are not played again")
+    found, notes = certify_forecasts(folder)
+    failed = [one for one in found if not one["holds"] or not _is_within(one, within)]
+    if json:
+        print_json({"run": str(folder), "within": within, "failed": len(failed), "notes": notes, "certificates": found})
+    else:
+        print_table(
+            ("series", "step", "its loss", "own loss", "measured", "proven", "promised", ""),
+            [
+                (
+                    printable(one["series"]), str(one["step"]),
+                    format_number(one["comparator_loss"]), format_number(one["own_loss"]),
+                    *(_percent(one[name], one) for name in ("regret", "proven", "promised")),
+                    "fails" if one in failed else "holds",
+                )
+                for one in found
+            ],
+        )  # fmt: skip
+        print(
+            "The comparator is the best linear forecast of the step from the same rows, chosen with every answer known."
+        )
+        print("promised: through a member told every value at once, and what lateness and mixing cost beyond it.")
+        for note in notes:
+            print(printable(note))
+    return ExitCode.CERTIFICATE_FAILED if failed else ExitCode.FINE

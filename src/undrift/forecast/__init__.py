@@ -6,3 +6,4 @@ from undrift.forecast.forecaster import Forecast as Forecast
 from undrift.forecast.forecaster import Forecaster as Forecaster
 from undrift.forecast.forecaster import ForecastTrace as ForecastTrace
 from undrift.forecast.own_forecasts import align_candidate as align_candidate
+from undrift.forecast.step_certificates import StepCertificate as StepCertificate

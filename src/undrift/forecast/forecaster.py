@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -30,6 +30,8 @@ from undrift.forecast.gaps import find_gaps
 from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
 from undrift.forecast.own_forecasts import check_names, read_own_forecasts
+from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
+from undrift.regret import comparators
 
 
 class Forecast(NamedTuple):
@@ -126,6 +128,11 @@ class Forecaster:
     def seasons(self) -> tuple[int, ...]:
         """The seasons in use, in rows."""
         return (self.given_seasons or ()) if self._core is None else self._core.seasons
+
+    @property
+    def design_width(self) -> int:
+        """Columns of the rows that members are linear in; 0 before they begin."""
+        return 0 if self._core is None or self._core.fitted is None else self._core.fitted[0].width
 
     @property
     def candidates(self) -> list[str]:
@@ -268,6 +275,29 @@ class Forecaster:
         at = int(np.argmin(np.abs(LEVELS - self.level)))
         measured = self._core.intervals.coverage()[:, at]
         return measured[0] if self._flat else measured
+
+    @_thread_lock.hold_shared
+    def certify(
+        self, Y: ArrayLike, trace: ForecastTrace, *, times: ArrayLike | None = None,
+        steps: Iterable[int] | None = None, u: Comparator = comparators.fixed,
+    ) -> list[StepCertificate]:  # fmt: skip
+        """Return, for each series and step, the regret against linear forecasts from the same rows, and bounds on it.
+
+        Parameters
+        ----------
+        Y, trace
+            All rows since the first, and what `play` returned for them.
+        times
+            Of these rows, if they were given.
+        steps
+            Which steps, from 1 on; None: all.
+        u
+            Finds the linear forecast to be compared with, from rows and moves; the best that never changes by default.
+            Its rows are the forecaster's own, without columns known in advance and candidates made elsewhere.
+        """
+        values, served = read_run(self, Y, trace)
+        seconds = None if times is None else read_seconds(self, times, len(values)).astype(np.float64)
+        return certify_steps(self, values, served, seconds, check_steps(self, steps, self.horizon), u)
 
     def _take(
         self, values: Matrix, ahead: NDArray[np.float64], times: Seconds | None, own: NDArray[np.float64], flat: bool

@@ -121,3 +121,11 @@ class RecentRows:
         self._data = np.zeros((max(16, len(rows)), rows.shape[1]))
         self._data[: len(rows)] = rows
         self._size, self.total = len(rows), total
+
+
+def fill_forward(values: Matrix) -> Matrix:
+    """Return the last known value of every row; NaN before the first."""
+    known = ~np.isnan(values)
+    at = np.maximum.accumulate(np.where(known, np.arange(len(values))[:, None], -1), axis=0)
+    out = np.take_along_axis(values, np.maximum(at, 0), axis=0) if len(values) else values
+    return np.where(at >= 0, out, np.nan)

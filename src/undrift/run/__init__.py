@@ -16,6 +16,7 @@ from undrift.run.fleet.play import play_fleet as play_fleet
 from undrift.run.fleet.result import FleetResult as FleetResult
 from undrift.run.fleet.update import FleetUpdate as FleetUpdate
 from undrift.run.fleet.update import update_fleet as update_fleet
+from undrift.run.forecast.certify import certify_forecasts as certify_forecasts
 from undrift.run.forecast.keys import KeysResult as KeysResult
 from undrift.run.forecast.keys import forecast_keys as forecast_keys
 from undrift.run.forecast.keys import has_keys as has_keys

@@ -110,7 +110,7 @@ def update_forecast(
         panel = read_panel(source, settings, plan, after)
         for note in panel.notes:
             (log or log_sentence)(note)
-        model, before = folder.read_model(state), _read_tables(folder, state, settings)
+        model, before = folder.read_model(state), read_tables(folder, state, settings)
         state["plan"] = panel.plan._asdict()
         learned = {"path": source.name, "sha256": digest, "size": source.size}
         return _learn(folder, state, model, panel, learned, before, report)
@@ -126,7 +126,7 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
     return state if any(one["sha256"] == digest and one.get("done", True) for one in state["learned"]) else None
 
 
-class _Tables(NamedTuple):
+class EarlierTables(NamedTuple):
     """What earlier commits hold."""
 
     frames: dict[str, Any]
@@ -137,7 +137,8 @@ class _Tables(NamedTuple):
     """Forecasts of the user's own (origins, series, candidates, steps)."""
 
 
-def _read_tables(folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings) -> _Tables:
+def read_tables(folder: ForecastFolder, state: dict[str, Any], settings: ForecastSettings) -> EarlierTables:
+    """Return values and forecasts of a folder."""
     frames = {name: folder.read_table(state, name) for name in ("forecasts", "values")}
     values = frames["values"].select(frames["values"].columns[1:]).fill_null(np.nan).to_numpy().astype(np.float64)
     times = None
@@ -150,7 +151,7 @@ def _read_tables(folder: ForecastFolder, state: dict[str, Any], settings: Foreca
 
     yhat, lower, upper = cube("yhat"), cube("lower"), cube("upper")
     own = [cube(_own_column(name)) for name in settings.candidate]
-    return _Tables(
+    return EarlierTables(
         frames,
         times,
         values,
@@ -166,7 +167,7 @@ def _own_column(name: str) -> str:
 
 def _learn(
     folder: ForecastFolder, state: dict[str, Any], model: Forecaster, panel: Panel, learned: dict[str, Any],
-    before: _Tables | None, report: Render | None,
+    before: EarlierTables | None, report: Render | None,
 ) -> ForecastResult:  # fmt: skip
     """Play the rows of a panel, and commit what came of it together with what was there."""
     settings = ForecastSettings.from_dict(state["settings"])

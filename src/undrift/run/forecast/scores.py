@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.forecast.recent_rows import fill_forward
 
 PREDICTORS = ("undrift", "same as last time", "same as last season")
 Cube = NDArray[np.float64]
@@ -51,7 +52,7 @@ def score(
     A forecast counts if its value is known, if it was made from at least one value, and with a season only where the
     season before is known too: all predictors are judged on the same forecasts.
     """
-    filled = fill(values)
+    filled = fill_forward(values)
     rows, steps = len(values), yhat.shape[2]
     origin = np.arange(len(yhat)) * every
     squares, sizes = np.zeros((len(PREDICTORS), steps)), np.zeros((len(PREDICTORS), steps))
@@ -131,11 +132,3 @@ def score_candidates(
         means = [float(one) / float(count) if count else None for one in total]
         scores.append(CandidateScore(name, int(count), *means))
     return scores
-
-
-def fill(values: Matrix) -> Matrix:
-    """Return the last known value of every row; NaN before the first."""
-    known = ~np.isnan(values)
-    at = np.maximum.accumulate(np.where(known, np.arange(len(values))[:, None], -1), axis=0)
-    out = np.take_along_axis(values, np.maximum(at, 0), axis=0) if len(values) else values
-    return np.where(at >= 0, out, np.nan)
