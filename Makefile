@@ -98,6 +98,10 @@ bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, 
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/online.py --write docs/benchmarks.md
 
+.PHONY: bench-categories
+bench-categories: $(VENV)/.core  ## columns of many categories learned by means, dropped, or hashed; minutes
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/categories.py
+
 .PHONY: bench-trees
 bench-trees: $(VENV)/.core  ## what boosted trees cost to fit, refresh and predict, LightGBM interleaved
 	$(PIP) --editable ".[bench]"

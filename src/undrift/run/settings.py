@@ -63,7 +63,7 @@ class Settings:
     na: tuple[str, ...] = ()
     """Texts that mean missing, besides the usual ones."""
     categories: int = 20
-    """Most different texts a column may have to be used."""
+    """Most different texts of a column that get a feature each; with more, it is learned by the mean of each text."""
     time_format: str | None = None
     """How times are written, in the letters of strptime; None: ISO 8601, or seconds since 1970."""
     sort: bool = False

@@ -101,9 +101,9 @@ class RunRows:
 
     def __init__(self, settings: Settings, roles: ColumnRoles) -> None:
         self.target = settings.target
-        self._encoder = Encoder(RowOrigin("request", settings), roles)
+        self._encoder = Encoder(RowOrigin("request", settings), roles, labels_come_later=True)
         times = [] if roles.time is None else [roles.time]
-        self._columns = [*roles.numbers, *(name for name, _ in roles.texts), *times]
+        self._columns = [*roles.numbers, *roles.text_columns, *times]
 
     def follow(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where a run ended: what its encoder left in its files."""
@@ -111,7 +111,7 @@ class RunRows:
 
     def encode(self, rows: Sequence[Row]) -> Table:
         """Return the features of rows that have come; refused rows change nothing."""
-        before = self.state()
+        before = self._state(means=False)
         try:
             for row in rows:
                 if not any(name in row for name in self._columns):
@@ -143,12 +143,14 @@ class RunRows:
 
     def know_label(self, rows_ago: int, y: float) -> None:
         """Take in the label of a row, which may be the lag of a later one."""
-        if rows_ago <= len(self._encoder.last_labels):
-            self._encoder.last_labels[-rows_ago] = y
+        self._encoder.know_label(rows_ago, y)
 
     def state(self) -> dict[str, Any]:
         """Return what later rows depend on."""
-        values, arrays = self._encoder.state()
+        return self._state(means=True)
+
+    def _state(self, *, means: bool) -> dict[str, Any]:
+        values, arrays = self._encoder.state(means=means)
         last = [None if math.isnan(y) else y for y in arrays["late"].tolist()]
         return {**values, "late": last, "low": _texts(arrays["low"]), "high": _texts(arrays["high"])}
 

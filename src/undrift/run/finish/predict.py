@@ -178,7 +178,7 @@ def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> ColumnRol
     """Return what the columns were in the run, for a file that must have those the model needs."""
     values = state["plan"]
     times = [values["time"]] if values["time"] and source.settings.calendar else []
-    for name in (*values["numbers"], *values["texts"], *times):
+    for name in (*values["numbers"], *values["texts"], *values.get("many_texts", ()), *times):
         if name not in first.columns:
             raise InputError(
                 f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"

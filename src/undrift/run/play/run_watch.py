@@ -55,7 +55,10 @@ class RunWatch:
 
     def _add_categories(self, encoder: Encoder, rows: EncodedRows) -> None:
         """Tell of texts that became features in these rows."""
+        means, fixed = encoder.text_features.means, len(encoder.features) - len(encoder.text_features.names)
         for j in range(self._known, len(encoder.features)):
+            if j >= fixed and j - fixed in means:
+                continue  # it stands for many texts
             column, _, text = encoder.features[j].partition("=")
             first = int(np.argmax(rows.Z[:, j] == 1.0))
             self.events += self.watch.add_category(int(rows.line[first]), column, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
@@ -18,6 +19,8 @@ from undrift.run.read.time_formats import are_alike, find_formats, reads
 
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
+SHARE_THAT_NAMES_ROWS = 0.95
+"""Part of a column's cells that are different texts, from which on they name rows and tell nothing of later ones."""
 COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "ts", "epoch", "unix", "index", "id", "row")
 """Names of number columns that are times or row counters if they never decrease."""
 
@@ -42,6 +45,8 @@ class ColumnRoles:
     """Text columns, with the texts of the first rows in order of arrival."""
     notes: tuple[str, ...] = ()
     """What was decided that the user may want to know."""
+    many_texts: tuple[str, ...] = ()
+    """Text columns with too many texts for a feature each; they are learned by the mean of the target of each text."""
 
     def sentence(self, target: str, features: Sequence[str]) -> str:
         """Return what was found, for the user to check."""
@@ -54,12 +59,19 @@ class ColumnRoles:
         """Return the roles as `run.json` holds them."""
         return asdict(self) | {"texts": {name: list(values) for name, values in self.texts}}
 
+    @property
+    def text_columns(self) -> list[str]:
+        """Return the names of all text columns that are learned from."""
+        return [*(name for name, _ in self.texts), *self.many_texts]
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], time: str | None) -> Self:
         """Return the roles that `as_dict` gave, for a file whose times are in another column, or in none."""
         classes = None if values["classes"] is None else tuple(values["classes"])
         texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
-        return cls(values["task"], classes, time, values["clock"], values["hours"], tuple(values["numbers"]), texts)
+        many = tuple(values.get("many_texts", ()))
+        found = values["clock"], values["hours"], tuple(values["numbers"]), texts
+        return cls(values["task"], classes, time, *found, many_texts=many)
 
 
 def infer_columns(first: FirstRows) -> ColumnRoles:
@@ -88,12 +100,16 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     if settings.features is not None:
         columns = [name for name in columns if name in settings.features]
     _require_numbers(settings.candidate, kinds)
-    number_columns, text_columns = [], []
+    number_columns, text_columns, many_texts = [], [], []
     for name in columns:
         if kinds[name] == "number":
             number_columns.append(name)
         elif kinds[name] == "text":
-            text_columns.append((name, _categories(first, name)))
+            texts = _categories(first, name, task, notes)
+            if texts is None:
+                many_texts.append(name)
+            elif texts:
+                text_columns.append((name, texts))
         elif kinds[name] == "counter":
             continue
         elif settings.features is not None:
@@ -107,12 +123,12 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         hours = bool((instants != instants.astype("datetime64[D]"))[~np.isnat(instants)].any())
     if settings.calendar and time is None:
         raise InputError("--calendar needs a column with times; none was found, name it with --time")
-    if not number_columns and not text_columns and not settings.calendar and not settings.lag:
+    if not (number_columns or text_columns or many_texts or settings.calendar or settings.lag):
         raise DataError(
             f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
         )
     columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
-    return ColumnRoles(task, classes, time, time_format, hours, *columns_found, tuple(notes))
+    return ColumnRoles(task, classes, time, time_format, hours, *columns_found, tuple(notes), tuple(many_texts))
 
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:
@@ -223,16 +239,27 @@ def require_short(source: RowOrigin, line: int, name: str, text: str) -> None:
         )
 
 
-def _categories(first: FirstRows, name: str) -> tuple[str, ...]:
-    """Return the different texts of a column in order of arrival; refuse too many, and too long ones."""
-    cells = parse_texts(first.columns[name], first.na)
-    found = tuple(dict.fromkeys(text for text in cells if text is not None))
+def has_means(task: str) -> bool:
+    """Whether texts can be learned by means of the target: of numbers, or of two classes."""
+    return task != "multiclass"
+
+
+def _categories(first: FirstRows, name: str, task: str, notes: list[str]) -> tuple[str, ...] | None:
+    """Return the texts of a column that get features, in order of arrival; none if it is no use; None if too many."""
+    settings, cells = first.source.settings, parse_texts(first.columns[name], first.na)
+    known = [text for text in cells if text is not None]
+    found = tuple(dict.fromkeys(known))
+    if len(found) > settings.categories:
+        if name not in (settings.features or ()) and len(found) > SHARE_THAT_NAMES_ROWS * len(known):
+            notes.append(f"'{name}' has another text in almost every row and was left out; pass --features to use it")
+            return ()
+        many = f"'{name}' has {len(found)} different texts in {first.where}, more than {settings.categories}"
+        if has_means(task):
+            how = f"it is learned by the mean of '{settings.target}' in earlier rows of each text"
+            notes.append(f"{many}: {how}; see --categories")
+            return None
+        notes.append(f"{many}: the most frequent ones get a feature each, the others none; see --categories")
+        found = tuple(text for text, _ in Counter(known).most_common(settings.categories))
     longest = max(found, key=len, default="")
     require_short(first.source, int(first.lines[cells.index(longest)]) if longest else 0, name, longest)
-    most = first.source.settings.categories
-    if len(found) > most:
-        raise DataError(
-            f"{first.source.name}: '{name}' has {len(found)} different texts in {first.where}, more than "
-            f"{most}; leave it out with --drop '{name}', or raise --categories"
-        )
     return found

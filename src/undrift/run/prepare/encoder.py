@@ -1,9 +1,10 @@
-"""Rows as a model sees them: numbers, one column for each text, the calendar, labels of earlier rows."""
+"""Rows as a model sees them: numbers, the calendar, labels of earlier rows, and features of texts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.first_rows import not_a_number
 from undrift.run.prepare.problems import DataProblems
 from undrift.run.prepare.task import MOST_CLASSES
+from undrift.run.prepare.text_features import TextFeatures, unused_name
 from undrift.run.read.cells import LIMIT, UnreadableCell, parse_numbers, parse_texts, parse_times
 from undrift.run.read.rows import Lines, RowBatch, Times
 from undrift.run.read.source import RowOrigin
@@ -47,24 +49,26 @@ class Encoder:
     learning
         False for rows that are only predicted: a text that is new gets no feature, as the model would ignore it, and
         labels serve the lags of later rows and nothing else.
+    labels_come_later
+        Whether labels do not stand in the rows, but come one by one by `know_label`.
     """
 
-    def __init__(self, source: RowOrigin, roles: ColumnRoles, *, learning: bool = True) -> None:
+    def __init__(
+        self, source: RowOrigin, roles: ColumnRoles, *, learning: bool = True, labels_come_later: bool = False
+    ) -> None:
         self.source, self.roles, self.settings, self.learning = source, roles, source.settings, learning
         self.na = frozenset(self.settings.na)
         self.problems = DataProblems()
         self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
-        self.texts = {name: list(values) for name, values in roles.texts}
-        self.features = list(roles.numbers)
+        self._fixed_names = list(roles.numbers)
         calendar = calendar_names(hours=roles.hours) if self.settings.calendar and roles.time is not None else []
         for name in (*calendar, *self._lag_names()):
-            self.features.append(self._unused_name(name))
-        self._fixed = len(self.features)  # features before those of texts, of which there may come more
-        self._text_feature: dict[tuple[str, str], int] = {}
-        for name, values in roles.texts:
-            for value in values:
-                self._add_text_feature(name, value)
+            self._fixed_names.append(unused_name(name, self._fixed_names))
+        self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
+        self.text_features = TextFeatures(
+            source, roles, self._fixed_names, learning=learning, labels_come_later=labels_come_later
+        )
         self.last_labels = np.full(max(self.settings.lag, default=0), math.nan)
         self.statistics = ColumnStatistics(self._fixed)
         self.rows, self.latest_time = 0, "NaT"
@@ -75,21 +79,30 @@ class Encoder:
         y = self.labels(batch)
         times = self._times(batch)
         columns = [self._numbers(batch, name) for name in self.roles.numbers]
-        one_hot = self._one_hot(batch)
+        texts = {name: parse_texts(self._column(batch, name), self.na) for name in self.text_features.texts}
+        categories = self.text_features.add_features(line, texts)
         Z = np.empty((len(line), len(self.features)))
         for j, column in enumerate(columns):
             Z[:, j] = column
         if self.settings.calendar and times is not None:
             fill_calendar(times, Z[:, len(columns) : self.lags.start], hours=self.roles.hours)
-        Z[:, self._fixed :] = one_hot
+        for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
+            self.problems.add("missing", name, line[holes])
         keep = self._rows_to_keep(batch, Z)
         if keep is not None:
             line, y, Z = line[keep], y[keep], Z[keep]
             times = None if times is None else times[keep]
+            categories = {name: list(compress(cells, keep)) for name, cells in categories.items()}
         self._fill_lags(y, Z)
+        self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
         self.statistics.add(Z[:, : self._fixed])
         self.rows += len(line)
         return EncodedRows(line, times, Z, y)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features so far."""
+        return [*self._fixed_names, *self.text_features.names]
 
     @property
     def lags(self) -> range:
@@ -220,49 +233,6 @@ class Encoder:
         self.latest_time = str(times[-1])
         return times
 
-    def _one_hot(self, batch: RowBatch) -> Matrix:
-        """Return one column for each text seen so far; a missing text is missing in all of them."""
-        columns = {name: parse_texts(self._column(batch, name), self.na) for name in self.texts}
-        for name, cells in columns.items():
-            for row, text in enumerate(cells):
-                if text is not None and (name, text) not in self._text_feature:
-                    self._add_text(batch, row, name, text)
-        one_hot = np.zeros((len(batch.lines), len(self.features) - self._fixed))
-        for name, cells in columns.items():
-            for row, text in enumerate(cells):
-                feature = None if text is None else self._text_feature.get((name, text))
-                if feature is not None:
-                    one_hot[row, feature - self._fixed] = 1.0
-            holes = [row for row, text in enumerate(cells) if text is None]
-            if holes:
-                own = [self._text_feature[name, text] - self._fixed for text in self.texts[name]]
-                one_hot[np.ix_(holes, own)] = math.nan
-                self.problems.add("missing", name, batch.lines[holes])
-        return one_hot
-
-    def _add_text(self, batch: RowBatch, row: int, name: str, text: str) -> None:
-        """Give a text that came up now a feature of its own, unless the rows are only predicted."""
-        require_short(self.source, int(batch.lines[row]), name, text)
-        if not self.learning:
-            return
-        if len(self.texts[name]) >= self.settings.categories:
-            raise DataError(
-                f"{self._at(batch, row)}: '{name}' is {text!r:.60}, one text more than the {self.settings.categories} "
-                f"allowed; leave it out with --drop '{name}', or raise --categories"
-            )
-        self.texts[name].append(text)
-        self._add_text_feature(name, text)
-
-    def _add_text_feature(self, name: str, text: str) -> None:
-        self._text_feature[name, text] = len(self.features)
-        self.features.append(self._unused_name(f"{name}={text}"))
-
-    def _unused_name(self, name: str) -> str:
-        """Return a name for a made feature that no other has."""
-        while name in self.features:
-            name += " (made)"
-        return name
-
     def _rows_to_keep(self, batch: RowBatch, Z: Matrix) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
@@ -275,7 +245,8 @@ class Encoder:
         if self.settings.missing == "refuse":
             row = int(np.argmax(bad))
             names = np.delete(np.array(self.features, dtype=object), may_lack)
-            name = str(names[int(np.argmax(holes[row]))]).split("=")[0]
+            name = str(names[int(np.argmax(holes[row]))])
+            name = self.text_features.column_of(name) if name in self.text_features.names else name
             raise DataError(
                 f"{self._at(batch, row)}: '{name}' is missing; fill it in, drop the row, or pass --missing=skip"
             )
@@ -301,12 +272,20 @@ class Encoder:
         self.statistics.add_problems(found, self.features, self.rows)
         return found.entries()
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Vector]]:
-        """Return what the next batch depends on, under the names of a run's files: values for JSON, and arrays."""
-        values = {"rows": self.rows, "texts": self.texts, "features": self.features}
+    def know_label(self, rows_ago: int, y: float) -> None:
+        """Take in the label of an earlier row, 1 for the last one, where labels come later."""
+        if rows_ago <= len(self.last_labels):
+            self.last_labels[-rows_ago] = y
+        self.text_features.know_label(self.rows - rows_ago + 1, y)
+
+    def state(self, *, means: bool = True) -> tuple[dict[str, Any], dict[str, Vector]]:
+        """Return what the next batch depends on, under the names of a run's files: values for JSON, and arrays.
+
+        Means by text, which may be many, are left out on request: a batch that is refused does not change them.
+        """
+        values = {"rows": self.rows, "features": self.features, **self.text_features.state(means=means)}
         values |= {"digests": self.statistics.digests, "classes": self.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
-        values["places"] = [[name, text, feature] for (name, text), feature in self._text_feature.items()]
         return values, {"late": self.last_labels, **self.statistics.arrays()}
 
     def resume(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
@@ -314,15 +293,10 @@ class Encoder:
         self.rows, self.classes, self.latest_time = values["rows"], values["classes"], values["latest"]
         self.problems = DataProblems(values["problems"])
         self.statistics.resume(values["digests"], arrays)
-        self._resume_texts(values)
+        self.text_features.resume(values["features"][self._fixed :], values)
         self.last_labels = arrays["late"].copy()
 
     def follow(self, values: Mapping[str, Any], last_labels: Vector) -> None:
         """Know the texts and classes of a run whose `state` this is, and its last labels, but count rows from 0."""
         self.classes, self.last_labels = values["classes"], last_labels.copy()
-        self._resume_texts(values)
-
-    def _resume_texts(self, values: Mapping[str, Any]) -> None:
-        self.texts = {name: list(found) for name, found in values["texts"].items()}
-        self.features = list(values["features"])
-        self._text_feature = {(name, text): feature for name, text, feature in values["places"]}
+        self.text_features.resume(values["features"][self._fixed :], values)

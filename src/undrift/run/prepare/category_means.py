@@ -1,0 +1,191 @@
+"""Categories of any number: of each text of a column, how far the target lay from its usual value in earlier rows.
+
+A column with more texts than features can be made of them is learned by two numbers a row, made from labels that were
+known by then. Of each text it keeps the mean distance of the target from its usual value, once over its last few rows
+and once over many, both pulled towards 0 as long as the text has few rows. A text that was never seen is 0 in both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+
+HALF_LIVES = (8.0, 64.0)
+"""Memories in rows of a text: a row that is followed by so many others of its text counts half."""
+PRIORS = (1.0, 3.0, 10.0, 30.0)
+"""Strengths of the pull towards 0, in rows; the one that has predicted best lately is used."""
+USUAL_HALF_LIFE, JUDGED_HALF_LIFE = 128.0, 693.0
+"""Memories in rows of the column: of the usual value of the target, and of what the strengths are judged by."""
+MOST_CATEGORIES = 10_000
+"""Texts of a column that are remembered; with more, the one that was not learned for the longest time is forgotten."""
+MOST_WAITING = 100_000
+"""Rows whose label may still come, where labels come in any order; the label of an older one is not counted here."""
+NO_CATEGORY = ""
+"""Stands for a row that has no text to learn, though none is missing; no text is empty."""
+
+_KEPT = [0.5 ** (1.0 / half_life) for half_life in HALF_LIVES]
+_USUAL_KEPT, _JUDGED_KEPT = 0.5 ** (1.0 / USUAL_HALF_LIFE), 0.5 ** (1.0 / JUDGED_HALF_LIFE)
+_RAREST = 1e-3
+"""Smallest and, from 1, largest usual share of a class that log-odds are taken of."""
+
+
+class _ColumnMeans:
+    """The texts of one column: weight and sum of distances for each memory, those learned last at the end."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        self.errors = [[0.0] * len(PRIORS) for _ in HALF_LIVES]
+        """Squared errors of each strength by memory, fading."""
+
+    def distances(self, text: str) -> list[tuple[float, float]]:
+        """Return for each memory the mean distance of a text, pulled towards 0, and the rows it rests on."""
+        sums = self.sums.get(text)
+        if sums is None:
+            return [(0.0, 0.0)] * len(HALF_LIVES)
+        out = []
+        for k, errors in enumerate(self.errors):
+            weight = sums[2 * k] + PRIORS[errors.index(min(errors))]
+            out.append((sums[2 * k + 1] / weight, weight))
+        return out
+
+    def learn(self, text: str, distance: float) -> None:
+        """Take in how far the target was from its usual value in a row of a text."""
+        sums = self.sums.pop(text, None) or [0.0] * (2 * len(HALF_LIVES))
+        for k, kept in enumerate(_KEPT):
+            weight, total = sums[2 * k], sums[2 * k + 1]
+            self.errors[k] = [
+                _JUDGED_KEPT * error + (distance - total / (weight + prior)) ** 2
+                for error, prior in zip(self.errors[k], PRIORS, strict=True)
+            ]
+            sums[2 * k], sums[2 * k + 1] = kept * weight + 1.0, kept * total + distance
+        self.sums[text] = sums  # at the end
+        if len(self.sums) > MOST_CATEGORIES:
+            del self.sums[next(iter(self.sums))]
+
+
+class CategoryMeans:
+    """Columns of categories as numbers, from the labels of earlier rows.
+
+    Parameters
+    ----------
+    binary
+        Whether labels are two classes, 0 and 1; the numbers are then differences of log-odds.
+    delay
+        Labels become known so many rows late.
+    labels_come_later
+        Whether labels do not come with the rows but one by one, in any order, by `know_label`.
+
+    Examples
+    --------
+    >>> means = CategoryMeans(binary=False)
+    >>> means.begin("shop")
+    >>> texts = ["a", "b"] * 50
+    >>> Z = means.encode(0, {"shop": texts}, np.array([1.0, 3.0] * 50))
+    >>> bool(Z[-2, 0] < -0.8 and Z[-1, 0] > 0.8)
+    True
+    """
+
+    features = len(HALF_LIVES)
+    """Numbers that a column becomes."""
+
+    def __init__(self, *, binary: bool, delay: int = 0, labels_come_later: bool = False) -> None:
+        self._binary, self._delay, self._later = binary, delay, labels_come_later
+        self._columns: dict[str, _ColumnMeans] = {}
+        self._waiting: dict[int, tuple[dict[str, str], float]] = {}
+        self._usual = [0.0, 0.0]
+
+    def begin(self, name: str) -> None:
+        """Take a column in from here on."""
+        self._columns[name] = _ColumnMeans()
+
+    def keep_only(self, names: Sequence[str]) -> None:
+        """Forget all other columns."""
+        self._columns = {name: column for name, column in self._columns.items() if name in names}
+
+    def encode(self, rows_before: int, cells: Mapping[str, Sequence[str | None]], y: Vector | None) -> Matrix:
+        """Return the numbers of rows, column by column, NaN where a text is missing; then take their labels in.
+
+        Without `y`, nothing is taken in: the rows are only predicted.
+        """
+        n = len(next(iter(cells.values()), ()))
+        out = np.empty((n, self.features * len(cells)))
+        for i in range(n):
+            texts = {name: column[i] for name, column in cells.items()}
+            if y is not None and not self._later:
+                self._settle(rows_before + i - self._delay)
+            for j, (name, text) in enumerate(texts.items()):
+                out[i, self.features * j : self.features * (j + 1)] = self._numbers(name, text)
+            if y is not None:
+                known = {name: text for name, text in texts.items() if text}
+                self._waiting[rows_before + i + 1] = known, float(y[i])
+                if self._later and len(self._waiting) > MOST_WAITING:
+                    del self._waiting[next(iter(self._waiting))]
+        return out
+
+    def know_label(self, row: int, y: float) -> None:
+        """Take in the label of a row, by its number from 1 on."""
+        if row in self._waiting:
+            texts, _ = self._waiting[row]
+            self._waiting[row] = texts, y
+            self._settle(row)
+
+    def _settle(self, row: int) -> None:
+        """Learn the label of a row if it has one."""
+        texts, y = self._waiting.pop(row, ({}, math.nan))
+        if math.isnan(y):
+            return
+        weight, total = self._usual
+        usual = total / weight if weight else y
+        for name, text in texts.items():
+            if name in self._columns:
+                self._columns[name].learn(text, y - usual)
+        self._usual = [_USUAL_KEPT * weight + 1.0, _USUAL_KEPT * total + y]
+
+    def _numbers(self, name: str, text: str | None) -> list[float]:
+        if text is None:
+            return [math.nan] * self.features
+        distances = self._columns[name].distances(text)
+        if not self._binary:
+            return [distance for distance, _ in distances]
+        weight, total = self._usual
+        share = total / weight if weight else 0.5
+        usual = _log_odds(min(max(share, _RAREST), 1.0 - _RAREST))
+        out = []
+        for distance, rows in distances:
+            least = 0.5 / (rows + 1.0)  # no share of so few rows is surer than that
+            one = min(max(share + distance, least), 1.0 - least)
+            out.append(_log_odds(one) - usual if rows else 0.0)
+        return out
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        columns = [
+            [name, [[text, *sums] for text, sums in column.sums.items()], column.errors]
+            for name, column in self._columns.items()
+        ]
+        waiting = [[row, texts, None if math.isnan(y) else y] for row, (texts, y) in self._waiting.items()]
+        return {"columns": columns, "usual": self._usual, "waiting": waiting}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` left off."""
+        self._columns = {}
+        for name, found, errors in state["columns"]:
+            column = self._columns[str(name)] = _ColumnMeans()
+            column.sums = {str(text): [float(one) for one in sums] for text, *sums in found}
+            column.errors = [[float(one) for one in some] for some in errors]
+        self._usual = [float(one) for one in state["usual"]]
+        self._waiting = {
+            int(row): (dict(texts), math.nan if y is None else float(y)) for row, texts, y in state["waiting"]
+        }
+        if self._later:  # what a run knew but counted as late is known by now
+            for row in [row for row, (_, y) in self._waiting.items() if not math.isnan(y)]:
+                self._settle(row)
+
+
+def _log_odds(share: float) -> float:
+    return math.log(share / (1.0 - share))

@@ -1,0 +1,168 @@
+"""Texts as features: one of 0 and 1 for each text of a column, and means of the target where there are too many."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.run.prepare.category_means import NO_CATEGORY, CategoryMeans
+from undrift.run.prepare.columns import LONGEST_TEXT, ColumnRoles, has_means, require_short
+from undrift.run.read.rows import Lines
+from undrift.run.read.source import RowOrigin
+
+Texts = Mapping[str, Sequence[str | None]]
+"""The cells of text columns by name, None where missing."""
+
+
+class TextFeatures:
+    """The features of the text columns; more of them come as new texts do.
+
+    Parameters
+    ----------
+    source
+        Where the rows come from, and the settings.
+    roles
+        What each column is.
+    taken
+        Names of the features before these.
+    learning
+        False for rows that are only predicted: a text that is new gets no feature, as the model would ignore it.
+    labels_come_later
+        Whether labels come one by one, by `know_label`.
+    """
+
+    def __init__(
+        self, source: RowOrigin, roles: ColumnRoles, taken: Sequence[str], *, learning: bool, labels_come_later: bool
+    ) -> None:
+        self._source, self._learning, self._taken = source, learning, list(taken)
+        self.names: list[str] = []
+        """Names of the features."""
+        self.texts: dict[str, list[str]] = {name: [] for name in roles.text_columns}
+        """Columns, and their texts that have a feature."""
+        self._places: dict[tuple[str, str], int] = {}
+        self._mean_places: dict[str, int] = {}
+        self._has_means = has_means(roles.task)
+        self._means = CategoryMeans(
+            binary=roles.task == "classification", delay=source.settings.delay, labels_come_later=labels_come_later
+        )
+        for name, values in roles.texts:
+            for value in values:
+                self._add_text(name, value)
+        for name in roles.many_texts:
+            self._begin_means(name)
+
+    @property
+    def means(self) -> list[int]:
+        """Which features are means of the target."""
+        return [j for name in self._mean_places for j in self._own_means(name)]
+
+    def column_of(self, feature: str) -> str:
+        """Return the column that a feature is made of."""
+        j = self.names.index(feature)
+        places = (name for name in self._mean_places if j in self._own_means(name))
+        return next(places, feature.split("=")[0])
+
+    def add_features(self, lines: Lines, columns: Texts) -> dict[str, list[str | None]]:
+        """Make features of the texts that came up now, and return the categories that are learned by means.
+
+        A column is learned by means from the row on that brings the first text too many, whose like have nothing else.
+        """
+        begun = {name: self._add_texts(lines, name, cells) for name, cells in columns.items()}
+        return {
+            name: [
+                None if text is None else text[:LONGEST_TEXT] if row >= begun[name] else NO_CATEGORY
+                for row, text in enumerate(columns[name])
+            ]
+            for name in self._mean_places
+        }
+
+    def _add_texts(self, lines: Lines, name: str, cells: Sequence[str | None]) -> int:
+        """Make features of the texts of a column; return the row from which on it is learned by means, if it is."""
+        if name in self._mean_places or not self._learning:
+            return 0
+        for row, text in enumerate(cells):
+            if text is None or (name, text) in self._places:
+                continue
+            if len(self.texts[name]) >= self._source.settings.categories:
+                if not self._has_means:
+                    break
+                self._begin_means(name)
+                return row
+            require_short(self._source, int(lines[row]), name, text)
+            self._add_text(name, text)
+        return 0
+
+    def fill_texts(self, columns: Texts, out: Matrix) -> dict[str, list[int]]:
+        """Write the features of texts; a missing text is missing in all features of its column. Return such rows."""
+        out[...] = 0.0
+        missing = {}
+        for name, cells in columns.items():
+            for row, text in enumerate(cells):
+                feature = None if text is None else self._places.get((name, text))
+                if feature is not None:
+                    out[row, feature] = 1.0
+            holes = [row for row, text in enumerate(cells) if text is None]
+            if holes:
+                own = [self._places[name, text] for text in self.texts[name]]
+                out[np.ix_(holes, [*own, *self._own_means(name)])] = math.nan
+                missing[name] = holes
+        return missing
+
+    def fill_means(self, rows_before: int, categories: Texts, y: Vector, out: Matrix) -> None:
+        """Write the means of categories into their features, from labels that were known by then; then learn more."""
+        if categories:
+            out[:, self.means] = self._means.encode(rows_before, categories, y if self._learning else None)
+
+    def know_label(self, row: int, y: float) -> None:
+        """Take in the label of a row, by its number from 1 on."""
+        self._means.know_label(row, y)
+
+    def _add_text(self, name: str, text: str) -> None:
+        self.texts[name].append(text)
+        self._places[name, text] = len(self.names)
+        self._add_name(f"{name}={text}")
+
+    def _begin_means(self, name: str) -> None:
+        self._means.begin(name)
+        self._mean_places[name] = len(self.names)
+        for what in ("recent mean", "mean"):
+            self._add_name(f"{name}: {what}")
+
+    def _own_means(self, name: str) -> range:
+        first = self._mean_places.get(name)
+        return range(0) if first is None else range(first, first + CategoryMeans.features)
+
+    def _add_name(self, name: str) -> None:
+        self.names.append(unused_name(name, [*self._taken, *self.names]))
+
+    def state(self, *, means: bool) -> dict[str, Any]:
+        """Return what the next rows depend on, as JSON values; without `means`, which may be many, all but those."""
+        before = len(self._taken)
+        values: dict[str, Any] = {"texts": {name: list(found) for name, found in self.texts.items()}}
+        values["places"] = [[name, text, before + place] for (name, text), place in self._places.items()]
+        values["mean_places"] = {name: before + place for name, place in self._mean_places.items()}
+        if means and self._mean_places:
+            values["means"] = self._means.state()
+        return values
+
+    def resume(self, names: Sequence[str], values: Mapping[str, Any]) -> None:
+        """Go on where `state` left off; `names` are those of the features then."""
+        before = len(self._taken)
+        self.names = list(names)
+        self.texts = {name: list(found) for name, found in values["texts"].items()}
+        self._places = {(name, text): place - before for name, text, place in values["places"]}
+        self._mean_places = {name: place - before for name, place in values.get("mean_places", {}).items()}
+        if "means" in values:
+            self._means.resume(values["means"])
+        self._means.keep_only([*self._mean_places])
+
+
+def unused_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name for a made feature that no other has."""
+    while name in taken:
+        name += " (made)"
+    return name
