@@ -8,7 +8,7 @@ of the positive one, whose label is greater than 0 (1 of 0 and 1, or of -1 and +
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,51 @@ def class_scores(p: Matrix, y: Vector) -> dict[str, float]:
     """Return the scores of several classes by name; the one that leads comes first."""
     right = most_likely(p) == y
     return {"log_loss": _mean(class_losses(p, y)), "accuracy": _mean(right), "brier": _mean(class_brier(p, y))}
+
+
+class RankingCurve(NamedTuple):
+    """What a threshold on a score finds, from the highest down to the lowest, one point for each different score."""
+
+    found: Vector
+    """Part of the positive rounds above each threshold: recall, the true positive rate."""
+    alarms: Vector
+    """Part of the other rounds above it: the false positive rate."""
+    precision: Vector
+    """Part of the rounds above it that are positive."""
+
+    @property
+    def roc_auc(self) -> float:
+        """How often a positive round has the higher score of two, one of each kind; ties count half."""
+        x, y = (np.concatenate(([0.0], one)) for one in (self.alarms, self.found))
+        return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2.0)) if len(self.found) else math.nan
+
+    @property
+    def average_precision(self) -> float:
+        """The precision at each threshold, weighed by what it finds more than the one before."""
+        return float(np.sum(np.diff(self.found, prepend=0.0) * self.precision)) if len(self.found) else math.nan
+
+
+def ranking_curve(score: Vector, positive: NDArray[np.bool_]) -> RankingCurve:
+    """Return what thresholds on a score find; nothing where all rounds are of one kind.
+
+    >>> curve = ranking_curve(np.array([0.9, 0.8, 0.3, 0.1]), np.array([True, False, True, False]))
+    >>> curve.roc_auc, round(curve.average_precision, 3)
+    (0.75, 0.833)
+    """
+    order = np.argsort(-score, kind="stable")
+    hits = positive[order].astype(np.float64)
+    last = np.append(np.diff(score[order]) != 0.0, True) if len(score) else np.zeros(0, bool)
+    above, total = np.cumsum(hits)[last], float(np.sum(hits))
+    count = (np.flatnonzero(last) + 1).astype(np.float64)
+    if total in (0.0, float(len(score))):
+        return RankingCurve(np.zeros(0), np.zeros(0), np.zeros(0))
+    return RankingCurve(above / total, (count - above) / (len(score) - total), above / count)
+
+
+def confusion(predicted: Vector, y: Vector, classes: int) -> Matrix:
+    """Return how often each class was predicted (columns) for each class that came (rows)."""
+    pairs = y.astype(np.int64) * classes + predicted.astype(np.int64)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes).astype(np.float64)
 
 
 class RunningScores:

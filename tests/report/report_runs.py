@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
+from pathlib import Path
 
 import numpy as np
 
 import undrift as ud
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
-from undrift.run import RunData
+from undrift.run import RunData, Settings, play_file, read_run
 
 
 def stream(task: str, rounds: int, dim: int = 4, seed: int = 0):
@@ -93,6 +95,21 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "notes": ["The first 4 rows were predicted without any experience."],
     }
     return RunData(**{**base, **more})
+
+
+def play_class_run(folder: Path, rounds: int, classes=("low", "middle", "high", "<b>top</b>")) -> RunData:
+    """Run a file of several classes, of which the last appears late."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(rounds, 3))
+    scores = 3.0 * Z @ rng.normal(size=(3, len(classes))) + rng.gumbel(size=(rounds, len(classes)))
+    scores[: rounds // 2, -1] = -np.inf
+    labels = [classes[k] for k in np.argmax(scores, axis=1)]
+    labels[5] = None
+    with (folder / "classes.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerows([["a", "b", "c", "kind"], *([*z.round(4), y] for z, y in zip(Z, labels, strict=True))])
+    play_file(str(folder / "classes.csv"), folder / "classes-run", Settings(target="kind", speed="fast"))
+    return read_run(folder / "classes-run")
 
 
 def certificates(task, rows, y, yhat):

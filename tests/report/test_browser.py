@@ -5,13 +5,15 @@ import dataclasses
 import numpy as np
 import pytest
 from fleet_runs import fleet_run
-from report_runs import play_run, stream
+from report_runs import play_class_run, play_run, stream
 from test_render import EVIL
 
 from undrift.report import render, render_fleet
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
 TASKS = ("regression", "classification")
+PLOTS = {"regression": 8 + 5, "classification": 10 + 5, "multiclass": 9}  # figures, and panels of coefficients
+VIEWS = {"regression": 8, "classification": 14, "multiclass": 15}
 
 
 class Page:
@@ -63,7 +65,8 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     hours = np.datetime64("2024-01-01", "us") + np.arange(700) * np.timedelta64(3600, "s")
     times = dict(zip(TASKS, (hours, None), strict=True))
-    return {t: render(play_run(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
+    pages = {t: render(play_run(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
+    return pages | {"multiclass": render(play_class_run(folder, 400), folder / "multiclass.html")}
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +78,13 @@ def wide(browser, reports):
         page.close()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", PLOTS)
 def test_every_figure_and_every_view_draws(wide, task):
     page = wide[task]
-    assert len(page.drawn()) == 8 + 5  # figures, and panels of coefficients
+    assert len(page.drawn()) == PLOTS[task]
     assert all(page.drawn().values()), page.drawn()
     buttons = page.page.locator("[data-view]")
-    assert buttons.count() == 8
+    assert buttons.count() == VIEWS[task]
     for k in range(buttons.count()):
         buttons.nth(k).click()
         page.settled()
@@ -166,7 +169,7 @@ def test_the_theme_follows_the_system_and_the_button(browser, reports):
     page.close()
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", PLOTS)
 def test_a_phone_never_scrolls_sideways(browser, reports, task):
     page = Page(browser, reports[task], viewport={"width": 360, "height": 800}, is_mobile=True, has_touch=True)
     assert page.value("() => [window.innerWidth, document.documentElement.scrollWidth]") == [360, 360]

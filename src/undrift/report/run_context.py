@@ -10,6 +10,7 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.report.blocks import Blocks, cut_blocks
 from undrift.report.certificate_text import CertificateSummary, summarize_certificates
+from undrift.report.class_rounds import ClassRounds, read_class_rounds
 from undrift.report.timeline import Timeline, make_timeline
 from undrift.run import RunData
 from undrift.run.finish.run_data import OWN
@@ -48,6 +49,21 @@ class RunContext:
     def loss_name(self) -> str:
         """The loss that is added up, in the units of certificates."""
         return "squared error / 2" if self.numbers else "log-loss"
+
+    @cached_property
+    def class_rounds(self) -> ClassRounds | None:
+        """Labels and probabilities of two or several classes; None for numbers."""
+        return read_class_rounds(self.data)
+
+    @cached_property
+    def block_hits(self) -> dict[str, Vector]:
+        """Like `block_losses`, of the rounds in which the most likely class came."""
+        data, some, out = self.data, self.data.predicted, {}
+        for name, yhat in {OWN: data.yhat, **data.baselines}.items():
+            hits = np.zeros(data.rounds)
+            hits[some] = (yhat[some] > 0.0) == (data.y[some] > 0.0) if self.binary else yhat[some] == data.y[some]
+            out[name] = self.blocks.sum(hits)
+        return out
 
     @cached_property
     def blocks(self) -> Blocks:

@@ -9,6 +9,7 @@ from typing import Any
 
 from undrift.errors import InputError
 from undrift.report import certificate_text, run_text
+from undrift.report.class_rounds import CLASS_COLUMNS
 from undrift.report.figures import coefficients
 from undrift.report.figures.figure import Figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
@@ -70,6 +71,8 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "notes": [*data.notes, *([f"{capitalize(warning)}."] if warning else [])],
         "score_columns": run_text.score_columns(scores),
         "scores": run_text.score_rows(scores),
+        "class_columns": CLASS_COLUMNS,
+        "class_scores": [] if run.class_rounds is None else run.class_rounds.table(),
         "figures": figures,
         "changes": run_text.memory_changes(run, measured["spectrum"]),
         "events": run_text.event_rows(run, MOST_EVENTS),

@@ -12,6 +12,7 @@ import numpy as np
 
 from undrift.metrics import LEADING
 from undrift.report.certificate_text import choose_leading, comparison, proof
+from undrift.report.class_rounds import ClassRounds
 from undrift.report.figures.figure import Numbers
 from undrift.report.formatting import NONE, capitalize, half_life_text, join_items, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
@@ -21,6 +22,8 @@ from undrift.report.timeline import iso_times
 from undrift.run import RunData
 from undrift.run.prepare.task import name_classes
 
+COMMON = 20
+"""Rows of a class that is worth a word."""
 SHARES = ("r2", "accuracy")
 """Scores shown as percentages."""
 TASKS = {"regression": "a number", "classification": "one of two classes", "multiclass": "one of several classes"}
@@ -35,6 +38,10 @@ GLOSSARY = {
     "rival of a kind once the run is over, and by what the method promises beforehand.",
     "RMSE": "Root of the mean squared error, in the units of the target; large errors count more.",
     "Log-loss": "Mean of -ln(probability given to what came true): 0 is perfect, 0.693 is a coin toss.",
+    "Recall, precision": "Of the rows of a class, the part that was predicted as such; of the rows predicted as a "
+    "class, the part in which it came. F1 is between both.",
+    "ROC": "What part of a class a threshold finds, against its false alarms. The area under it is 1 if every row of "
+    "the class has a higher chance than every other row, 0.5 for a coin.",
     "Brier score": "Mean squared distance between the predicted chance and what came: 0 is perfect, 0.25 a coin toss.",
 }
 """Words of the page, explained at its end."""
@@ -88,9 +95,25 @@ def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[st
             f"Its {percent(intervals['level'])} intervals, given beforehand, held {percent(intervals['measured'])} of "
             "the true values."
         )
+    if run.several and run.class_rounds is not None:
+        sentences.extend(_class_sentence(run.class_rounds))
     if calibration:
         sentences.append(f"Its probabilities were off by {percent(calibration['gap'], 2)} on average.")
     return sentences
+
+
+def _class_sentence(found: ClassRounds) -> list[str]:
+    """Return how often the most likely class came, and which class was found least often."""
+    came = found.counts.sum(axis=1)
+    common = [k for k in range(len(found.names)) if came[k] >= COMMON]
+    if not common:
+        return []
+    worst = min(common, key=lambda k: float(found.recall[k]))
+    right, found_part = percent(float(np.mean(found.yhat == found.y))), percent(float(found.recall[worst]))
+    return [
+        f"The class it thought most likely came in {right} of rows; hardest to find was "
+        f"“{shorten(found.names[worst])}” ({found_part} of its {number(float(came[worst]), 6)} rows)."
+    ]
 
 
 def error_sentence(data: RunData, scores: list[Score]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.losses import sigmoid
 from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, colour, escape, ref, round_numbers
 from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
@@ -16,10 +15,12 @@ BINS = 20
 
 def measure(run: RunContext) -> Measured:
     """Return, for each step of probability, its mean, how often it came true, and two standard errors."""
-    if not run.binary:
+    found = run.class_rounds
+    if found is None or not len(found.y):
         return {"calibration": None}
-    some = run.data.predicted
-    p, y = sigmoid(run.data.yhat[some]), run.data.y[some]
+    p, y = found.p[:, 1], found.y
+    if run.several:  # of the class that was predicted
+        p, y = np.max(found.p, axis=1), (found.yhat == found.y).astype(np.float64)
     bin_of = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     counts = np.bincount(bin_of, minlength=BINS)
     filled = np.flatnonzero(counts)
@@ -40,7 +41,7 @@ def measure(run: RunContext) -> Measured:
 def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw the reliability curve and, as a second view, how often each probability was given."""
     gap = percent(numbers["calibration"]["gap"])
-    positive = (run.data.classes or ("0", "1"))[1]
+    positive = "the predicted class" if run.several else (run.data.classes or ("0", "1"))[1]
     chance = {"tickformat": ".0%", "range": [-0.02, 1.02]}
     reliability: list[PlotSpec] = [
         {"type": "scatter", "mode": "lines", "x": [0, 1], "y": [0, 1], "name": "perfect", "hoverinfo": "skip",
@@ -57,14 +58,17 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         {"type": "bar", "x": ref("calibration", "middle"), "y": ref("calibration", "count"), "name": "rows",
          "marker": {"color": colour("own")}, "hovertemplate": "about %{x:.1%}: %{y:,} rows<extra></extra>"},
     ]  # fmt: skip
-    layout = {"xaxis": {**chance, "title": {"text": escape(f"predicted chance of {positive}")}}, "hovermode": "closest"}
+    layout = {
+        "xaxis": {**chance, "title": {"text": escape(f"{'' if run.several else 'predicted '}chance of {positive}")}},
+        "hovermode": "closest",
+    }
     observed = {**chance, "title": {"text": "came true"}}
     rows = {"title": {"text": "rows"}}
     return Figure(
         "calibration",
         "Can the probabilities be trusted?",
         "When undrift says 70%, it should come true in 70% of such rows: points on the dashed line. Below the line it "
-        "was too sure of a yes, above it too cautious.",
+        f"was too sure{'' if run.several else ' of a yes'}, above it too cautious.",
         f"Reliability curve of predicted chances of {positive}; on average they were off by {gap}.",
         "Measured: share that came true among rows with about the same predicted chance; bars are two standard errors. "
         f"Held against: the diagonal. On average off by {gap}.",

@@ -12,6 +12,10 @@ BARS = 15
 """Features that are drawn, at most."""
 
 
+_FAMILIES = "The second view shows how the families of models are added up."
+_SEVERAL = "The second view shows how far level 2 follows each class's own model: 1 takes its log-odds as they are."
+
+
 def measure(run: RunContext) -> Measured:
     """Return the largest effects and all coefficients of level 2, the largest first."""
     if not run.data.effects:
@@ -40,11 +44,11 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "effects",
         "What matters now",
         f"The longer a bar, the more the last predictions would change if that feature had its usual value.{left_out} "
-        "The second view shows how the families of models are added up.",
+        f"{_SEVERAL if run.several else _FAMILIES}",
         f"Bars of how far each feature moves the last predictions, in {unit}: "
         + ", ".join(f"{name} {number(size)}" for name, size in shown),
         f"Measured: mean change of the last predictions, in {unit}, with one feature at its mean and the rest kept. "
-        "Features that move together share their effect. Families: coefficients of level 2's leading memory.",
+        "Features that move together share their effect. Second view: coefficients of level 2's leading memory.",
         [
             View(
                 "features",
@@ -52,7 +56,12 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
                 _layout("change of the predictions"),
                 linked=False,
             ),
-            View("families", [_bars("families", "shares")], _layout("coefficient in level 2"), linked=False),
+            View(
+                "classes" if run.several else "families",
+                [_bars("families", "shares")],
+                _layout("coefficient in level 2"),
+                linked=False,
+            ),
         ],
         height=120 + 24 * max(len(shown), len(part["families"])),
     )

@@ -10,8 +10,11 @@ from undrift.report.figures.figure import Figure, FigureModule, Numbers
 
 RUN_FIGURES = (
     "predictions",
+    "class_probabilities",
     "rolling_loss",
     "cumulative_loss",
+    "confusion",
+    "ranking",
     "memory_spectrum",
     "candidate_weights",
     "certificates",

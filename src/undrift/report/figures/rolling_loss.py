@@ -17,11 +17,13 @@ def measure(run: RunContext) -> Measured:
     blocks, rounds = run.blocks, run.data.rounds
     window = blocks.window(max(20, rounds // 50))
     means = [blocks.rolling_mean(sums, window) for sums in run.block_losses.values()]
+    right = [] if run.numbers else [blocks.rolling_mean(sums, window) for sums in run.block_hits.values()]
     return {
         "loss": {
             "axis": run.timeline.axis(blocks.last),
             "window": blocks.window_rounds(window),
             "names": list(run.block_losses),
+            "right": [round_numbers(mean, 4) for mean in right],
             "rolling": [round_numbers(np.sqrt(2.0 * mean) if run.numbers else mean) for mean in means],
         }
     }
@@ -32,14 +34,21 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     loss = numbers["loss"]
     title = SCORE_TITLES["rmse" if run.numbers else "log_loss"]
     window = plural(loss["window"], "row")
+    views = [View("", curves("loss", "rolling", loss["names"]), {"yaxis": {"rangemode": "tozero", **y_title(title)}})]
+    if loss["right"]:
+        share = {"tickformat": ".0%", "rangemode": "tozero", **y_title(SCORE_TITLES["accuracy"])}
+        views = [
+            View("Log-loss", views[0].data, views[0].layout),
+            View("Accuracy", curves("loss", "right", loss["names"]), {"yaxis": share}),
+        ]
     ends = ", ".join(f"{name}: {number(x[-1])}" for name, x in zip(loss["names"], loss["rolling"], strict=True))
     return Figure(
         "rolling",
         "How well, through time",
         f"Error over the last {window}: lower is better. Where the coloured line is below the others, learning beats "
-        "guessing.",
+        f"guessing.{' “Accuracy” shows how often the most likely class came: higher is better.' * bool(loss['right'])}",
         f"Line chart of the rolling {title}; at the end {ends}.",
         f"Measured: {title} of predictions made before the label, over the last {window}. "
         "Held against: the naive guesses.",
-        [View("", curves("loss", "rolling", loss["names"]), {"yaxis": {"rangemode": "tozero", **y_title(title)}})],
+        views,
     )
