@@ -43,6 +43,8 @@ class Trace:
     """Lower ends of the intervals asked for, made before the label was seen (T,)."""
     upper: Vector | None = None
     """Their upper ends (T,)."""
+    quantiles: Matrix | None = None
+    """Quantiles asked for, made before the label was seen (T, levels)."""
     known: NDArray[np.bool_] | None = None
     """Whether any label had been learned before each prediction (T,); one made before says nothing."""
     delay: int = 0

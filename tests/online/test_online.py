@@ -10,9 +10,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.kernels.definitions import IntervalState
 from undrift.losses import logistic, squared
-from undrift.online.intervals import LEVELS, START, STEP
 
 DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 # What a rough trial reached; the defaults must.
@@ -124,22 +122,6 @@ def test_labels_scaled_scale_predictions(s):
         ud.OnlineRegressor().play(Z[:1000], s * y[:1000]).yhat,
     )
     np.testing.assert_allclose(scaled, s * plain, rtol=1e-6, atol=1e-9 * abs(s))
-
-
-def test_intervals_are_as_exact_as_their_identity():
-    Z, y = hard_streams()["feature spikes"]
-    model = ud.OnlineRegressor(speed="fast")
-    model.play(Z, y)
-    q = model.part("intervals")[len(IntervalState) :][: len(LEVELS)]
-    for (level, measured, rounds), now, start in zip(model.coverage(), q, START, strict=True):
-        assert rounds == len(y) - 2  # the first two rows had no interval
-        assert (measured - level) * rounds == pytest.approx(-math.log(now / start) / STEP, abs=1e-6)
-    low, high = model.predict_interval(Z[:3], level=0.9)
-    assert np.all(high - low > 0.0)
-    wide = model.predict_interval(Z[0], level=0.99)
-    assert wide.high - wide.low > high[0] - low[0]
-    with pytest.raises(ud.errors.InputError, match=r"level must be in \[0.5, 0.99\], got 0.999"):
-        model.predict_interval(Z[0], level=0.999)
 
 
 def test_missing_numbers_are_the_last_seen_ones_and_counted():

@@ -104,7 +104,7 @@ def run_late(case: Case, which: EstimatorPlan) -> Outcome:
 def first_state(case: Case) -> Array:
     """Return the state after the rows that are played for both, the same at every level."""
     which, (Z, y) = plan(case), stream(case)
-    state, yhat, none = which.blank(), np.empty(case.begin), np.empty((0, 2 * which.levels))
+    state, yhat, none = which.blank(), np.empty(case.begin), np.empty((0, which.quantiles))
     with kernels.use_level("portable"):
         assert which.kernel.play(state, Z[: case.begin], y[: case.begin], yhat, none, np.empty(0)) == 0
     return state

@@ -108,9 +108,9 @@ def test_labels_may_come_in_any_order(binary, levels):
 
 def play(which, state, Z, y):
     yhat, known = np.empty(len(y)), np.empty(len(y))
-    ends = np.empty((len(y), which.kernel.record_size - which.kernel.ends_at))
-    assert which.kernel.play(state, Z, y, yhat, ends, known) == 0
-    return np.column_stack([yhat, known, ends])
+    quantiles = np.empty((len(y), which.quantiles))
+    assert which.kernel.play(state, Z, y, yhat, quantiles, known) == 0
+    return np.column_stack([yhat, known, quantiles])
 
 
 BITS = [
@@ -128,10 +128,11 @@ def test_blocks_cuts_and_single_rows_give_the_same_bits(case):
     said = play(which, whole, Z, y)
     late = run_late(case, which)
     assert late.state.tobytes() == whole.tobytes()
-    head, ends = late.records[:, [RecordPart.YHAT, RecordPart.KNOWN]], late.records[:, which.kernel.ends_at :].copy()
-    ends[late.records[:, RecordPart.BOUNDED] == 0.0, 0::2] = -np.inf
-    ends[late.records[:, RecordPart.BOUNDED] == 0.0, 1::2] = np.inf
-    assert np.column_stack([head, ends]).tobytes() == said.tobytes()
+    head, begin = late.records[:, [RecordPart.YHAT, RecordPart.KNOWN]], which.kernel.quantiles_at
+    quantiles, middle = late.records[:, begin : begin + which.quantiles].copy(), which.quantiles // 2
+    without = late.records[:, RecordPart.BOUNDED] == 0.0
+    quantiles[without, :middle], quantiles[without, middle + 1 :] = -np.inf, np.inf
+    assert np.column_stack([head, quantiles]).tobytes() == said.tobytes()
     for cuts in ([1, 2, 3, 5, 33, 129, 300], list(range(1, case.rows))):
         state, pieces = which.blank(), []
         for rows, labels in zip(np.split(Z, cuts), np.split(y, cuts), strict=True):
@@ -250,7 +251,7 @@ def test_numbers_that_may_not_be_used_are_refused_and_nothing_changes(binary, va
 def test_shapes_that_do_not_fit_are_refused():
     which, (Z, y) = plan(Case(False)), stream(Case(False))
     kernel, state, size, rows = which.kernel, which.blank(), which.kernel.record_size, len(y)
-    ends, record, records = np.empty((rows, size - kernel.ends_at)), np.empty(size), np.empty((rows, size))
+    ends, record, records = np.empty((rows, which.quantiles)), np.empty(size), np.empty((rows, size))
     calls = [
         lambda: kernel.serve(state[1:], Z[0], record, True),
         lambda: kernel.serve(state, Z[0, 1:], record, True),

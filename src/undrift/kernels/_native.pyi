@@ -204,7 +204,7 @@ class EstimatorRow:
 
 class Estimator:
     record_size: int
-    ends_at: int
+    quantiles_at: int
     candidates_at: int
 
     def __init__(
@@ -217,8 +217,7 @@ class Estimator:
         given: int,
         waves: Matrix,
         spans: Vector,
-        up: Vector,
-        down: Vector,
+        tails: Vector,
         blank: Vector,
         parts: dict[str, tuple[int, int]],
     ) -> None: ...
@@ -269,7 +268,7 @@ class Estimator:
     def settle(self, state: Vector, record: Vector, y: float) -> int: ...
     def refit(self, state: Vector) -> None: ...
     def predict_rows(self, state: Vector, Z: Matrix, yhat: Vector) -> int: ...
-    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> int: ...
+    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> int: ...
     def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int: ...
     def play_keys(
         self,

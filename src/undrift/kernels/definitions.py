@@ -303,14 +303,20 @@ MOST_CUTS = 200.0
 """Doublings of the bound on a jump are counted up to this number."""
 
 INTERVAL_ROUNDS = 200.0
-"""Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many."""
+"""Rounds over which the mean |residual|, the unit of intervals, is averaged, once there are as many, ..."""
+
+RECENT_RESIDUALS = 20.0
+"""... and over which two shorter means are taken, from which the spread is predicted: so many, ..."""
+
+LAST_RESIDUALS = 3.0
+"""... and so many."""
 
 LATE_ROUNDS = 20.0
-"""With late labels it is averaged over at least so many times as many rounds as they are late by, ..."""
+"""With late labels the unit is averaged over at least so many times as many rounds as they are late by, ..."""
 
 LATE_POWER = 0.4
-"""... and widths take steps smaller by this power of how late they are: learning from late feedback asks for the square
-root, and a little less leaves them quick enough for short streams."""
+"""... and intervals learn more slowly by this power of how late they are: learning from late feedback asks for the
+square root, and a little less leaves them quick enough for short streams."""
 
 WILD = 10.0
 """A residual or jump counts at most this many times its running mean when that is updated."""
@@ -320,6 +326,48 @@ SMALLEST_WIDTH = 1e-100
 
 LARGEST_WIDTH = 1e100
 """and below this many."""
+
+FIRST_STEP = 0.05
+"""What a label outside of its interval adds to the logarithm of the width at first, ..."""
+
+STEP_ROUNDS = 20.0
+"""... falling with the square root of the rounds, counted in this many, ..."""
+
+LEAST_STEP = 0.0075
+"""... down to this: the spread model follows what changes from row to row, so that widths can be calm."""
+
+LATE_STEP = 0.08
+"""With late labels a step is at most this / late^LATE_POWER."""
+
+STEP_TAIL = 0.1
+"""These are the steps of the quantile of this level; others take steps by the root of how much rarer they are missed,
+so that all of them learn in about the same time."""
+
+MEDIAN_STEP = 0.5
+"""The median moves by this part of a step, in spreads, ..."""
+
+SLOPE_STEP = 0.1
+"""... and the slope of a side's widths in the size of the prediction by this part of one for every level. Late labels,
+whose neighbours all push the same way, move both more slowly still."""
+
+STEEPEST = 1.0
+"""The largest such slope."""
+
+SPREAD_PRIOR = 0.02
+"""Variance of the spread model's coefficients before the first residual: 50 residuals say as much. It never grows
+larger."""
+
+SPREAD_DRIFT = 1e-6
+"""How much of it returns every round: what was learned is forgotten over about 1000 rounds."""
+
+MOST_SURPRISE = 5.0
+"""A residual counts at most this many predicted spreads when the spread model learns it."""
+
+MOST_SPREAD_INPUT = 3.0
+"""Columns of the spread model are cut here."""
+
+MOST_LOG_SPREAD = 4.0
+"""The logarithm of the predicted spread, in units, is cut here."""
 
 MOST_LEVELS = 32
 """Interval levels an estimator can follow at once."""
@@ -464,7 +512,7 @@ class EstimatorNumber(IntEnum):
 
 
 class IntervalState(IntEnum):
-    """The first numbers in the state of intervals; half-widths in units follow, then hits, level by level."""
+    """The first numbers in the state of intervals; below and above the median, widths in spreads follow, then hits."""
 
     UNIT = 0
     """The mean |residual|."""
@@ -472,6 +520,42 @@ class IntervalState(IntEnum):
     """How many labels were compared with an interval."""
     RESIDUALS = 2
     """How many residuals the unit has seen."""
+    RECENT = 3
+    """The mean |residual| over RECENT_RESIDUALS rounds."""
+    LAST = 4
+    """The same over LAST_RESIDUALS rounds."""
+    MEDIAN = 5
+    """How far the median is above the prediction, in spreads."""
+    LOWER_SLOPE = 6
+    """By how much the logarithm of the widths below the median grows with the size of the prediction, ..."""
+    UPPER_SLOPE = 7
+    """... and that of the widths above it."""
+
+
+class SpreadColumn(IntEnum):
+    """The first columns of the spread model, which predicts the logarithm of |residual|; scaled features follow."""
+
+    CONSTANT = 0
+    """1."""
+    PREDICTION = 1
+    """The prediction, in label scales from the centre of the labels."""
+    DISTANCE = 2
+    """Its absolute value, less USUAL_DISTANCE."""
+    DISAGREEMENT = 3
+    """The logarithm of how far the candidates that learn are from the prediction, in units."""
+    RECENT = 4
+    """The logarithm of the mean |residual| over RECENT_RESIDUALS rounds, in units."""
+    LAST = 5
+    """The same over LAST_RESIDUALS rounds."""
+    MOVE = 6
+    """The logarithm of the predicted distance from the last label, in units."""
+
+
+USUAL_DISTANCE = 0.8
+"""The mean absolute value of a normal number."""
+
+LEAST_RATIO = 0.05
+"""What is added to a ratio before its logarithm is taken."""
 
 
 TREE_BINS = 64

@@ -30,9 +30,10 @@ from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, Inter
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference_estimator_candidates import Answers, CandidateStages
+from undrift.kernels.reference_estimator_candidates import Answers
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
-from undrift.kernels.reference_estimator_stages import follow_interval, given_answers, has_interval, interval_ends
+from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
+from undrift.kernels.reference_estimator_stages import given_answers
 from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
@@ -58,7 +59,7 @@ class TakenRow(NamedTuple):
     """The row's serial number."""
 
 
-class Estimator(CandidateStages):
+class Estimator(IntervalStages):
     """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
 
     @property
@@ -82,14 +83,14 @@ class Estimator(CandidateStages):
         return self.answers_at + sum(stage.members for stage in self.learned) + self.level2.members
 
     @property
-    def ends_at(self) -> int:
-        """Where the ends of the intervals begin: low and high, level by level."""
+    def quantiles_at(self) -> int:
+        """Where the quantiles begin: two of every interval level and the median, in order."""
         return self.candidates_at + self.last.members
 
     @property
     def record_size(self) -> int:
         """How many numbers a record has."""
-        return self.ends_at + 2 * len(self.up)
+        return self.quantiles_at + self.interval_numbers
 
     # ---- serving -----------------------------------------------------------------------------------------------
 
@@ -108,8 +109,8 @@ class Estimator(CandidateStages):
         row = self._scaled_row(state, x, wide, labels, differences, given)
         answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
         yhat = self.last.mix(state, answers.candidates) if known else 0.0
-        intervals, (low, high) = self.part(state, "intervals"), self.label_range(state)
-        bounded = has_interval(intervals, low, high, serial - float(numbers[N.LAST_SERIAL]))
+        low, high = self.label_range(state)
+        bounded = has_interval(self.part(state, "intervals"), low, high, serial - float(numbers[N.LAST_SERIAL]))
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
         record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, 1.0, 0.0
@@ -122,8 +123,8 @@ class Estimator(CandidateStages):
             differences.ravel(),
             ~np.isnan(given),
         ]
-        ends = interval_ends(intervals, len(self.up), yhat)
-        record[len(R) :] = np.concatenate([*seen, answers.members, answers.candidates, ends])
+        intervals = self.serve_intervals(state, row, yhat, answers.candidates)
+        record[len(R) :] = np.concatenate([*seen, answers.members, answers.candidates, intervals])
         return 0
 
     def advance(self, state: Vector, z: Vector) -> int:
@@ -180,7 +181,9 @@ class Estimator(CandidateStages):
             self._remember(state, rounds, wide, y, hint, labels, given)
         x = preparation.rescale_row(self._scaling(state), wide)  # by today's scaling
         row = self._scaled_row(state, x, wide, labels, differences.reshape(len(self.spans), self.inputs), given)
-        answers, candidates = np.split(record[self.answers_at : self.ends_at], [self.candidates_at - self.answers_at])
+        answers, candidates = np.split(
+            record[self.answers_at : self.quantiles_at], [self.candidates_at - self.answers_at]
+        )
         served = Answers(answers, candidates) if known else None
         skipped = int(numbers[N.SKIPPED])
         misses = self.learn(state, row, soft, hint, errors, served, late, rounds, skipped)
@@ -188,11 +191,11 @@ class Estimator(CandidateStages):
             if serial > numbers[N.LAST_SERIAL]:
                 self.part(state, "errors")[...] = misses
             self._judge(state, candidates, float(record[R.YHAT]), y, soft, late)
-            intervals, ends = self.part(state, "intervals"), record[self.ends_at :]
+            parts, intervals = self.interval_parts(state), record[self.quantiles_at :]
             bounded, yhat, uncounted = record[R.BOUNDED] != 0.0, float(record[R.YHAT]), float(record[R.UNCOUNTED])
             if bounded and uncounted > 0.0:  # the row did not know how late its label would be: see has_interval
-                bounded = intervals[IntervalState.RESIDUALS] - uncounted >= late
-            follow_interval(intervals, self.up, self.down, ends, bounded, yhat, y, late)
+                bounded = parts.intervals[IntervalState.RESIDUALS] - uncounted >= late
+            follow_quantiles(parts, intervals, x, bounded, yhat, y, late)
         else:
             self.last.widen_range(state, soft)
             numbers[N.SKIPPED] += 1.0
@@ -340,8 +343,8 @@ class Estimator(CandidateStages):
 
     # ---- many rows ---------------------------------------------------------------------------------------------
 
-    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> int:
-        """Serve and settle row by row; `ends` (infinite where there is no interval) and `known` may have no rows."""
+    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> int:
+        """Serve and settle row by row; `quantiles` (see `read_quantiles`) and `known` may have no rows."""
         if bad := self._refuse(Z, y):
             return bad
         record = np.empty(self.record_size)
@@ -351,8 +354,8 @@ class Estimator(CandidateStages):
             yhat[t] = record[R.YHAT]
             if len(known):
                 known[t] = record[R.KNOWN]
-            if len(ends):
-                ends[t] = record[self.ends_at :] if record[R.BOUNDED] else np.tile([-np.inf, np.inf], len(self.up))
+            if len(quantiles):
+                quantiles[t] = self.read_quantiles(record[self.quantiles_at :], bool(record[R.BOUNDED]))
         return 0
 
     def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int:

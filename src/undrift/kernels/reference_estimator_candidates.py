@@ -49,13 +49,12 @@ class CandidateStages:
         given: int,
         waves: Matrix,
         spans: Vector,
-        up: Vector,
-        down: Vector,
+        tails: Vector,
         blank: Vector,
         parts: Parts,
     ) -> None:
         self.binary, self.indicators, self.dim, self.began, self.waves = binary, indicators, dim, began, waves
-        self.spans, self.up, self.down, self.blank, self.parts = spans, up, down, blank, parts
+        self.spans, self.tails, self.blank, self.parts = spans, tails, blank, parts
         self.given = given
         self.families: list[Family | GivenFamily] = []
 

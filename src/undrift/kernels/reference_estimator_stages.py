@@ -1,4 +1,4 @@
-"""NumPy twin of an online estimator's stages: memories with their mixer, level 2's features, and intervals."""
+"""NumPy twin of an online estimator's stages: memories with their mixer, and level 2's features."""
 
 from __future__ import annotations
 
@@ -12,18 +12,11 @@ from undrift.kernels import reference, reference_mix
 from undrift.kernels.definitions import (
     FIRST_SHARE,
     GROWING_SHARE,
-    INTERVAL_ROUNDS,
-    LARGEST_WIDTH,
-    LATE_POWER,
-    LATE_ROUNDS,
     LEAST_PROBABILITY,
     MOST_SCALES,
-    SMALLEST_WIDTH,
     SURE,
-    WILD,
     ExpandedColumn,
     FamilyDesign,
-    IntervalState,
     MixerState,
 )
 from undrift.kernels.layout import State, estimator_lanes, length
@@ -233,52 +226,3 @@ def regression_features(
 def classification_features(mixtures: Vector, singles: Vector, hint: float, error: float) -> Vector:
     """Return level 2's features for two classes: log-odds of families, memories and no change, twice the error, 1."""
     return np.asarray(np.clip([*mixtures, *singles, hint, 2.0 * error, 1.0], -SURE, SURE))
-
-
-def has_interval(intervals: Vector, label_min: float, label_max: float, late: float) -> bool:
-    """Return whether there is an interval for a row `late` rows after the last one whose label is known.
-
-    Two different labels were settled, some prediction was found wrong, and at least `late` of them were judged, since
-    that many neighbours tell little more than one.
-    """
-    if not len(intervals):
-        return False
-    wrong, enough = intervals[IntervalState.UNIT] > 0.0, intervals[IntervalState.RESIDUALS] >= late
-    return bool(label_min < label_max and wrong and enough)
-
-
-def interval_ends(intervals: Vector, levels: int, yhat: float) -> Vector:
-    """Return (low, high) of every level: yhat -+ unit max(q_1, ..., q_k), so that a higher level is no narrower."""
-    width = intervals[len(IntervalState) : len(IntervalState) + levels]
-    half = intervals[IntervalState.UNIT] * np.maximum.accumulate(width) if levels else width
-    return np.column_stack([yhat - half, yhat + half]).ravel()
-
-
-def follow_interval(
-    intervals: Vector, up: Vector, down: Vector, ends: Vector, bounded: bool, yhat: float, y: float, late: float
-) -> None:
-    """Update the intervals with a label whose row was served this prediction and, if `bounded`, these ends.
-
-    A miss multiplies the level's half-width q_k (in units) by up_k, a hit by down_k; for a late label by their power
-    late^-LATE_POWER, since many of them come to bear before the first one shows. The unit is the running mean of
-    |y - yhat|, in which one residual counts at most WILD units, over at least LATE_ROUNDS times as many rounds as
-    labels are late, since that many neighbours tell little more than one:
-
-        unit <- unit + (min(|y - yhat|, WILD unit) - unit) / min(residuals, max(INTERVAL_ROUNDS, LATE_ROUNDS late))
-    """
-    levels = len(up)
-    if not levels:
-        return
-    if bounded:
-        intervals[IntervalState.ROUNDS] += 1.0
-        for k in range(levels):
-            inside = ends[2 * k] <= y <= ends[2 * k + 1]
-            step = float(down[k] if inside else up[k]) ** (max(late, 1.0) ** -LATE_POWER)
-            at = len(IntervalState) + k
-            intervals[at] = min(max(intervals[at] * step, SMALLEST_WIDTH), LARGEST_WIDTH)
-            intervals[at + levels] += inside
-    unit, residual = float(intervals[IntervalState.UNIT]), abs(y - yhat)
-    intervals[IntervalState.RESIDUALS] += 1.0
-    counted = min(residual, WILD * unit) if unit > 0.0 else residual
-    rounds = min(intervals[IntervalState.RESIDUALS], max(INTERVAL_ROUNDS, LATE_ROUNDS * late))
-    intervals[IntervalState.UNIT] += (counted - unit) / rounds

@@ -51,7 +51,9 @@ class ServedPrediction:
     fingerprint: str
     """Tells apart learners of other classes, parameters or record layouts."""
     intervals: Mapping[float, Interval] = field(default_factory=dict)
-    """Intervals by level, as served, of learners that have them."""
+    """Intervals by level, as served, of learners that have them, ..."""
+    quantiles: Mapping[float, float] = field(default_factory=dict)
+    """... and the quantiles by level: the ends of these, and the median."""
 
     def interval(self, level: float = 0.9) -> Interval:
         """Return the interval at this level as it was served."""
@@ -59,6 +61,13 @@ class ServedPrediction:
             levels = ", ".join(f"{one:g}" for one in self.intervals) or "none"
             raise InputError(f"ServedPrediction: no interval was served at level {level!r}; levels are {levels}")
         return self.intervals[level]
+
+    def quantile(self, level: float = 0.5) -> float:
+        """Return the quantile at this level as it was served."""
+        if level not in self.quantiles:
+            levels = ", ".join(f"{one:g}" for one in self.quantiles) or "none"
+            raise InputError(f"ServedPrediction: no quantile was served at level {level!r}; levels are {levels}")
+        return self.quantiles[level]
 
 
 class PendingRecords:

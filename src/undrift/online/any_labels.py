@@ -203,9 +203,9 @@ class AnyLabels(OnlineLearner):
         self._play_any_labels(arriving, [y], 0)
 
     @_thread_lock.hold_exclusive
-    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, level: float | None) -> Trace:
+    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, levels: Vector | None = None) -> Trace:
         if self._is_plain(y):
-            return super()._play_block(Z, y, delay, level)
+            return super()._play_block(Z, y, delay, levels)
         arriving = self._rows_to_learn(Z)
         if arriving.single:
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
@@ -229,7 +229,7 @@ class AnyLabels(OnlineLearner):
         if self._several is None:
             head = self._plain_rows(labels)
             if head:
-                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None)
+                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay)
                 known = np.maximum(plain.first + np.arange(head), 1.0)  # labels before each row, if all came at once
                 s = plain.yhat
                 both = np.stack([-softplus(s), -softplus(-s)], axis=1)

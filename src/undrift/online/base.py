@@ -23,6 +23,7 @@ from undrift.online.forests import Forests
 from undrift.online.given import GivenCandidates, check_candidates
 from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
+from undrift.online.intervals import Limits, read_quantiles
 from undrift.online.memories import BETAS
 from undrift.online.peeked import PeekedRows
 from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
@@ -38,6 +39,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     accepts_nan: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    _limits: Limits = (None, None)
 
     def __init__(
         self,
@@ -129,18 +131,18 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
         """
-        return self._play_block(Z, y, delay, None)
+        return self._play_block(Z, y, delay)
 
     @_thread_lock.hold_exclusive
-    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, level: float | None) -> Trace:
+    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, levels: Vector | None = None) -> Trace:
         arriving = self._rows_to_learn(Z)
         if arriving.single:
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
         rows = arriving.values
         labels = self._labels(y, len(rows))
         if not len(rows):
-            empty = None if level is None else np.empty(0)
-            return replace(self._close(rows, lambda: Columns(np.empty(0))), lower=empty, upper=empty)
+            empty = None if levels is None else np.empty((0, len(levels)))
+            return replace(self._close(rows, lambda: Columns(np.empty(0))), quantiles=empty)
         self._name_labels(y)
         self._admit(arriving.names)
         self._fix_width(rows.shape[1])
@@ -148,20 +150,18 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         if self._waits(delay):
             records = self._serve_and_settle(rows, labels, delay)
             yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
-            bounded, at = records[:, [RecordPart.BOUNDED]] > 0.0, self._plan.kernel.ends_at
-            far = np.tile([-np.inf, np.inf], (records.shape[1] - at) // 2)
-            ends = np.where(bounded, records[:, at:], far)
+            tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
         else:
             yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
-            ends = np.empty((0 if level is None else len(rows), 2 * self._plan.levels))
-            self._play_at_once(rows, labels, yhat, ends, some_known)
+            tracked = np.empty((0 if levels is None else len(rows), self._plan.quantiles))
+            self._play_at_once(rows, labels, yhat, tracked, some_known)
             known = some_known > 0.0
             self._count()
-        lower, upper = self._interval_at(ends, level) if level is not None else (None, None)
-        return Trace(yhat, None, None, *who, first, lower=lower, upper=upper, known=known, delay=delay)
+        quantiles = None if levels is None or tracked is None else self._quantiles_at(tracked, levels)
+        return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=delay)
 
-    def _interval_at(self, ends: Matrix, level: float) -> tuple[Vector, Vector]:
-        """Return lower and upper ends at a level, from the ends of the tracked levels (n, 2 levels)."""
+    def _quantiles_at(self, tracked: Matrix, levels: Vector) -> Matrix:
+        """Return the quantiles of some levels (n, levels) from the tracked ones."""
         raise NotImplementedError
 
     def _predict(self, Z: Matrix) -> Vector:
@@ -171,7 +171,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         return yhat
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
-        yhat, none = np.empty(len(y)), np.empty((0, 2 * self._plan.levels))
+        yhat, none = np.empty(len(y)), np.empty((0, self._plan.quantiles))
         self._play_at_once(Z, y, yhat, none, np.empty(0))
         return Columns(yhat)
 

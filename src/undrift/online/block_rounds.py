@@ -43,8 +43,8 @@ class BlockRounds(NamedRows):
             self._forests.keep(int(record[RecordPart.SERIAL]), X[0])
         return record
 
-    def _play_at_once(self, Z: Matrix, y: Vector, yhat: Vector, ends: Matrix, known: Vector) -> None:
-        """Serve and settle rows; fill the predictions, and interval ends and what was known where there is room."""
+    def _play_at_once(self, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> None:
+        """Serve and settle rows; fill the predictions, and quantiles and what was known where there is room."""
         at = 0
         while at < len(y):
             end, rows = len(y), Z[at:]
@@ -53,7 +53,7 @@ class BlockRounds(NamedRows):
                 X = self._forests.serve(self._features(Z[at:end]), y[at:end])
                 rows = np.column_stack([Z[at:end], self._forests.answer(X)])
             play = self._plan.kernel.play
-            status = play(self._state, rows, y[at:end], yhat[at:end], ends[at:end], known[at:end])
+            status = play(self._state, rows, y[at:end], yhat[at:end], quantiles[at:end], known[at:end])
             _check.raise_on_status(self, status, rows.shape[1])
             if self._forests is not None:
                 self._forests.learn(X, y[at:end])

@@ -42,6 +42,9 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
             after[:, : shape[1]] = before[: len(after)]
         elif shape == after.shape:
             after[...] = before
+        elif stage == "spread":  # which sees no features at all where rows are wide
+            kept_columns = tuple(slice(min(old.spread_dim, new.spread_dim)) for _ in shape)
+            after[kept_columns] = before[kept_columns]
         else:
             after[..., : shape[-1]] = before
     new.layout.view(grown, "seen")[old.dim :] = 1.0

@@ -1,14 +1,17 @@
-r"""Intervals: how far off served predictions were lately, for several levels at once.
+r"""Intervals and quantiles: where labels lie around their predictions, by the row and the time, at several levels.
 
-The half-width of level p is $q_p$ times the mean |residual|. A label outside multiplies $q_p$ by exp(STEP p), one
-inside by exp(-STEP (1 - p)); summed up, measured coverage differs from p by $|\ln(q_T/q_1)|$ / (STEP T): adaptive
-conformal inference on a log scale, for any sequence of residuals. Late labels are compared with the interval that was
-served, and take smaller steps (LATE_POWER) around a mean over more rounds (LATE_ROUNDS).
+The spread of a row is predicted from its features, the prediction, the candidates' disagreement and the last residuals.
+A quantile lies its own number w of spreads from the median, and w follows by adaptive conformal inference: a label
+beyond it multiplies w by exp(step (1 - tail)), any other by exp(-step tail). For any sequence of labels the share of
+them beyond a quantile then differs from its tail by at most $2\max_t|\ln w_t|$ / (step T), with the last step, which is
+the smallest. Both sides are followed separately, so that intervals need not be symmetric.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +19,21 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
-from undrift.kernels.definitions import IntervalState
+from undrift.kernels.definitions import IntervalState, RecordPart
 from undrift.learners.served import Interval as Interval
 
 LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
-"""Levels that are followed; others lie between them."""
+"""Levels of the intervals that are followed; others lie between them."""
+TAILS = np.array([0.25, 0.2, 0.15, 0.1, 0.05, 0.025, 0.01, 0.005])
+"""The share of labels beyond either end of these."""
+QUANTILES = np.concatenate([TAILS[::-1], [0.5], 1.0 - TAILS])
+"""Levels of the quantiles that are followed: both ends of every interval, and the median."""
 START = np.array([0.85, 1.05, 1.3, 1.6, 2.06, 2.46, 2.92, 3.23])
-"""Half-widths in mean absolute residuals to begin with: those of a normal distribution."""
-STEP = 0.05
-UP, DOWN = np.exp(STEP * LEVELS), np.exp(-STEP * (1.0 - LEVELS))
+"""Distances from the median in mean absolute residuals to begin with: those of a normal distribution."""
+_NORMAL = np.array([NormalDist().inv_cdf(level) for level in QUANTILES.tolist()])
+
+Limits = tuple[float | None, float | None]
+"""The least and the largest label there can be; None: there is no such number."""
 
 
 class Coverage(NamedTuple):
@@ -46,22 +55,70 @@ def check_level(who: object, level: float) -> float:
     return at
 
 
-def half_widths(ends: Matrix, level: float) -> Vector:
-    """Return the half-width at a level from the ends of all tracked levels (n, 2 levels), between two by logarithms."""
-    half = (ends[:, 1::2] - ends[:, 0::2]) / 2.0
-    tracked = np.flatnonzero(level == LEVELS)
-    if len(tracked):
-        return np.asarray(half[:, tracked[0]])
-    k = int(np.searchsorted(LEVELS, level))
-    part = (level - LEVELS[k - 1]) / (LEVELS[k] - LEVELS[k - 1])
-    there = np.isfinite(half[:, k])
-    low, high = (np.log(np.where(there, np.maximum(half[:, i], 1e-300), 1.0)) for i in (k - 1, k))
-    return np.where(there, np.exp(low + part * (high - low)), math.inf)
+def check_quantile_levels(who: object, levels: Sequence[float] | Vector) -> Vector:
+    """Return levels that quantiles can be given for."""
+    found = _check.finite_array(who, "levels", levels, (None,))
+    wrong = found[(found < QUANTILES[0]) | (found > QUANTILES[-1])]
+    if len(wrong):
+        raise InputError(f"{_check.name_of(who)}: levels must be in [0.005, 0.995], got {wrong[0]:g}")
+    return found
+
+
+def check_limits(who: object, limits: Limits | None) -> Limits:
+    """Return the least and the largest label there can be."""
+    if limits is None:
+        return None, None
+    if not isinstance(limits, (tuple, list)) or len(limits) != 2:
+        raise InputError(
+            f"{_check.name_of(who)}: limits must be two numbers or None, such as (0, None), got {limits!r}"
+        )
+    low, high = (None if one is None else _check.number(who, "limits", one) for one in limits)
+    if low is not None and high is not None and not low < high:
+        raise InputError(f"{_check.name_of(who)}: the lower one of limits must be below the upper one, got {limits!r}")
+    return low, high
+
+
+def read_quantiles(records: Matrix, begin: int) -> Matrix:
+    """Return the tracked quantiles in records (n, size): infinite, but for the median, where there was no interval."""
+    quantiles = records[:, begin : begin + len(QUANTILES)].copy()
+    without, middle = records[:, RecordPart.BOUNDED] == 0.0, len(TAILS)
+    quantiles[without, :middle], quantiles[without, middle + 1 :] = -math.inf, math.inf
+    return quantiles
+
+
+def quantiles_at(tracked: Matrix, levels: Vector, limits: Limits) -> Matrix:
+    """Return the quantiles of some levels (n, levels) from the tracked ones: between two as if labels were normal."""
+    out = np.empty((len(tracked), len(levels)))
+    for j, level in enumerate(levels.tolist()):
+        k = int(np.searchsorted(QUANTILES, level))
+        if QUANTILES[k] == level:
+            out[:, j] = tracked[:, k]
+            continue
+        part = (NormalDist().inv_cdf(level) - _NORMAL[k - 1]) / (_NORMAL[k] - _NORMAL[k - 1])
+        low, high = tracked[:, k - 1], tracked[:, k]
+        there = np.isfinite(low) & np.isfinite(high)
+        between = np.where(there, low, 0.0) * (1.0 - part) + np.where(there, high, 0.0) * part
+        out[:, j] = np.where(there, between, np.where(np.isfinite(low), high, low))
+    return out if limits == (None, None) else np.clip(out, *limits)
+
+
+def cut(value: float, limits: Limits) -> float:
+    """Return a number brought between the limits."""
+    low, high = limits
+    value = value if low is None else max(value, low)
+    return value if high is None else min(value, high)
+
+
+def interval_levels(level: float) -> Vector:
+    """Return the levels of the two quantiles between which an interval lies."""
+    k = np.flatnonzero(level == LEVELS)
+    tail = float(TAILS[k[0]]) if len(k) else (1.0 - level) / 2.0
+    return np.array([tail, 1.0 - tail])
 
 
 def measured_coverage(state: Vector) -> list[Coverage]:
     """Return the coverage of every tracked level, from the state of the intervals."""
-    rounds, hits = int(state[IntervalState.ROUNDS]), state[len(IntervalState) + len(LEVELS) :]
+    rounds, hits = int(state[IntervalState.ROUNDS]), state[-len(LEVELS) :]
     return [
         Coverage(float(level), float(hit) / max(1, rounds), rounds) for level, hit in zip(LEVELS, hits, strict=True)
     ]

@@ -16,6 +16,7 @@ from undrift.kernels.definitions import (
     GROWING_SHARE,
     MOST_COLUMNS,
     NEVER,
+    SPREAD_PRIOR,
     WARMUP,
     Despiker,
     EstimatorNumber,
@@ -24,9 +25,10 @@ from undrift.kernels.definitions import (
     LabelContext,
     MixerState,
     MixingRule,
+    SpreadColumn,
 )
 from undrift.online.families import plan_families
-from undrift.online.intervals import DOWN, LEVELS, START, UP
+from undrift.online.intervals import LEVELS, START, TAILS
 from undrift.online.memories import BETAS
 from undrift.streams import Waves
 
@@ -114,9 +116,11 @@ class EstimatorPlan:
         given: tuple[str, ...] = (),
     ) -> None:
         self.binary, self.dim, self.began, self.warmup = binary, dim, began, WARMUP
-        self.levels, self.last_share = (0, GROWING_SHARE) if binary else (len(LEVELS), LAST_SHARE)
+        self.quantiles, self.last_share = (0, GROWING_SHARE) if binary else (2 * len(LEVELS) + 1, LAST_SHARE)
         each = 2 if indicators else 1
         self.width, self.inputs = dim * each, began * each
+        fits = len(SpreadColumn) + self.width <= min(columns, MOST_COLUMNS)
+        self.spread_dim = 0 if binary else len(SpreadColumn) + (self.width if fits else 0)
         self.layout = StateLayout()
         self.waves: Matrix = Waves(self.inputs, waves, seed).table if waves else np.empty((0, 5))
         self.family_plans = plan_families(
@@ -173,7 +177,9 @@ class EstimatorPlan:
         add("family_losses", families)
         add("corrections", 2, len(self.candidates))
         add("despiker", len(Despiker))
-        add("intervals", 0 if self.binary else len(IntervalState) + 2 * len(LEVELS))
+        add("intervals", 0 if self.binary else len(IntervalState) + 3 * len(LEVELS))
+        add("spread.coefficients", self.spread_dim)
+        add("spread.covariance", self.spread_dim, self.spread_dim)
         of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
         for name in WARMUP_PARTS:
             add(name, WARMUP, *([of_a_row[name]] if name in of_a_row else []))
@@ -213,7 +219,8 @@ class EstimatorPlan:
                 view(state, f"{name}.columns")[...] = family.columns
         view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
         if not self.binary:
-            view(state, "intervals")[len(IntervalState) : len(IntervalState) + len(LEVELS)] = START
+            view(state, "intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
+            view(state, "spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
         return state
 
     def _compile(self, indicators: bool) -> kernels.Estimator:
@@ -226,8 +233,7 @@ class EstimatorPlan:
             given=len(self.given),
             waves=np.ascontiguousarray(self.waves),
             spans=self.spans,
-            up=none if self.binary else UP,
-            down=none if self.binary else DOWN,
+            tails=none if self.binary else TAILS,
             blank=self.blank(),
             parts=parts,
         )

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _thread_lock
+from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import RecordPart
 from undrift.learners.base import Prediction
 from undrift.learners.served import ServedPrediction
 from undrift.online.base import OnlineLearner
-from undrift.online.intervals import LEVELS, Coverage, Interval, check_level, half_widths, measured_coverage
+from undrift.online.intervals import (
+    LEVELS,
+    QUANTILES,
+    Coverage,
+    Interval,
+    Limits,
+    check_level,
+    check_limits,
+    check_quantile_levels,
+    interval_levels,
+    measured_coverage,
+    quantiles_at,
+    read_quantiles,
+)
 from undrift.online.rows import Rows
 from undrift.trace import Trace
 
@@ -41,6 +57,9 @@ class OnlineRegressor(OnlineLearner):
         Columns that hold predictions made elsewhere (a foundation model, yesterday's batch model), in label units:
         names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and `cost()`
         covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
+    limits
+        The least and the largest label there can be, such as (0, None) for counts: intervals and quantiles are cut
+        there. The prediction is as it was.
 
     Notes
     -----
@@ -65,6 +84,21 @@ class OnlineRegressor(OnlineLearner):
     True
     """
 
+    def __init__(
+        self,
+        *,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        half_life: float | None = None,
+        candidates: Sequence[str] | Sequence[int] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self._limits = check_limits(self, limits)
+        super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life, candidates=candidates)
+        if limits is not None:
+            self.parameters["limits"] = list(self._limits)  # type: ignore[assignment]  # which JSON holds too
+
     def predict(self, z: Rows) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -81,37 +115,52 @@ class OnlineRegressor(OnlineLearner):
         Until two different labels were learned and a prediction was found wrong, there is none: it is infinite.
         """
         at = check_level(self, level)
-        Z, single = self._rows_to_predict(z)
-        low, high = self._interval_at(self._predictor(Z)._ends(Z), at)
-        return Interval(float(low[0]), float(high[0])) if single else Interval(low, high)
-
-    def _ends(self, Z: Matrix) -> Matrix:
-        """Return the interval ends of all tracked levels for rows that might come next, infinite without intervals."""
-        kernel = self._plan.kernel
-        record, ends = np.zeros(kernel.record_size), np.empty((len(Z), 2 * self._plan.levels))
-        for t, z in enumerate(self._add_answers(Z)):
-            kernel.serve(self._state, z, record, False)
-            ends[t] = (
-                record[kernel.ends_at :] if record[RecordPart.BOUNDED] else np.tile([-np.inf, np.inf], len(LEVELS))
-            )
-        return ends
+        found = self._quantiles(z, interval_levels(at))
+        return Interval(*found.T) if found.ndim > 1 else Interval(*found.tolist())
 
     @_thread_lock.hold_shared
-    def half_width(self, level: float = 0.9) -> float:
-        """Return how far the interval for the coming round reaches to either side, whatever its row."""
-        at = check_level(self, level)
-        if self.dim is None:
-            return np.inf
-        return float(half_widths(self._ends(np.zeros((1, self.dim + len(self._given)))), at)[0])
+    def predict_quantiles(self, z: Rows, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Matrix | Vector:
+        """Return quantiles of the label of each row, (levels,) for one row, (n, levels) for several.
 
-    def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0, interval: float | None = None) -> Trace:
+        In the long run the share `level` of labels lies below its quantile. Levels reach from 0.005 to 0.995. Without
+        an interval (see `predict_interval`) quantiles are infinite, and the median is the prediction.
+        """
+        return self._quantiles(z, check_quantile_levels(self, levels))
+
+    def _quantiles(self, z: Rows, levels: Vector) -> Matrix | Vector:
+        Z, single = self._rows_to_predict(z)
+        model = self._predictor(Z)
+        kernel, rows = model._plan.kernel, model._add_answers(Z)
+        records = np.zeros((len(Z), kernel.record_size))
+        for record, row in zip(records, rows, strict=True):
+            _check.raise_on_status(self, kernel.serve(model._state, row, record, False), Z.shape[1])
+        found = quantiles_at(read_quantiles(records, kernel.quantiles_at), levels, self._limits)
+        return np.asarray(found[0]) if single else found
+
+    def play(
+        self,
+        Z: Rows,
+        y: ArrayLike,
+        *,
+        delay: int = 0,
+        interval: float | None = None,
+        quantiles: Sequence[float] | None = None,
+    ) -> Trace:
         """Close a block of rounds, as every learner does.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
-        With `interval`, a level such as 0.9, the trace keeps the interval that was served with every row.
+        With `interval`, a level such as 0.9, the trace keeps the interval that was served with every row, and with
+        `quantiles`, levels such as (0.1, 0.5, 0.9), those.
         """
-        level = None if interval is None else check_level(self, interval)
-        return self._play_block(Z, y, delay, level)
+        ends = np.empty(0) if interval is None else interval_levels(check_level(self, interval))
+        others = np.empty(0) if quantiles is None else check_quantile_levels(self, quantiles)
+        if interval is None and quantiles is None:
+            return self._play_block(Z, y, delay)
+        trace = self._play_block(Z, y, delay, np.concatenate([ends, others]))
+        assert trace.quantiles is not None
+        both, rest = np.split(trace.quantiles, [len(ends)], axis=1)
+        lower, upper = both.T if interval is not None else (None, None)
+        return replace(trace, lower=lower, upper=upper, quantiles=None if quantiles is None else rest)
 
     @_thread_lock.hold_shared
     def coverage(self) -> list[Coverage]:
@@ -120,20 +169,18 @@ class OnlineRegressor(OnlineLearner):
             return [Coverage(float(level), 0.0, 0) for level in LEVELS]
         return measured_coverage(self.part("intervals"))
 
-    def _interval_at(self, ends: Matrix, level: float) -> tuple[Vector, Vector]:
-        tracked = np.flatnonzero(level == LEVELS)
-        if len(tracked):
-            k = 2 * int(tracked[0])
-            return ends[:, k].copy(), ends[:, k + 1].copy()
-        half, bounded = half_widths(ends, level), np.isfinite(ends[:, 0])
-        middle = np.where(bounded, (np.where(bounded, ends[:, 0], 0.0) + np.where(bounded, ends[:, 1], 0.0)) / 2.0, 0.0)
-        return middle - half, middle + half
+    def _quantiles_at(self, tracked: Matrix, levels: Vector) -> Matrix:
+        return quantiles_at(tracked, levels, self._limits)
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
-        ends = record[-2 * len(LEVELS) :].reshape(-1, 2)
-        pairs = ends.tolist() if record[RecordPart.BOUNDED] else [(-np.inf, np.inf)] * len(LEVELS)
-        intervals = dict(zip(LEVELS.tolist(), map(Interval._make, pairs), strict=True))
+        tracked = read_quantiles(record[None], self._plan.kernel.quantiles_at)
+        found = quantiles_at(tracked, QUANTILES, self._limits)[0].tolist()
         known = bool(record[RecordPart.KNOWN])
+        quantiles = dict(zip(QUANTILES.tolist(), found, strict=True))
+        middle = len(LEVELS)
+        ends = {
+            level: Interval(found[middle - 1 - k], found[middle + 1 + k]) for k, level in enumerate(LEVELS.tolist())
+        }
         return ServedPrediction(
-            float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint, intervals
+            float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint, ends, quantiles
         )

@@ -16,7 +16,7 @@ from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import RecordPart
 from undrift.online.base import OnlineLearner
-from undrift.online.intervals import LEVELS
+from undrift.online.intervals import LEVELS, cut
 from undrift.online.rows import Rows
 
 
@@ -77,8 +77,9 @@ def _read_record(model: OnlineLearner, record: Vector, level: float) -> ServedRo
     known = bool(record.item(RecordPart.KNOWN))
     if model.binary or not record.item(RecordPart.BOUNDED):
         return ServedRow(serial, yhat, known, None, None)
-    at = len(record) - 2 * len(LEVELS) + 2 * _PLACES[level]
-    return ServedRow(serial, yhat, known, record.item(at), record.item(at + 1))
+    begin, k = model._plan.kernel.quantiles_at, _PLACES[level]
+    ends = (record.item(begin + len(LEVELS) - 1 - k), record.item(begin + len(LEVELS) + 1 + k))
+    return ServedRow(serial, yhat, known, *(cut(end, model._limits) for end in ends))
 
 
 _PLACES = {level: k for k, level in enumerate(LEVELS.tolist())}

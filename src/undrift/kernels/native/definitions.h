@@ -274,13 +274,19 @@ constexpr double JUMP_ROUNDS = 200.0;
 // Doublings of the bound on a jump are counted up to this number.
 constexpr double MOST_CUTS = 200.0;
 
-// Rounds over which the mean residual, the unit of intervals, is averaged, once there are as many.
+// Rounds over which the mean |residual|, the unit of intervals, is averaged, once there are as many, ...
 constexpr double INTERVAL_ROUNDS = 200.0;
 
-// With late labels it is averaged over at least so many times as many rounds as they are late by, ...
+// ... and over which two shorter means are taken, from which the spread is predicted: so many, ...
+constexpr double RECENT_RESIDUALS = 20.0;
+
+// ... and so many.
+constexpr double LAST_RESIDUALS = 3.0;
+
+// With late labels the unit is averaged over at least so many times as many rounds as they are late by, ...
 constexpr double LATE_ROUNDS = 20.0;
 
-// ... and widths take steps smaller by this power of how late they are: learning from late feedback asks for the
+// ... and intervals learn more slowly by this power of how late they are: learning from late feedback asks for the
 // square root, and a little less leaves them quick enough for short streams.
 constexpr double LATE_POWER = 0.4;
 
@@ -292,6 +298,48 @@ constexpr double SMALLEST_WIDTH = 1e-100;
 
 // and below this many.
 constexpr double LARGEST_WIDTH = 1e+100;
+
+// What a label outside of its interval adds to the logarithm of the width at first, ...
+constexpr double FIRST_STEP = 0.05;
+
+// ... falling with the square root of the rounds, counted in this many, ...
+constexpr double STEP_ROUNDS = 20.0;
+
+// ... down to this: the spread model follows what changes from row to row, so that widths can be calm.
+constexpr double LEAST_STEP = 0.0075;
+
+// With late labels a step is at most this / late^LATE_POWER.
+constexpr double LATE_STEP = 0.08;
+
+// These are the steps of the quantile of this level; others take steps by the root of how much rarer they are missed,
+// so that all of them learn in about the same time.
+constexpr double STEP_TAIL = 0.1;
+
+// The median moves by this part of a step, in spreads, ...
+constexpr double MEDIAN_STEP = 0.5;
+
+// ... and the slope of a side's widths in the size of the prediction by this part of one for every level. Late
+// labels, whose neighbours all push the same way, move both more slowly still.
+constexpr double SLOPE_STEP = 0.1;
+
+// The largest such slope.
+constexpr double STEEPEST = 1.0;
+
+// Variance of the spread model's coefficients before the first residual: 50 residuals say as much. It never grows
+// larger.
+constexpr double SPREAD_PRIOR = 0.02;
+
+// How much of it returns every round: what was learned is forgotten over about 1000 rounds.
+constexpr double SPREAD_DRIFT = 1e-06;
+
+// A residual counts at most this many predicted spreads when the spread model learns it.
+constexpr double MOST_SURPRISE = 5.0;
+
+// Columns of the spread model are cut here.
+constexpr double MOST_SPREAD_INPUT = 3.0;
+
+// The logarithm of the predicted spread, in units, is cut here.
+constexpr double MOST_LOG_SPREAD = 4.0;
 
 // Interval levels an estimator can follow at once.
 constexpr int64_t MOST_LEVELS = 32;
@@ -444,7 +492,7 @@ struct EstimatorNumber {
     static constexpr size_t SIZE = 17;
 };
 
-// The first numbers in the state of intervals; half-widths in units follow, then hits, level by level.
+// The first numbers in the state of intervals; below and above the median, widths in spreads follow, then hits.
 struct IntervalState {
     enum : int {
         // The mean |residual|.
@@ -453,9 +501,46 @@ struct IntervalState {
         ROUNDS = 1,
         // How many residuals the unit has seen.
         RESIDUALS = 2,
+        // The mean |residual| over RECENT_RESIDUALS rounds.
+        RECENT = 3,
+        // The same over LAST_RESIDUALS rounds.
+        LAST = 4,
+        // How far the median is above the prediction, in spreads.
+        MEDIAN = 5,
+        // By how much the logarithm of the widths below the median grows with the size of the prediction, ...
+        LOWER_SLOPE = 6,
+        // ... and that of the widths above it.
+        UPPER_SLOPE = 7,
     };
-    static constexpr size_t SIZE = 3;
+    static constexpr size_t SIZE = 8;
 };
+
+// The first columns of the spread model, which predicts the logarithm of |residual|; scaled features follow.
+struct SpreadColumn {
+    enum : int {
+        // 1.
+        CONSTANT = 0,
+        // The prediction, in label scales from the centre of the labels.
+        PREDICTION = 1,
+        // Its absolute value, less USUAL_DISTANCE.
+        DISTANCE = 2,
+        // The logarithm of how far the candidates that learn are from the prediction, in units.
+        DISAGREEMENT = 3,
+        // The logarithm of the mean |residual| over RECENT_RESIDUALS rounds, in units.
+        RECENT = 4,
+        // The same over LAST_RESIDUALS rounds.
+        LAST = 5,
+        // The logarithm of the predicted distance from the last label, in units.
+        MOVE = 6,
+    };
+    static constexpr size_t SIZE = 7;
+};
+
+// The mean absolute value of a normal number.
+constexpr double USUAL_DISTANCE = 0.8;
+
+// What is added to a ratio before its logarithm is taken.
+constexpr double LEAST_RATIO = 0.05;
 
 // Bins of a column in histograms of trees; the last one holds missing values.
 constexpr int64_t TREE_BINS = 64;

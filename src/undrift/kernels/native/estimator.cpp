@@ -33,6 +33,11 @@ size_t part(const nb::dict &parts, const std::string &name, size_t size, size_t 
     return begin;
 }
 
+size_t part_size(const nb::dict &parts, const char *name) {
+    need(parts.contains(name), "the parts of the state");
+    return nb::cast<std::pair<size_t, size_t>>(parts[name]).second;
+}
+
 Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::string &name, size_t dim, const Input &beta,
                const Input &inverse_curvature, const Input &log_prior, double share, int rule, double scale) {
     Stage s;
@@ -58,7 +63,7 @@ Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::stri
 }
 
 void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, size_t given, const Inputs &waves, const Input &spans,
-            const Input &up, const Input &down, const Input &blank, const nb::dict &parts) {
+            const Input &tails, const Input &blank, const nb::dict &parts) {
     new (self) Estimator();
     EstimatorPlan &p = self->plan;
     p.binary = binary;
@@ -66,15 +71,20 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.dim = dim;
     p.began = began;
     p.given = given;
-    need(began >= 1 && began <= dim && waves.shape(1) == 5 && up.shape(0) == down.shape(0) && up.shape(0) <= size_t(MOST_LEVELS), "the sizes");
+    need(began >= 1 && began <= dim && waves.shape(1) == 5 && tails.shape(0) <= size_t(MOST_LEVELS), "the sizes");
     p.waves.assign(waves.data(), waves.data() + 5 * waves.shape(0));
     const double inputs = static_cast<double>(indicators ? 2 * began : began);
     for (size_t k = 0; k < p.waves.size(); k += 5)
         need(p.waves[k] >= 0.0 && p.waves[k] < inputs && p.waves[k + 1] >= 0.0 && p.waves[k + 1] < inputs, "waves and features");
     p.spans = copy_of(spans);
     for (const double span : p.spans) need(span >= 1.0, "the spans");
-    p.up = copy_of(up);
-    p.down = copy_of(down);
+    p.tails = copy_of(tails);
+    for (const double tail : p.tails) {
+        need(tail > 0.0 && tail < 0.5, "the tails");
+        p.gains.push_back(std::sqrt(STEP_TAIL / tail));
+        p.hit.push_back(std::exp(LEAST_STEP * p.gains.back() * (0.0 - tail)));
+        p.miss.push_back(std::exp(LEAST_STEP * p.gains.back() * (1.0 - tail)));
+    }
     p.blank = copy_of(blank);
     const size_t width = p.width();
     p.numbers = part(parts, "numbers", EstimatorNumber::SIZE, p.blank.size());
@@ -95,7 +105,12 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.mean_rows = part(parts, "mean_rows", p.inputs(), p.blank.size());
     p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
     p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
-    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 2 * p.levels() : 0, p.blank.size());
+    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 3 * p.levels() : 0, p.blank.size());
+    p.spread_dim = part_size(parts, "spread.coefficients");
+    need(p.levels() ? p.spread_dim == SpreadColumn::SIZE || p.spread_dim == SpreadColumn::SIZE + width : !p.spread_dim, "the spread model");
+    need(p.spread_dim <= size_t(MOST_COLUMNS), "the spread model");
+    p.spread_coefficients = part(parts, "spread.coefficients", p.spread_dim, p.blank.size());
+    p.spread_covariance = part(parts, "spread.covariance", p.spread_dim * p.spread_dim, p.blank.size());
 }
 
 void add_family(Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,
@@ -180,17 +195,17 @@ int64_t settle(const Estimator &e, Vector state, Input record, double y) {
     return bad;
 }
 
-int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix ends, Vector known) {
+int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix quantiles, Vector known) {
     double *S = state_of(e, state);
-    const size_t rows = Z.shape(0), levels = e.plan.levels();
+    const size_t rows = Z.shape(0);
     need(Z.shape(1) == e.plan.stride() && y.shape(0) == rows && yhat.shape(0) == rows, "rows and labels");
-    need(!ends.shape(0) || (ends.shape(0) == rows && ends.shape(1) == 2 * levels), "rows and interval ends");
+    need(!quantiles.shape(0) || (quantiles.shape(0) == rows && quantiles.shape(1) == e.plan.quantiles()), "rows and quantiles");
     need(!known.shape(0) || known.shape(0) == rows, "rows and outputs");
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = refusal(e, Z.data(), rows, y.data(), rows);
     if (!bad)
-        e.play(level, S, Z.data(), y.data(), rows, yhat.data(), ends.shape(0) ? ends.data() : nullptr,
+        e.play(level, S, Z.data(), y.data(), rows, yhat.data(), quantiles.shape(0) ? quantiles.data() : nullptr,
                known.shape(0) ? known.data() : nullptr);
     return bad;
 }
@@ -269,7 +284,7 @@ void bind_estimator(nb::module_ &m) {
     m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
-             nb::arg("given"), a("waves"), a("spans"), a("up"), a("down"), a("blank"), nb::arg("parts"))
+             nb::arg("given"), a("waves"), a("spans"), a("tails"), a("blank"), nb::arg("parts"))
         .def("add_family", &add_family, nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"),
              a("inverse_curvature"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"), nb::arg("design"),
              nb::arg("spans"), nb::arg("knots"), nb::arg("screened"), a("order"))
@@ -293,14 +308,14 @@ void bind_estimator(nb::module_ &m) {
              },
              nb::kw_only(), nb::arg("parts"), nb::arg("name"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
         .def_prop_ro("record_size", [](const Estimator &e) { return e.plan.record_size(); })
-        .def_prop_ro("ends_at", [](const Estimator &e) { return e.plan.ends_at(); })
+        .def_prop_ro("quantiles_at", [](const Estimator &e) { return e.plan.quantiles_at(); })
         .def_prop_ro("candidates_at", [](const Estimator &e) { return e.plan.candidates_at(); })
         .def("serve", &serve, a("state"), a("z"), a("record"), nb::arg("commit"))
         .def("advance", &advance, a("state"), a("z"))
         .def("predict_rows", &predict_rows, a("state"), a("Z"), a("yhat"))
         .def("settle", &settle, a("state"), a("record"), nb::arg("y"))
         .def("refit", &refit, a("state"))
-        .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("ends"), a("known"))
+        .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("quantiles"), a("known"))
         .def("play_late", &play_late, a("state"), a("Z"), a("y"), a("records"), nb::arg("pending"), nb::arg("delay"))
         .def("play_keys", &play_keys, a("states"), a("slots"), a("Z"), a("y"), a("yhat"), a("known"), nb::arg("threads"));
 }

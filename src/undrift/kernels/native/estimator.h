@@ -82,15 +82,19 @@ struct EstimatorPlan {
     size_t reference = 0;           // the family that level 2 corrects: the one with context
     size_t screening = 0;           // the linear family whose residuals choose products
     Stage level2, last;
-    std::vector<double> up, down;   // what a miss and a hit do to the half-width of each interval level
+    std::vector<double> tails;      // the share of labels beyond either end of the interval of each level,
+    std::vector<double> gains;      // how much larger its steps are, and what a hit and a miss do to its widths in the end
+    std::vector<double> hit, miss;
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
     size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
+    size_t spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
     size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
     size_t width() const { return indicators ? 2 * dim : dim; }
-    size_t levels() const { return up.size(); }
+    size_t levels() const { return tails.size(); }
+    size_t quantiles() const { return levels() ? 2 * levels() + 1 : 0; }
     size_t stride() const { return dim + given; }
     size_t learned() const { return families.size() - given; } // families with memories
     size_t candidates() const { return families.size() + 3; }
@@ -112,7 +116,8 @@ struct EstimatorPlan {
         return count;
     }
     // A record: its head, the filled row, a mask of holes, the last labels, the families' last errors, the features'
-    // differences from their means, which given answers there were, the answers of every stage, the candidates, the interval ends.
+    // differences from their means, which given answers there were, the answers of every stage, the candidates, the quantiles, the unit of
+    // intervals, the first columns of the spread model.
     size_t row_at() const { return RecordPart::SIZE; }
     size_t holes_at() const { return row_at() + dim; }
     size_t labels_at() const { return holes_at() + dim; }
@@ -121,8 +126,9 @@ struct EstimatorPlan {
     size_t spoke_at() const { return differences_at() + differences(); }
     size_t answers_at() const { return spoke_at() + given; }
     size_t candidates_at() const { return answers_at() + answers(); }
-    size_t ends_at() const { return candidates_at() + candidates(); }
-    size_t record_size() const { return ends_at() + 2 * levels(); }
+    size_t quantiles_at() const { return candidates_at() + candidates(); }
+    size_t interval_numbers() const { return levels() ? quantiles() + 1 + SpreadColumn::SIZE : 0; }
+    size_t record_size() const { return quantiles_at() + interval_numbers(); }
     Scaling scaling(double *S) const { return {S + center, S + scale, S + limit, S + exceeded}; }
 };
 
@@ -147,8 +153,8 @@ class Estimator {
     void advance(const KernelTable &level, double *S, const double *z) const;
     // Settle a record; a NaN label closes it without a lesson.
     void settle(const KernelTable &level, double *S, const double *record, double y) const;
-    // Serve and settle rows at once. `ends` (rows, 2 levels) and `known` (rows) may be null.
-    void play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
+    // Serve and settle rows at once. `quantiles` (rows, quantiles) and `known` (rows) may be null.
+    void play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *quantiles,
               double *known) const;
     // Take the scaling from the first rows again and let a fresh core learn them in the order they were settled.
     void refit(const KernelTable &level, double *S) const;
@@ -182,9 +188,13 @@ class Estimator {
     void baselines(const double *S, double *out, double *hint) const;
     void judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const;
     double lateness(const double *S, const double *record) const;
-    void follow_interval(double *S, const double *record_ends, bool bounded, double yhat, double y, double late) const;
     bool has_interval(const double *S, double label_min, double label_max, double late) const;
-    void interval_ends(const double *S, double yhat, double *ends) const;
+    void serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat, double label_scale,
+                         double *numbers) const;
+    void follow_intervals(double *S, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const;
+    double predict_spread(const double *S, const double *X, const double *served) const;
+    void learn_spread(double *S, const double *X, const double *served, double residual, double late) const;
+    void move_quantiles(double *S, const double *quantiles, double size, double y, double late) const;
     void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
                   const double *given) const;
     void restart(double *S, const Stage &one) const;

@@ -15,10 +15,10 @@ size_t rows_left(double rounds) {
     return std::numeric_limits<size_t>::max();
 }
 
-// Hand out interval ends; where there is no interval they are infinite.
-void copy_ends(const double *from, bool bounded, size_t levels, double *to) {
+// Hand out quantiles; where there is no interval they are infinite, and the median is the prediction.
+void copy_quantiles(const double *from, bool bounded, size_t levels, double *to) {
     constexpr double far = std::numeric_limits<double>::infinity();
-    for (size_t k = 0; k < 2 * levels; ++k) to[k] = bounded ? from[k] : k % 2 ? far : -far;
+    for (size_t k = 0; k <= 2 * levels; ++k) to[k] = bounded || k == levels ? from[k] : k < levels ? -far : far;
 }
 } // namespace
 
@@ -47,48 +47,6 @@ void Estimator::widen(const double *filled, const double *holes, double *wide) c
         wide[2 * j] = filled[j];
         wide[2 * j + 1] = holes[j];
     }
-}
-
-// Whether there is an interval: two different labels were settled, some prediction was found wrong, and as many were judged
-// as labels are late by, since that many neighbours tell little more than one.
-bool Estimator::has_interval(const double *S, double label_min, double label_max, double late) const {
-    const double *state = S + plan.intervals;
-    return plan.levels() && label_min < label_max && state[IntervalState::UNIT] > 0.0 && state[IntervalState::RESIDUALS] >= late;
-}
-
-// Lower and upper ends of the tracked levels around a prediction; a higher level is at least as wide. Without an
-// interval they are the prediction itself.
-void Estimator::interval_ends(const double *S, double yhat, double *ends) const {
-    const double *state = S + plan.intervals;
-    double half = 0.0;
-    for (size_t k = 0; k < plan.levels(); ++k) {
-        half = std::max(half, state[IntervalState::UNIT] * state[IntervalState::SIZE + k]);
-        ends[2 * k] = yhat - half;
-        ends[2 * k + 1] = yhat + half;
-    }
-}
-
-// Update the intervals with a label whose row was served this prediction and these ends.
-void Estimator::follow_interval(double *S, const double *ends, bool bounded, double yhat, double y, double late) const {
-    const size_t levels = plan.levels();
-    if (!levels) return;
-    double *state = S + plan.intervals, *width = state + IntervalState::SIZE, *hits = width + levels;
-    const double residual = std::fabs(y - yhat);
-    if (bounded) {
-        // Late labels move the widths in smaller steps: they all come to bear before the first of them shows.
-        const double part = late > 1.0 ? std::pow(late, -LATE_POWER) : 1.0;
-        state[IntervalState::ROUNDS] += 1.0;
-        for (size_t k = 0; k < levels; ++k) {
-            const bool inside = ends[2 * k] <= y && y <= ends[2 * k + 1];
-            const double step = inside ? plan.down[k] : plan.up[k];
-            width[k] = std::min(std::max(width[k] * (part < 1.0 ? std::pow(step, part) : step), SMALLEST_WIDTH), LARGEST_WIDTH);
-            hits[k] += inside;
-        }
-    }
-    double &unit = state[IntervalState::UNIT], &count = state[IntervalState::RESIDUALS];
-    count += 1.0;
-    const double rounds = std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
-    unit += ((unit > 0.0 ? std::min(residual, WILD * unit) : residual) - unit) / rounds;
 }
 
 // Keep a row of the warm-up, in the order of settling.
@@ -156,9 +114,8 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     double yhat;
     mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
     record[RecordPart::YHAT] = known ? yhat : 0.0;
-    const bool bounded = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
-    record[RecordPart::BOUNDED] = bounded;
-    interval_ends(S, record[RecordPart::YHAT], record + plan.ends_at());
+    record[RecordPart::BOUNDED] = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
+    serve_intervals(S, w.X, w.labels, candidates, record[RecordPart::YHAT], scale, record + plan.quantiles_at());
 }
 
 // Everything that depends on features alone: fill and scale a row (w.X) and its differences from running means (raw, and scaled
@@ -232,13 +189,13 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     const double yhat = record[RecordPart::YHAT];
     if (known) {
         if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) std::copy_n(w.errors + families, families, S + plan.errors);
-        std::copy(record + plan.candidates_at(), record + plan.ends_at(), w.candidates);
+        std::copy(record + plan.candidates_at(), record + plan.quantiles_at(), w.candidates);
         judge(level, S, w, 1, record);
         // Rows that count as come with their labels did not know how late these would be: see has_interval.
         const double late = lateness(S, record), uncounted = record[RecordPart::UNCOUNTED];
         const bool bounded = record[RecordPart::BOUNDED] != 0.0 &&
                              (uncounted == 0.0 || S[plan.intervals + IntervalState::RESIDUALS] - uncounted >= late);
-        follow_interval(S, record + plan.ends_at(), bounded, yhat, y, late);
+        follow_intervals(S, w.X, record + plan.quantiles_at(), bounded, yhat, y, late);
     } else {
         widen_range(plan.last, S, w.soft[0]);
         n[EstimatorNumber::SKIPPED] += 1.0;
@@ -247,7 +204,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     if (is_refit(n[EstimatorNumber::ROUNDS])) refit(level, S);
 }
 
-void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *ends,
+void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *quantiles,
                      double *known) const {
     const size_t d = plan.dim, stride = plan.stride(), width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
     double *n = S + plan.numbers;
@@ -255,7 +212,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
     const auto alone = [&](size_t t) { // what a row by itself gives
         yhat[t] = record[RecordPart::YHAT];
         if (known) known[t] = record[RecordPart::KNOWN];
-        if (ends) copy_ends(record.data() + plan.ends_at(), record[RecordPart::BOUNDED] != 0.0, levels, ends + t * 2 * levels);
+        if (quantiles) copy_quantiles(record.data() + plan.quantiles_at(), record[RecordPart::BOUNDED] != 0.0, levels, quantiles + t * plan.quantiles());
     };
     for (size_t t = 0; t < rows;) {
         if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride)) {
@@ -266,6 +223,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         }
         // As many rows as can be taken together: labelled, and before a refit. The row that first shows a label scale
         // comes alone, since the last labels of the next one are seen in that scale.
+        const double label_scale = n[EstimatorNumber::LABEL_SCALE] > 0.0 ? n[EstimatorNumber::LABEL_SCALE] : 1.0; // before this chunk
         const bool scaled = plan.binary || n[EstimatorNumber::LABEL_SCALE] > 0.0;
         const size_t most = scaled ? std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS])) : 1;
         EstimatorScratch w(plan, level, most);
@@ -299,15 +257,18 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
         judge(level, S, w, count, nullptr);
         for (size_t k = 0; k < count; ++k) {
-            double own[2 * MOST_LEVELS];
             const bool bounded = has_interval(S, low, high, k ? 1.0 : late); // by the labels before this one
-            interval_ends(S, w.yhat[k], own);
-            follow_interval(S, own, bounded, w.yhat[k], w.y[k], 1.0);
+            if (levels) {
+                double *own = record.data() + plan.quantiles_at();
+                const double *X = w.X + k * width;
+                serve_intervals(S, X, w.labels + k * LabelContext::SIZE, w.candidates + k * all, w.yhat[k], label_scale, own);
+                follow_intervals(S, X, own, bounded, w.yhat[k], w.y[k], 1.0);
+                if (quantiles) copy_quantiles(own, bounded, levels, quantiles + (t + k) * plan.quantiles());
+            }
             low = std::min(low, w.soft[k]);
             high = std::max(high, w.soft[k]);
             yhat[t + k] = w.yhat[k];
             if (known) known[t + k] = 1.0;
-            if (ends) copy_ends(own, bounded, levels, ends + (t + k) * 2 * levels);
         }
         if (is_refit(n[EstimatorNumber::ROUNDS])) refit(level, S);
         t += count;

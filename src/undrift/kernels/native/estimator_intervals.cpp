@@ -1,0 +1,135 @@
+// Intervals of an online regressor: quantiles whose distances from the prediction follow the row and the time. The twin,
+// which says what they are, is kernels/reference_estimator_intervals.py.
+#include "estimator.h"
+
+namespace undrift {
+
+namespace {
+double cut(double x, double most) { return std::min(std::max(x, -most), most); }
+
+double log_ratio(double part, double unit) { return cut(std::log(part / std::max(unit, 1e-300) + LEAST_RATIO), MOST_SPREAD_INPUT); }
+
+double late_power(double late) { return late > 1.0 ? std::pow(late, LATE_POWER) : 1.0; }
+} // namespace
+
+// Whether there is an interval: two different labels were settled, some prediction was found wrong, and as many were judged
+// as labels are late by, since that many neighbours tell little more than one.
+bool Estimator::has_interval(const double *S, double label_min, double label_max, double late) const {
+    const double *state = S + plan.intervals;
+    return plan.levels() && label_min < label_max && state[IntervalState::UNIT] > 0.0 && state[IntervalState::RESIDUALS] >= late;
+}
+
+// The logarithm of a row's spread, in units; `served` holds the first columns of the spread model.
+double Estimator::predict_spread(const double *S, const double *X, const double *served) const {
+    const double *w = S + plan.spread_coefficients;
+    double sum = 0.0;
+    for (size_t j = 0; j < size_t(SpreadColumn::SIZE); ++j) sum += w[j] * served[j];
+    for (size_t j = SpreadColumn::SIZE; j < plan.spread_dim; ++j) sum += w[j] * cut(X[j - SpreadColumn::SIZE], MOST_SPREAD_INPUT);
+    return cut(sum, MOST_LOG_SPREAD);
+}
+
+// The numbers of a record that are about intervals: quantiles, unit, the first columns of the spread model. X and `labels`
+// (of which only the last label is used) are scaled.
+void Estimator::serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat, double label_scale,
+                                double *numbers) const {
+    const size_t levels = plan.levels(), learned = plan.families.size() + 1; // all candidates but the naive baselines
+    if (!levels) return;
+    const double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels;
+    const double unit = state[IntervalState::UNIT], size = (yhat - S[plan.numbers + EstimatorNumber::CENTER]) / label_scale;
+    double squares = 0.0;
+    for (size_t k = 0; k < learned; ++k) squares += (candidates[k] - yhat) * (candidates[k] - yhat);
+    double *served = numbers + plan.quantiles();
+    *served++ = unit;
+    served[SpreadColumn::CONSTANT] = 1.0;
+    served[SpreadColumn::PREDICTION] = cut(size, MOST_SPREAD_INPUT);
+    served[SpreadColumn::DISTANCE] = std::fabs(served[SpreadColumn::PREDICTION]) - USUAL_DISTANCE;
+    served[SpreadColumn::DISAGREEMENT] = log_ratio(std::sqrt(squares / static_cast<double>(learned)), unit);
+    served[SpreadColumn::RECENT] = log_ratio(state[IntervalState::RECENT], unit);
+    served[SpreadColumn::LAST] = log_ratio(state[IntervalState::LAST], unit);
+    served[SpreadColumn::MOVE] = log_ratio(std::fabs(size - labels[LabelContext::LAST]) * label_scale, unit);
+
+    const double spread = unit * std::exp(predict_spread(S, X, served)), v = served[SpreadColumn::PREDICTION];
+    const double median = yhat + spread * state[IntervalState::MEDIAN];
+    const double down = spread * std::exp(state[IntervalState::LOWER_SLOPE] * v), up = spread * std::exp(state[IntervalState::UPPER_SLOPE] * v);
+    double widest_below = 0.0, widest_above = 0.0; // rarer levels are no narrower
+    numbers[levels] = median;
+    for (size_t k = 0; k < levels; ++k) {
+        widest_below = std::max(widest_below, below[k]);
+        widest_above = std::max(widest_above, above[k]);
+        numbers[levels - 1 - k] = median - down * widest_below;
+        numbers[levels + 1 + k] = median + up * widest_above;
+    }
+}
+
+// Update the intervals with a label whose row was served this prediction and, if `bounded`, an interval; X is the row in the
+// scales of now.
+void Estimator::follow_intervals(double *S, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const {
+    if (!plan.levels()) return;
+    double *state = S + plan.intervals;
+    const double residual = std::fabs(y - yhat), *served = numbers + plan.quantiles();
+    late = std::max(late, 1.0);
+    if (bounded) {
+        move_quantiles(S, numbers, served[1 + SpreadColumn::PREDICTION], y, late);
+        learn_spread(S, X, served, residual, late);
+        state[IntervalState::ROUNDS] += 1.0;
+    }
+    const double count = state[IntervalState::RESIDUALS] += 1.0;
+    double &unit = state[IntervalState::UNIT], &recent = state[IntervalState::RECENT], &last = state[IntervalState::LAST];
+    const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
+    unit += (counted - unit) / std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
+    recent += (counted - recent) / std::min(count, RECENT_RESIDUALS);
+    last += (counted - last) / std::min(count, LAST_RESIDUALS);
+}
+
+// Adaptive conformal inference: every quantile moves by how often it should be missed, against whether it was.
+void Estimator::move_quantiles(double *S, const double *quantiles, double size, double y, double late) const {
+    const size_t levels = plan.levels();
+    double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *hits = above + levels;
+    const double usual = std::max(LEAST_STEP, FIRST_STEP / std::sqrt(1.0 + state[IntervalState::ROUNDS] / STEP_ROUNDS));
+    const double slowness = late_power(late), step = std::min(usual, LATE_STEP / slowness);
+    const double slow_step = step / slowness; // of what neighbouring rows push the same way
+    const bool least = step == LEAST_STEP; // as it is in the long run
+    double down = state[IntervalState::LOWER_SLOPE], up = state[IntervalState::UPPER_SLOPE];
+    for (size_t k = 0; k < levels; ++k) {
+        const double tail = plan.tails[k], own = step * plan.gains[k];
+        const bool under = y < quantiles[levels - 1 - k], over = y > quantiles[levels + 1 + k];
+        const auto move = [&](double width, bool missed) {
+            const double factor = least ? (missed ? plan.miss[k] : plan.hit[k]) : std::exp(own * ((missed ? 1.0 : 0.0) - tail));
+            return std::min(std::max(width * factor, SMALLEST_WIDTH), LARGEST_WIDTH);
+        };
+        below[k] = move(below[k], under);
+        above[k] = move(above[k], over);
+        down = cut(down + SLOPE_STEP * slow_step / slowness * size * ((under ? 1.0 : 0.0) - tail), STEEPEST);
+        up = cut(up + SLOPE_STEP * slow_step / slowness * size * ((over ? 1.0 : 0.0) - tail), STEEPEST);
+        hits[k] += !(under || over);
+    }
+    state[IntervalState::LOWER_SLOPE] = down;
+    state[IntervalState::UPPER_SLOPE] = up;
+    const double side = (y > quantiles[levels] ? 1.0 : 0.0) - (y < quantiles[levels] ? 1.0 : 0.0);
+    state[IntervalState::MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side;
+}
+
+// A step of the Kalman filter for the logarithm of |residual|, linearised at the spread of now; `served` is the unit and the
+// first columns. Late labels count less, and no variance grows beyond what it was at first.
+void Estimator::learn_spread(double *S, const double *X, const double *served, double residual, double late) const {
+    const size_t dim = plan.spread_dim;
+    double *w = S + plan.spread_coefficients, *P = S + plan.spread_covariance;
+    const double spread = served[0] * std::exp(predict_spread(S, X, served + 1)), surprise = std::min(residual / spread, MOST_SURPRISE) - 1.0;
+    double c[MOST_COLUMNS], k[MOST_COLUMNS];
+    for (size_t j = 0; j < dim; ++j) {
+        c[j] = j < size_t(SpreadColumn::SIZE) ? served[1 + j] : cut(X[j - SpreadColumn::SIZE], MOST_SPREAD_INPUT);
+        k[j] = 0.0;
+    }
+    for (size_t i = 0; i < dim; ++i) // P is symmetric: its columns are added up, which compiles to vector instructions
+        for (size_t j = 0; j < dim; ++j) k[j] += P[i * dim + j] * c[i];
+    double leverage = 0.0;
+    for (size_t j = 0; j < dim; ++j) leverage += c[j] * k[j];
+    const double gain = 1.0 / (late_power(late) + leverage);
+    for (size_t i = 0; i < dim; ++i) {
+        w[i] += k[i] * (surprise * gain);
+        for (size_t j = 0; j < dim; ++j) P[i * dim + j] -= k[i] * k[j] * gain;
+        if (P[i * dim + i] < SPREAD_PRIOR) P[i * dim + i] += SPREAD_DRIFT;
+    }
+}
+
+} // namespace undrift

@@ -1,0 +1,240 @@
+"""NumPy twin of an online regressor's intervals: quantiles whose distances follow the row and the time.
+
+    spread   s = unit exp(w'c): the mean |residual| times what columns c of the row and its context say (`SpreadColumn`)
+    quantile of level tau   yhat + s (m - a exp(slope v)) below the median, yhat + s (m + b exp(slope v)) above it
+
+The coefficients w are those of a Kalman filter for the logarithm of |residual|. The median's m, widths a and b of every
+level and both slopes in the prediction's size v follow by adaptive conformal inference: each label moves them by how
+often the quantile should have been missed, against whether it was. So levels are kept whatever the spread model says.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import (
+    FIRST_STEP,
+    INTERVAL_ROUNDS,
+    LARGEST_WIDTH,
+    LAST_RESIDUALS,
+    LATE_POWER,
+    LATE_ROUNDS,
+    LATE_STEP,
+    LEAST_RATIO,
+    LEAST_STEP,
+    MEDIAN_STEP,
+    MOST_LOG_SPREAD,
+    MOST_SPREAD_INPUT,
+    MOST_SURPRISE,
+    RECENT_RESIDUALS,
+    SLOPE_STEP,
+    SMALLEST_WIDTH,
+    SPREAD_DRIFT,
+    SPREAD_PRIOR,
+    STEEPEST,
+    STEP_ROUNDS,
+    STEP_TAIL,
+    USUAL_DISTANCE,
+    WILD,
+    SpreadColumn,
+)
+from undrift.kernels.definitions import EstimatorNumber as N
+from undrift.kernels.definitions import IntervalState as I
+from undrift.kernels.definitions import LabelContext as L
+from undrift.kernels.reference_estimator_candidates import CandidateStages
+from undrift.kernels.reference_estimator_context import ScaledRow
+
+
+class IntervalParts(NamedTuple):
+    """The parts of a state that intervals are made of, as views."""
+
+    intervals: Vector
+    """The numbers of `IntervalState`, widths below and above the median, and hits, level by level; none of classes."""
+    coefficients: Vector
+    """Of the spread model: the columns of `SpreadColumn`, then the first scaled features, perhaps none."""
+    covariance: Matrix
+    """Their covariance."""
+    tails: Vector
+    """The share of labels that lies beyond either end, level by level."""
+
+    def split(self) -> tuple[Vector, Vector, Vector]:
+        """Return the widths below and above the median and the hits, as views."""
+        below, above, hits = np.split(self.intervals[len(I) :], 3)
+        return below, above, hits
+
+
+class IntervalStages(CandidateStages):
+    """Quantiles of the labels around the predictions of the candidates' mixture."""
+
+    @property
+    def quantiles(self) -> int:
+        """How many quantiles there are: two of every level and the median; none of two classes."""
+        return 2 * len(self.tails) + 1 if len(self.tails) else 0
+
+    @property
+    def interval_numbers(self) -> int:
+        """How many numbers of a record are about intervals: the quantiles, the unit, the first spread columns."""
+        return self.quantiles + 1 + len(SpreadColumn) if self.quantiles else 0
+
+    def interval_parts(self, state: Vector) -> IntervalParts:
+        """Return what intervals are made of."""
+        names = ("intervals", "spread.coefficients", "spread.covariance")
+        intervals, coefficients, covariance = (self.part(state, name) for name in names)
+        return IntervalParts(intervals, coefficients, covariance.reshape(2 * coefficients.shape), self.tails)
+
+    def serve_intervals(self, state: Vector, row: ScaledRow, yhat: float, candidates: Vector) -> Vector:
+        """Return the numbers of a record that are about intervals."""
+        if not self.quantiles:
+            return np.empty(0)
+        parts, numbers = self.interval_parts(state), self.part(state, "numbers")
+        center, scale = float(numbers[N.CENTER]), float(numbers[N.LABEL_SCALE]) or 1.0
+        learned = candidates[: len(self.families) + 1]  # all but the naive baselines
+        served = spread_columns(parts, yhat, learned, float(row.labels[L.LAST]), center, scale)
+        return np.concatenate([serve_quantiles(parts, served, row.x, yhat), served])
+
+    def read_quantiles(self, numbers: Vector, bounded: bool) -> Vector:
+        """Return the quantiles of a record; without an interval they are infinite, and the median is the prediction."""
+        quantiles = numbers[: self.quantiles].copy()
+        if not bounded:
+            quantiles[: len(self.tails)], quantiles[len(self.tails) + 1 :] = -np.inf, np.inf
+        return quantiles
+
+
+def has_interval(intervals: Vector, label_min: float, label_max: float, late: float) -> bool:
+    """Return whether there is an interval for a row `late` rows after the last one whose label is known.
+
+    Two different labels were settled, some prediction was found wrong, and at least `late` of them were judged, since
+    that many neighbours tell little more than one.
+    """
+    if not len(intervals):
+        return False
+    wrong, enough = intervals[I.UNIT] > 0.0, intervals[I.RESIDUALS] >= late
+    return bool(label_min < label_max and wrong and enough)
+
+
+def log_ratio(part: float, unit: float) -> float:
+    """Return the logarithm of part / unit + LEAST_RATIO, cut at MOST_SPREAD_INPUT."""
+    with np.errstate(over="ignore"):
+        return cut(math.log(float(np.float64(part) / max(unit, 1e-300)) + LEAST_RATIO), MOST_SPREAD_INPUT)
+
+
+def cut(x: float, most: float) -> float:
+    """Return a number brought into [-most, most]."""
+    return min(max(x, -most), most)
+
+
+def spread_columns(
+    parts: IntervalParts, yhat: float, candidates: Vector, last_label: float, center: float, scale: float
+) -> Vector:
+    """Return the unit and the columns of `SpreadColumn` of a row; `last_label` is in label scales from the centre."""
+    n, size = parts.intervals, (yhat - center) / scale
+    unit, distances = float(n[I.UNIT]), candidates - yhat
+    with np.errstate(over="ignore"):
+        disagreement = math.sqrt(float(np.sum(distances * distances)) / len(candidates))
+    size_cut = cut(size, MOST_SPREAD_INPUT)
+    columns = {
+        SpreadColumn.CONSTANT: 1.0,
+        SpreadColumn.PREDICTION: size_cut,
+        SpreadColumn.DISTANCE: abs(size_cut) - USUAL_DISTANCE,
+        SpreadColumn.DISAGREEMENT: log_ratio(disagreement, unit),
+        SpreadColumn.RECENT: log_ratio(float(n[I.RECENT]), unit),
+        SpreadColumn.LAST: log_ratio(float(n[I.LAST]), unit),
+        SpreadColumn.MOVE: log_ratio(abs(size - last_label) * scale, unit),
+    }
+    return np.array([unit, *(columns[which] for which in SpreadColumn)])
+
+
+def spread_row(parts: IntervalParts, columns: Vector, x: Vector) -> Vector:
+    """Return the spread model's row: its columns and as many scaled features as it sees."""
+    seen = x[: len(parts.coefficients) - len(SpreadColumn)]
+    return np.concatenate([columns, np.clip(seen, -MOST_SPREAD_INPUT, MOST_SPREAD_INPUT)])
+
+
+def serve_quantiles(parts: IntervalParts, served: Vector, x: Vector, yhat: float) -> Vector:
+    """Return the quantiles of a row for which `served`, the unit and the columns of `SpreadColumn`, holds.
+
+    Widths of rarer levels are no smaller: the cumulative maximum from the most frequent level on.
+    """
+    n, (below, above, _) = parts.intervals, parts.split()
+    log_spread = cut(float(parts.coefficients @ spread_row(parts, served[1:], x)), MOST_LOG_SPREAD)
+    spread, size = float(served[0]) * math.exp(log_spread), float(served[1 + SpreadColumn.PREDICTION])
+    median = yhat + spread * float(n[I.MEDIAN])
+    low = spread * math.exp(n[I.LOWER_SLOPE] * size) * np.maximum.accumulate(below)
+    high = spread * math.exp(n[I.UPPER_SLOPE] * size) * np.maximum.accumulate(above)
+    return np.concatenate([median - low[::-1], [median], median + high])
+
+
+def step_size(rounds: float, late: float) -> float:
+    """Return the step of the quantile with tail STEP_TAIL after so many rounds, for a label that came `late` rows late.
+
+    Many late labels come to bear before the first one shows: LATE_STEP / late^LATE_POWER is the most.
+    """
+    step = max(LEAST_STEP, FIRST_STEP / math.sqrt(1.0 + rounds / STEP_ROUNDS))
+    return float(min(step, LATE_STEP / late**LATE_POWER))
+
+
+def follow_quantiles(
+    parts: IntervalParts, numbers: Vector, x: Vector, bounded: bool, yhat: float, y: float, late: float
+) -> None:
+    """Update the intervals with a label whose row was served this prediction and, if `bounded`, an interval.
+
+    `numbers` are those of its record, x is the row in the scales of now. A label beyond a quantile with tail tau
+    adds step (1 - tau) to the logarithm of its width, any other takes step tau from it. With r = y - yhat,
+
+        unit <- unit + (min(|r|, WILD unit) - unit) / min(residuals, max(INTERVAL_ROUNDS, LATE_ROUNDS late))
+    """
+    if not len(parts.tails):
+        return
+    n, late, residual = parts.intervals, max(late, 1.0), abs(y - yhat)
+    quantiles, served = np.split(numbers, [2 * len(parts.tails) + 1])
+    if bounded:
+        _move_quantiles(parts, quantiles, float(served[1 + SpreadColumn.PREDICTION]), y, late)
+        _learn_spread(parts, served, x, residual, late)
+        n[I.ROUNDS] += 1.0
+    n[I.RESIDUALS] += 1.0
+    count, longest = float(n[I.RESIDUALS]), max(INTERVAL_ROUNDS, LATE_ROUNDS * late)
+    unit = float(n[I.UNIT])
+    counted = min(residual, WILD * unit) if unit > 0.0 else residual
+    for which, rounds in ((I.UNIT, longest), (I.RECENT, RECENT_RESIDUALS), (I.LAST, LAST_RESIDUALS)):
+        n[which] += (counted - n[which]) / min(count, rounds)
+
+
+def _move_quantiles(parts: IntervalParts, quantiles: Vector, size: float, y: float, late: float) -> None:
+    n, (below, above, hits), levels = parts.intervals, parts.split(), len(parts.tails)
+    step = step_size(float(n[I.ROUNDS]), late)
+    slow_step = step / late**LATE_POWER  # of what neighbouring rows push the same way
+    for k, tail in enumerate(parts.tails.tolist()):
+        under, over = y < quantiles[levels - 1 - k], y > quantiles[levels + 1 + k]
+        own = step * math.sqrt(STEP_TAIL / tail)
+        below[k] = min(max(below[k] * math.exp(own * (under - tail)), SMALLEST_WIDTH), LARGEST_WIDTH)
+        above[k] = min(max(above[k] * math.exp(own * (over - tail)), SMALLEST_WIDTH), LARGEST_WIDTH)
+        n[I.LOWER_SLOPE] = cut(
+            n[I.LOWER_SLOPE] + SLOPE_STEP * slow_step / late**LATE_POWER * size * (under - tail), STEEPEST
+        )
+        n[I.UPPER_SLOPE] = cut(
+            n[I.UPPER_SLOPE] + SLOPE_STEP * slow_step / late**LATE_POWER * size * (over - tail), STEEPEST
+        )
+        hits[k] += not (under or over)
+    side = float(y > quantiles[levels]) - float(y < quantiles[levels])
+    n[I.MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side
+
+
+def _learn_spread(parts: IntervalParts, served: Vector, x: Vector, residual: float, late: float) -> None:
+    """Learn |residual| = s times a number whose mean is 1, by a Kalman step linearised at the spread s of now.
+
+    Late labels count late^LATE_POWER times less. No variance grows beyond SPREAD_PRIOR: what rows never show is as
+    unknown as at first, and no more.
+    """
+    w, P, c = parts.coefficients, parts.covariance, spread_row(parts, served[1:], x)
+    spread = float(served[0]) * math.exp(cut(float(w @ c), MOST_LOG_SPREAD))
+    surprise = min(residual / spread, MOST_SURPRISE) - 1.0
+    k = P @ c
+    gain = 1.0 / (late**LATE_POWER + float(c @ k))
+    w += k * (surprise * gain)
+    P -= np.outer(k, k) * gain
+    variances = np.diagonal(P)
+    P[np.diag_indices(len(P))] = np.where(variances < SPREAD_PRIOR, variances + SPREAD_DRIFT, variances)
