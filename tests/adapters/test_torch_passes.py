@@ -1,5 +1,7 @@
 """What the step saves, it saves without a difference; on an accelerator it is few operations and reads nothing."""
 
+import weakref
+
 import pytest
 
 from undrift import kernels
@@ -63,6 +65,62 @@ def test_trusting_the_gradients_changes_no_number(make, looks):
         assert a.pop("g_square") == pytest.approx(b.pop("g_square"), rel=1e-6)  # summed in another order
         assert a.pop("g_largest") == pytest.approx(b.pop("g_largest"), rel=1e-6)
         assert a == b
+
+
+def new_state(state, p):
+    state["m"] = state["m"] * 2
+
+
+def moved_state(state, p):
+    state["v"].data = state["v"] * 4
+
+
+def transposed_state(state, p):
+    if p.ndim == 2:
+        state["average"] = state["average"].t().contiguous().t()  # the same numbers, no longer in the kernel's order
+
+
+def wider_state(state, p):
+    state["m"] = state["m"].double()
+
+
+def moved_parameter(state, p):
+    p.data = p.data.clone() + 1
+
+
+def transposed_parameter(state, p):
+    if p.ndim == 2:
+        p.data = p.data.t().contiguous().t()
+
+
+@pytest.mark.parametrize(
+    "change", [new_state, moved_state, transposed_state, wider_state, moved_parameter, transposed_parameter]
+)
+def test_tensors_that_are_replaced_between_steps_are_the_ones_that_count(change):
+    """The kernel does not ask state tensors again what they are, unless they are others or elsewhere."""
+    one, two = params_of(), params_of()
+    opts = ClippedAdam(one, lr=0.1), ClippedAdam(two, lr=0.1, foreach=True)
+    for k in range(6):
+        for params, opt in zip((one, two), opts, strict=True):
+            noise(params, k)
+            if k == 3:
+                for p in params:
+                    change(opt.state[p], p)
+            opt.step()
+    for p, q in zip(one, two, strict=True):
+        torch.testing.assert_close(p, q)
+        for name in ("m", "v", "average"):
+            torch.testing.assert_close(opts[0].state[p][name], opts[1].state[q][name])
+
+
+def test_gradients_are_not_kept_after_a_step():
+    params = params_of()
+    opt = ClippedAdam(params)
+    noise(params, 0)
+    gone = [weakref.ref(p.grad) for p in params]
+    opt.step()
+    opt.zero_grad()
+    assert all(ref() is None for ref in gone)
 
 
 @pytest.mark.parametrize("path", [{"foreach": True}, {"foreach": False}, {}], ids=["foreach", "loop", "kernel"])

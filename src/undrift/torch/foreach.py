@@ -9,9 +9,7 @@ from typing import Any
 import torch
 
 from undrift.torch.scalars import Row
-from undrift.torch.tensors import Slot, Sums, numbers
-
-Tensors = list[torch.Tensor]
+from undrift.torch.tensors import Slots, Sums, Tensors, numbers
 
 
 def widen(tensors: Tensors, like: Tensors) -> Tensors:
@@ -30,34 +28,29 @@ def squares(*lists: Tensors) -> torch.Tensor:
 class ForeachPart:
     """Slots of one group, device and type, stepped together; wrapped tensors and those being traced are welcome."""
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
-        self.slots, self.group = slots, slots[0].group
-        self.ps, self.ms = [slot.p for slot in slots], [slot.m for slot in slots]
+    def __init__(self, slots: Slots) -> None:
+        self.slots, self.group = slots, slots.group
 
     def gradients(self, row: Row) -> Tensors:
         """Return the gradients of what is minimised; new tensors whenever they differ from the parameters' own."""
-        gs = widen([slot.g for slot in self.slots], self.ms)
+        gs = widen(self.slots.g, self.slots.m)
         if row.sign < 0.0:
             gs = list(torch._foreach_neg(gs))
         if row.l2 != 0.0:
-            gs = list(torch._foreach_add(gs, widen(self.ps, self.ms), alpha=row.l2))
+            gs = list(torch._foreach_add(gs, widen(self.slots.p, self.slots.m), alpha=row.l2))
         return gs
 
     def measure(self, row: Row, with_m: bool) -> Sums:
         """Return |g|^2 and, if asked, |m|^2 after this round for every slot; nothing is changed."""
         gs = self.gradients(row)
         if with_m:
-            return self._host(squares(gs, list(torch._foreach_lerp(self.ms, gs, row.gap1))))
+            return self._host(squares(gs, list(torch._foreach_lerp(self.slots.m, gs, row.gap1))))
         return self._host(squares(gs))
 
     def apply(self, row: Row, steps: Sequence[float] | None, with_g: bool) -> Sums:
-        """Make the step, with a scale for each slot if given; return |m|^2, |x - average|^2 before it, |g|^2 if asked.
-
-        Without averages the distance is 0.
-        """
-        gs, ms = self.gradients(row), self.ms
-        xs = widen(self.ps, ms)
-        averages = [slot.average for slot in self.slots if slot.average is not None]
+        """Make the step, a scale for each slot if given; return |m|^2, |x - average|^2 before it (or 0), |g|^2."""
+        gs, ms, averages = self.gradients(row), self.slots.m, self.slots.average
+        xs = widen(self.slots.p, ms)
         away = list(torch._foreach_sub(xs, averages)) if averages else []
         if averages:
             torch._foreach_add_(averages, away, alpha=row.weight)
@@ -65,14 +58,14 @@ class ForeachPart:
         sums = squares(ms, *([away] if averages else []), *([gs] if with_g else []))
         if row.decay != 1.0:
             torch._foreach_mul_(xs, row.decay)
-        if self.slots[0].v is None:
+        if not self.slots.v:
             moves: Any = row.step if steps is None else list(steps)
             torch._foreach_sub_(xs, list(torch._foreach_mul(ms, moves)))
         else:
             roots, factor = self._roots(gs, row)
             torch._foreach_addcdiv_(xs, ms, roots, value=-row.step * factor)
-        if xs[0] is not self.ps[0]:
-            torch._foreach_copy_(self.ps, xs)
+        if xs[0] is not self.slots.p[0]:
+            torch._foreach_copy_(self.slots.p, xs)
         if not averages:
             sums = torch.cat([sums[:, :1], torch.zeros_like(sums[:, :1]), sums[:, 1:]], dim=1)
         return self._host(sums)
@@ -82,7 +75,7 @@ class ForeachPart:
 
         A quotient of length at most `clip` is one whose root is at least factor |m| / clip.
         """
-        vs = [slot.v for slot in self.slots if slot.v is not None]
+        vs = self.slots.v
         torch._foreach_mul_(vs, 1.0 - row.gap2)
         torch._foreach_addcmul_(vs, gs, gs, value=row.gap2)
         scale = row.v_scale**0.5
@@ -91,7 +84,7 @@ class ForeachPart:
         if row.damping != 0.0:
             torch._foreach_add_(roots, row.damping / scale)
         if row.clip != math.inf:
-            sizes = list(torch._foreach_abs(self.ms))
+            sizes = list(torch._foreach_abs(self.slots.m))
             if factor != row.clip:
                 torch._foreach_mul_(sizes, factor / row.clip)
             torch._foreach_maximum_(roots, sizes)

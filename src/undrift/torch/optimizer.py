@@ -18,10 +18,10 @@ from undrift.optim import core
 from undrift.torch import options
 from undrift.torch.averaging import Averaging
 from undrift.torch.foreach import ForeachPart
-from undrift.torch.kernel import KernelPart
+from undrift.torch.kernel import CheckedTensors, KernelPart, kernel_part
 from undrift.torch.reading import Reading
 from undrift.torch.scalars import READ, SCALARS, Entry, Group, GroupRound, Number, inherit, read_entries, record
-from undrift.torch.tensors import Slot, Sums, check_loaded, collect, numbers, over_shards, restore_types
+from undrift.torch.tensors import Slots, Sums, check_loaded, collect, numbers, over_shards, restore_types
 
 Norm = Literal["all", "tensor", "coord"]
 Part = KernelPart | ForeachPart
@@ -35,7 +35,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     NAME: ClassVar[str] = "DiscountedAdam"
 
     def __init__(self, params: ParamsT, chosen: Group, process_group: Any = None) -> None:
-        options.refuse_unsupported(self.NAME, chosen.pop("capturable"), chosen.pop("differentiable"))
+        options.refuse_unsupported(self.NAME, chosen)
         defaults: Group = {
             **chosen,
             "algorithm": self.NAME,
@@ -46,6 +46,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         options.check(self.NAME, defaults)
         self.process_group = process_group
         self._pending: list[Entry] = []
+        self._checked: dict[int, CheckedTensors] = {}
         if process_group is not None and defaults["norm"] == "tensor":
             raise InputError(f"{self.NAME}: norm='tensor' has no meaning for flat shards (process_group)")
         super().__init__(params, defaults)
@@ -53,7 +54,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("process_group", None)
-        self._pending = []
+        self._pending, self._checked = [], {}
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -101,7 +102,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             super().load_state_dict(state_dict)
         finally:
             handle.remove()
-        self._pending = []
+        self._pending, self._checked = [], {}
         restore_types(self.param_groups, self.state, seen[0])
         if wanted and not self.param_groups[0]["average"]:
             warnings.warn(
@@ -141,13 +142,13 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             self._round(slots)
         return loss
 
-    def _round(self, slots: list[Slot]) -> None:
+    def _round(self, slots: list[Slots]) -> None:
         first = self.param_groups[0]
         norm, nonfinite = first["norm"], first["nonfinite"]
-        parts = _share_out(self.param_groups, slots)
-        dim = round(self._over_ranks([sum(slot.numel for slot in slots)])[0])
+        parts = self._share_out(slots)
+        dim = round(self._over_ranks([sum(sum(some.numel) for some in slots)])[0])
         rounds = [GroupRound(group, dim) for group in self.param_groups]
-        looks = nonfinite != "ignore" and not any(slot.p.is_meta for slot in slots)  # those have no numbers
+        looks = nonfinite != "ignore" and not any(part.slots.p[0].is_meta for part in parts)  # those have no numbers
         measured: list[Sums] = []
         if looks or norm != "coord":
             with_m = norm != "coord" and first["clip"] is not None
@@ -163,13 +164,10 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         elif norm == "tensor":
             steps, clipped = _norm_per_tensor(parts, rounds, measured)
         rows = [one.row(multiplier) for one, multiplier in zip(rounds, multipliers, strict=True)]
-        applied = _alike(
-            [part.apply(rows[part.group], s, not measured) for part, s in zip(parts, steps, strict=True)], parts
-        )
-        totals = _totals(parts, applied, len(rounds))
-        g_squares = (
-            [row[0] for row in _totals(parts, measured, len(rounds))] if measured else [row[2] for row in totals]
-        )
+        applied = [part.apply(rows[part.group], s, not measured) for part, s in zip(parts, steps, strict=True)]
+        totals = _totals(parts, _alike(applied, parts), len(rounds))
+        looked = _totals(parts, measured, len(rounds))
+        g_squares = [row[0] for row in looked] if measured else [row[2] for row in totals]
         self._close(rounds, totals, g_squares, clipped)
 
     def _close(self, rounds: list[GroupRound], applied: list[Any], g_squares: list[Number], clipped: Number) -> None:
@@ -178,10 +176,9 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             flat = self._over_ranks([float(x) for row in applied for x in row[:2]] + [float(x) for x in g_squares])
             applied = [flat[2 * i : 2 * i + 2] for i in range(len(rounds))]
             g_squares = flat[2 * len(rounds) :]
-        first = rounds[0]
-        m_squares, distances = [row[0] for row in applied], [row[1] for row in applied]
-        values = [*m_squares, *distances, sum(g_squares[1:], g_squares[0]), clipped]
-        entry = Entry(values, [one.weight for one in rounds], first.warmth, first.gap1)
+        values = [row[i] for i in (0, 1) for row in applied]
+        values += [sum(g_squares[1:], g_squares[0]), clipped]
+        entry = Entry(values, [one.weight for one in rounds], rounds[0].warmth, rounds[0].gap1)
         for one in rounds:
             one.close()
         if any(isinstance(x, torch.Tensor) for x in values) and not torch.compiler.is_compiling():
@@ -197,10 +194,9 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         """Decide on a step whose gradients may be unusable; all ranks decide alike."""
         usable = True
         for part, sums in zip(parts, measured, strict=True):
-            limit = math.inf if part.slots[0].v is None else float(torch.finfo(part.slots[0].m.dtype).max)
+            limit = float(torch.finfo(part.slots.m[0].dtype).max) if part.slots.v else math.inf
             usable = usable and bool((sums[:, 0] < limit).all())  # false for NaN
-        usable = self._over_ranks([float(not usable)])[0] == 0.0
-        if usable:
+        if self._over_ranks([float(not usable)])[0] == 0.0:
             return True
         text = f"{self.NAME}: a gradient is not finite or too large to be squared; nothing was advanced"
         if self.param_groups[0]["nonfinite"] == "raise":
@@ -230,6 +226,26 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         pairs = zip(rates, rounds, strict=True)
         return [rate * core.shrink(length, one.clip) for rate, one in pairs], (length > rounds[0].clip) * 1.0
 
+    def _share_out(self, collected: Sequence[Slots]) -> list[Part]:
+        """Put slots that step alike together: our kernel on the CPU, torch's operations for all else."""
+        found: list[Part] = []
+        for slots in collected:
+            group = self.param_groups[slots.group]
+            allowed = group["foreach"] is None and group["fused"] is not False and not torch.compiler.is_compiling()
+            if allowed and (part := kernel_part(slots, self._checked.get(slots.group))):
+                self._checked[slots.group] = part.checked
+                found.append(part)
+                continue
+            alike: dict[Any, list[int]] = {}
+            for i, (p, g, m) in enumerate(zip(slots.p, slots.g, slots.m, strict=True)):
+                by_kernel = allowed and kernel_part(slots.pick([i]), None) is not None
+                alone = i if group["foreach"] is False else None
+                key = (by_kernel, p.device, p.dtype, g.dtype, m.dtype, *slots.shards[i : i + 1], alone)
+                alike.setdefault(key, []).append(i)
+            some = map(slots.pick, alike.values())
+            found += [(kernel_part(one, None) if allowed else None) or ForeachPart(one) for one in some]
+        return found
+
     def _over_ranks(self, values: list[float]) -> list[float]:
         """Add up numbers over the process group: for parameters that are shards without saying so."""
         if self.process_group is None:
@@ -239,25 +255,6 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
         torch.distributed.all_reduce(whole, group=self.process_group)
         total: list[float] = whole.tolist()
         return total
-
-
-def _share_out(groups: Sequence[Group], slots: Sequence[Slot]) -> list[Part]:
-    """Put slots that step alike together: our kernel on the CPU, torch's operations for all else."""
-    found: list[Part] = []
-    for index, group in enumerate(groups):
-        mine = [slot for slot in slots if slot.group == index] if len(groups) > 1 else slots
-        allowed = group["foreach"] is None and group["fused"] is not False and not torch.compiler.is_compiling()
-        if allowed and mine and (part := KernelPart(mine)).takes():
-            found.append(part)
-            continue
-        alike: dict[Any, list[Slot]] = {}
-        for i, slot in enumerate(mine):
-            by_kernel = allowed and KernelPart([slot]).takes()
-            alone = i if group["foreach"] is False else None
-            key = (by_kernel, slot.p.device, slot.p.dtype, slot.g.dtype, slot.m.dtype, slot.shards, alone)
-            alike.setdefault(key, []).append(slot)
-        found += [KernelPart(members) if key[0] else ForeachPart(members) for key, members in alike.items()]
-    return found
 
 
 def _alike(found: list[Sums], parts: Sequence[Part]) -> list[Sums]:
@@ -286,15 +283,15 @@ def _norm_per_tensor(
     clipped = count = 0
     for part, sums in zip(parts, measured, strict=True):
         one = rounds[part.group]
-        gamma = one.gamma * np.sqrt([slot.numel for slot in part.slots])
-        v = core.ema(np.array([slot.state["v"] for slot in part.slots]), sums[:, 0], one.gap2)
+        gamma = one.gamma * np.sqrt(part.slots.numel)
+        v = core.ema(np.array([state["v"] for state in part.slots.states]), sums[:, 0], one.gap2)
         rate = one.rate(v, gamma)
         clip = None if one.clip == math.inf else one.clip
         length = 0.0 if clip is None else np.sqrt(sums[:, 1])
         clipped += 0 if clip is None else int((rate * length > clip).sum())
-        count += len(part.slots)
-        for slot, moment in zip(part.slots, v.tolist(), strict=True):
-            slot.state["v"] = moment
+        count += len(v)
+        for state, moment in zip(part.slots.states, v.tolist(), strict=True):
+            state["v"] = moment
         scales.append((gamma * one.scale * core.multiplier(rate, length, clip)).tolist())
     return scales, clipped / max(count, 1)
 

@@ -21,20 +21,18 @@ def check(who: str, group: Group) -> None:
     lr = group["lr"]
     if isinstance(lr, torch.Tensor) and lr.numel() != 1:
         raise InputError(f"{who}: Tensor lr must be 1-element")
-    if not 0.0 <= _number(who, "learning rate", lr) < math.inf:
-        raise InputError(f"{who}: Invalid learning rate: {lr}; it must be >= 0")
-    if not 0.0 <= _number(who, "epsilon value", group["eps"]) < math.inf:
-        raise InputError(f"{who}: Invalid epsilon value: {group['eps']}; it must be >= 0")
+    words = {"learning rate": lr, "epsilon value": group["eps"], "weight_decay value": group["weight_decay"]}
+    for name, value in words.items():
+        if not 0.0 <= _number(who, name, value) < math.inf:
+            raise InputError(f"{who}: Invalid {name}: {value}; it must be >= 0")
     if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
         raise InputError(f"{who}: betas must be a pair (beta1, beta2), got {group['betas']!r}")
     for index, beta in enumerate(group["betas"]):
         if not 0.0 <= _number(who, f"beta parameter at index {index}", beta) < 1.0:
             raise InputError(f"{who}: Invalid beta parameter at index {index}: {beta}; it must be in [0, 1)")
-    if not 0.0 <= _number(who, "weight_decay value", group["weight_decay"]) < math.inf:
-        raise InputError(f"{who}: Invalid weight_decay value: {group['weight_decay']}; it must be >= 0")
-    if group["clip"] is not None:
-        _check.interval(who, "clip", group["clip"], "(0, inf)")
-    _check.interval(who, "mu", group["mu"], "[0, inf)")
+    for name, allowed in (("clip", "(0, inf)"), ("mu", "[0, inf)"), ("c", "(0, inf)"), ("noise", "[0, inf)")):
+        if group[name] is not None:
+            _check.interval(who, name, group[name], allowed)
     horizon = group["average_horizon"]
     if isinstance(horizon, str):
         _check.choice(who, "average_horizon", horizon, ("growing",))
@@ -45,10 +43,6 @@ def check(who: str, group: Group) -> None:
     _check.choice(who, "norm", group["norm"], tuple(NORMS))
     if group["random_scaling"] is not None:
         _check.choice(who, "random_scaling", group["random_scaling"], ("exp",))
-    if group["c"] is not None:
-        _check.interval(who, "c", group["c"], "(0, inf)")
-    if group["noise"] is not None:
-        _check.interval(who, "noise", group["noise"], "[0, inf)")
     _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise", "ignore"))
     _check.integer(who, "seed", group["seed"], 0, 2**64 - 1)
     if group["fused"] and group["foreach"]:
@@ -64,12 +58,11 @@ def check_shared(who: str, defaults: Group, group: Group) -> None:
             )
 
 
-def refuse_unsupported(who: str, capturable: bool, differentiable: bool) -> None:
-    """Say plainly what is not there."""
-    if capturable:
-        raise InputError(f"{who}: capturable=True is not supported; the step reads its norms on the host")
-    if differentiable:
-        raise InputError(f"{who}: differentiable=True is not supported; the step changes its state in place")
+def refuse_unsupported(who: str, chosen: Group) -> None:
+    """Say plainly what is not there; what was not asked for is taken out."""
+    for name, why in (("capturable", "reads its norms on the host"), ("differentiable", "changes its state in place")):
+        if chosen.pop(name):
+            raise InputError(f"{who}: {name}=True is not supported; the step {why}")
 
 
 def _number(who: str, name: str, value: Any) -> float:

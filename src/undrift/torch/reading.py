@@ -61,9 +61,8 @@ class Reading(_Base):
     def from_tuning(cls, params: ParamsT, tuning: Tuning, *, seed: int = 0, **options: Any) -> Self:
         """Return the optimizer of a theorem: norm "all", random scaling on, gamma, D, nu, mu as the theorem has them.
 
-        No bias correction, and an average with the horizon of the momentum.
-
-        `tuning` comes from `undrift.optim.tune` or `best_epsilon`. All parameters must get a gradient in every step.
+        No bias correction, and an average with the horizon of the momentum. `tuning` comes from
+        `undrift.optim.tune` or `best_epsilon`. All parameters must get a gradient in every step.
 
         >>> from undrift import optim
         >>> from undrift.torch import ClippedAdam
@@ -83,21 +82,10 @@ class Reading(_Base):
             options["clip"] = tuning.clip_norm / tuning.gamma  # type: ignore[operator]  # not None, just checked
         else:
             options["mu"] = tuning.mu
-        for name in ("c", "noise"):
-            if getattr(tuning, name) is not None:
-                options.setdefault(name, getattr(tuning, name))
-        numel = _coordinates(given)
-        made = cls(
-            given,
-            lr=tuning.gamma / math.sqrt(numel),
-            betas=(tuning.beta1, tuning.beta2),
-            eps=tuning.nu,
-            norm="all",
-            bias_correction=False,
-            average_horizon=None,
-            seed=seed,
-            **options,
-        )  # type: ignore[call-arg]  # the subclasses' signature, not torch's
+        options = {"c": tuning.c, "noise": tuning.noise, **options}
+        theorem: dict[str, Any] = {"norm": "all", "bias_correction": False, "average_horizon": None, "seed": seed}
+        theorem |= {"betas": (tuning.beta1, tuning.beta2), "eps": tuning.nu}
+        made = cls(given, lr=tuning.gamma / math.sqrt(_coordinates(given)), **theorem, **options)  # type: ignore[call-arg]
         for group in [made.defaults, *made.param_groups]:
             group["gaps"], group["random_scaling"] = (tuning.gap1, tuning.gap2), "exp"
         return made
@@ -114,17 +102,8 @@ class Reading(_Base):
         for group in self.param_groups:
             gamma, (gap1, gap2) = float(group["lr"]) * math.sqrt(size), gaps(group)
             radius = None if group["clip"] is None else group["clip"] * gamma
-            found.append(
-                Tuning(
-                    gamma=gamma,
-                    gap1=gap1,
-                    gap2=gap2,
-                    nu=float(group["eps"]),
-                    clip_norm=radius,
-                    clips=radius is not None,
-                    mu=group["mu"],
-                )
-            )
+            letters = {"gap1": gap1, "gap2": gap2, "nu": float(group["eps"]), "mu": group["mu"]}
+            found.append(Tuning(gamma=gamma, **letters, clip_norm=radius, clips=radius is not None))
         return found
 
     @property
@@ -190,12 +169,15 @@ class Reading(_Base):
                 certificate = self.certificate
             except ConditionError:
                 return
-            writer.add_scalar(prefix + "mean_gradient", certificate.gradient, found.rounds)
-            writer.add_scalar(prefix + "distance", certificate.distance, found.rounds)
-            if certificate.noise is not None:
-                writer.add_scalar(prefix + "noise", certificate.noise, found.rounds)
-            if certificate.theorem is not None:
-                writer.add_scalar(prefix + "bound", certificate.bound, found.rounds)
+            parts = {
+                "mean_gradient": certificate.gradient,
+                "distance": certificate.distance,
+                "noise": certificate.noise,
+            }
+            parts["bound"] = None if certificate.theorem is None else certificate.bound
+            for name, value in parts.items():
+                if value is not None:
+                    writer.add_scalar(prefix + name, value, found.rounds)
 
         return self.register_step_post_hook(log)
 

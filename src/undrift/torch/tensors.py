@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from undrift.errors import InputError
 from undrift.torch.scalars import SCALARS, Group
 
 State = dict[str, Any]  # what torch keeps per parameter
+Tensors = list[torch.Tensor]
 Sums = Any
 """A row of sums per slot: a float64 array on the host, or a tensor on an accelerator that nobody has read yet."""
 
@@ -22,52 +24,64 @@ PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 HALVES = (torch.bfloat16, torch.float16)
 
 
-class Slot:
-    """One parameter of this step; complex tensors appear as pairs of reals, sharded ones as their local part."""
+class Slots:
+    """Parameters of one group with their gradients and state: lists in one order.
 
-    __slots__ = ("average", "g", "group", "m", "numel", "p", "shards", "state", "v")
+    Complex tensors appear as pairs of reals, sharded ones as their local part.
+    """
 
-    def __init__(self, index: int, group: Group, param: torch.Tensor, grad: torch.Tensor, state: State) -> None:
-        begin(state, param, group)
-        self.group = index
-        self.state = state
-        self.shards: tuple[Any, ...] = ()
-        """Process groups over which the parameter is sharded."""
-        self.numel = param.numel()
-        """Real coordinates of the whole parameter, over all shards."""
-        self.p, self.g, self.m = param, grad, state["m"]
-        self.v: torch.Tensor | None = state["v"] if group["norm"] == "coord" else None
-        """Second moment per coordinate; None in the other norm scopes."""
-        self.average: torch.Tensor | None = state["average"] if group["average"] else None
-        if type(param) not in PLAIN or param.is_complex():
-            self._unwrap(param, grad)
-        elif self.numel == 1:  # the only contiguous gradients that torch may leave negated in memory
-            self.g = grad.resolve_neg()
+    def __init__(self, index: int, group: Group, params: Tensors, grads: Tensors, states: list[State]) -> None:
+        averages, coord = group["average"], group["norm"] == "coord"
+        for p, state in zip(params, states, strict=True):
+            if "m" not in state or (averages and "average" not in state):
+                begin(state, p, group)
+        self.group, self.states = index, states
+        self.p, self.g, self.m = params, grads, [state["m"] for state in states]
+        self.v: Tensors = [state["v"] for state in states] if coord else []
+        """Second moments per coordinate; none in the other norm scopes."""
+        self.average: Tensors = [state["average"] for state in states] if averages else []
+        self.shards: list[tuple[Any, ...]] = []
+        """Process groups over which each parameter is sharded; empty if none is."""
+        self.sizes = self.numel = list(map(torch.Tensor.numel, params))
+        """Numbers in each tensor here, and real coordinates of the whole parameter over all shards."""
+        self.dtypes = {p.dtype for p in params}
+        if not set(map(type, params)) <= PLAIN or any(dtype.is_complex for dtype in self.dtypes):
+            self._unwrap()
+        elif 1 in self.sizes:  # the only contiguous gradients that torch may leave negated in memory
+            self.g = [g.resolve_neg() for g in grads]
 
-    def _unwrap(self, param: torch.Tensor, grad: torch.Tensor) -> None:
+    def _unwrap(self) -> None:
         """Take the local parts of distributed tensors, and complex numbers as pairs."""
-        self.shards = shards_of(param)
-        if self.shards and grad.placements != param.placements:  # type: ignore[attr-defined]  # DTensors
-            grad = grad.redistribute(param.device_mesh, param.placements)  # type: ignore[attr-defined]  # DTensor has both
-        if grad.is_complex():
-            grad = grad.resolve_conj()
-        self.p, self.g, self.m = local(param), local(grad).resolve_neg(), local(self.m)
-        self.v = None if self.v is None else local(self.v)
-        self.average = None if self.average is None else local(self.average)
-        self.numel *= 2 if param.is_complex() else 1
+        self.shards = [shards_of(p) for p in self.p]
+        self.numel = [p.numel() * (2 if p.is_complex() else 1) for p in self.p]
+        self.g = [_local_gradient(*pair) for pair in zip(self.p, self.g, self.shards, strict=True)]
+        self.p, self.m, self.v, self.average = (
+            [local(tensor) for tensor in column] for column in (self.p, self.m, self.v, self.average)
+        )
+        self.sizes, self.dtypes = [p.numel() for p in self.p], {p.dtype for p in self.p}
+
+    def pick(self, chosen: Sequence[int]) -> Slots:
+        """Return some of them."""
+        some = copy.copy(self)
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                setattr(some, name, [column[i] for i in chosen] if column else [])
+        some.dtypes = {p.dtype for p in some.p}
+        return some
 
 
-def collect(who: str, groups: Sequence[Group], states: Any) -> list[Slot]:
-    """Return a slot for every parameter with a gradient; nothing is changed if one of them cannot be used."""
+def collect(who: str, groups: Sequence[Group], states: Any) -> list[Slots]:
+    """Return the parameters with a gradient, by group; nothing is changed if one of them cannot be used."""
     found = []
     for index, group in enumerate(groups):
-        for p in group["params"]:
-            g = p.grad
-            if g is not None:
-                if g.layout is not torch.strided:
-                    raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
-                found.append((index, group, p, g))
-    return [Slot(index, group, p, g, states[p]) for index, group, p, g in found]
+        grads = [p.grad for p in group["params"]]
+        params = [p for p, g in zip(group["params"], grads, strict=True) if g is not None]
+        grads = [g for g in grads if g is not None]
+        if {g.layout for g in grads} - {torch.strided}:
+            raise InputError(f"{who} does not support sparse gradients, please consider SparseAdam instead")
+        if params:
+            found.append((index, group, params, grads))
+    return [Slots(*one, [states[p] for p in one[2]]) for one in found]
 
 
 def begin(state: State, p: torch.Tensor, group: Group) -> None:
@@ -130,6 +144,13 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
+def _local_gradient(p: torch.Tensor, grad: torch.Tensor, shards: tuple[Any, ...]) -> torch.Tensor:
+    """Return the part of a gradient that belongs to the parameter's part on this rank."""
+    if shards and grad.placements != p.placements:  # type: ignore[attr-defined]  # DTensors
+        grad = grad.redistribute(p.device_mesh, p.placements)  # type: ignore[attr-defined]  # DTensor has both
+    return local(grad.resolve_conj() if grad.is_complex() else grad).resolve_neg()
+
+
 def shards_of(p: torch.Tensor) -> tuple[Any, ...]:
     """Return the process groups a distributed parameter is split over; replicas are counted once."""
     if getattr(p, "_local_tensor", None) is None:
@@ -140,10 +161,10 @@ def shards_of(p: torch.Tensor) -> tuple[Any, ...]:
     return tuple(mesh.get_group(i) for i, place in enumerate(placements) if place.is_shard())
 
 
-def over_shards(slots: Sequence[Slot], sums: Sums) -> Sums:
+def over_shards(slots: Slots, sums: Sums) -> Sums:
     """Add up the parts of parameters that are all sharded in one way, over the ranks that hold them."""
-    for group in slots[0].shards:
-        whole = torch.as_tensor(sums, device=slots[0].p.device).contiguous()
+    for group in slots.shards[0] if slots.shards else ():
+        whole = torch.as_tensor(sums, device=slots.p[0].device).contiguous()
         torch.distributed.all_reduce(whole, group=group)
         sums = whole.numpy() if isinstance(sums, np.ndarray) else whole
     return sums
