@@ -82,6 +82,8 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "coef": np.array(coef),
         "effects": dict(zip(names, model.effects(Z[-50:]).tolist(), strict=True)),
         "combination": model.combination(),
+        "then": Z[:200],
+        "now": Z[-200:],
         "certificates": certificates(task, rows, y, yhat) if certify else [],
         "problems": [
             {

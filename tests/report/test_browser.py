@@ -1,6 +1,7 @@
 """The report in a real browser: it loads alone, every figure draws, everything that can be pressed works."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from undrift.report import render, render_fleet
 
 pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
 TASKS = ("regression", "classification")
-PLOTS = {"regression": 8 + 5, "classification": 10 + 5, "multiclass": 9}  # figures, and panels of coefficients
+PLOTS = {"regression": 8 + 4 + 5, "classification": 10 + 4 + 5, "multiclass": 9 + 4}
+"""Figures, panels of contributions (not of several classes), and of target and features then and now."""
 VIEWS = {"regression": 8, "classification": 14, "multiclass": 15}
 
 
@@ -116,17 +118,21 @@ def test_a_zoom_in_one_figure_is_a_zoom_in_all(wide):
     page.page.mouse.down()
     page.page.mouse.move(place["x"] + 0.6 * place["width"], y, steps=5)
     page.page.mouse.up()
-    page.page.wait_for_function("() => document.getElementById('plot-coefficients-4')._fullLayout.xaxis.range[1] < 500")
+    page.page.wait_for_function(
+        "() => document.getElementById('plot-contributions-3')._fullLayout.xaxis.range[1] < 500"
+    )
     page.settled()
     low, high = page.ranges("rolling")[0]
     assert 150 < low < 300 < high < 500
-    assert page.ranges("spectrum", "cumulative", "coefficients-0", "coefficients-4") == [[low, high]] * 4
+    assert page.ranges("spectrum", "cumulative", "contributions-0", "contributions-3") == [[low, high]] * 4
     assert page.ranges("calibration")[0][1] < 2  # its axis is something else
     page.press("#theme")
     assert page.ranges("rolling", "spectrum") == [[low, high]] * 2  # drawn again, still zoomed
     page.press("#theme")
     page.value("() => Plotly.relayout('plot-cumulative', {'xaxis.autorange': true}).then(() => true)")
-    page.page.wait_for_function("() => document.getElementById('plot-coefficients-4')._fullLayout.xaxis.range[1] > 600")
+    page.page.wait_for_function(
+        "() => document.getElementById('plot-contributions-3')._fullLayout.xaxis.range[1] > 600"
+    )
     page.settled()
 
 
@@ -176,6 +182,33 @@ def test_a_phone_never_scrolls_sideways(browser, reports, task):
     right = "s => s.getBoundingClientRect().right"
     assert max(page.value(f"() => [...document.querySelectorAll('.plot svg.main-svg')].map({right})")) <= 360
     assert all(page.drawn().values())
+    page.close()
+
+
+def test_the_pointer_shows_the_interval_of_a_prediction(wide):
+    page = wide["regression"]
+    page.press("[data-figure=predictions][data-view='0']")
+    box = page.page.locator("#plot-predictions .nsewdrag").first
+    box.scroll_into_view_if_needed()
+    place = box.bounding_box()
+    page.page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    page.page.wait_for_selector("#plot-predictions .hoverlayer .legendtext")
+    said = page.page.locator("#plot-predictions .hoverlayer .legendtext").all_text_contents()
+    assert any(re.search(r"predicted : \S+ \(90%: \S+ to \S+\)", text) for text in said), said
+
+
+def test_a_phone_shows_dates_apart_and_says_where_tables_go_on(browser, reports):
+    page = Page(browser, reports["regression"], viewport={"width": 360, "height": 800}, is_mobile=True, has_touch=True)
+    signs = page.value("""() => [...document.querySelectorAll('.scroll')].map(
+        box => [box.scrollWidth > box.clientWidth + 1, box.hasAttribute('data-wide')])""")
+    assert any(is_wide for is_wide, _ in signs)
+    assert all(is_wide == told for is_wide, told in signs)
+    gaps = page.value("""() => [...document.querySelectorAll('.panel')].flatMap(panel => {
+        const boxes = [...panel.querySelectorAll('.xtick text')].map(text => text.getBoundingClientRect());
+        boxes.sort((a, b) => a.left - b.left);
+        return boxes.slice(1).map((box, k) => box.left - boxes[k].right); })""")
+    assert gaps
+    assert min(gaps) > 2
     page.close()
 
 

@@ -12,6 +12,7 @@ from report_runs import play_run, stream
 from undrift.losses import sigmoid
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures import calibration, interval_coverage
+from undrift.report.figures.data_drift import largest_gap
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.half_life import effective_half_life, find_changes
 from undrift.report.run_context import POINTS, make_context
@@ -132,13 +133,56 @@ def test_a_change_of_memory_is_found_where_it_is():
     assert effective_half_life(half_lives, weights)[0] == math.inf
 
 
+def test_what_moved_most_comes_first_then_and_now():
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(500, 3)), rng.normal(size=500)
+    Z[250:, 1] += 2.0
+    Z[:30, 2] = np.nan
+    part = measure(play_run("regression", Z, y, certify=False))["drift"]
+    assert part["rows"] == 200
+    assert [panel["name"] for panel in part["panels"]][:2] == ["count", "feature 1"]
+    first = part["table"][0]
+    assert first["gap"] == round(largest_gap(Z[:200, 1], Z[-200:, 1]), 3) > 0.6
+    assert max(row["gap"] for row in part["table"][1:]) < 0.2
+    assert next(row for row in part["table"] if row["name"] == "feature 2")["missing"] == [0.15, 0.0]
+    for panel in part["panels"]:
+        assert sum(panel["then"]) == pytest.approx(1.0, abs=0.01)
+        assert sum(panel["now"]) == pytest.approx(1.0, abs=0.01)
+    assert measure(play_run("regression", Z[100:130], y[100:130], certify=False))["drift"] is None
+
+
+def test_gaps_are_those_of_distribution_functions():
+    a = np.array([1.0, 2.0, 3.0, np.nan])
+    assert largest_gap(a, a) == 0.0
+    assert largest_gap(a, a + 10.0) == 1.0
+    assert largest_gap(a, np.array([np.nan])) == 0.0
+    assert largest_gap(np.zeros(10), np.repeat([0.0, 1.0], 5)) == 0.5
+
+
+def test_contributions_are_medians_in_units_of_the_target():
+    Z, y = stream("regression", 600)
+    data = play_run("regression", Z, y, certify=False, snapshots=400)
+    wild = data.coef.copy()
+    wild[7] = 1e9  # one moment at which another memory led
+    part = measure(dataclasses.replace(data, coef=wild))["contributions"]
+    assert part["far"] < 1e3
+    largest = part["panels"][0]
+    j = data.coef_names.index(largest["name"])
+    spread = np.std(np.concatenate([data.then, data.now])[:, j])
+    a, b = np.linspace(0, len(wild), 41).round().astype(int)[-2:]
+    assert largest["values"][-1] == pytest.approx(np.median(wild[a:b, j]) * spread, rel=1e-4)
+
+
 @pytest.mark.parametrize("rounds", [1, 2, 20_000])
 def test_no_curve_grows_with_the_run(rounds):
     data = play_run("regression", *stream("regression", rounds), certify=False)
     numbers = measure(data)
-    for name in ("loss", "recent", "whole", "spectrum", "candidates", "coefficients", "intervals"):
+    for name in ("loss", "recent", "whole", "spectrum", "candidates", "contributions", "intervals"):
         if name == "intervals" and rounds <= 2:
             assert numbers[name] is None, "there is none before the third row"
+            continue
+        if name == "contributions" and rounds == 1:
+            assert numbers[name] is None, "one row does not say how far features usually lie apart"
             continue
         axis = numbers[name]["axis"]["round"]
         assert 1 <= len(axis) <= POINTS

@@ -75,7 +75,8 @@ def test_the_numbers_are_inside_as_json(run, task, tmp_path):
         "spectrum",
         "candidates",
         "certificate",
-        "coefficients",
+        "contributions",
+        "drift",
         "effects",
     }
 
@@ -121,7 +122,7 @@ def test_figures_and_tables_are_accessible(run, tmp_path):
     text = render(run["regression"], tmp_path / "r.html").read_text(encoding="utf-8")
     assert '<html lang="en">' in text
     plots = re.findall(r'<div class="(?:plot|panels)"[^>]*role="img"[^>]*>', text)
-    assert len(plots) == 9
+    assert len(plots) == 10
     assert all(re.search(r'aria-label="[^"]{40,}"', plot) for plot in plots)
     found = Elements(text)
     assert found.tags.count("h1") == 1
@@ -217,7 +218,8 @@ def test_a_constant_target_and_no_snapshots_are_fine(tmp_path):
         problems=[],
     )
     found = page(data, tmp_path)
-    assert {one["key"] for one in json.loads(found.blocks["figures"])} == {"predictions", "rolling", "cumulative"}
+    shown = {one["key"] for one in json.loads(found.blocks["figures"])}
+    assert shown == {"predictions", "rolling", "cumulative", "drift"}
     text = " ".join(found.text)
     assert "No certificate was computed" in text
     assert "None found" in text

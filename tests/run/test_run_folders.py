@@ -399,7 +399,7 @@ def test_a_full_disk_while_the_report_is_written_names_the_run_and_what_to_do(tm
 
 
 def test_wide_rows_are_cut_alike_however_often_a_run_stops(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_loop, "rows_per_batch", lambda width, settings: 10)
+    monkeypatch.setattr(run_loop, "rows_per_batch", lambda *_: 10)
     rows = str(write_csv(tmp_path / "rows.csv", table(200)))
     play_file(rows, tmp_path / "whole", SETTINGS)
     interrupt(rows, tmp_path / "run", batches=3)

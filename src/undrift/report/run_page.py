@@ -10,7 +10,7 @@ from typing import Any
 from undrift.errors import InputError
 from undrift.report import certificate_text, run_text
 from undrift.report.class_rounds import CLASS_COLUMNS
-from undrift.report.figures import coefficients
+from undrift.report.figures import contributions, data_drift
 from undrift.report.figures.figure import Figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.formatting import capitalize, plural
@@ -24,6 +24,7 @@ SECTIONS = {
     "well": "How well",
     "memory": "Memory",
     "changed": "What changed",
+    "drift": "Then and now",
     "moves": "What matters",
     "trust": "Trust",
     "problems": "Data problems",
@@ -31,7 +32,7 @@ SECTIONS = {
     "about": "About",
 }
 """The sections of the page by their ids, in order; those that hold nothing but figures may be missing."""
-OPTIONAL = ("memory", "moves", "trust")
+OPTIONAL = ("memory", "drift", "moves", "trust")
 """Sections that are left out when none of their figures is drawn."""
 MOST_EVENTS = 200
 """Events that are listed; events.jsonl has them all."""
@@ -79,8 +80,10 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "more_events": max(0, len(data.events or ()) - MOST_EVENTS),
         "loss": run.loss_name,
         "certificates": certificate_text.section_text(run.certificates, data.rounds),
-        "coefficients": coefficients.table_rows(measured["coefficients"]),
+        "coefficients": contributions.table_rows(measured["coefficients"]),
         "coefficient_count": measured["coefficients"]["features"] if measured["coefficients"] else 0,
+        "drift": data_drift.table_rows(measured["drift"]),
+        "drift_count": measured["drift"]["features"] if measured["drift"] else 0,
         "problems": run_text.problem_rows(data),
         "about": [*run_text.flatten(data.provenance), *run_text.flatten(data.settings, "setting: ")],
         "glossary": run_text.GLOSSARY,

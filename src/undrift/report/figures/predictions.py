@@ -20,7 +20,7 @@ from undrift.report.figures.figure import (
     x_axis,
     y_title,
 )
-from undrift.report.formatting import percent, plural
+from undrift.report.formatting import number, percent, plural
 from undrift.report.run_context import POINTS, RunContext
 from undrift.run.play.run_model import LEVEL
 
@@ -52,7 +52,14 @@ def _measure_recent(run: RunContext) -> Numbers:
     numbers["yhat"] = round_numbers(data.yhat[rows], 7)
     for name, ends in (("lower", data.lower), ("upper", data.upper)):
         numbers[name] = None if ends is None else round_numbers(ends[rows], 7)
+    if numbers["lower"] is not None:
+        numbers["interval"] = [_interval_text(*ends) for ends in zip(numbers["lower"], numbers["upper"], strict=True)]
     return numbers
+
+
+def _interval_text(low: float | None, high: float | None) -> str:
+    """Return an interval for the label that follows the pointer."""
+    return "no interval yet" if low is None or high is None else f"{percent(LEVEL)}: {number(low)} to {number(high)}"
 
 
 def _measure_whole(run: RunContext) -> Numbers:
@@ -106,7 +113,7 @@ def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     last = [
         *band,
         curve("recent", "y", label=f"true {target}", shade="ink", line={"width": 1.5}),
-        curve("recent", "yhat", label="predicted", shade="own"),
+        curve("recent", "yhat", label="predicted", shade="own", **_hover_interval(recent)),
     ]
     whole = [
         *_band("whole", "lowest", "highest", "lowest to highest", "mist"),
@@ -115,6 +122,13 @@ def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     ]
     layout = {"yaxis": y_title(target)}
     return View("Last rows", last, layout, linked=False), View("Whole run", whole, layout)
+
+
+def _hover_interval(recent: Numbers) -> PlotSpec:
+    """Return what shows the interval beside the prediction under the pointer."""
+    if recent["lower"] is None:
+        return {}
+    return {"text": ref("recent", "interval"), "hovertemplate": "%{y:.5g} (%{text})"}
 
 
 def _band(name: str, low: str, high: str, label: str, shade: str) -> list[PlotSpec]:

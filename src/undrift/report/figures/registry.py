@@ -17,9 +17,10 @@ RUN_FIGURES = (
     "ranking",
     "memory_spectrum",
     "candidate_weights",
+    "data_drift",
     "certificates",
     "effects",
-    "coefficients",
+    "contributions",
     "calibration",
     "interval_coverage",
 )

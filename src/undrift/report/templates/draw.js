@@ -46,7 +46,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: phone ? 12 : 13, color: colour("soft") },
       margin: small ? { l: 36, r: 8, t: 6, b: 24 } : { l: phone ? 40 : 56, r: 12, t: 8, b: timed && axis === "time" ? 28 : 40 },
-      xaxis: { ...line, ...(timed ? xAxisType(small) : {}), showgrid: false, tickangle: 0, nticks: small ? (printing ? 3 : 4) : phone ? 4 : 9, title: { font: { size: 12 }, standoff: 8, text: timed && axis === "round" && !small ? "row" : "" } },
+      xaxis: { ...line, ...(timed ? xAxisType(small) : {}), showgrid: false, tickangle: 0, nticks: small ? (printing ? 3 : phone ? 2 : 4) : phone ? 4 : 9, title: { font: { size: 12 }, standoff: 8, text: timed && axis === "round" && !small ? "row" : "" } },
       yaxis: { ...line, nticks: small ? 4 : undefined, zeroline: true, title: { standoff: 8, font: { size: 12 } } },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left", font: { size: phone ? 11 : 12 }, traceorder: "normal" },
       hovermode: small || phone ? "closest" : "x unified",
@@ -140,6 +140,14 @@
     drawAll();
   });
 
+  // Tables that are wider than the screen say so.
+  const markWide = () => {
+    for (const box of document.querySelectorAll(".scroll")) box.toggleAttribute("data-wide", box.scrollWidth > box.clientWidth + 1);
+  };
+  window.addEventListener("resize", markWide);
+  for (const details of document.querySelectorAll("details")) details.addEventListener("toggle", markWide);
+
   setTheme(root.dataset.theme === "dark");
+  markWide();
   drawAll();
 })();

@@ -85,6 +85,10 @@ class RunData:
     """How far each feature moves the predictions of the last rows; empty while the run goes on."""
     combination: Mapping[str, float] = field(default_factory=dict)
     """How level 2 adds up the families and the last label at the end."""
+    then: Matrix | None = None
+    """The first rows as the model saw them (n, features), missing values as NaN; None for runs that kept none."""
+    now: Matrix | None = None
+    """The last rows (n, features)."""
     probabilities: Matrix | None = None
     """Of several classes, by number (T, K), NaN where a class was not known yet; None otherwise."""
     class_losses: Mapping[str, Vector] = field(default_factory=dict)
@@ -152,6 +156,14 @@ def _plain_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in values.items()}
 
 
+def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix | None:
+    """Return the first or the last rows; runs of earlier versions kept none."""
+    rows = arrays.get(name)
+    if rows is not None and rows.ndim != 2:
+        raise ValueError(f"'{name}' holds no rows")
+    return rows
+
+
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = folder.table(state)
     names = BASELINES[state["task"]]
@@ -187,6 +199,8 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         coef=arrays["coef"],
         effects=_plain_numbers(state.get("effects", {})),
         combination=_plain_numbers(state.get("combination", {})),
+        then=_kept_rows(arrays, "then"),
+        now=_kept_rows(arrays, "now"),
         certificates=state["certificates"],
         problems=state["problems"],
         events=state.get("events", []) if state["settings"].get("alert") else None,

@@ -15,6 +15,7 @@ from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.play.snapshots import Snapshots
+from undrift.run.play.then_and_now import ThenAndNow
 from undrift.run.settings import Settings
 
 RECENT_ROWS, RECENT_CELLS = 128, 16_384
@@ -69,11 +70,14 @@ class RunModel:
         self.model, self.delay, self.several = model, delay, several
         self.snapshots = Snapshots(width, lines=not several)
         self.recent: Matrix = np.empty((0, 0))
+        self.then_and_now = ThenAndNow()
         self.first_rows = np.zeros(0)  # the row in which each of several classes first came, from 1 on
 
     def play(self, names: list[str], Z: Matrix, y: Vector, classes: list[str] | None = None) -> BlockPredictions:
         """Predict rows, and learn those whose label becomes known on the way; `classes` name several ones."""
         self._keep_recent(Z)
+        given: Any = self.model.parameters.get("candidates") or ()
+        self.then_and_now.add(Z[:, np.array([name not in given for name in names], dtype=bool)])
         blocks = []
         a = 0
         while a < len(y):
@@ -134,13 +138,14 @@ class RunModel:
 
     def arrays(self) -> dict[str, Vector]:
         """Return what the next row depends on, besides the model."""
-        return {**self.snapshots.arrays(), "recent": self.recent} | (
+        return {**self.snapshots.arrays(), **self.then_and_now.arrays(), "recent": self.recent} | (
             {"first_rows": self.first_rows} if self.several else {}
         )
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""
         self.snapshots.resume(arrays)
+        self.then_and_now.resume(arrays)
         self.recent = arrays["recent"]
         self.first_rows = arrays["first_rows"] if self.several else self.first_rows
 
