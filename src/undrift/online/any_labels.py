@@ -49,6 +49,20 @@ class AnyLabels(OnlineLearner):
         return [name for name, count in zip(self._label_names, seen, strict=True) if self._number(count)]
 
     @property
+    def several_classes(self) -> bool:
+        """Whether labels are others than 0 and 1, -1 and +1, False and True, or of more than two classes."""
+        return self._several is not None
+
+    def served_probabilities(self, served: ServedPrediction) -> dict[Label, float]:
+        """Return what was given to each label known when a row was served; what they leave is for one not seen yet."""
+        if self._several is None:
+            raise InputError(
+                f"{_check.name_of(self)}: its classes are two; the log-odds of the label +1 are served.yhat"
+            )
+        logs = np.atleast_1d(served.yhat)
+        return dict(zip(sorted(self._labels_seen[: len(logs)]), np.exp(logs).tolist(), strict=True))
+
+    @property
     def columns(self) -> list[Label]:
         """Labels of the columns of `predict_proba`: `classes`, or both of two that the compiled round learns."""
         return list(self._label_names) if self._several is None else self.classes

@@ -27,6 +27,8 @@ class ServedAnswer(NamedTuple):
     upper: float | None
     known: bool
     """Whether any label was learned before."""
+    probabilities: Mapping[str, float] | None = None
+    """Of each of several classes, by its label."""
 
 
 class Client:

@@ -14,6 +14,7 @@ from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online.base import OnlineLearner
+from undrift.serve.class_model import has_several_classes
 from undrift.serve.keyed_models import FirstStates
 from undrift.serve.keyed_rows import KeyedRows
 
@@ -76,6 +77,8 @@ def begin_with_model(model: OnlineLearner, key: str, origin: str) -> KeyedBeginn
     names = [f"x{j}" for j in range(model.dim or 0)] if model.names is None else list(model.names)
     if not names:
         raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
+    if has_several_classes(model):
+        raise InputError("a model of several classes cannot be served by key, as fleets take two; leave --key away")
     if len(model.pending):
         raise InputError("the model has rows that wait for their label, and --key would copy them; tell it the labels")
     pool = ModelPool(fresh_prototype(model.clone()), names)

@@ -22,6 +22,7 @@ from undrift.serve.rows import Cell, Row, RowEncoder
 from undrift.serve.served_models import (
     Answer,
     AskedRow,
+    LearnedLabel,
     WaitingRow,
     check_level,
     median_half_life,
@@ -80,14 +81,14 @@ class OneModel:
             asked.append(AskedRow(number + i, waiting, answer, events if i == last else ()))
         return asked
 
-    def label(self, cell: Cell) -> float:
+    def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as the model learns it."""
         return self.rows.label(cell)
 
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """One model learns as many as come."""
 
-    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
+    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
         """Learn labels of rows that wait, or close them; return what changed."""
         before = self.model.rounds
         serials = [self.waiting.pop(number).serial for number in labels]

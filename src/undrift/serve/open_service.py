@@ -13,15 +13,17 @@ from undrift import store
 from undrift.errors import InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.folder import Folder, regular_file
+from undrift.online.base import OnlineLearner
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
+from undrift.serve.class_model import ClassModel, has_several_classes
 from undrift.serve.first_states import KeyedBeginning, begin_with_fleet, begin_with_model
 from undrift.serve.journal import Journal
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.one_model import OneModel
-from undrift.serve.rows import NamedNumbers, RunRows
+from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
 from undrift.serve.service import Service
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
@@ -114,12 +116,17 @@ def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
         rows = RunRows(settings, ColumnRoles.from_dict(state["plan"], state["plan"]["time"]))
         _, arrays = store.read(regular_file(folder, state["trace"]))
         rows.follow(state["carry"]["encoder"], arrays)
-    return OneModel(model, rows, level=level), _digest(file)
+    return _serve_one(model, rows, level), _digest(file)
 
 
 def _read_model(file: Path, level: float) -> tuple[OneModel, str]:
     model = load_model(str(file))
-    return OneModel(model, NamedNumbers(model), level=level), _digest(file)
+    return _serve_one(model, NamedNumbers(model), level), _digest(file)
+
+
+def _serve_one(model: OnlineLearner, rows: RowEncoder, level: float) -> OneModel:
+    """Return what serves one model: numbers and two classes, or several classes by their labels."""
+    return (ClassModel if has_several_classes(model) else OneModel)(model, rows, level=level)
 
 
 def _digest(file: Path) -> str:

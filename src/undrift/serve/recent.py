@@ -20,14 +20,20 @@ class Round(NamedTuple):
     id: int
     """Of the answer."""
     y: float
-    """The label; 0 or 1 for two classes."""
+    """The label; 0 or 1 for two classes; of several, whether the most likely one came."""
     yhat: float
-    """What was served; log-odds of the positive label for two classes."""
+    """What was served; log-odds of the positive label for two classes, of the most likely one of several."""
     lower: float | None
     """Ends of the interval that was served."""
     upper: float | None
     known: bool
     """Whether any label had been learned before."""
+    label: str | int | float | None = None
+    """Of several classes, the one that came."""
+    predicted: str | int | float | None = None
+    """The one that was most likely."""
+    loss: float | None = None
+    """Its log-loss."""
 
 
 class RecentRounds:
@@ -49,6 +55,10 @@ class RecentRounds:
         judged = [one for one in self._rounds if one.known]
         if not judged:
             return {"judged": 0}
+        losses = [one.loss for one in judged if one.loss is not None]
+        if losses:
+            right = float(np.mean([one.y for one in judged]))
+            return {"judged": len(judged), "log_loss": float(np.mean(losses)), "accuracy": right}
         yhat, y = np.array([one.yhat for one in judged]), np.array([one.y for one in judged])
         scores = (metrics.log_loss, metrics.accuracy) if binary else (metrics.rmse, metrics.mae)
         inside = [one.lower <= one.y <= one.upper for one in judged if one.lower is not None and one.upper is not None]

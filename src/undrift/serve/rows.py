@@ -14,7 +14,7 @@ from undrift.online import Table
 from undrift.online.base import OnlineLearner
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
-from undrift.run.read.cells import LIMIT
+from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import RowOrigin
 from undrift.run.settings import Settings, did_you_mean
@@ -37,6 +37,9 @@ class RowEncoder(Protocol):
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
+
+    def class_label(self, cell: Cell) -> Cell:
+        """Return a label of several classes, None if it is missing."""
 
     def name_label(self, y: float) -> Cell:
         """Return a label as it was given."""
@@ -80,6 +83,10 @@ class NamedNumbers:
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
         return read_number("the label", cell)
+
+    def class_label(self, cell: Cell) -> Cell:
+        """Return a label of several classes."""
+        return cell
 
     def name_label(self, y: float) -> Cell:
         """Return a label as it was given."""
@@ -136,6 +143,10 @@ class RunRows:
         """Return a label as the model learns it."""
         batch = RowBatch(np.zeros(1, np.int64), {self.target: [cell]})
         return float(self._encoder.labels(batch)[0])
+
+    def class_label(self, cell: Cell) -> Cell:
+        """Return a label of several classes as the run's file would have it, None if it is missing."""
+        return parse_texts([cell], frozenset(self._encoder.settings.na))[0]
 
     def name_label(self, y: float) -> Cell:
         """Return a label as it was given."""

@@ -25,12 +25,18 @@ class Answer(NamedTuple):
     prediction: Cell
     """A number, or the likelier label."""
     probability: float | None
-    """Of the positive label, for two classes."""
+    """Of the positive label, for two classes; of the predicted one of several."""
     lower: float | None
     """Ends of the interval; None where there is none (yet)."""
     upper: float | None
     known: bool
     """Whether any label was learned before; if not, the prediction says nothing."""
+    probabilities: dict[str, float] | None = None
+    """Of each of several classes, by its label."""
+
+
+LearnedLabel = float | int | str
+"""A label as models learn it: a number, 0 or 1, or one of several classes; NaN closes a row."""
 
 
 class WaitingRow(NamedTuple):
@@ -74,13 +80,13 @@ class ServedModels(Protocol):
     ) -> list[AskedRow]:
         """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
 
-    def label(self, cell: Cell) -> float:
+    def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as models learn it."""
 
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """Refuse labels of these rows if there are too many for one request."""
 
-    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
+    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
         """Learn labels by the numbers of their rows, which the journal's entry `entry` brought; return what changed."""
 
     def facts(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from undrift.run.read.cells import LIMIT
 from undrift.serve.compact_json import to_json
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
 from undrift.serve.rows import Cell, Row
-from undrift.serve.served_models import Answer, AskedRow, ServedModels
+from undrift.serve.served_models import Answer, AskedRow, LearnedLabel, ServedModels
 
 KEPT_EVENTS = 1000
 """Events that are kept."""
@@ -87,12 +87,12 @@ class Service:
     def learn(self, labels: Sequence[Label]) -> LearnResult:
         """Learn labels, late or out of order; they are in the journal when this returns."""
         _require_size(labels, "labels")
-        found: dict[int, float] = {}
+        found: dict[int, LearnedLabel] = {}
         repeated = 0
         for label in labels:
             number = self._find(label.row)
             y = math.nan if label.y is None else self.models.label(label.y)
-            if label.y is not None and not abs(y) <= LIMIT:
+            if label.y is not None and not (isinstance(y, str) or abs(y) <= LIMIT):
                 raise InputError(f"the label of row {label.row!r:.60} must be a number or a class, got {label.y!r:.60}")
             if number is None or number in found:
                 repeated += 1
@@ -101,7 +101,7 @@ class Service:
         if found:
             self.models.check_labels([self.models.waiting[number] for number in found])
             self._save_crowded()
-            body = to_json([(number, None if math.isnan(y) else y) for number, y in found.items()])
+            body = to_json([(number, None if y != y else y) for number, y in found.items()])  # NaN is not itself
             with _Undo(self):
                 self._tell(found, self.journal.last + 1)
                 self.journal.append(EntryKind.TOLD, 1, body)
@@ -183,7 +183,7 @@ class Service:
             given = [None] * len(rows) if references is None else references
             self._ask(self.models.encode(rows), entry.first, given, when, look=look)
             return
-        labels = {number: math.nan if y is None else float(y) for number, y in body}
+        labels = {number: math.nan if y is None else y if isinstance(y, str) else float(y) for number, y in body}
         if self.models.saved_by_key:  # keys that were saved after this entry have learned their labels
             labels = {number: y for number, y in labels.items() if number in self.models.waiting}
         self._tell(labels, entry.first)
@@ -198,7 +198,7 @@ class Service:
             self._note(one.events)
         return asked
 
-    def _tell(self, labels: dict[int, float], entry: int) -> None:
+    def _tell(self, labels: dict[int, LearnedLabel], entry: int) -> None:
         for number in labels:
             reference = self.models.waiting[number].reference
             if reference is not None:

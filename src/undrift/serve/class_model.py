@@ -1,0 +1,92 @@
+"""ClassModel: a single model of several classes, whose labels are texts or whole numbers as they were given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from undrift._typing import Matrix
+from undrift.errors import InputError
+from undrift.events import Event, Watch
+from undrift.losses import log_odds
+from undrift.online import OnlineClassifier, Table
+from undrift.online.base import OnlineLearner
+from undrift.online.label_kinds import check_labels
+from undrift.run.prepare.task import MOST_CLASSES
+from undrift.serve.one_model import ROUNDS_PER_LOOK, OneModel
+from undrift.serve.recent import Round
+from undrift.serve.rows import Cell
+from undrift.serve.served_models import Answer, AskedRow, LearnedLabel, WaitingRow
+
+LONGEST_LABEL = 1000
+"""Characters of a label."""
+
+
+class ClassModel(OneModel):
+    """A model of several classes, and what belongs to it."""
+
+    def _fresh(self) -> None:
+        super()._fresh()
+        self.watch = Watch(level=self.level, binary=True, what="the predicted class")
+
+    @property
+    def _classifier(self) -> OnlineClassifier:
+        assert isinstance(self.model, OnlineClassifier)  # nothing else has several classes
+        return self.model
+
+    def ask(
+        self, features: Table | Matrix, number: int, references: Sequence[str | None], when: float, *, look: bool
+    ) -> list[AskedRow]:
+        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+        asked, last = [], len(references) - 1
+        names, values = self.rows.watched_features(features)
+        events = self.watch.add_row(number + last, names, values[last]) if look and len(names) else ()
+        for i in range(len(references)):
+            row = Table(features.columns, features.values[i : i + 1]) if isinstance(features, Table) else features[i]
+            served = self._classifier.ask(row)
+            given = self._classifier.served_probabilities(served)
+            whole = sum(given.values())
+            each = {str(label): p / whole for label, p in given.items()}
+            best = max(given, key=given.__getitem__, default=None)
+            answer = Answer(number + i, best, each.get(str(best)), None, None, bool(given), each)
+            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, references[i], when)
+            asked.append(AskedRow(number + i, waiting, answer, events if i == last else ()))
+        return asked
+
+    def label(self, cell: Cell) -> LearnedLabel:
+        """Return a label as the model learns it, or say why it cannot be one."""
+        known = self._classifier.classes
+        (label,) = check_labels(self.model, [self.rows.class_label(cell)], 1, known)
+        if label not in known and len(known) >= MOST_CLASSES:
+            raise InputError(f"the label {label!r:.60} is one class more than the {MOST_CLASSES} allowed; join classes")
+        if isinstance(label, str) and len(label) > LONGEST_LABEL:
+            raise InputError(f"the label {label!r:.60} is longer than {LONGEST_LABEL} characters; shorten it")
+        return label  # type: ignore[no-any-return]  # a text, a number or NaN
+
+    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
+        """Learn labels of rows that wait, or close them; return what changed."""
+        before, events = self.model.rounds, list[Event]()
+        for number, label in labels.items():
+            served = self.model.find_pending(self.waiting.pop(number).serial)
+            given = self._classifier.served_probabilities(served)
+            self.model.tell(served, label)
+            if label != label or not given:  # NaN closes a row; nothing was said before the first label
+                continue
+            best = max(given, key=given.__getitem__)
+            right, p = float(best == label), given[best] / sum(given.values())
+            loss = -math.log(max(given.get(label, 1.0 - sum(given.values())), 1e-300))
+            self._recent.add(Round(number, right, float(log_odds(p)), None, None, True, label, best, loss))
+            events += self.watch.add_round(number, right, p)
+        if self.model.rounds // ROUNDS_PER_LOOK > before // ROUNDS_PER_LOOK:
+            events += self.watch.add_memory([*labels][-1], self.model.spectrum())
+        return events
+
+    def facts(self) -> dict[str, Any]:
+        """Return how it is doing, as JSON values."""
+        return super().facts() | {"task": "multiclass", "classes": [str(one) for one in self._classifier.classes]}
+
+
+def has_several_classes(model: OnlineLearner) -> bool:
+    """Whether a model learns other labels than numbers, or 0 and 1, -1 and 1, False and True."""
+    return isinstance(model, OnlineClassifier) and model.several_classes
