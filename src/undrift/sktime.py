@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.errors import InputError, MissingExtraError
+from undrift.errors import MissingExtraError
 from undrift.forecast import Forecaster
 from undrift.forecast.intervals import LEVELS
 
@@ -24,6 +24,9 @@ Frame = Any
 
 class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no types
     """`Forecaster` for sktime. `update` learns the new rows as they are; nothing is ever fitted again.
+
+    It keeps the rows it has seen, whatever sktime's `remember_data` says: a larger `fh` needs them. Its parameters are
+    what it has seen, so rows given to `update` are learned with `update_params=False` too.
 
     Parameters
     ----------
@@ -63,31 +66,30 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
         super().__init__()
 
     def _fit(self, y: Frame, X: Frame, fh: Any) -> Self:
-        self._learn_all(y, X, self.horizon)
+        self._past = (y, X)
+        self._learn_all(self.horizon)
         return self
 
-    def _learn_all(self, y: Frame, X: Frame, steps: int) -> None:
+    def _learn_all(self, steps: int) -> None:
+        """Learn all rows seen so far, from the first one on."""
+        y, X = self._past
         self.model_ = Forecaster(steps, self.season)
         self._names, self._last = list(y.columns), y.index[-1]
         self.model_.play(_values(y), known=_known_columns(X, y.index))
 
     def _update(self, y: Frame, X: Frame = None, update_params: bool = True) -> Self:
         fresh = y[y.index > self._last]
-        if len(fresh) and update_params:
+        if len(fresh):
             self.model_.play(_values(fresh), known=_known_columns(X, fresh.index))
             self._last = fresh.index[-1]
+            self._past = (_join(self._past[0], fresh), _join(self._past[1], X))
         return self
 
     def _steps(self, fh: Any) -> NDArray[np.int64]:
         """Return which steps are asked for; where they are too far ahead, learn all rows again with these."""
         steps = np.asarray(fh.to_relative(self.cutoff), dtype=np.int64)
         if steps.max() > self.model_.horizon:
-            if getattr(self, "_y", None) is None:
-                raise InputError(
-                    f"DriftForecaster: fh reaches {steps.max()} steps ahead, more than horizon={self.horizon}, and "
-                    "sktime does not remember the data; pass a larger horizon"
-                )
-            self._learn_all(self._y, self._X, int(steps.max()))
+            self._learn_all(int(steps.max()))
         return steps
 
     def _ends(self, fh: Any, X: Frame, coverage: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -123,6 +125,14 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
 def _normal(level: float) -> float:
     """Return the half-width of a normal interval of this level, in deviations."""
     return NormalDist().inv_cdf((1.0 + min(level, 1.0 - 1e-12)) / 2.0) if level > 0.0 else 0.0
+
+
+def _join(old: Frame, new: Frame) -> Frame:
+    """Return the rows of both frames; where both have a row, the newer one."""
+    if old is None or new is None:
+        return old if new is None else new
+    both = pd.concat([old, new])
+    return both[~both.index.duplicated(keep="last")].sort_index()
 
 
 def _values(y: Frame) -> NDArray[np.float64]:

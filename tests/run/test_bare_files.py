@@ -50,3 +50,11 @@ def test_a_file_with_features_stays_as_it_is(tmp_path):
     path, out = write(tmp_path / "a.csv", "time,x,value", rows), tmp_path / "out"
     assert run(["run", path, "-t", "value", "-o", str(out), "--no-report", "--no-certify", "-q"]) == 0
     assert state(out)["features"] == ["x"]
+
+
+def test_learners_are_compared_on_its_own_past(tmp_path, capsys):
+    y = np.sin(np.arange(60) * 2.0 * np.pi / 7.0).tolist()
+    path = write(tmp_path / "a.csv", "time,value", [f"{a},{v!r}" for a, v in zip(daily(60), y, strict=True)])
+    assert run(["compare", path, "-t", "value", "--no-peers", "-q", "--json"]) == 0
+    shown = {one["name"]: one["scores"] for one in json.loads(capsys.readouterr().out)["results"]}
+    assert shown["OnlineRegressor (fast)"]["rmse"] < 0.5 * shown["last value"]["rmse"]

@@ -27,6 +27,8 @@ from undrift.kernels.definitions import WILD
 MEMORY = 1000.0
 """Rows over which losses are remembered."""
 BETA = 1.0 - 1.0 / MEMORY
+STANDARD_ERRORS = 1.0
+"""Standard errors that count against a candidate, besides its losses."""
 TEMPERATURE = 10.0
 """Mean losses of one step ahead by which a candidate must be worse for its weight to fall by e."""
 
@@ -63,7 +65,7 @@ class StepWeights:
         """Return the weights of the candidates (series, candidates, steps), which add up to 1."""
         mean = self.losses.min(axis=1) / np.maximum(self.counts, 1.0)
         season_leads = self.losses[:, 1] < self.losses[:, 0]
-        error = self.steps * np.sqrt(self.squares)
+        error = STANDARD_ERRORS * self.steps * np.sqrt(self.squares)
         error = np.maximum(error - np.where(season_leads, error[:, 1], 0.0)[:, None, :], 0.0)
         excess = self.losses - self.losses[:, :1] + error
         prior = np.zeros_like(excess)

@@ -18,6 +18,7 @@ from undrift.online.rows import fill_holes
 from undrift.run.finish.class_peers import ClassContender, class_contenders, count_classes
 from undrift.run.finish.peers import Contender, installed_peers
 from undrift.run.play.scores import score_predictions
+from undrift.run.prepare.default_lags import add_default_lags
 from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -50,10 +51,12 @@ def compare_file(
     """Return the task, the rows, and every learner's result, best first.
 
     All see the same rows: holes filled with the last value seen, scaled by their own means where they have any. Columns
-    with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves.
+    with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves. A file with
+    nothing but a time and a target is compared on its own past, as `play_file` learns it.
     """
     rows = settings.limit or ROWS
-    table, y, task = load_rows(Source(path, replace(settings, limit=rows)), rows)
+    with_lags = add_default_lags(path, settings)
+    table, y, task = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
     Z = table.values
     filled = np.nan_to_num(fill_holes(Z))
     known = ~np.isnan(y)

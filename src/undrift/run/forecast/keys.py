@@ -132,14 +132,18 @@ class _KeyPass:
         self.rows_of = cells.rows_by_key()
         self.facts: dict[str, dict[str, Any]] = {}
         self.next: dict[str, Any] = {}
+        """The next steps of keys that learned rows of this file; those of the others are in the table from before."""
+        self.earlier_next: Any = None
         if state["files"]:
             for row in folder.read_table(state, "keys").iter_rows(named=True):
                 self.facts[row["key"]] = row
-            old = folder.read_table(state, "next")
-            self.next = {str(one[0]): frame for one, frame in old.partition_by("key", as_dict=True).items()}
+            self.earlier_next = folder.read_table(state, "next") if "next" in state["files"] else None
         for key in self.rows_of:
             self.facts.setdefault(key, {"key": key, "shard": len(self.facts) // SHARD_KEYS, "rows": 0, "last": None})
-        self.shards = 1 + max((one["shard"] for one in self.facts.values()), default=-1)
+        self.keys_of: dict[int, list[str]] = {}
+        for key, fact in self.facts.items():
+            self.keys_of.setdefault(fact["shard"], []).append(key)
+        self.shards = len(self.keys_of)
         self.frames: list[Any] = []
         self.last_commit = time.monotonic()
 
@@ -148,7 +152,7 @@ class _KeyPass:
         shards = self.state["shards"]
         if shard < len(shards) and shards[shard]["learned"] >= len(self.state["learned"]):
             return
-        keys = [key for key, fact in self.facts.items() if fact["shard"] == shard]
+        keys = self.keys_of[shard]
         name = shards[shard]["name"] if shard < len(shards) else None
         if any(key in self.rows_of for key in keys):
             old = {} if name is None else {one.key: one for one in read_shard(regular_file(self.folder.path, name))}
@@ -194,8 +198,11 @@ class _KeyPass:
         """Write the tables, and at last the state that names what counts."""
         pl, state, files = polars(str(self.folder.path)), self.state, self.folder.files
         tables = {"keys": pl.DataFrame(list(self.facts.values()), schema=_schema())}
-        if self.next:
-            tables["next"] = pl.concat(list(self.next.values()))
+        ahead = list(self.next.values())
+        if self.earlier_next is not None:
+            ahead.insert(0, self.earlier_next.filter(~pl.col("key").is_in(list(self.next))))
+        if ahead:
+            tables["next"] = pl.concat(ahead)
         if self.frames:
             name = files.next_free_name("forecasts-", ".parquet", state["commits"] + 1)
             with files.new_file(name, durable=False) as path:

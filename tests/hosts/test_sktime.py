@@ -28,3 +28,22 @@ def test_updates_are_the_same_as_one_fit():
     alone = Forecaster(4)
     alone.play(y.to_numpy()[:, None])
     assert (whole.predict(fh=[1, 2, 3, 4]).to_numpy() == alone.forecast().yhat[0]).all()
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_a_larger_horizon_needs_no_memory_of_sktimes(remember):
+    """In sktime 1.3 `remember_data` is False unless asked for."""
+    y = pd.Series(np.sin(np.arange(90.0)), index=pd.period_range("2020-01", periods=90, freq="M"))
+    X = pd.DataFrame({"x": np.cos(np.arange(100.0))}, index=pd.period_range("2020-01", periods=100, freq="M"))
+    model = DriftForecaster(horizon=2).set_config(remember_data=remember)
+    model.fit(y[:60], X=X[:60]).update(y[60:], X=X[60:90])
+    whole = DriftForecaster(horizon=6).fit(y, X=X[:90])
+    found = model.predict(fh=[1, 6], X=X[90:])
+    assert (found == whole.predict(fh=[1, 6], X=X[90:])).all()
+
+
+def test_rows_are_learned_whatever_update_params_says():
+    y = pd.Series(np.sin(np.arange(90.0)))
+    one, two = DriftForecaster(horizon=2).fit(y[:60]), DriftForecaster(horizon=2).fit(y)
+    one.update(y[60:], update_params=False)
+    assert (one.predict(fh=[1, 2]) == two.predict(fh=[1, 2])).all()
