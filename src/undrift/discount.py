@@ -43,9 +43,13 @@ class Discount(NamedTuple):
         """Return beta**t, without ever rounding 1 - beta."""
         return np.asarray(np.exp(-self.rate * t), dtype=np.float64)
 
-    def potential(self, reg: float, closed: int, count: int) -> Vector:
-        """Return reg beta**t of the `count` rounds that follow `closed` ones."""
-        weight = np.arange(closed + 1.0, closed + count + 1.0)
+    def potential(self, reg: float, age: float, count: int, elapsed: Vector | None = None) -> Vector:
+        """Return reg beta**t of `count` rounds, t being the time so far: `age` before them, and 1 or `elapsed` each."""
+        if elapsed is None and float(age).is_integer():
+            weight = np.arange(age + 1.0, age + count + 1.0)
+        else:  # added one by one, so that it does not matter how rounds are cut
+            steps = np.ones(count) if elapsed is None else elapsed
+            weight = np.cumsum(np.concatenate(([float(age)], steps)))[1:]
         weight *= -self.rate
         np.exp(weight, out=weight)
         weight *= reg

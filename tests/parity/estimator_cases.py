@@ -101,6 +101,17 @@ def run_late(case: Case, which: EstimatorPlan) -> Outcome:
     return Outcome(state, records)
 
 
+def run_weighted(case: Case, which: EstimatorPlan) -> Outcome:
+    """The same with rows that count other than once, and come after other times than 1."""
+    Z, y = stream(case)
+    rng = np.random.default_rng(6)
+    weight = np.where(rng.random(len(y)) < 0.4, 1.0, rng.choice([0.0, 0.5, 3.0], len(y)))
+    elapsed = np.where(rng.random(len(y)) < 0.4, 1.0, rng.choice([0.0, 0.5, 4.0], len(y)))
+    state, records = which.blank(), np.full((len(Z), which.kernel.record_size), np.nan)
+    assert which.kernel.play_late(state, Z, y, records, 0, case.delay, weight, elapsed) == 0
+    return Outcome(state, records)
+
+
 def first_state(case: Case) -> Array:
     """Return the state after the rows that are played for both, the same at every level."""
     which, (Z, y) = plan(case), stream(case)

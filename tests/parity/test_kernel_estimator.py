@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from estimator_cases import COLUMNS, Case, Outcome, plan, run_late, run_peeked, run_shuffled, stream
+from estimator_cases import COLUMNS, Case, Outcome, plan, run_late, run_peeked, run_shuffled, run_weighted, stream
 from tolerances import TOLERANCES
 
 from undrift import kernels
@@ -104,6 +104,12 @@ def test_the_kernel_agrees_with_its_twin(case, levels):
 @pytest.mark.parametrize("binary", [False, True])
 def test_labels_may_come_in_any_order(binary, levels):
     agree_at_every_level(Case(binary, rows=60, two=True, kind="holes"), run_shuffled, levels)
+
+
+@pytest.mark.own_levels
+@pytest.mark.parametrize(("binary", "delay"), [(False, 0), (False, 4), (True, 0), (True, 4)])
+def test_weights_and_times_agree_with_the_twin(binary, delay, levels):
+    agree_at_every_level(Case(binary, rows=60, two=True, delay=delay, expanded=True), run_weighted, levels)
 
 
 def play(which, state, Z, y):

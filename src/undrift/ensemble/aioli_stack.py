@@ -13,6 +13,7 @@ from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
 from undrift.learners import DiscountedAIOLI, Learner
 from undrift.learners.base import Arrays
+from undrift.learners.row_weights import RowWeights
 
 
 class AIOLIStack(Stack):
@@ -43,17 +44,23 @@ class AIOLIStack(Stack):
             lock=lock,
         )
 
-    def predict(self, Z: Matrix, first: int) -> Matrix:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return log-odds (rows, members)."""
         yhat = np.empty((len(Z), len(self._beta)))
-        _check.raise_on_status(self, kernels.aioli_predict(self._state, self._beta, first, Z, yhat), self.dim)
+        status = kernels.aioli_predict(self._state, self._beta, first, Z, yhat, elapsed=elapsed)
+        _check.raise_on_status(self, status, self.dim)
         return yhat
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
-        yhat, stability = np.empty((len(y), len(self._beta))), np.empty((len(y), len(self._beta)))
-        status = kernels.aioli_play(self._state, self._beta, self._inverse_curvature, first, Z, y, yhat, stability)
-        _check.raise_on_status(self, status, self.dim)
+        yhat, stability, h = (np.empty((len(y), len(self._beta))) for _ in range(3))
+        more = (None, None, None) if rows is None else (*rows, h)
+        state = (self._state, self._beta, self._inverse_curvature, first)
+        _check.raise_on_status(self, kernels.aioli_play(*state, Z, y, yhat, stability, 1, *more), self.dim)
+        if rows is not None:
+            for i, one in enumerate(self.learners):
+                own = one._weighted_stability(yhat[:, i], h[:, i], y, rows.weight)
+                stability[:, i] = np.where(rows.weight == 1.0, stability[:, i], own)
         return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:

@@ -17,6 +17,7 @@ from undrift.learners import DiscountedSoftmax
 from undrift.learners.base import Arrays, Columns
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.files import learner_from_snapshot
+from undrift.learners.row_weights import RowWeights
 
 
 class ClassEnsemble(ClassLearner):
@@ -106,13 +107,27 @@ class ClassEnsemble(ClassLearner):
         self.mixer.begin(self._prior)
 
     def _predict(self, Z: Matrix) -> Matrix:
-        return self.mixer.predict(np.stack([one._predict(Z) for one in self._members], axis=1))
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
+        return self.mixer.predict(np.stack([one._predict_at(Z, elapsed) for one in self._members], axis=1))
+
+    def _require_row_weights(self) -> None:
+        for one in self.prototypes:
+            one._require_row_weights()
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_members(Z, y, None)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_members(Z, y, rows)
+
+    def _play_members(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
         logits = []
         for one in self._members:
-            logits.append(one._play(Z, y).yhat)
+            logits.append(one._play_rows_with(Z, y, rows).yhat)
             one.rounds += len(y)
+            one._grow_older(rows)
         return Columns(self.mixer.play(np.stack(logits, axis=1), y))
 
     def _arrays(self) -> Arrays:
@@ -124,7 +139,7 @@ class ClassEnsemble(ClassLearner):
         super()._load_arrays(arrays)
         for one in self._members:
             one._load_arrays({name: array.copy() for name, array in one._arrays().items()})  # checks what it holds
-            one.rounds = self.rounds
+            one.rounds, one._extra_age = self.rounds, self._extra_age
 
     def _min_array_size(self, dim: int) -> int:
         return sum(one._min_array_size(dim) for one in self.prototypes)

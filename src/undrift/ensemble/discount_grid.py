@@ -36,6 +36,9 @@ class DiscountGridEnsemble(Ensemble):
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
 
+    def _require_row_weights(self) -> None:
+        """All its members know what weights and times mean."""
+
     def __reduce__(self) -> tuple[Callable[..., DiscountGridEnsemble], tuple[Any, ...]]:
         return _unpickle, (type(self), self.parameters, self.mixer.clone(), *self.snapshot())
 

@@ -13,6 +13,7 @@ from undrift.kernels.definitions import DriftCount
 from undrift.learners import DriftVAW, Learner
 from undrift.learners.base import Arrays
 from undrift.learners.drift import answer, hints, prices
+from undrift.learners.row_weights import RowWeights
 
 
 class DriftStack(Stack):
@@ -27,24 +28,24 @@ class DriftStack(Stack):
         self._counts = np.zeros((len(learners), len(DriftCount)))
         self._last = np.zeros(1)
 
-    def predict(self, Z: Matrix, first: int) -> Matrix:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, members)."""
         m, h = np.empty((len(Z), len(self._reg))), np.empty((len(Z), len(self._reg)))
-        status = kernels.drift_predict(self._covariance, self._leader, self._reg, self._step, first, Z, m, h)
+        status = kernels.drift_predict(self._covariance, self._leader, self._reg, self._step, first, Z, m, h, elapsed)
         _check.raise_on_status(self, status, self.dim)
         return answer(m, h, self._guesses(m, self._last))
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
         m, h, event = (np.empty((len(y), len(self._reg))) for _ in range(3))
-        status = kernels.drift_play(
-            self._covariance, self._leader, self._counts, self._reg, self._step, first, Z, y, m, h, event
-        )
+        weight, elapsed = (None, None) if rows is None else rows
+        state = (self._covariance, self._leader, self._counts, self._reg, self._step)
+        status = kernels.drift_play(*state, first, Z, y, m, h, event, weight, elapsed)
         _check.raise_on_status(self, status, self.dim)
         guess = self._guesses(m, np.concatenate((self._last, y[:-1])))
         yhat = answer(m, h, guess)
         self._last[0] = y[-1]
-        return MemberPredictions(yhat, prices(m, h, guess, event, yhat, y))
+        return MemberPredictions(yhat, prices(m, h, guess, event, yhat, y, weight))
 
     def _guesses(self, m: Matrix, last: Vector) -> Matrix:
         columns = [hints(one.hint, m[:, i : i + 1], last) for i, one in enumerate(self.learners)]

@@ -20,6 +20,7 @@ from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss
 from undrift.trace import Trace
 
@@ -107,7 +108,10 @@ class Ensemble(Learner):
     @_thread_lock.hold_shared
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
-        return [] if self.dim is None else self._members.learners(self.rounds)
+        found = [] if self.dim is None else self._members.learners(self.rounds)
+        for one in found:
+            one._extra_age = self._extra_age
+        return found
 
     @property
     def loss(self) -> Loss:
@@ -166,33 +170,53 @@ class Ensemble(Learner):
         rate = float(np.sum(weights * self._rates[remembers]))
         return math.log(2.0) * float(np.sum(weights)) / rate if rate else math.inf
 
-    def predict(self, z: ArrayLike) -> Prediction:
-        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
-            return yhat
-        return super().predict(z)
+    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
-    def learn(self, z: ArrayLike, y: float) -> None:
-        """Close one round: the label `y` of row `z` has become known."""
-        if self._kernel is None or not self._kernel.learn(self, z, y):
-            super().learn(z, y)
+        `elapsed` is the time since the row before, 1 by default.
+        """
+        if elapsed is None and self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
+            return yhat
+        return super().predict(z, elapsed=elapsed)
+
+    def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
+        """Close one round: the label `y` of row `z` has become known.
+
+        The row counts `weight` times in the members, once by default, and once in the mixer; `elapsed` is the time
+        since the row before, 1 by default.
+        """
+        ordinary = weight is None and elapsed is None
+        if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
+            super().learn(z, y, weight=weight, elapsed=elapsed)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike, *, record: str | None = None, delay: int = 0) -> Trace:
+    def play(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        *,
+        record: str | None = None,
+        delay: int = 0,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        A row counts `weight` times in the members, and once in the mixer; it comes the time `elapsed` after the one
+        before.
         """
         if record is not None:
             _check.choice(self, "record", record, ("weights",))
-        rows = self._block(Z)
-        labels = self._labels(y, len(rows))
+        block = self._block(Z)
+        labels = self._labels(y, len(block))
+        rows = self._check_row_weights(weight, elapsed, len(block))
         if self._waits(delay):
             if record is not None:
                 raise InputError(f"{_check.name_of(self)}: record and delay cannot be given together; leave one out")
-            return self._play_late(rows, labels, delay)
+            return self._play_late(block, labels, delay, rows)
         history: list[Matrix] | None = None if record is None else []
-        trace = self._close(rows, lambda: self._play(rows, labels, history))
+        trace = self._close(block, lambda: self._play(block, labels, history, rows), rows)
         if history is None:
             return trace
         weights = np.concatenate(history) if history else np.empty((0, len(self.weights)))
@@ -205,9 +229,21 @@ class Ensemble(Learner):
         _check.raise_on_status(self, self._kernel.predict_rows(self.rounds, Z, yhat), Z.shape[1])
         return yhat
 
-    def _play(self, Z: Matrix, y: Vector, history: list[Matrix] | None = None) -> Columns:
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self.mixer.predict(self._members.predict(Z, self.rounds, elapsed))
+
+    def _require_row_weights(self) -> None:
+        for one in self._prototypes:
+            one._require_row_weights()
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play(Z, y, None, rows)
+
+    def _play(
+        self, Z: Matrix, y: Vector, history: list[Matrix] | None = None, rows: RowWeights | None = None
+    ) -> Columns:
         yhat = np.empty(len(y))
-        if self._kernel is not None:
+        if self._kernel is not None and rows is None:
             weights = np.empty((0 if history is None else len(y), len(self._stability)))
             _check.raise_on_status(self, self._kernel.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
             if history is not None:
@@ -215,7 +251,8 @@ class Ensemble(Learner):
             return Columns(yhat)
         for a in range(0, len(y), BLOCK):
             part = slice(a, a + BLOCK)
-            played = self._members.play(Z[part], y[part], self.rounds + a)
+            some = None if rows is None else rows.between(a, a + BLOCK)
+            played = self._members.play(Z[part], y[part], self.rounds + a, some)
             before = None if history is None else np.empty(played.yhat.shape)
             yhat[part] = self.mixer.play(played.yhat, y[part], weights=before)
             played.stability[0] += self._stability
@@ -224,17 +261,17 @@ class Ensemble(Learner):
                 history.append(before)
         return Columns(yhat)
 
-    def _serve(self, Z: Matrix) -> Vector:
+    def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         """Return the record of a row: whether a label was known, the mixture, the members' answers, and the row."""
-        E = self._members.predict(Z, self.rounds)
+        E = self._members.predict(Z, self.rounds, elapsed)
         return np.concatenate(([float(self.rounds > 0)], self.mixer.predict(E), E[0], Z[0]))
 
-    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
         """Let the members learn the row, and the mixer judge the answers that were served."""
         (served,), E, Z = (one[None] for one in np.split(record[1:], [1, 1 + len(self._stability)]))
         label = np.array([y])
         play = self._members.play if newest else self._members.play_late
-        played = play(np.ascontiguousarray(Z), label, self.rounds)
+        played = play(np.ascontiguousarray(Z), label, self.rounds, rows)
         mixed = self.mixer.play(E, label)
         self._stability += played.stability[0]
         self._pending.late_excess += float((self.loss.value(served, label) - self.loss.value(mixed, label))[0])
@@ -252,7 +289,7 @@ class Ensemble(Learner):
 
     def _load_arrays(self, arrays: Arrays) -> None:
         super()._load_arrays(arrays)
-        self._members.load_arrays(arrays, self.rounds)
+        self._members.load_arrays(arrays, self.rounds, self._extra_age)
 
     def clone(self) -> Self:
         """Return a fresh ensemble with the same members and mixer."""

@@ -8,6 +8,7 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble.stack import MemberPredictions, Stack
 from undrift.learners import Learner, Zero
 from undrift.learners.base import Arrays
+from undrift.learners.row_weights import RowWeights
 
 
 class SingleMember(Stack):
@@ -19,14 +20,15 @@ class SingleMember(Stack):
         learner._begin(dim)
         learner.dim = dim
 
-    def predict(self, Z: Matrix, first: int) -> Matrix:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, 1)."""
-        return self.learner._predict(Z)[:, None]
+        return self.learner._predict_at(Z, elapsed)[:, None]
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
-        columns = self.learner._play(Z, y)
+        columns = self.learner._play_rows_with(Z, y, rows)
         self.learner.rounds += len(y)
+        self.learner._grow_older(rows)
         stability = np.zeros(len(y)) if columns.stability is None else columns.stability
         return MemberPredictions(columns.yhat[:, None], stability[:, None])
 
@@ -34,10 +36,10 @@ class SingleMember(Stack):
         """Return the member's arrays."""
         return self.learner._arrays()
 
-    def load_arrays(self, arrays: Arrays, first: int) -> None:
+    def load_arrays(self, arrays: Arrays, first: int, extra_age: float = 0.0) -> None:
         """Take over saved arrays."""
         self.learner._load_arrays(arrays)
-        self.learner.rounds = first
+        self.learner.rounds, self.learner._extra_age = first, extra_age
 
     def members(self, first: int) -> list[Learner]:
         """Return the member, as a copy of its own."""

@@ -13,6 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels.arguments import MixerArguments
 from undrift.learners import Learner
 from undrift.learners.base import Arrays
+from undrift.learners.row_weights import RowWeights
 
 Indices = NDArray[np.int64]
 
@@ -32,12 +33,12 @@ class Stack(ABC):
     predicts_zero = False
 
     @abstractmethod
-    def predict(self, Z: Matrix, first: int) -> Matrix:
-        """Return predictions (rows, members) of rows that might come after `first` rounds."""
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
+        """Return predictions (rows, members) of rows that might come after `first` rounds and this time."""
 
     @abstractmethod
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
-        """Close rounds after `first` earlier ones."""
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+        """Close rounds after `first` earlier ones, with the weights of rows and the times between them, if any."""
 
     @abstractmethod
     def arrays(self) -> Arrays:
@@ -47,18 +48,18 @@ class Stack(ABC):
     def members(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, with the states they have now."""
 
-    def load_arrays(self, arrays: Arrays, first: int) -> None:
-        """Take over saved arrays."""
+    def load_arrays(self, arrays: Arrays, first: int, extra_age: float = 0.0) -> None:
+        """Take over the arrays saved after `first` rounds, which took that much longer than one unit of time each."""
         for name, array in self.arrays().items():
             array[...] = arrays[name]
 
-    def play_late(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play_late(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds whose labels came after those of later rows: "last" hints go on repeating the newest label."""
         last = self.arrays().get("last")
         if last is None:
-            return self.play(Z, y, first)
+            return self.play(Z, y, first, rows)
         newest = last.copy()
-        played = self.play(Z, y, first)
+        played = self.play(Z, y, first, rows)
         last[...] = newest
         return played
 

@@ -17,6 +17,7 @@ from undrift.ensemble.vaw_stack import VAWStack
 from undrift.kernels.arguments import MixerArguments
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner
 from undrift.learners.base import Arrays
+from undrift.learners.row_weights import RowWeights
 
 BLOCK = 1024
 """Rounds advanced at a time, so that what the kernels hand on stays in cache."""
@@ -48,17 +49,17 @@ class StackedMembers:
         part, members = rest[0]
         return part.kernel(members, stability, mixer, lock)
 
-    def predict(self, Z: Matrix, first: int) -> Matrix:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return every member's predictions (rows, members)."""
-        return self._in_order([part.predict(Z, first) for part in self.parts])
+        return self._in_order([part.predict(Z, first, elapsed) for part in self.parts])
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds for every member."""
-        return self._join([part.play(Z, y, first) for part in self.parts])
+        return self._join([part.play(Z, y, first, rows) for part in self.parts])
 
-    def play_late(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play_late(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds whose labels came after those of later rows."""
-        return self._join([part.play_late(Z, y, first) for part in self.parts])
+        return self._join([part.play_late(Z, y, first, rows) for part in self.parts])
 
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""
@@ -69,11 +70,12 @@ class StackedMembers:
         """Return all arrays, named by part."""
         return {f"part{k}.{name}": a for k, part in enumerate(self.parts) for name, a in part.arrays().items()}
 
-    def load_arrays(self, arrays: Arrays, first: int) -> Self:
+    def load_arrays(self, arrays: Arrays, first: int, extra_age: float = 0.0) -> Self:
         """Take over saved arrays."""
         for k, part in enumerate(self.parts):
             start = f"part{k}."
-            part.load_arrays({name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}, first)
+            own = {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
+            part.load_arrays(own, first, extra_age)
         return self
 
     def _join(self, played: Sequence[MemberPredictions]) -> MemberPredictions:

@@ -14,7 +14,8 @@ from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import Hint
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays
-from undrift.learners.vaw import HINTS
+from undrift.learners.row_weights import RowWeights
+from undrift.learners.vaw import HINTS, exact_stability
 
 
 class DiscountedLeaders:
@@ -31,16 +32,19 @@ class DiscountedLeaders:
         """Forget every round."""
         layout.restart(self.state, self.dim, self.reg)
 
-    def predict(self, Z: Matrix, first: int) -> tuple[Matrix, Matrix]:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> tuple[Matrix, Matrix]:
         """Return the leaders' predictions m and leverages h, (rows, discounts), of rows that might come next."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.raise_on_status(self, kernels.vaw_predict(self.state, self.beta, first, Z, m, h), self.dim)
+        status = kernels.vaw_predict(self.state, self.beta, first, Z, m, h, elapsed=elapsed)
+        _check.raise_on_status(self, status, self.dim)
         return m, h
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> tuple[Matrix, Matrix]:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> tuple[Matrix, Matrix]:
         """Close rounds; return m and h of each."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        _check.raise_on_status(self, kernels.vaw_play(self.state, self.beta, first, Z, y, m, h), self.dim)
+        weight, elapsed = (None, None) if rows is None else rows
+        status = kernels.vaw_play(self.state, self.beta, first, Z, y, m, h, 1, weight, elapsed)
+        _check.raise_on_status(self, status, self.dim)
         return m, h
 
 
@@ -76,19 +80,21 @@ class VAWStack(Stack):
             lock=lock,
         )
 
-    def predict(self, Z: Matrix, first: int) -> Matrix:
+    def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, members)."""
-        m, h = self._leaders.predict(Z, first)
+        m, h = self._leaders.predict(Z, first, elapsed)
         return self._apply_hints(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
 
-    def play(self, Z: Matrix, y: Vector, first: int) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
-        m, h = self._leaders.play(Z, y, first)
+        m, h = self._leaders.play(Z, y, first, rows)
         last = np.concatenate((self._last, y[:-1]))
         self._last[0] = y[-1]
-        return self._apply_hints(m, h, last, y)
+        return self._apply_hints(m, h, last, y, None if rows is None else rows.weight[:, None])
 
-    def _apply_hints(self, m: Matrix, h: Matrix, last: Vector, y: Vector) -> MemberPredictions:
+    def _apply_hints(
+        self, m: Matrix, h: Matrix, last: Vector, y: Vector, weight: Matrix | None = None
+    ) -> MemberPredictions:
         """Return the members' predictions and stability from their leaders' m and h, by their hints."""
         m, h = m.take(self._leader, axis=1), h.take(self._leader, axis=1)
         hints = np.zeros_like(m)
@@ -96,6 +102,8 @@ class VAWStack(Stack):
         hints[:, self._hint == Hint.RIDGE] = m[:, self._hint == Hint.RIDGE]
         yhat, stability = np.empty_like(m), np.empty_like(m)
         kernels.hinted_predictions(m, h, hints, y, yhat, stability)
+        if weight is not None:
+            stability = np.where(weight == 1.0, stability, exact_stability(m, h, hints, y[:, None], weight))
         return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:

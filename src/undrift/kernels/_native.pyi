@@ -36,9 +36,27 @@ def adam_apply(
 def learned_labels(y: Vector, out: Vector) -> float: ...
 def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None: ...
 def vaw_play(
-    state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1
+    state: State,
+    beta: Vector,
+    first: int,
+    Z: Matrix,
+    y: Vector,
+    m: Matrix,
+    h: Matrix,
+    threads: int = 1,
+    weight: Vector | None = None,
+    elapsed: Vector | None = None,
 ) -> int: ...
-def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix, threads: int = 1) -> int: ...
+def vaw_predict(
+    state: State,
+    beta: Vector,
+    first: int,
+    Z: Matrix,
+    m: Matrix,
+    h: Matrix,
+    threads: int = 1,
+    elapsed: float = 1.0,
+) -> int: ...
 def vaw_outputs_play(
     state: State, theta: State, beta: Vector, first: int, Z: Matrix, Y: Matrix, m: State, h: Matrix
 ) -> int: ...
@@ -57,9 +75,19 @@ def drift_play(
     m: Matrix,
     h: Matrix,
     event: Matrix,
+    weight: Vector | None = None,
+    elapsed: Vector | None = None,
 ) -> int: ...
 def drift_predict(
-    covariance: State, leader: Matrix, reg: Vector, step: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix
+    covariance: State,
+    leader: Matrix,
+    reg: Vector,
+    step: Vector,
+    first: int,
+    Z: Matrix,
+    m: Matrix,
+    h: Matrix,
+    elapsed: float = 1.0,
 ) -> int: ...
 def softmax_play(
     information: Matrix,
@@ -98,8 +126,13 @@ def aioli_play(
     yhat: Matrix,
     stability: Matrix,
     threads: int = 1,
+    weight: Vector | None = None,
+    elapsed: Vector | None = None,
+    leverage: Matrix | None = None,
 ) -> int: ...
-def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1) -> int: ...
+def aioli_predict(
+    state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1, elapsed: float = 1.0
+) -> int: ...
 def mix_logistic_predict(log_weights: Vector, E: Matrix, yhat: Vector) -> None: ...
 def mix_squared_predict(log_weights: Vector, state: Vector, rule: int, E: Matrix, yhat: Vector) -> None: ...
 def mix_logistic(
@@ -263,13 +296,33 @@ class Estimator:
         rule: int,
         scale: float,
     ) -> None: ...
-    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool) -> int: ...
+    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool, elapsed: float = 1.0) -> int: ...
     def advance(self, state: Vector, z: Vector) -> int: ...
     def settle(self, state: Vector, record: Vector, y: float) -> int: ...
     def refit(self, state: Vector) -> None: ...
-    def predict_rows(self, state: Vector, Z: Matrix, yhat: Vector) -> int: ...
-    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> int: ...
-    def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int: ...
+    def predict_rows(self, state: Vector, Z: Matrix, yhat: Vector, elapsed: float = 1.0) -> int: ...
+    def play(
+        self,
+        state: Vector,
+        Z: Matrix,
+        y: Vector,
+        yhat: Vector,
+        quantiles: Matrix,
+        known: Vector,
+        weight: Vector | None = None,
+        elapsed: Vector | None = None,
+    ) -> int: ...
+    def play_late(
+        self,
+        state: Vector,
+        Z: Matrix,
+        y: Vector,
+        records: Matrix,
+        pending: int,
+        delay: int,
+        weight: Vector | None = None,
+        elapsed: Vector | None = None,
+    ) -> int: ...
     def play_keys(
         self,
         states: Matrix,

@@ -88,6 +88,12 @@ FEW_LANES = 4
 INPUT_LIMIT = 1e75
 """Largest |z_j| and |y| that a kernel accepts."""
 
+WEIGHT_LIMIT = 1e50
+"""Largest weight of a row, and longest elapsed time."""
+
+LEAST_DISCOUNT = 1e-300
+"""What is left of the past after however long a time, at least."""
+
 PIVOT_FLOOR = 1e-24
 """Pivots are kept above this fraction of their feature's energy, ..."""
 

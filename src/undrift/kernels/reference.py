@@ -26,6 +26,7 @@ from undrift.kernels.definitions import (
     CONVEX_SHARE,
     FLOOR_PERIOD,
     INPUT_LIMIT,
+    LEAST_DISCOUNT,
     PIVOT_FLOOR,
     PIVOT_MIN,
     PREDICTION_LIMIT,
@@ -50,7 +51,16 @@ def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Ve
 
 
 def vaw_play(
-    state: State, beta: Vector, first: int, Z: Matrix, y: Vector, m: Matrix, h: Matrix, threads: int = 1
+    state: State,
+    beta: Vector,
+    first: int,
+    Z: Matrix,
+    y: Vector,
+    m: Matrix,
+    h: Matrix,
+    threads: int = 1,
+    weight: Vector | None = None,
+    elapsed: Vector | None = None,
 ) -> int:
     """Close a block of squared-loss rounds for every learner of a state.
 
@@ -58,26 +68,38 @@ def vaw_play(
     (rounds, learners); discounted VAW with any hint predicts (m + h hint) / (1 + h). `first` is the number of rounds
     closed before. Returns 0, or the place of the first bad input (see `invalid_input`), and then nothing has changed.
     Compiled, `threads` threads share the learners; the bits do not depend on it.
+
+    A row counts `weight` times, and the past beta^elapsed from its round on; None: 1. m and h do not depend on the
+    round's own weight.
     """
     if bad := invalid_input(Z, y):
         return bad
     for t, i in np.ndindex(m.shape):
         one = _Learner(state, i, Z.shape[1])
-        one.forget(float(beta[i]), first + t)
-        row = one.solve(Z[t])
+        one.forget(float(beta[i]), first + t, 1.0 if elapsed is None else float(elapsed[t]))
+        row = one.solve(Z[t], 1.0 if weight is None else float(weight[t]))
         m[t, i], h[t, i] = row.m, row.h
-        one.update(row, weight=1.0, target=float(y[t]), slope=0.0)
+        one.update(row, weight=row.weight, target=float(y[t]), slope=0.0)
     return 0
 
 
-def vaw_predict(state: State, beta: Vector, first: int, Z: Matrix, m: Matrix, h: Matrix, threads: int = 1) -> int:
-    """Fill m and h for rows that might come next; the state is left as it was."""
+def vaw_predict(
+    state: State,
+    beta: Vector,
+    first: int,
+    Z: Matrix,
+    m: Matrix,
+    h: Matrix,
+    threads: int = 1,
+    elapsed: float = 1.0,
+) -> int:
+    """Fill m and h for rows that might come next, after time `elapsed`; the state is left as it was."""
     if bad := invalid_input(Z, np.zeros(0)):
         return bad
     now = state.copy()
     for i in range(len(beta)):
         one = _Learner(now, i, Z.shape[1])
-        one.forget(float(beta[i]), first)
+        one.forget(float(beta[i]), first, elapsed)
         for t in range(len(Z)):
             row = one.solve(Z[t])
             m[t, i], h[t, i] = row.m, row.h
@@ -105,29 +127,38 @@ def aioli_play(
     yhat: Matrix,
     stability: Matrix,
     threads: int = 1,
+    weight: Vector | None = None,
+    elapsed: Vector | None = None,
+    leverage: Matrix | None = None,
 ) -> int:
     """Close a block of logistic rounds (labels -1, +1) for every learner of a state.
 
     A learner's `inverse_curvature` is 1 + B R. Fills the log-odds `yhat` and stability = inverse_curvature * leverage
     of sqrt(k) z after the update, with k = sigma(a) sigma(-a) / inverse_curvature, a = y yhat. Returns as `vaw_play`.
+
+    A row's loss, and so its surrogate, counts `weight` times; `elapsed` as in `vaw_play`. `leverage` receives h.
     """
     if bad := invalid_input(Z, y, binary=True):
         return bad
     for t, i in np.ndindex(yhat.shape):
         one = _Learner(state, i, Z.shape[1])
-        one.forget(float(beta[i]), first + t)
+        one.forget(float(beta[i]), first + t, 1.0 if elapsed is None else float(elapsed[t]))
         row = one.solve(Z[t])
-        sign, m = float(y[t]), log_odds(row.m, row.h)
-        weight = sigmoid(m) * sigmoid(-m) / float(inverse_curvature[i])
-        yhat[t, i], stability[t, i] = m, inverse_curvature[i] * (weight * row.h) / (1.0 + weight * row.h)
-        one.update(row, weight=weight, target=m, slope=sign * sigmoid(-sign * m))
+        sign, m, w = float(y[t]), log_odds(row.m, row.h), 1.0 if weight is None else float(weight[t])
+        k = sigmoid(m) * sigmoid(-m) / float(inverse_curvature[i])
+        yhat[t, i], stability[t, i] = m, inverse_curvature[i] * (k * row.h) / (1.0 + k * row.h)
+        if leverage is not None:
+            leverage[t, i] = row.h
+        one.update(row, weight=w * k, target=m, slope=w * (sign * sigmoid(-sign * m)))
     return 0
 
 
-def aioli_predict(state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1) -> int:
-    """Fill the log-odds for rows that might come next; the state is left as it was."""
+def aioli_predict(
+    state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1, elapsed: float = 1.0
+) -> int:
+    """Fill the log-odds for rows that might come next, after time `elapsed`; the state is left as it was."""
     m, h = np.empty_like(yhat), np.empty_like(yhat)
-    bad = vaw_predict(state, beta, first, Z, m, h)
+    bad = vaw_predict(state, beta, first, Z, m, h, elapsed=elapsed)
     if not bad:
         for at in np.ndindex(yhat.shape):
             yhat[at] = log_odds(float(m[at]), float(h[at]))
@@ -169,6 +200,16 @@ def sigmoid(a: float) -> float:
     return 1.0 / (1.0 + e) if a >= 0.0 else e / (1.0 + e)
 
 
+def aged_discount(beta: float, closed: int, elapsed: float) -> tuple[float, float]:
+    """Return beta^elapsed, and by which factor at most a pivot is raised if this is a floor round."""
+    if elapsed == 1.0:
+        return beta, discount_between_floors(beta)
+    aged = max(beta**elapsed, LEAST_DISCOUNT)
+    if closed % FLOOR_PERIOD:
+        return aged, aged
+    return aged, discount_between_floors(beta) * min(aged / beta, 1.0)
+
+
 class _Solved(NamedTuple):
     """What a row is to a learner before its label is seen."""
 
@@ -179,6 +220,7 @@ class _Solved(NamedTuple):
     m: float  # prediction of the leader, 0 when lost
     h: float  # leverage, 0 when lost
     lost: bool  # the numbers have left the range in this round or since the last floor round
+    weight: float = 1.0  # how often the row counts
 
 
 class _Learner:
@@ -191,17 +233,19 @@ class _Learner:
         self.stored_factor, self.stored_at = one["factor"], factor_indices(dim, state.shape[2])
         self.L = factor(state, i, dim)
 
-    def forget(self, beta: float, closed: int) -> None:
+    def forget(self, beta: float, closed: int, elapsed: float = 1.0) -> None:
         """Discount pivots and energy; in floor rounds keep pivots above the floor and start afresh if lost.
 
         A pivot is raised no further than it fell by forgetting since the floor round before: a feature whose energy
-        jumps keeps the pivot it has.
+        jumps keeps the pivot it has. A round after a time other than 1 is a floor round, which may take back what it
+        forgot itself, and, where a floor round was due, what the rounds before it forgot.
         """
         self.rounding = (RESIDUE_ROUNDING / max(1.0 - beta, 1e-5)) ** 2
+        aged, between = aged_discount(beta, closed, elapsed)
         with np.errstate(over="ignore", invalid="ignore"):
-            self.inverse *= 1.0 / beta
-            self.energy *= beta
-        if closed % FLOOR_PERIOD and beta >= SMALL_BETA:
+            self.inverse *= 1.0 / aged
+            self.energy *= aged
+        if closed % FLOOR_PERIOD and beta >= SMALL_BETA and elapsed == 1.0:
             return
         self.energy[...] = np.maximum(self.energy, PIVOT_MIN)
         ceiling = 1.0 / np.maximum(PIVOT_FLOOR * self.energy, PIVOT_MIN)
@@ -209,12 +253,12 @@ class _Learner:
             self.inverse[...], self.theta[...], self.L[...] = ceiling, 0.0, np.eye(len(self.theta))
             self.lost[0] = 0.0
             self.resets[0] += 1.0
-        ceiling = np.clip(self.inverse * discount_between_floors(beta), ceiling, 1.0 / PIVOT_MIN)
+        ceiling = np.clip(self.inverse * between, ceiling, 1.0 / PIVOT_MIN)
         self.floored[0] += float(np.count_nonzero(self.inverse > ceiling))
         self.inverse[...] = np.minimum(self.inverse, ceiling)
 
-    def solve(self, z: Vector) -> _Solved:
-        """Look at a row through the discounted past."""
+    def solve(self, z: Vector, weight: float = 1.0) -> _Solved:
+        """Look at a row, which will count `weight` times, through the discounted past."""
         p, hs, h = z.astype(np.float64), np.empty(len(z)), 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             for j, energy in enumerate(self.energy):
@@ -224,9 +268,9 @@ class _Learner:
                 p[j + 1 :] -= p[j] * self.L[j + 1 :, j]
                 hs[j] = h = h + float(p[j] * self.inverse[j] * p[j])
             g, m = p * self.inverse, float(np.sum(p * self.theta))
-        if self.lost[0] or not (abs(m) <= PREDICTION_LIMIT and h <= PREDICTION_LIMIT**2):
-            return _Solved(z, p, g, hs, 0.0, 0.0, lost=True)
-        return _Solved(z, p, g, hs, m, h, lost=False)
+        if self.lost[0] or not (abs(m) <= PREDICTION_LIMIT and max(1.0, weight) * h <= PREDICTION_LIMIT**2):
+            return _Solved(z, p, g, hs, 0.0, 0.0, lost=True, weight=weight)
+        return _Solved(z, p, g, hs, m, h, lost=False, weight=weight)
 
     def update(self, row: _Solved, *, weight: float, target: float, slope: float) -> None:
         """Add weight (x.z - target)^2 / 2 - slope x.z to the past; `slope` is 0 for squared loss."""

@@ -21,7 +21,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference_estimator_context as context
@@ -30,6 +29,7 @@ from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, Inter
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
+from undrift.kernels.reference_estimator_blocks import BlockRounds
 from undrift.kernels.reference_estimator_candidates import Answers
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
 from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
@@ -38,6 +38,8 @@ from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
 """Labels after which scaling is taken from the rows so far, and everything learned again from them."""
+ORDINARY = np.ones(2)
+"""Weight of a row and the time before it, unless they are given."""
 NEVER_SEEN = 2.0
 """In a record's mask of holes: the feature had never been seen, so there was nothing to fill the hole with."""
 
@@ -59,7 +61,7 @@ class TakenRow(NamedTuple):
     """The row's serial number."""
 
 
-class Estimator(IntervalStages):
+class Estimator(IntervalStages, BlockRounds):
     """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
 
     @property
@@ -94,8 +96,8 @@ class Estimator(IntervalStages):
 
     # ---- serving -----------------------------------------------------------------------------------------------
 
-    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool) -> int:
-        """Fill the record of a row; return 0, or the place of a number that may not be used.
+    def serve(self, state: Vector, z: Vector, record: Vector, commit: bool, elapsed: float = 1.0) -> int:
+        """Fill the record of a row that comes after this time; return 0, or the place of a number not to be used.
 
         With `commit` the row has really come: what depends on features alone (last-seen values, the scale of a column
         that moves for the first time, clip limits) and the serial number advance. Without it nothing changes.
@@ -106,14 +108,14 @@ class Estimator(IntervalStages):
         given = given_answers(z[self.dim :], self.binary)
         numbers, labels, errors = (self.part(state, name) for name in ("numbers", "label_context", "errors"))
         hint, known = self.hint(state), numbers[N.ROUNDS] > 0.0
-        row = self._scaled_row(state, x, wide, labels, differences, given)
+        row = self._scaled_row(state, x, wide, labels, differences, given)._replace(elapsed=elapsed)
         answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
         yhat = self.last.mix(state, answers.candidates) if known else 0.0
         low, high = self.label_range(state)
         bounded = has_interval(self.part(state, "intervals"), low, high, serial - float(numbers[N.LAST_SERIAL]))
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
-        record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, 1.0, 0.0
+        record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, elapsed, 0.0
         never = np.isnan(filled)  # records hold numbers only
         seen = [
             np.where(never, 0.0, filled),
@@ -177,10 +179,13 @@ class Estimator(IntervalStages):
         labels, errors, differences = np.split(served_context, np.cumsum([len(L), len(self.families)]))
         if not known:
             labels = np.full(len(L), y) if rounds == 0 and not self.binary else self.part(state, "label_context").copy()
+        weights = record[[R.WEIGHT, R.ELAPSED]]
         if rounds < WARMUP:
-            self._remember(state, rounds, wide, y, hint, labels, given)
+            self._remember(state, rounds, wide, y, hint, labels, given, weights)
         x = preparation.rescale_row(self._scaling(state), wide)  # by today's scaling
-        row = self._scaled_row(state, x, wide, labels, differences.reshape(len(self.spans), self.inputs), given)
+        row = self._scaled_row(
+            state, x, wide, labels, differences.reshape(len(self.spans), self.inputs), given, weights
+        )
         answers, candidates = np.split(
             record[self.answers_at : self.quantiles_at], [self.candidates_at - self.answers_at]
         )
@@ -240,22 +245,29 @@ class Estimator(IntervalStages):
             n[[N.LAST_SERIAL, N.LAST, N.HINT]] = serial, y, soft
 
     def _scaled_row(
-        self, state: Vector, x: Vector, wide: Vector, labels: Vector, differences: Matrix, given: Vector
+        self,
+        state: Vector,
+        x: Vector,
+        wide: Vector,
+        labels: Vector,
+        differences: Matrix,
+        given: Vector,
+        weights: Vector = ORDINARY,
     ) -> ScaledRow:
         """Return a row and its context in the scales of now."""
         numbers, scaling = self.part(state, "numbers"), self._scaling(state)
         center, scale = float(numbers[N.CENTER]), 1.0 if self.binary else float(numbers[N.LABEL_SCALE]) or 1.0
         columns = context.label_columns(labels, center, scale)
-        return ScaledRow(x, columns, context.scale_differences(scaling, wide, differences), given)
+        return ScaledRow(x, columns, context.scale_differences(scaling, wide, differences), given, *weights.tolist())
 
     def _remember(
-        self, state: Vector, t: int, wide: Vector, y: float, hint: float, labels: Vector, given: Vector
+        self, state: Vector, t: int, wide: Vector, y: float, hint: float, labels: Vector, given: Vector, weights: Vector
     ) -> None:
         """Keep a row of the warm-up, in the order of settling."""
         known = ~np.isnan(wide)
         self._rows(state, "buffer")[t], self._rows(state, "known")[t] = np.where(known, wide, 0.0), known
         self.part(state, "labels")[t], self.part(state, "hints")[t] = y, hint
-        self._rows(state, "label_contexts")[t] = labels
+        self._rows(state, "label_contexts")[t], self._rows(state, "row_weights")[t] = labels, weights
         self._rows(state, "given")[t] = np.column_stack([np.nan_to_num(given), ~np.isnan(given)]).ravel()
 
     def refit(self, state: Vector) -> None:
@@ -294,7 +306,7 @@ class Estimator(IntervalStages):
         numbers[N.SKIPPED] = 1.0  # level 2 has learned all rows but the first
         numbers[N.HINT] = soft[newest]
         if rounds == WARMUP:
-            for name in ("buffer", "known", "labels", "hints", "label_contexts", "given"):
+            for name in ("buffer", "known", "labels", "hints", "label_contexts", "given", "row_weights"):
                 self.part(state, name)[...] = 0.0
 
     def _replayed_rows(self, state: Vector, contexts: Matrix) -> list[ScaledRow]:
@@ -311,7 +323,8 @@ class Estimator(IntervalStages):
             differences = context.take_differences(means, scaling, wide, commit=True)
             value, spoke = self._rows(state, "given")[t].reshape(-1, 2).T
             given = np.where(spoke != 0.0, value, np.nan)
-            out.append(self._scaled_row(state, x, wide, contexts[t], differences, given))
+            weights = self._rows(state, "row_weights")[t]
+            out.append(self._scaled_row(state, x, wide, contexts[t], differences, given, weights))
         return out
 
     def _choose_columns(self, state: Vector, rows: list[ScaledRow], soft: Vector, hints: Vector) -> None:
@@ -324,7 +337,7 @@ class Estimator(IntervalStages):
             if t:
                 answers = self.family_answers(state, family, row, float(hints[t]), t)
                 residuals[t] = self.misses(np.array([family.mix(state, answers)]), float(soft[t]))[0]
-            family.learn_memories(state, t, self.design(state, family, row), float(soft[t]) - center)
+            family.learn_memories(state, t, self.design(state, family, row), float(soft[t]) - center, row)
             if t:
                 family.learn_mixer(state, answers, float(soft[t]), 1.0)
             else:
@@ -340,47 +353,6 @@ class Estimator(IntervalStages):
 
     def _label_center(self, state: Vector) -> float:
         return 0.0 if self.binary else float(self.part(state, "numbers")[N.CENTER])
-
-    # ---- many rows ---------------------------------------------------------------------------------------------
-
-    def play(self, state: Vector, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> int:
-        """Serve and settle row by row; `quantiles` (see `read_quantiles`) and `known` may have no rows."""
-        if bad := self._refuse(Z, y):
-            return bad
-        record = np.empty(self.record_size)
-        for t in range(len(Z)):
-            self.serve(state, Z[t], record, True)
-            self.settle(state, record, float(y[t]))
-            yhat[t] = record[R.YHAT]
-            if len(known):
-                known[t] = record[R.KNOWN]
-            if len(quantiles):
-                quantiles[t] = self.read_quantiles(record[self.quantiles_at :], bool(record[R.BOUNDED]))
-        return 0
-
-    def play_late(self, state: Vector, Z: Matrix, y: Vector, records: Matrix, pending: int, delay: int) -> int:
-        """Serve row t, then settle what was served `delay` rows before it.
-
-        `records` begins with `pending` earlier records, whose labels are the first of `y`, and receives those of `Z`.
-        """
-        if bad := self._refuse(Z, y):
-            return bad
-        for t in range(pending, pending + len(Z)):
-            self.serve(state, Z[t - pending], records[t], True)
-            if t >= delay:
-                self.settle(state, records[t - delay], float(y[t - delay]))
-        return 0
-
-    def play_keys(
-        self, states: Matrix, slots: NDArray[np.int64], Z: Matrix, y: Vector, yhat: Vector, known: Vector
-    ) -> int:
-        """Play rows of many estimators: row i belongs to the state `states[slots[i]]`."""
-        if bad := self._refuse(Z, y):
-            return bad
-        for i, slot in enumerate(slots.tolist()):
-            here = slice(i, i + 1)
-            self.play(states[slot], Z[here], y[here], yhat[here], np.empty((0, 0)), known[here])
-        return 0
 
     # ---- the state ---------------------------------------------------------------------------------------------
 

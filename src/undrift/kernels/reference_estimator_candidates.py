@@ -110,7 +110,7 @@ class CandidateStages:
             mixtures[f] = family.mix(state, members[f])
         mixtures[len(members) :] = np.where(np.isnan(row.given), mixtures[self.reference], row.given)
         features = self.features(state, np.concatenate(members), mixtures, hint, errors)
-        m, h = self.level2.predict_memories(state, first - skipped, features)
+        m, h = self.level2.predict_memories(state, first - skipped, features, row.elapsed)
         if not self.binary:
             # Level 2 predicts y - r in label scales, r the reference; its hint is the mixture with the least loss.
             r = mixtures[self.reference]
@@ -136,7 +136,7 @@ class CandidateStages:
 
     def family_answers(self, state: Vector, family: Family, row: ScaledRow, hint: float, first: int) -> Vector:
         """Return what the members of a family answer, in label units or as log-odds."""
-        m, h = family.predict_memories(state, first, self.design(state, family, row))
+        m, h = family.predict_memories(state, first, self.design(state, family, row), row.elapsed)
         center = float(self.part(state, "numbers")[N.CENTER])
         return m if self.binary else hinted_answers(m, h, hint, center, *self.label_range(state))
 
@@ -214,7 +214,7 @@ class CandidateStages:
         target = soft if self.binary else soft - float(numbers[N.CENTER])
         at = 0
         for family in self.learned:
-            family.learn_memories(state, first, self.design(state, family, row), target)
+            family.learn_memories(state, first, self.design(state, family, row), target, row)
             if served is None:
                 family.widen_range(state, soft)
             else:
@@ -236,7 +236,7 @@ class CandidateStages:
             scale = float(numbers[N.LABEL_SCALE]) or 1.0
             target = min(max((soft - float(mixtures[self.reference])) / scale, -MOST_SCALES), MOST_SCALES)
         features = self.features(state, served.members, mixtures, hint, errors)
-        self.level2.learn_memories(state, first - skipped, features, target)
+        self.level2.learn_memories(state, first - skipped, features, target, row)
         self.level2.learn_mixer(state, served.members[at:], soft, late, float(served.candidates[0]))
         return misses
 

@@ -35,6 +35,10 @@ class ScaledRow(NamedTuple):
     """Every feature minus its running means, in its scale: (spans, features) in one vector."""
     given: Vector
     """Answers made elsewhere, in label units or as log-odds; NaN where there is none."""
+    weight: float = 1.0
+    """How often the memories count the row."""
+    elapsed: float = 1.0
+    """The time since the row before."""
 
 
 class FeatureMeans(NamedTuple):

@@ -20,6 +20,7 @@ from undrift.kernels.definitions import (
     MixerState,
 )
 from undrift.kernels.layout import State, estimator_lanes, length
+from undrift.kernels.reference_estimator_context import ScaledRow
 
 Parts = dict[str, tuple[int, int]]
 """Begin and length of each named part of a state vector."""
@@ -75,27 +76,31 @@ class Stage:
         begin, size = self.parts[f"{self.name}.{part}"]
         return state[begin : begin + size]
 
-    def predict_memories(self, state: Vector, first: int, z: Vector) -> tuple[Vector, Vector]:
-        """Return every memory's prediction for a row after `first` rounds, and its leverage.
+    def predict_memories(self, state: Vector, first: int, z: Vector, elapsed: float) -> tuple[Vector, Vector]:
+        """Return every memory's prediction for a row after `first` rounds and this time, and its leverage.
 
         Squared loss (discounted VAW): m = z.x, x the leader, and h = z'(beta A)^-1 z. Logistic loss (discounted
         AIOLI): the log-odds, and no leverage.
         """
         m, h = np.zeros((1, len(self.beta))), np.zeros((1, len(self.beta)))
         if self.binary:
-            reference.aioli_predict(self._information(state), self.beta, first, z[None], m)
+            reference.aioli_predict(self._information(state), self.beta, first, z[None], m, elapsed=elapsed)
         else:
-            reference.vaw_predict(self._information(state), self.beta, first, z[None], m, h)
+            reference.vaw_predict(self._information(state), self.beta, first, z[None], m, h, elapsed=elapsed)
         return m[0], h[0]
 
-    def learn_memories(self, state: Vector, first: int, z: Vector, target: float) -> None:
-        """Close a round of every memory; `target` is the label as the memories count it."""
+    def learn_memories(self, state: Vector, first: int, z: Vector, target: float, row: ScaledRow) -> None:
+        """Close a round of every memory; `target` is the label as the memories count it.
+
+        `row` says how often it counts, and the time before it.
+        """
         one, two = np.zeros((1, len(self.beta))), np.zeros((1, len(self.beta)))
         information, y = self._information(state), np.array([target])
+        both = 1, np.array([row.weight]), np.array([row.elapsed])
         if self.binary:
-            reference.aioli_play(information, self.beta, self.inverse_curvature, first, z[None], y, one, two)
+            reference.aioli_play(information, self.beta, self.inverse_curvature, first, z[None], y, one, two, *both)
         else:
-            reference.vaw_play(information, self.beta, first, z[None], y, one, two)
+            reference.vaw_play(information, self.beta, first, z[None], y, one, two, *both)
 
     def mix(self, state: Vector, answers: Vector) -> float:
         """Return the mixture of answers under the weights of now."""

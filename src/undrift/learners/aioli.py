@@ -13,6 +13,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns
 from undrift.learners.information import InformationLearner
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import logistic, sigmoid
 from undrift.template import Observations
 
@@ -86,20 +87,38 @@ class DiscountedAIOLI(InformationLearner):
         return 1.0 / self.curvature - 1.0
 
     def _predict(self, Z: Matrix) -> Vector:
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
         yhat = np.empty((len(Z), 1))
-        status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat)
+        status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat, elapsed=elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat, printed = self._play_rows(self._state, self.rounds, Z, y)
-        price = self._exact_stability(yhat, printed, y)
-        return Columns(yhat, price, self._discount.potential(self.reg, self.rounds, len(y)))
+        return Columns(yhat, self._exact_stability(yhat, printed, y), self._potential(len(y)))
 
-    def _play_rows(self, state: layout.State, first: int, Z: Matrix, y: Vector) -> tuple[Vector, Vector]:
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        h = np.empty((len(y), 1))
+        yhat, printed = self._play_rows(self._state, self.rounds, Z, y, *rows, h)
+        price = self._exact_stability(yhat, printed, y)
+        weighted = self._weighted_stability(yhat, h[:, 0], y, rows.weight)
+        return Columns(yhat, np.where(rows.weight == 1.0, price, weighted), self._potential(len(y), rows))
+
+    def _play_rows(
+        self,
+        state: layout.State,
+        first: int,
+        Z: Matrix,
+        y: Vector,
+        weight: Vector | None = None,
+        elapsed: Vector | None = None,
+        leverage: Matrix | None = None,
+    ) -> tuple[Vector, Vector]:
         """Close a block of rounds of a state; return the log-odds and the paper's price of each round."""
-        yhat, printed = np.empty((len(y), 1)), np.empty((len(y), 1))
-        status = kernels.aioli_play(state, self._betas, self._inverse_curvature, first, Z, y, yhat, printed)
+        yhat, printed, k = np.empty((len(y), 1)), np.empty((len(y), 1)), self._inverse_curvature
+        status = kernels.aioli_play(state, self._betas, k, first, Z, y, yhat, printed, 1, weight, elapsed, leverage)
         _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0], printed[:, 0]
 
@@ -120,6 +139,17 @@ class DiscountedAIOLI(InformationLearner):
         kappa = shrunk / (np.maximum(1.0 - taken, 0.0) + 8.0 * np.finfo(np.float64).eps)
         exact = 0.5 * (shrunk * sigmoid(y * yhat) ** 2 - kappa * np.tanh(0.5 * yhat) ** 2)
         return np.where(usable, np.minimum(exact, printed), printed)
+
+    def _weighted_stability(self, yhat: Vector, kappa: Vector, y: Vector, weight: Vector) -> Vector:
+        r"""Return $\frac\kappa2((wg-\tau)^2/(1+wk\kappa)-\tau^2)$, $\tau=\tanh(\hat y/2)$, g the loss's slope.
+
+        The price of a round whose loss and surrogate count w times, the prediction being that of any round.
+        """
+        tilt = np.tanh(0.5 * yhat)
+        learned = (weight * logistic.slope(yhat, y) - tilt) ** 2
+        gained = learned * (kappa / (1.0 + weight * self.observation_weights(yhat) * kappa))
+        hinted = kappa * tilt**2
+        return np.asarray(0.5 * (gained - hinted + 8.0 * np.finfo(np.float64).eps * (gained + hinted)))
 
     def observation_weights(self, yhat: Vector) -> Vector:
         """Return the curvature of each round's surrogate: sigma(yhat) sigma(-yhat) / (1 + BR)."""

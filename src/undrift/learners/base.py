@@ -15,6 +15,7 @@ from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.leaf import Leaf
 from undrift.learners.late_labels import LateLabels
+from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Template
@@ -26,6 +27,8 @@ Arrays = dict[str, NDArray[np.float64]]
 MOST_FEATURES = 1_000_000
 MOST_ROUNDS = 2**53
 """What a saved learner can have: float64 counts that far."""
+EXTRA_AGE = "extra_age"
+"""Name of the saved array that holds a learner's age beyond its rounds; left out where that is 0."""
 
 
 class Columns(NamedTuple):
@@ -48,6 +51,9 @@ class Learner(LateLabels):
     - `_predict(Z)`: predictions for rows that might come next, changing nothing;
     - `_play(Z, y)`: close the rounds and return `Columns`;
     - `_arrays()`: its arrays by name, the very objects, so that a saved file can fill them.
+
+    One that knows what weights of rows and times between them mean also provides `_play_weighted(Z, y, rows)` and
+    `_predict_after(Z, elapsed)`; all others refuse them.
 
     Late labels work as they are; a learner whose `_play` depends on what was predicted (a mixer) also provides
     `_serve`, `_settle` and `_fits_record`.
@@ -81,35 +87,81 @@ class Learner(LateLabels):
         self._exclusive_lock = kernels.Lock()  # for what changes the learner,
         self._shared_lock = self._exclusive_lock.shared  # and for what only reads it
         self._pending = PendingRecords()
+        self._extra_age = 0.0  # the time that passed so far less the rounds
 
     @_thread_lock.hold_shared
-    def predict(self, z: ArrayLike) -> Prediction:
+    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
-        Binary learners predict the log-odds of the label +1.
+        Binary learners predict the log-odds of the label +1. `elapsed`: the time since the row before, 1 by default.
         """
         Z, single = self._rows(z)
-        yhat = self._predictor(Z)._predict(Z)
+        yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat
 
     @_thread_lock.hold_exclusive
-    def learn(self, z: ArrayLike, y: float) -> None:
-        """Close one round: the label `y` of row `z` has become known."""
+    def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
+        """Close one round: the label `y` of row `z` has become known.
+
+        The row counts `weight` times, once by default; `elapsed` is the time since the row before, 1 by default.
+        """
         Z = self._row(z)
         labels = self._labels(y, 1)
-        self._close(Z, lambda: self._play(Z, labels))
+        rows = self._check_row_weight(weight, elapsed)
+        self._close(Z, lambda: self._play_rows_with(Z, labels, rows), rows)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike, *, delay: int = 0) -> Trace:
+    def play(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        *,
+        delay: int = 0,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        A row counts `weight` times, and comes the time `elapsed` after the one before; both have a number for each row.
         """
-        rows = self._block(Z)
-        labels = self._labels(y, len(rows))
+        block = self._block(Z)
+        labels = self._labels(y, len(block))
+        rows = self._check_row_weights(weight, elapsed, len(block))
         if self._waits(delay):
-            return self._play_late(rows, labels, delay)
-        return self._close(rows, lambda: self._play(rows, labels))
+            return self._play_late(block, labels, delay, rows)
+        return self._close(block, lambda: self._play_rows_with(block, labels, rows), rows)
+
+    def _check_row_weights(self, weight: ArrayLike | None, elapsed: ArrayLike | None, count: int) -> RowWeights | None:
+        """Return the checked weights and times of rows, None where all are 1; refuse others if they mean nothing."""
+        rows = check_row_weights(self, weight, elapsed, count)
+        if rows is not None:
+            self._require_row_weights()
+        return rows
+
+    def _check_row_weight(self, weight: float | None, elapsed: float | None) -> RowWeights | None:
+        """Return the same for one row."""
+        if weight is None and elapsed is None:
+            return None
+        return self._check_row_weights([1.0 if weight is None else weight], [1.0 if elapsed is None else elapsed], 1)
+
+    def _require_row_weights(self) -> None:
+        """Refuse weights and times of rows unless the learner knows what they mean."""
+        if type(self)._play_weighted is Learner._play_weighted:
+            raise refuse_row_weights(self)
+
+    def _time(self, elapsed: float | None) -> float:
+        """Return the checked time since the row before."""
+        rows = self._check_row_weight(None, elapsed)
+        return 1.0 if rows is None else float(rows.elapsed[0])
+
+    def _predict_at(self, Z: Matrix, elapsed: float) -> Vector:
+        """Return predictions of checked rows that come after this time."""
+        return self._predict(Z) if elapsed == 1.0 else self._predict_after(Z, elapsed)
+
+    def _play_rows_with(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
+        """Close rounds, with weights and times where there are any."""
+        return self._play(Z, y) if rows is None else self._play_weighted(Z, y, rows)
 
     @property
     def discount(self) -> Discount:
@@ -162,7 +214,8 @@ class Learner(LateLabels):
             "dim": self.dim,
         }
         arrays = {} if self.dim is None else self._arrays()
-        return header, {name: np.array(array) for name, array in arrays.items()} | self._pending.arrays()
+        older = {EXTRA_AGE: np.array([self._extra_age])} if self._extra_age else {}
+        return header, {name: np.array(array) for name, array in arrays.items()} | self._pending.arrays() | older
 
     @classmethod
     def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
@@ -206,7 +259,8 @@ class Learner(LateLabels):
         """Fill the arrays that `_begin` set up, and take over unsettled records; refuse what does not fit."""
         records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
         self._pending = PendingRecords.from_arrays(self, records, self.rounds, self._fits_record)
-        arrays = {name: array for name, array in arrays.items() if name not in records} if records else arrays
+        self._extra_age = self._saved_age(arrays)
+        arrays = {name: array for name, array in arrays.items() if name not in records and name != EXTRA_AGE}
         who, own = _check.name_of(self), self._arrays()
         for name in sorted(own.keys() ^ arrays.keys()):
             what = "lack" if name in own else "hold an unknown"
@@ -220,6 +274,13 @@ class Learner(LateLabels):
         for name, array in own.items():
             array[...] = arrays[name]
 
+    def _saved_age(self, arrays: Arrays) -> float:
+        """Return the age beyond the rounds that saved arrays hold; refuse what no learner writes."""
+        saved = arrays.get(EXTRA_AGE, np.zeros(1))
+        if saved.shape != (1,) or not np.isfinite(saved).all() or not saved[0] >= -self.rounds:
+            raise ModelFileError(f"{_check.name_of(self)}: the saved array '{EXTRA_AGE}' cannot be used")
+        return float(saved[0])
+
     def _begin(self, dim: int) -> None:
         raise NotImplementedError
 
@@ -228,6 +289,12 @@ class Learner(LateLabels):
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         raise NotImplementedError
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        raise refuse_row_weights(self)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        raise refuse_row_weights(self)
 
     def _arrays(self) -> Arrays:
         raise NotImplementedError
@@ -264,17 +331,23 @@ class Learner(LateLabels):
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         return _check.signs(self, y, count) if self.binary else _check.column(self, "y", y, count)
 
-    def _close(self, Z: Matrix, rounds: Callable[[], Columns]) -> Trace:
-        """Run checked rounds and count them."""
+    def _close(self, Z: Matrix, rounds: Callable[[], Columns], rows: RowWeights | None = None) -> Trace:
+        """Run checked rounds and count them; the past is older by the times of `rows`, or by one each."""
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if not len(Z):
             return Trace(np.empty(0), np.empty(0), np.empty(0), *who, first)
         self._fix_width(Z.shape[1])
         columns = rounds()
         self.rounds = first + len(Z)
+        self._grow_older(rows)
         known = np.ones(len(Z), bool)
         known[0] = first > 0
         return Trace(*columns, *who, first, known=known)
+
+    def _grow_older(self, rows: RowWeights | None) -> None:
+        """Count the time that rows took beyond one round each; added up one by one, however they are cut."""
+        if rows is not None:
+            self._extra_age = float(np.cumsum(np.concatenate(([self._extra_age], rows.extra_age)))[-1])
 
     def _fix_width(self, dim: int) -> None:
         """Set up the arrays when the first row comes."""

@@ -9,6 +9,7 @@ from undrift._typing import Matrix, Vector
 from undrift.baselines import base_rate_log_odds
 from undrift.discount import make_discount
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.row_weights import RowWeights
 
 
 class BaseRate(Learner):
@@ -53,12 +54,18 @@ class BaseRate(Learner):
     def _predict(self, Z: Matrix) -> Vector:
         return np.full(len(Z), self._prediction())
 
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self._predict(Z)
+
     def _play(self, Z: Matrix, y: Vector) -> Columns:
-        yhat = np.empty_like(y)
+        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        yhat, beta = np.empty_like(y), rows.discounts(self._discount)
         for t, label in enumerate(y):
             yhat[t] = self._prediction()
-            self._counts *= self._discount.beta
-            self._counts[int(label > 0.0)] += 1.0
+            self._counts *= beta[t]
+            self._counts[int(label > 0.0)] += rows.weight[t]
         return Columns(yhat)
 
     def _arrays(self) -> Arrays:

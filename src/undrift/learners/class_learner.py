@@ -11,6 +11,7 @@ from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
 from undrift.learners.base import Learner, Prediction
+from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import ServedPrediction
 from undrift.losses import Loss, log_softmax, softmax
 
@@ -36,15 +37,18 @@ class ClassLearner(Learner):
         return softmax
 
     @_thread_lock.hold_shared
-    def predict(self, z: ArrayLike) -> Prediction:
-        """Return the logits of the coming round, (K,) for one row and (n, K) for several; nothing changes."""
+    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
+        """Return the logits of the coming round, (K,) for one row and (n, K) for several; nothing changes.
+
+        `elapsed` is the time since the row before, 1 by default.
+        """
         Z, single = self._rows(z)
-        logits = self._predictor(Z)._predict(Z)
+        logits = self._predictor(Z)._predict_at(Z, self._time(elapsed))
         return logits[0] if single else logits
 
-    def predict_proba(self, z: ArrayLike) -> Prediction:
+    def predict_proba(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
         """Return the probabilities of the classes, (K,) for one row and (n, K) for several."""
-        return np.exp(log_softmax(self.predict(z)))
+        return np.exp(log_softmax(self.predict(z, elapsed=elapsed)))
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count)
@@ -56,12 +60,12 @@ class ClassLearner(Learner):
             )
         return labels
 
-    def _serve(self, Z: Matrix) -> Vector:
+    def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         """Return the record of a row: whether a label was learned before, the logits, and the row."""
-        return np.concatenate(([float(self.rounds > 0)], self._predict(Z)[0], Z[0]))
+        return np.concatenate(([float(self.rounds > 0)], self._predict_at(Z, elapsed)[0], Z[0]))
 
-    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
-        self._play(np.ascontiguousarray(record[None, 1 + self.outputs :]), np.array([y]))
+    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+        self._play_rows_with(np.ascontiguousarray(record[None, 1 + self.outputs :]), np.array([y]), rows)
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         logits = record[1 : 1 + self.outputs].copy()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from undrift import _check
-from undrift._typing import Scalar
+from undrift._typing import Scalar, Vector
 from undrift.discount import Discount, make_discount
 from undrift.learners.base import Learner
+from undrift.learners.row_weights import RowWeights
 
 
 class DiscountedLearner(Learner):
@@ -21,6 +22,11 @@ class DiscountedLearner(Learner):
         self._discount = make_discount(self, beta, half_life)
         self.reg = _check.interval(self, "reg", reg, self._ridges)
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
+
+    def _potential(self, count: int, rows: RowWeights | None = None) -> Vector:
+        """Return the ridge after each of the coming rounds: it is forgotten like the data."""
+        age = self.rounds + self._extra_age
+        return self._discount.potential(self.reg, age, count, None if rows is None else rows.elapsed)
 
     @property
     def discount(self) -> Discount:

@@ -10,6 +10,7 @@ from undrift.errors import ModelFileError
 from undrift.kernels.definitions import DriftCount, DriftEvent
 from undrift.learners.base import Arrays, Columns, Learner
 from undrift.learners.drift_rounding import rounding_share
+from undrift.learners.row_weights import RowWeights
 from undrift.learners.vaw import HINTS, exact_stability
 from undrift.template import Template
 
@@ -98,29 +99,39 @@ class DriftVAW(Learner):
         return dim * dim
 
     def _predict(self, Z: Matrix) -> Vector:
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
-        status = kernels.drift_predict(self._covariance, self._leader, self._regs, self._steps, self.rounds, Z, m, h)
+        status = kernels.drift_predict(
+            self._covariance, self._leader, self._regs, self._steps, self.rounds, Z, m, h, elapsed
+        )
         _check.raise_on_status(self, status, Z.shape[1])
         return answer(m, h, hints(self.hint, m, self._last))[:, 0]
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_rows(Z, y, None, None)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_rows(Z, y, rows.weight, rows.elapsed)
+
+    def _play_rows(self, Z: Matrix, y: Vector, weight: Vector | None, elapsed: Vector | None) -> Columns:
         m, h, event = (np.empty((len(y), 1)) for _ in range(3))
-        status = kernels.drift_play(
-            self._covariance, self._leader, self._counts, self._regs, self._steps, self.rounds, Z, y, m, h, event
-        )
+        state = (self._covariance, self._leader, self._counts, self._regs, self._steps)
+        status = kernels.drift_play(*state, self.rounds, Z, y, m, h, event, weight, elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         guess = hints(self.hint, m, np.concatenate((self._last, y[:-1])))
         yhat = answer(m, h, guess)
-        stability = prices(m, h, guess, event, yhat, y)
+        stability = prices(m, h, guess, event, yhat, y, weight)
         self._last[0] = y[-1]
         potential = np.where(event[:, 0] == DriftEvent.LEARNED, 0.0, self.reg)
         if not self.rounds:
             potential[0] = self.reg
         return Columns(yhat[:, 0], stability[:, 0], potential)
 
-    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
         last = float(self._last[0])
-        super()._settle(record, y, newest=newest)
+        super()._settle(record, y, newest=newest, rows=rows)
         if not newest:
             self._last[0] = last  # the last label is that of the row served last
 
@@ -153,8 +164,10 @@ def answer(m: Matrix, h: Matrix, guess: Matrix) -> Matrix:
     return yhat
 
 
-def prices(m: Matrix, h: Matrix, guess: Matrix, event: Matrix, yhat: Matrix, y: Vector) -> Matrix:
+def prices(
+    m: Matrix, h: Matrix, guess: Matrix, event: Matrix, yhat: Matrix, y: Vector, weight: Vector | None = None
+) -> Matrix:
     """Return the exact price of each round; a row that was ignored costs its loss."""
-    label = y[:, None]
-    lost = 0.5 * (yhat - label) ** 2
-    return np.where(event == DriftEvent.IGNORED, lost, exact_stability(m, h, guess, label))
+    label, counts = y[:, None], None if weight is None else weight[:, None]
+    lost = 0.5 * (yhat - label) ** 2 * (1.0 if counts is None else counts)
+    return np.where(event == DriftEvent.IGNORED, lost, exact_stability(m, h, guess, label, counts))

@@ -102,7 +102,7 @@ def warn_if_level_differs(what: str, level: object) -> None:
 def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
     """Return the learner that a snapshot describes."""
     name = header.get("class")
-    found = cls if cls is not None else getattr(undrift, str(name), None)
+    found = cls if cls is not None else getattr(undrift, str(name), getattr(undrift.ensemble, str(name), None))
     if cls is None and _find_other(header) is not None:
         raise ModelFileError(f"holds a {name}, which is no learner")
     if not (isinstance(found, type) and issubclass(found, Learner)) or found is Learner:

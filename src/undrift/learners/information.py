@@ -84,16 +84,23 @@ class InformationLearner(DiscountedLearner):
         """Largest $|u\\cdot z|$ on the rows so far of comparators that the promise covers."""
         return math.inf
 
-    def predict(self, z: ArrayLike) -> Prediction:
-        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        if self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
-            return yhat
-        return super().predict(z)
+    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
-    def learn(self, z: ArrayLike, y: float) -> None:
-        """Close one round: the label `y` of row `z` has become known."""
-        if self._kernel is None or not self._kernel.learn(self, z, y):
-            super().learn(z, y)
+        `elapsed` is the time since the row before, 1 by default.
+        """
+        if elapsed is None and self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
+            return yhat
+        return super().predict(z, elapsed=elapsed)
+
+    def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
+        """Close one round: the label `y` of row `z` has become known.
+
+        The row counts `weight` times, once by default; `elapsed` is the time since the row before, 1 by default.
+        """
+        ordinary = weight is None and elapsed is None
+        if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
+            super().learn(z, y, weight=weight, elapsed=elapsed)
 
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))

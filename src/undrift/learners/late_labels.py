@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from undrift import _check, _thread_lock, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
+from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import Arrays, PendingRecords, ServedPrediction
 from undrift.trace import Trace
 
@@ -44,25 +45,34 @@ class LateLabels:
         def _row(self, z: ArrayLike, verb: str = ...) -> Matrix: ...
         def _labels(self, y: ArrayLike, count: int) -> Vector: ...
         def _fix_width(self, dim: int) -> None: ...
-        def _predict(self, Z: Matrix) -> Vector: ...
-        def _play(self, Z: Matrix, y: Vector) -> Any: ...
+        def _check_row_weight(self, weight: float | None, elapsed: float | None) -> RowWeights | None: ...
+        def _time(self, elapsed: float | None) -> float: ...
+        def _predict_at(self, Z: Matrix, elapsed: float) -> Vector: ...
+        def _play_rows_with(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Any: ...
+        def _grow_older(self, rows: RowWeights | None) -> None: ...
 
     @_thread_lock.hold_exclusive
-    def ask(self, z: ArrayLike) -> ServedPrediction:
+    def ask(self, z: ArrayLike, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
-        Nothing that a label could change is changed. `ask` and `tell` at once are the same as `learn`.
+        Nothing that a label could change is changed. `ask` and `tell` at once are the same as `learn`. `elapsed` is the
+        time since the row before, 1 by default; the past grows older by it when the label is learned.
         """
-        return self._ask(self._row(z, "ask"))
+        return self._ask(self._row(z, "ask"), self._time(elapsed))
 
     @_thread_lock.hold_exclusive
-    def tell(self, served: ServedPrediction, y: float) -> None:
-        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
+    def tell(self, served: ServedPrediction, y: float, *, weight: float | None = None) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come.
+
+        The row counts `weight` times, once by default.
+        """
         if not isinstance(served, ServedPrediction):
             raise InputError(f"{_check.name_of(self)}: tell takes what ask returned, got {_check.describe(served)}")
         serial = self._check_served(served)
         missing = isinstance(y, (float, np.floating)) and math.isnan(y)
-        self._tell(serial, float("nan") if missing else float(self._labels([y], 1)[0]))
+        rows = self._check_row_weight(weight, None)
+        label = float("nan") if missing else float(self._labels([y], 1)[0])
+        self._tell(serial, label, 1.0 if rows is None else float(rows.weight[0]))
 
     @_thread_lock.hold_shared
     def find_pending(self, serial: int) -> ServedPrediction:
@@ -81,17 +91,17 @@ class LateLabels:
         """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
         return _check.integer(self, "delay", delay, 0) > 0 or self._pending.scheduled
 
-    def _play_late(self, Z: Matrix, y: Vector, delay: int) -> Trace:
+    def _play_late(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Trace:
         """Serve rows one by one, and settle each label when `delay` further rows were served; all of it or nothing."""
         header, arrays = self.snapshot()
         first = self.rounds
         served: list[ServedPrediction] = []
         try:
             for t in range(len(Z)):
-                served.append(self._ask(Z[t : t + 1]))
-                self._pending.schedule(served[-1].serial, float(y[t]))
+                served.append(self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t])))
+                self._pending.schedule(served[-1].serial, float(y[t]), 1.0 if rows is None else float(rows.weight[t]))
                 for serial, label in self._pending.due(served[-1].serial - delay):
-                    self._tell(serial, label)
+                    self._tell(serial, label, self._pending.weight(serial))
         except BaseException:
             self.dim = None
             self._load_state(header["rounds"], header["dim"], arrays)
@@ -99,12 +109,12 @@ class LateLabels:
         yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
         return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=delay)
 
-    def _ask(self, Z: Matrix) -> ServedPrediction:
-        """Serve a checked row, and keep its record."""
+    def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
+        """Serve a checked row that comes after this time, and keep its record."""
         self._fix_width(Z.shape[1])
-        record = self._serve(Z)
+        record = self._serve(Z, elapsed)
         serial = self.served_rows + 1
-        self._pending.add(serial, record)
+        self._pending.add(serial, record, elapsed)
         return self._make_served(serial, record)
 
     @property
@@ -112,22 +122,28 @@ class LateLabels:
         """Rows served so far: the serial number of the last one."""
         return self.rounds + self._pending.unlearned
 
-    def _tell(self, serial: int, y: float) -> None:
+    def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
         """Settle a record with a checked label, or close it if the label is NaN."""
         if np.isnan(y):
             self._pending.close(serial)
             return
-        self._settle(self._pending[serial], y, newest=self._pending.is_newest(serial, self.served_rows))
+        rows = self._check_row_weight(weight, self._pending.time_before(serial))
+        newest = self._pending.is_newest(serial, self.served_rows)
+        self._settle(self._pending[serial], y, newest=newest, rows=rows)
         self.rounds += 1
+        self._grow_older(rows)
         self._pending.settle(serial)
 
-    def _serve(self, Z: Matrix) -> Vector:
+    def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         """Return the record of a row: whether a label was learned before, the prediction, and the row."""
-        return np.concatenate(([float(self.rounds > 0)], self._predict(Z), Z[0]))
+        return np.concatenate(([float(self.rounds > 0)], self._predict_at(Z, elapsed), Z[0]))
 
-    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
-        """Learn a label from the record of its row; `newest` unless a row that was served later is settled already."""
-        self._play(np.ascontiguousarray(record[None, 2:]), np.array([y]))
+    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+        """Learn a label from the record of its row; `newest` unless a row that was served later is settled already.
+
+        `rows`: the row's weight and the time before it, unless both are 1.
+        """
+        self._play_rows_with(np.ascontiguousarray(record[None, 2:]), np.array([y]), rows)
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         """Return what was served, from its record."""

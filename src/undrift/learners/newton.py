@@ -13,6 +13,7 @@ from undrift.convex_losses import loss_named
 from undrift.errors import InputError
 from undrift.learners.base import Arrays, Columns
 from undrift.learners.discounted import DiscountedLearner
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss
 from undrift.template import Tangents, Template
 
@@ -118,34 +119,46 @@ class DiscountedNewton(DiscountedLearner):
     def _predict(self, Z: Matrix) -> Vector:
         return np.asarray(np.sum(Z * self._x, axis=1))
 
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self._predict(Z)  # the point was chosen after the round before
+
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
         yhat, stability, potential = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+        beta, age = rows.discounts(self._discount), self.rounds + self._extra_age
         for t in range(len(y)):
             yhat[t] = np.sum(Z[t : t + 1] * self._x, axis=1)[0]
-            g = float(self._loss.slope(yhat[t], y[t])) * Z[t]
+            g, age = float(self._loss.slope(yhat[t], y[t])) * Z[t], age + float(rows.elapsed[t])
             step = self._newton_step if self.gamma else self._gradient_step
-            stability[t] = step(g, float(g @ self._x), self.rounds + t + 1)
+            stability[t] = step(g, float(g @ self._x), float(rows.weight[t]), float(beta[t]), age)
             potential[t] = self._sums[1]
         return Columns(yhat, stability, potential)
 
-    def _newton_step(self, g: Vector, at: float, t: int) -> float:
-        """Add the round's quadratic, move to the minimiser, and return the round's price g'A^-1 g / 2."""
-        beta, eye = self.beta, np.eye(len(g))
-        before = beta * (self._hessian + (self._sums[1] if t > 1 else self.reg) * eye)
+    def _newton_step(self, g: Vector, at: float, weight: float, beta: float, age: float) -> float:
+        """Add the round's quadratic, move to the minimiser, and return the round's price, w^2 g'A^-1 g / 2.
+
+        A includes the round itself, `age` is the time passed at its end.
+        """
+        eye = np.eye(len(g))
+        before = beta * (self._hessian + (self._sums[1] or self.reg) * eye)  # no ridge is kept before the first round
         with np.errstate(over="ignore", invalid="ignore"):
             h = float(g @ np.linalg.solve(before, g))
-        self._hessian[...] = beta * self._hessian + self.gamma * np.outer(g, g)
-        self._pull[...] = beta * self._pull + (self.gamma * at - 1.0) * g
-        ridge = self.reg * max(float(self._discount.power(np.array([float(t)]))[0]), LEAST_RIDGE)
+        self._hessian[...] = beta * self._hessian + weight * (self.gamma * np.outer(g, g))
+        self._pull[...] = beta * self._pull + weight * ((self.gamma * at - 1.0) * g)
+        ridge = self.reg * max(float(self._discount.power(np.array([age]))[0]), LEAST_RIDGE)
         self._sums[1] = max(ridge, LEAST_SHARE * float(np.diagonal(self._hessian).max()))
         self._x[...] = _minimise(self._hessian + self._sums[1] * eye, self._pull, self.radius)
+        if not weight:
+            return 0.0
         if not 0.0 <= h < np.inf:  # a past forgotten beyond float64: the largest price there is
-            return 0.5 / self.gamma
-        return 0.5 / (self.gamma + 1.0 / h) if h else 0.0
+            return weight * (0.5 / self.gamma)
+        return weight * (0.5 / (self.gamma + 1.0 / (weight * h))) if h else 0.0
 
-    def _gradient_step(self, g: Vector, at: float, t: int) -> float:
+    def _gradient_step(self, g: Vector, at: float, weight: float, beta: float, age: float) -> float:
         """Add the round's gradient, let the ridge grow with it, move, and return the round's exact price."""
-        beta, old_ridge = self.beta, float(self._sums[1])
+        g, at, old_ridge = weight * g, weight * at, float(self._sums[1])
         old = _least(self._pull, old_ridge, self.radius)
         self._sums[0] = beta * self._sums[0] + float(g @ g)
         self._sums[1] = max(beta * old_ridge, self.reg * float(np.sqrt(self._sums[0])))

@@ -8,6 +8,7 @@ from undrift._typing import Matrix, Vector
 from undrift.learners.aioli import DiscountedAIOLI
 from undrift.learners.base import Arrays, Columns
 from undrift.learners.class_learner import ClassLearner
+from undrift.learners.row_weights import RowWeights
 
 
 class OneVsRest(ClassLearner):
@@ -63,7 +64,7 @@ class OneVsRest(ClassLearner):
         self._learners = [self._prototype.clone() for _ in range(self.outputs)]
         for one in self._learners:
             one._fix_width(dim)
-            one.rounds = self.rounds
+            one.rounds, one._extra_age = self.rounds, self._extra_age
 
     def _arrays(self) -> Arrays:
         return {f"class{k}.{name}": a for k, one in enumerate(self._learners) for name, a in one._arrays().items()}
@@ -75,14 +76,24 @@ class OneVsRest(ClassLearner):
         super()._load_arrays(arrays)
         for one in self._learners:
             one._load_arrays({name: array.copy() for name, array in one._arrays().items()})  # checks what it holds
-            one.rounds = self.rounds
+            one.rounds, one._extra_age = self.rounds, self._extra_age
 
     def _predict(self, Z: Matrix) -> Matrix:
-        return np.column_stack([one._predict(Z) for one in self._learners])
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
+        return np.column_stack([one._predict_at(Z, elapsed) for one in self._learners])
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_learners(Z, y, None)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_learners(Z, y, rows)
+
+    def _play_learners(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
         columns = []
         for k, one in enumerate(self._learners):
-            columns.append(one._play(Z, np.where(y == k, 1.0, -1.0)).yhat)
+            columns.append(one._play_rows_with(Z, np.where(y == k, 1.0, -1.0), rows).yhat)
             one.rounds += len(y)
+            one._grow_older(rows)
         return Columns(np.column_stack(columns))

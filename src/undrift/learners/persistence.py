@@ -9,6 +9,7 @@ from undrift._typing import Matrix, Vector
 from undrift.baselines import no_change_log_odds
 from undrift.discount import make_discount
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.row_weights import RowWeights
 
 
 class Persistence(Learner):
@@ -68,17 +69,23 @@ class Persistence(Learner):
     def _predict(self, Z: Matrix) -> Vector:
         return np.full(len(Z), self._prediction())
 
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self._predict(Z)
+
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
         if not self.binary:
             yhat = np.concatenate((self._state[:1], y[:-1]))
             self._state[0] = y[-1]
             return Columns(yhat)
-        yhat = np.empty_like(y)
+        yhat, beta = np.empty_like(y), rows.discounts(self._discount)
         for t, label in enumerate(y):
             yhat[t] = self._prediction()
             if self._state[0]:
-                self._state[1:] *= self._discount.beta
-                self._state[1 if label == self._state[0] else 2] += 1.0
+                self._state[1:] *= beta[t]
+                self._state[1 if label == self._state[0] else 2] += rows.weight[t]
             self._state[0] = label
         return Columns(yhat)
 

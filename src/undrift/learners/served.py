@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
+from undrift.kernels.definitions import WEIGHT_LIMIT
 
 Arrays = dict[str, NDArray[np.float64]]
 PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""
+WEIGHTS = f"{PREFIX}weights"
+"""Weight of each record's label and the time before its row; left out where all are 1."""
 MOST_ROWS = 2**53
 """Serial numbers are exact in float64 up to here."""
 NO_LABEL, SCHEDULED, SCHEDULED_WITHOUT_LABEL = 0.0, 1.0, 2.0
@@ -80,6 +83,8 @@ class PendingRecords:
         """Loss of served predictions beyond what the weights at settling would have lost with the same answers."""
         self._records: dict[int, Vector] = {}
         self._labels: dict[int, float] = {}
+        self._weights: dict[int, float] = {}  # of scheduled labels, where they are not 1,
+        self._elapsed: dict[int, float] = {}  # and the time before a row, where it is not 1
 
     def __len__(self) -> int:
         return len(self._records)
@@ -98,14 +103,26 @@ class PendingRecords:
         """Whether labels are known that are to be settled later."""
         return bool(self._labels)
 
-    def add(self, serial: int, record: Vector) -> None:
-        """Keep the record of a row that was served."""
+    def add(self, serial: int, record: Vector, elapsed: float = 1.0) -> None:
+        """Keep the record of a row that was served, a time `elapsed` after the one before."""
         self._records[serial] = record
         self.unlearned += 1
+        if elapsed != 1.0:
+            self._elapsed[serial] = elapsed
 
-    def schedule(self, serial: int, label: float) -> None:
-        """Keep a label, NaN for a missing one, until it is due."""
+    def schedule(self, serial: int, label: float, weight: float = 1.0) -> None:
+        """Keep a label, NaN for a missing one, until it is due; it will count `weight` times."""
         self._labels[serial] = label
+        if weight != 1.0:
+            self._weights[serial] = weight
+
+    def weight(self, serial: int) -> float:
+        """Return how often a scheduled label counts."""
+        return self._weights.get(serial, 1.0)
+
+    def time_before(self, serial: int) -> float:
+        """Return the time before the row."""
+        return self._elapsed.get(serial, 1.0)
 
     def due(self, last: int) -> list[tuple[int, float]]:
         """Return the scheduled labels of serial numbers up to `last`, oldest first."""
@@ -114,7 +131,8 @@ class PendingRecords:
     def close(self, serial: int) -> None:
         """Forget a record whose label never comes."""
         del self._records[serial]
-        self._labels.pop(serial, None)
+        for numbers in (self._labels, self._weights, self._elapsed):
+            numbers.pop(serial, None)
 
     def settle(self, serial: int) -> None:
         """Forget a record whose label was learned."""
@@ -132,11 +150,15 @@ class PendingRecords:
         if not self.unlearned and not self.late_excess:
             return {}
         heads = [(serial, *self._label_code(serial), len(record)) for serial, record in self._records.items()]
-        return {
+        arrays = {
             f"{PREFIX}totals": np.array([self.unlearned, self.late_excess], np.float64),
             f"{PREFIX}heads": np.array(heads, np.float64).reshape(-1, 4),
             f"{PREFIX}records": np.concatenate([np.empty(0), *self._records.values()]),
         }
+        if self._weights or self._elapsed:
+            both = [(self.weight(serial), self.time_before(serial)) for serial in self._records]
+            arrays[WEIGHTS] = np.array(both, np.float64).reshape(-1, 2)
+        return arrays
 
     def _label_code(self, serial: int) -> tuple[float, float]:
         label = self._labels.get(serial)
@@ -155,8 +177,11 @@ class PendingRecords:
             return pending
         try:
             totals, heads, records = (arrays[f"{PREFIX}{name}"] for name in ("totals", "heads", "records"))
-            _require(len(arrays) == 3 and totals.shape == (2,) and heads.shape[1:] == (4,) and records.ndim == 1)
-            _require(all(one.dtype == np.float64 for one in (totals, heads, records)))
+            weights = arrays.get(WEIGHTS, np.ones((len(heads), 2)))
+            _require(len(arrays) == 3 + (WEIGHTS in arrays) and totals.shape == (2,) and heads.shape[1:] == (4,))
+            _require(records.ndim == 1 and weights.shape == (len(heads), 2))
+            _require(all(one.dtype == np.float64 for one in (totals, heads, records, weights)))
+            _require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
             _require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
             serials, codes, labels, sizes = heads.T
             whole = np.concatenate((totals[:1], serials, codes, sizes))
@@ -166,12 +191,12 @@ class PendingRecords:
             _require(not len(heads) or serials[-1] <= rounds + totals[0])
             _require(bool((np.abs(labels) <= _check.LIMIT).all()))
             at = 0
-            for serial, code, label, size in heads.tolist():
+            for (serial, code, label, size), (weight, elapsed) in zip(heads.tolist(), weights.tolist(), strict=True):
                 record = records[at : at + int(size)].copy()
                 _require(fits(record))
-                pending.add(int(serial), record)
+                pending.add(int(serial), record, elapsed)
                 if code != NO_LABEL:
-                    pending.schedule(int(serial), label if code == SCHEDULED else np.nan)
+                    pending.schedule(int(serial), label if code == SCHEDULED else np.nan, weight)
                 at += int(size)
         except (ValueError, KeyError, IndexError):
             raise ModelFileError(f"{_check.name_of(who)}: the saved records of unsettled rows cannot be used") from None

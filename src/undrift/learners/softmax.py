@@ -13,6 +13,10 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.base import Arrays, Columns
 from undrift.learners.class_learner import ClassLearner
+from undrift.learners.row_weights import RowWeights
+
+LEAST_DISCOUNT = 1e-200
+"""What is left of the past after however long a time, at least, unless `beta` itself is less."""
 
 
 def class_basis(classes: int) -> Matrix:
@@ -147,14 +151,25 @@ class DiscountedSoftmax(ClassLearner):
         return 2 * ((self.outputs - 1) * dim) ** 2
 
     def _predict(self, Z: Matrix) -> Matrix:
-        logits = np.empty((len(Z), self.outputs))
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
+        logits, beta = np.empty((len(Z), self.outputs)), self._discounts(np.array([elapsed])).item()
         status = kernels.softmax_predict(
-            self._covariance, self._leader, self._basis, self.curvature, self.reg, self.beta, Z, logits
+            self._covariance, self._leader, self._basis, self.curvature, self.reg, beta, Z, logits
         )
         _check.raise_on_status(self, status, Z.shape[1])
         return logits
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+
+    def _discounts(self, elapsed: Vector) -> Vector:
+        """Return beta^dt; a past older than a float64 ridge can stand counts as that old."""
+        rows = RowWeights(np.ones(len(elapsed)), elapsed)
+        return np.maximum(rows.discounts(self._discount), min(self.beta, LEAST_DISCOUNT))
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
         logits, stability, potential = np.empty((len(y), self.outputs)), np.empty(len(y)), np.empty(len(y))
         status = kernels.softmax_play(
             self._information,
@@ -165,8 +180,8 @@ class DiscountedSoftmax(ClassLearner):
             self._basis,
             self.curvature,
             self.reg,
-            np.full(len(y), self.beta),
-            np.ones(len(y)),
+            self._discounts(rows.elapsed),
+            rows.weight,
             Z,
             y,
             logits,

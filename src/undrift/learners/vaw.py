@@ -14,6 +14,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.information import InformationLearner
+from undrift.learners.row_weights import RowWeights
 from undrift.template import ALIKE, Template, alike
 from undrift.trace import Trace
 
@@ -21,6 +22,7 @@ HINTS = tuple(hint.name.lower() for hint in Hint)
 """The hints by name, in the order of their numbers."""
 BLOCK = 4096
 """Rounds handed to the kernel at a time."""
+EPS = float(np.finfo(np.float64).eps)
 
 
 class DiscountedVAW(InformationLearner):
@@ -69,39 +71,62 @@ class DiscountedVAW(InformationLearner):
         self.hint = _check.choice(self, "hint", hint, HINTS)
         self._last = np.zeros(1)
 
-    def predict(self, z: ArrayLike, *, hint: ArrayLike | None = None) -> Prediction:
+    def predict(self, z: ArrayLike, *, hint: ArrayLike | None = None, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
-        `hint`: a guess of each label, in place of the learner's own.
+        `hint`: a guess of each label, in place of the learner's own. `elapsed`: the time since the row before, 1 by
+        default.
         """
         if hint is None:
-            return super().predict(z)
+            return super().predict(z, elapsed=elapsed)
         with self._shared_lock:
             Z, single = self._rows(z)
             given = _check.column(self, "hint", hint, len(Z))
-            yhat = self._predictor(Z)._predict(Z, given)
+            yhat = self._predictor(Z)._predict(Z, given, self._time(elapsed))
         return float(yhat[0]) if single else yhat
 
-    def learn(self, z: ArrayLike, y: float, *, hint: float | None = None) -> None:
-        """Close one round. The hint does not enter the state; it is accepted so that calls can be alike."""
+    def learn(
+        self,
+        z: ArrayLike,
+        y: float,
+        *,
+        hint: float | None = None,
+        weight: float | None = None,
+        elapsed: float | None = None,
+    ) -> None:
+        """Close one round. The hint does not enter the state; it is accepted so that calls can be alike.
+
+        The row counts `weight` times, once by default; `elapsed` is the time since the row before, 1 by default.
+        """
         if hint is not None:
             _check.column(self, "hint", hint, 1)
-        super().learn(z, y)
+        super().learn(z, y, weight=weight, elapsed=elapsed)
 
     @_thread_lock.hold_exclusive
-    def play(self, Z: ArrayLike, y: ArrayLike, *, hint: ArrayLike | None = None, delay: int = 0) -> Trace:
+    def play(
+        self,
+        Z: ArrayLike,
+        y: ArrayLike,
+        *,
+        hint: ArrayLike | None = None,
+        delay: int = 0,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
-        `hint`: a guess of each label made before it was seen, in place of the learner's own.
+        `hint`: a guess of each label made before it was seen, in place of the learner's own. A row counts `weight`
+        times, and comes the time `elapsed` after the one before; both have a number for each row.
         """
-        rows = self._block(Z)
-        labels = self._labels(y, len(rows))
-        given = None if hint is None else _check.column(self, "hint", hint, len(rows))
+        block = self._block(Z)
+        labels = self._labels(y, len(block))
+        given = None if hint is None else _check.column(self, "hint", hint, len(block))
+        rows = self._check_row_weights(weight, elapsed, len(block))
         if self._waits(delay):
             if given is not None:
                 raise InputError(f"{_check.name_of(self)}: hint and delay cannot be given together; leave one out")
-            return self._play_late(rows, labels, delay)
-        return self._close(rows, lambda: self._play(rows, labels, given))
+            return self._play_late(block, labels, delay, rows)
+        return self._close(block, lambda: self._play(block, labels, given, rows), rows)
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these rows and labels, whatever hints were given."""
@@ -110,26 +135,36 @@ class DiscountedVAW(InformationLearner):
     def _make_kernel(self) -> kernels.EnsembleKernel:
         return self._kernel_of_one(np.empty(0), HINTS.index(self.hint), self._last)
 
-    def _predict(self, Z: Matrix, hint: Vector | None = None) -> Vector:
+    def _predict(self, Z: Matrix, hint: Vector | None = None, elapsed: float = 1.0) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
-        _check.raise_on_status(self, kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h), Z.shape[1])
+        status = kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h, elapsed=elapsed)
+        _check.raise_on_status(self, status, Z.shape[1])
         return self._apply_hint(m[:, 0], h[:, 0], self._hint_values(m[:, 0], hint, self._last))
 
-    def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None) -> Columns:
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self._predict(Z, None, elapsed)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play(Z, y, None, rows)
+
+    def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None, rows: RowWeights | None = None) -> Columns:
         yhat, stability = np.empty(len(y)), np.empty(len(y))
         for a in range(0, len(y), BLOCK):  # what is needed beside the columns stays small
             rounds = slice(a, a + BLOCK)
             m, h, label = yhat[rounds], stability[rounds], y[rounds]
             first = self.rounds + a
-            status = kernels.vaw_play(self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None])
+            both = (None, None) if rows is None else rows.between(a, a + BLOCK)
+            status = kernels.vaw_play(
+                self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None], 1, *both
+            )
             _check.raise_on_status(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             hints = self._hint_values(m, None if hint is None else hint[rounds], last)
-            price = exact_stability(m, h, hints, label)
+            price = exact_stability(m, h, hints, label, both[0])
             m[...] = self._apply_hint(m, h, hints)
             h[...] = price
             self._last[0] = label[-1]
-        return Columns(yhat, stability, self._discount.potential(self.reg, self.rounds, len(y)))
+        return Columns(yhat, stability, self._potential(len(y), rows))
 
     def _leaders(self, Z: Matrix, y: Vector) -> tuple[Vector, Vector]:
         """Return the leader's prediction m and the leverage h of every round of a run from the first round on."""
@@ -144,9 +179,9 @@ class DiscountedVAW(InformationLearner):
         hints = self._hint_values(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
         return np.asarray(0.5 * h / (1.0 + h) * (y - hints) ** 2)
 
-    def _settle(self, record: Vector, y: float, *, newest: bool) -> None:
+    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
         last = float(self._last[0])
-        super()._settle(record, y, newest=newest)
+        super()._settle(record, y, newest=newest, rows=rows)
         if not newest:
             self._last[0] = last  # the last label is that of the row served last
 
@@ -187,10 +222,17 @@ class _HintedTemplate(Template):
         return bool(same.all()) and alike(trace.yhat[~moved], m[~moved], y)
 
 
-def exact_stability(m: Vector, h: Vector, hint: Vector, y: Vector) -> Vector:
+def exact_stability(m: Vector, h: Vector, hint: Vector, y: Vector, weight: Vector | None = None) -> Vector:
     r"""Return $\frac12(q(y-\tilde y)^2-q(1-q)(m-\tilde y)^2)$ with $q=h/(1+h)$: a round's loss less the leader's.
 
-    The paper drops the second term.
+    The paper drops the second term. A row of weight w is predicted like any other, and its loss counts w times: with
+    $e=y-m$ and $\delta=\tilde y-m$ the price is $\frac w2(\frac{wh}{1+wh}e^2-2qe\delta+q^2\delta^2)$.
     """
     part = 1.0 / (1.0 + h)
-    return np.asarray(0.5 * h * part * ((y - hint) ** 2 - part * (m - hint) ** 2))
+    price = np.asarray(0.5 * h * part * ((y - hint) ** 2 - part * (m - hint) ** 2))
+    if weight is None:
+        return price
+    q, e, delta, wh = h * part, y - m, hint - m, weight * h
+    terms = (wh / (1.0 + wh) * e * e, -2.0 * q * e * delta, (q * delta) ** 2)
+    rounding = 4.0 * EPS * (terms[0] + np.abs(terms[1]) + terms[2])
+    return np.where(weight == 1.0, price, 0.5 * weight * (sum(terms) + rounding))

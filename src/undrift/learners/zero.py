@@ -8,6 +8,7 @@ from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.discount import Discount
 from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import logistic, squared
 
 
@@ -59,6 +60,13 @@ class Zero(Learner):
     def _play(self, Z: Matrix, y: Vector) -> Columns:
         yhat = np.zeros(len(y))
         return Columns(yhat, (logistic if self.binary else squared).value(yhat, y), np.zeros(len(y)))
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return self._predict(Z)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        columns = self._play(Z, y)
+        return Columns(columns.yhat, rows.weight * np.asarray(columns.stability), columns.potential)
 
     def _arrays(self) -> Arrays:
         return {}

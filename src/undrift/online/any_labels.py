@@ -16,6 +16,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import Columns, Prediction
+from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.losses import softplus
 from undrift.online.base import OnlineLearner
@@ -106,22 +107,22 @@ class AnyLabels(OnlineLearner):
         return super().part(name)
 
     @_thread_lock.hold_shared
-    def _log_probabilities(self, z: Rows) -> tuple[Matrix, bool]:
+    def _log_probabilities(self, z: Rows, elapsed: float | None = None) -> tuple[Matrix, bool]:
         """Return log-probabilities (rows, K) in the order of `classes`, and whether one row was given."""
         assert self._several is not None
         Z, single = self._rows_to_predict(z)
-        return self._several.predict(Z)[:, self._order()], single
+        return self._several.predict(Z, self._time(elapsed))[:, self._order()], single
 
-    def _predict_label(self, z: Rows) -> Prediction:
-        logs, single = self._log_probabilities(z)
+    def _predict_label(self, z: Rows, elapsed: float | None = None) -> Prediction:
+        logs, single = self._log_probabilities(z, elapsed)
         names = self.classes
         if not names:
             raise InputError(f"{_check.name_of(self)}: no label was learned yet, so there is none to predict")
         best = np.argmax(logs, axis=1)
         return names[int(best[0])] if single else np.array(names)[best]
 
-    def _predict_probabilities(self, z: Rows) -> Vector:
-        logs, single = self._log_probabilities(z)
+    def _predict_probabilities(self, z: Rows, elapsed: float | None = None) -> Vector:
+        logs, single = self._log_probabilities(z, elapsed)
         p = np.exp(logs)
         p /= np.sum(p, axis=1, keepdims=True)
         return np.asarray(p[0] if single else p)
@@ -192,7 +193,7 @@ class AnyLabels(OnlineLearner):
             both = np.array([-softplus(yhat), -softplus(-yhat)])
             logs = both if len(self.classes) == 2 else np.zeros(len(self.classes))
             served = ServedClasses(logs, np.array([yhat]), np.empty((0, len(logs))), [serial], row.copy())
-            self._pending.add(serial, served.flatten())
+            self._pending.add(serial, served.flatten(), float(record[RecordPart.ELAPSED]))
             if serial in due:
                 number = due[serial]
                 if not np.isnan(number):
@@ -200,32 +201,41 @@ class AnyLabels(OnlineLearner):
                     if name not in names:
                         names.append(name)
                     number = float(names.index(name))
-                self._pending.schedule(serial, number)
+                self._pending.schedule(serial, number, float(record[RecordPart.WEIGHT]))
         self._pending.unlearned, self._pending.late_excess = old.unlearned, old.late_excess
 
     # Rounds
 
     @_thread_lock.hold_exclusive
-    def _learn_any(self, z: Rows, y: Any) -> None:
+    def _learn_any(self, z: Rows, y: Any, rows: RowWeights | None = None) -> None:
         if self._is_plain(y):
-            super()._learn_any(z, y)
+            super()._learn_any(z, y, rows)
             return
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             got = len(arriving.values)
             raise InputError(f"{_check.name_of(self)}: learn takes one row, got {got}; use play(Z, y) for a block")
-        self._play_any_labels(arriving, [y], 0)
+        self._play_any_labels(arriving, [y], 0, rows)
 
     @_thread_lock.hold_exclusive
-    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, levels: Vector | None = None) -> Trace:
+    def _play_block(
+        self,
+        Z: Rows,
+        y: ArrayLike,
+        delay: int,
+        levels: Vector | None = None,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         if self._is_plain(y):
-            return super()._play_block(Z, y, delay, levels)
+            return super()._play_block(Z, y, delay, levels, weight, elapsed)
         arriving = self._rows_to_learn(Z)
         if arriving.single:
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
-        return self._play_any_labels(arriving, y, delay)
+        weights = self._check_row_weights(weight, elapsed, len(arriving.values))
+        return self._play_any_labels(arriving, y, delay, weights)
 
-    def _play_any_labels(self, arriving: ArrivingRows, y: Any, delay: int) -> Trace:
+    def _play_any_labels(self, arriving: ArrivingRows, y: Any, delay: int, weights: RowWeights | None = None) -> Trace:
         """Close rounds of any labels; the trace holds log-probabilities in the order of `classes`.
 
         As long as labels are those of the compiled round it plays them, so that a block is the same as its rows.
@@ -243,7 +253,8 @@ class AnyLabels(OnlineLearner):
         if self._several is None:
             head = self._plain_rows(labels)
             if head:
-                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay)
+                begin = (None, None) if weights is None else weights.between(0, head)
+                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None, *begin)
                 known = np.maximum(plain.first + np.arange(head), 1.0)  # labels before each row, if all came at once
                 s = plain.yhat
                 both = np.stack([-softplus(s), -softplus(-s)], axis=1)
@@ -255,9 +266,11 @@ class AnyLabels(OnlineLearner):
         self._fix_width(rows.shape[1])
         if waits:
             for t, number in enumerate(numbers, head):
-                played.append(self._play_one_late(rows[t : t + 1], number, delay))
+                one = (1.0, 1.0) if weights is None else (float(weights.weight[t]), float(weights.elapsed[t]))
+                played.append(self._play_one_late(rows[t : t + 1], number, delay, *one))
         else:
-            played.append(several.play(rows[head:], numbers))
+            later = None if weights is None else weights.between(head, len(rows))
+            played.append(several.play(rows[head:], numbers, later))
             self._pending.unlearned += int(np.isnan(numbers).sum())
         self.rounds = several.rounds
         logs = np.concatenate([np.empty((0, several.classes)), *(widen(one, several.classes) for one in played)])
@@ -277,56 +290,63 @@ class AnyLabels(OnlineLearner):
                 high = middle - 1
         return low
 
-    def _play_one_late(self, Z: Matrix, label: float, delay: int) -> Matrix:
+    def _play_one_late(self, Z: Matrix, label: float, delay: int, weight: float = 1.0, elapsed: float = 1.0) -> Matrix:
         """Serve a row, keep its label, and settle what is due; return the row's log-probabilities (1, K)."""
-        served = self._ask(Z)
-        self._pending.schedule(served.serial, float(label))
+        served = self._ask(Z, elapsed)
+        self._pending.schedule(served.serial, float(label), weight)
         logs = ServedClasses.from_vector(served.record).log_probabilities
         for serial, due in self._pending.due(served.serial - delay):
-            self._tell(serial, due)
+            self._tell(serial, due, self._pending.weight(serial))
         return logs[None]
 
     @_thread_lock.hold_exclusive
-    def ask(self, z: Rows) -> ServedPrediction:
+    def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
         What depends on features alone advances (last-seen values, scaling); nothing that a label could change does.
+        `elapsed` is the time since the row before, 1 by default.
         """
         if self._several is None:
-            return super().ask(z)
+            return super().ask(z, elapsed=elapsed)
+        time = self._time(elapsed)
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             raise InputError(f"{_check.name_of(self)}: ask takes one row, got {len(arriving.values)}; ask row by row")
         self._admit(arriving.names)
-        return self._ask(arriving.values)
+        return self._ask(arriving.values, time)
 
     @_thread_lock.hold_exclusive
-    def tell(self, served: ServedPrediction, y: Any) -> None:
-        """Learn the label of a row that was served, from what was served; NaN says that it will never come."""
+    def tell(self, served: ServedPrediction, y: Any, *, weight: float | None = None) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come.
+
+        The row counts `weight` times in the memories, once by default.
+        """
         if not isinstance(served, ServedPrediction) or self._is_plain(y):
-            super().tell(served, y)
+            super().tell(served, y, weight=weight)
             self._name_labels(y)
             self._count()
             return
         serial = self._check_served(served)
         labels = self._check_labels([y], 1)
+        rows = self._check_row_weight(weight, None)
         if self._several is None:
             self._become_several()
-        self._tell(serial, float(self._number_labels(labels)[0]))
+        self._tell(serial, float(self._number_labels(labels)[0]), 1.0 if rows is None else float(rows.weight[0]))
 
-    def _ask(self, Z: Matrix) -> ServedPrediction:
+    def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         if self._several is None:
-            return super()._ask(Z)
+            return super()._ask(Z, elapsed)
         self._fix_width(Z.shape[1])
-        serial, record = self.served_rows + 1, self._several.serve(Z).flatten()
-        self._pending.add(serial, record)
+        serial, record = self.served_rows + 1, self._several.serve(Z, elapsed).flatten()
+        self._pending.add(serial, record, elapsed)
         return self._make_served(serial, record)
 
-    def _tell(self, serial: int, y: float) -> None:
+    def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
         if self._several is None:
-            super()._tell(serial, y)
+            super()._tell(serial, y, weight)
             return
-        self._several.settle(ServedClasses.from_vector(self._pending[serial]), y)
+        served = ServedClasses.from_vector(self._pending[serial])
+        self._several.settle(served, y, weight, self._pending.time_before(serial))
         if np.isnan(y):
             self._pending.close(serial)
         else:
@@ -361,8 +381,11 @@ class AnyLabels(OnlineLearner):
     def _predict(self, Z: Matrix) -> Vector:
         return super()._predict(Z) if self._several is None else self._several.predict(Z)
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return super()._play(Z, y) if self._several is None else Columns(self._several.play(Z, y))
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+        return super()._predict_after(Z, elapsed) if self._several is None else self._several.predict(Z, elapsed)
+
+    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
+        return super()._play_rows(Z, y, rows) if self._several is None else Columns(self._several.play(Z, y, rows))
 
     def _count(self) -> None:
         if self._several is None:

@@ -16,6 +16,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
+from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online import forests
 from undrift.online.design import DesignedLearner
@@ -92,14 +93,19 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self.rounds = int(self._number(EstimatorNumber.ROUNDS))
         self._pending.unlearned = int(self._number(EstimatorNumber.SERVED)) - self.rounds
 
-    def learn(self, z: Rows, y: float) -> None:
-        """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values."""
+    def learn(self, z: Rows, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
+        """Close one round: the label `y` of row `z` has become known. A NaN label only updates last-seen values.
+
+        The row counts `weight` times in the memories, once by default; `elapsed` is the time since the row before, 1 by
+        default.
+        """
         label = self._plain_label(y)
-        if label is None or not self._one_row.learn(self, z, label):
-            self._learn_any(z, y)
+        rows = self._check_row_weight(weight, elapsed)
+        if rows is not None or label is None or not self._one_row.learn(self, z, label):
+            self._learn_any(z, y, rows)
 
     @_thread_lock.hold_exclusive
-    def _learn_any(self, z: Rows, y: float) -> None:
+    def _learn_any(self, z: Rows, y: float, rows: RowWeights | None = None) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             raise InputError(
@@ -108,15 +114,17 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         labels = self._labels(y, 1)
         self._name_labels(y)
         self._admit(arriving.names)
-        self._close(arriving.values, lambda: self._play(arriving.values, labels))
+        self._close(arriving.values, lambda: self._play_rows_with(arriving.values, labels, rows), rows)
 
     @_thread_lock.hold_exclusive
-    def ask(self, z: Rows) -> ServedPrediction:
+    def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
         What depends on features alone advances (last-seen values, scaling); nothing that a label could change does.
+        `elapsed` is the time since the row before, 1 by default.
         """
-        if self.dim is not None:
+        time = self._time(elapsed)
+        if self.dim is not None and time == 1.0:
             record = np.zeros(self._plan.kernel.record_size)
             if self._one_row.serve(z, record, True):
                 return self._keep(record)
@@ -124,22 +132,40 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         if len(arriving.values) != 1:
             raise InputError(f"{_check.name_of(self)}: ask takes one row, got {len(arriving.values)}; ask row by row")
         self._admit(arriving.names)
-        return self._ask(arriving.values)
+        return self._ask(arriving.values, time)
 
-    def play(self, Z: Rows, y: ArrayLike, *, delay: int = 0) -> Trace:
+    def play(
+        self,
+        Z: Rows,
+        y: ArrayLike,
+        *,
+        delay: int = 0,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        A row counts `weight` times in the memories, and comes the time `elapsed` after the one before.
         """
-        return self._play_block(Z, y, delay)
+        return self._play_block(Z, y, delay, None, weight, elapsed)
 
     @_thread_lock.hold_exclusive
-    def _play_block(self, Z: Rows, y: ArrayLike, delay: int, levels: Vector | None = None) -> Trace:
+    def _play_block(
+        self,
+        Z: Rows,
+        y: ArrayLike,
+        delay: int,
+        levels: Vector | None = None,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+    ) -> Trace:
         arriving = self._rows_to_learn(Z)
         if arriving.single:
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
         rows = arriving.values
         labels = self._labels(y, len(rows))
+        weights = self._check_row_weights(weight, elapsed, len(rows))
         if not len(rows):
             empty = None if levels is None else np.empty((0, len(levels)))
             return replace(self._close(rows, lambda: Columns(np.empty(0))), quantiles=empty)
@@ -148,13 +174,13 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._fix_width(rows.shape[1])
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if self._waits(delay):
-            records = self._serve_and_settle(rows, labels, delay)
+            records = self._serve_and_settle(rows, labels, delay, weights)
             yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
             tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
         else:
             yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
             tracked = np.empty((0 if levels is None else len(rows), self._plan.quantiles))
-            self._play_at_once(rows, labels, yhat, tracked, some_known)
+            self._play_at_once(rows, labels, yhat, tracked, some_known, weights)
             known = some_known > 0.0
             self._count()
         quantiles = None if levels is None or tracked is None else self._quantiles_at(tracked, levels)
@@ -165,27 +191,44 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         raise NotImplementedError
 
     def _predict(self, Z: Matrix) -> Vector:
+        return self._predict_after(Z, 1.0)
+
+    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
         yhat, rows = np.empty(len(Z)), self._add_answers(Z)
-        status = self._plan.kernel.predict_rows(self._state, rows, yhat)
+        status = self._plan.kernel.predict_rows(self._state, rows, yhat, elapsed)
         _check.raise_on_status(self, status, rows.shape[1])
         return yhat
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
+        return self._play_rows(Z, y, None)
+
+    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_rows(Z, y, rows)
+
+    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
         yhat, none = np.empty(len(y)), np.empty((0, self._plan.quantiles))
-        self._play_at_once(Z, y, yhat, none, np.empty(0))
+        self._play_at_once(Z, y, yhat, none, np.empty(0), rows)
         return Columns(yhat)
 
-    def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int) -> Matrix:
+    def _require_row_weights(self) -> None:
+        """Refuse weights and times where forests are beside the estimator: they count every row once."""
+        if SPEEDS[self.speed].forests:
+            raise InputError(
+                f"{_check.name_of(self)}: weight and elapsed are not supported by the forests of speed='max'; leave "
+                "them out, or use speed='best'"
+            )
+
+    def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Matrix:
         """Serve rows and settle what was served `delay` rows before each; return the records of the rows."""
         waiting, size, before = list(self._pending), self._plan.kernel.record_size, len(self._pending)
         scheduled = dict(self._pending.due(int(self._number(EstimatorNumber.SERVED))))
         if before > delay or len(scheduled) < before or any(len(self._pending[k]) != size for k in waiting):
-            return self._serve_and_settle_singly(Z, y, delay)
+            return self._serve_and_settle_singly(Z, y, delay, rows)
         records = np.zeros((before + len(y), size))
         for k, serial in enumerate(waiting):
             records[k] = self._pending[serial]
         labels = np.concatenate(([scheduled[serial] for serial in waiting], y))
-        contexts = self._play_late_blocks(Z, labels, records, waiting, delay)
+        contexts = self._play_late_blocks(Z, labels, records, waiting, delay, rows)
         self._pending = PendingRecords()
         settled = max(0, len(labels) - delay)
         for k in range(settled, len(labels)):
@@ -197,20 +240,21 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._count()
         return records[before:]
 
-    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, delay: int) -> Matrix:
+    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None) -> Matrix:
         """Do the same where other records wait too: row by row, every scheduled label when it is due."""
         records = []
         for t in range(len(Z)):
-            served = self._ask(Z[t : t + 1])
+            served = self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t]))
             records.append(served.record)
+            self._pending[served.serial][RecordPart.WEIGHT] = 1.0 if rows is None else rows.weight[t]
             self._pending.schedule(served.serial, float(y[t]))
             for serial, label in self._pending.due(served.serial - delay):
-                self._tell(serial, label)
+                self._tell(serial, label, float(self._pending[serial][RecordPart.WEIGHT]))
         return np.stack(records)
 
-    def _ask(self, Z: Matrix) -> ServedPrediction:
+    def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         self._fix_width(Z.shape[1])
-        return self._keep(self._serve_row(Z))
+        return self._keep(self._serve_row(Z, elapsed))
 
     def _keep(self, record: Vector) -> ServedPrediction:
         """Keep the record of a row that was just served, and return what it says."""
@@ -219,10 +263,13 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._count()
         return self._make_served(serial, record)
 
-    def _tell(self, serial: int, y: float) -> None:
+    def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
         record = self._pending[serial]
         if record.item(RecordPart.WIDTH) != self._plan.dim:
             record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
+        if weight != record.item(RecordPart.WEIGHT):
+            record = record.copy()
+            record[RecordPart.WEIGHT] = weight
         newest = serial > self._number(EstimatorNumber.LAST_SERIAL)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
         self._pending.close(serial)
@@ -239,7 +286,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         fits = 1 <= width <= plan.dim and len(record) == self._plan_at(width).kernel.record_size
         return fits and bool(np.isfinite(record).all())
 
-    def _close(self, Z: Matrix, rounds: object) -> Trace:
+    def _close(self, Z: Matrix, rounds: object, rows: RowWeights | None = None) -> Trace:
         trace = super()._close(Z, rounds)  # type: ignore[arg-type]
         if len(Z):
             self._count()  # a round is a labelled row
@@ -308,7 +355,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _load_arrays(self, arrays: Arrays) -> None:
         saved = {name: array for name, array in arrays.items() if name.startswith(forests.PREFIX)}
-        super()._load_arrays({name: array for name, array in arrays.items() if name not in saved})
+        ordinary = {"row_weights": np.ones(self._plan.layout.shapes["row_weights"])}  # in files of before weights
+        super()._load_arrays({**ordinary, **{name: array for name, array in arrays.items() if name not in saved}})
         self._adopt_state()
         if SPEEDS[self.speed].forests and self.dim is not None:
             self._forests = Forests.from_arrays(
@@ -326,17 +374,20 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         memories = len(BETAS) if self._betas is None else len(self._betas)
         return memories * layout.length(1 + dim * (2 if self.indicators else 1))
 
-    def predict(self, z: Rows) -> Prediction:
-        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes."""
-        return self._score(z)
+    def predict(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
+        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
-    def _score(self, z: Rows) -> Prediction:
+        `elapsed` is the time since the row before, 1 by default.
+        """
+        return self._score(z, elapsed)
+
+    def _score(self, z: Rows, elapsed: float | None = None) -> Prediction:
         """Return predictions as the stages make them: numbers, or log-odds."""
-        yhat = self._one_row.predict(z)
-        return self._score_any(z) if yhat is None else yhat
+        yhat = self._one_row.predict(z) if elapsed is None else None
+        return self._score_any(z, elapsed) if yhat is None else yhat
 
     @_thread_lock.hold_shared
-    def _score_any(self, z: Rows) -> Prediction:
+    def _score_any(self, z: Rows, elapsed: float | None = None) -> Prediction:
         Z, single = self._rows_to_predict(z)
-        yhat = self._predictor(Z)._predict(Z)
+        yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat

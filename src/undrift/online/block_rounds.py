@@ -7,6 +7,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import RecordPart
+from undrift.learners.row_weights import RowWeights
 from undrift.online.forests import Forests
 from undrift.online.named_rows import NamedRows
 from undrift.online.plan import EstimatorPlan
@@ -31,19 +32,21 @@ class BlockRounds(NamedRows):
         """Return the features of rows, without the candidates that come with them."""
         return np.ascontiguousarray(Z[:, : self._plan.dim])
 
-    def _serve_row(self, Z: Matrix) -> Vector:
+    def _serve_row(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         """Serve one row (1, d) that has come; return its record. Forests keep it in its context until it is settled."""
         record, rows = np.zeros(self._plan.kernel.record_size), Z
         if self._forests is not None:
             X = self._forests.serve(self._features(Z), np.array([np.nan]))
             rows = np.column_stack([Z, self._forests.answer(X)])
-        status = self._plan.kernel.serve(self._state, rows[0], record, True)
+        status = self._plan.kernel.serve(self._state, rows[0], record, True, elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         if self._forests is not None:
             self._forests.keep(int(record[RecordPart.SERIAL]), X[0])
         return record
 
-    def _play_at_once(self, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector) -> None:
+    def _play_at_once(
+        self, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector, weights: RowWeights | None = None
+    ) -> None:
         """Serve and settle rows; fill the predictions, and quantiles and what was known where there is room."""
         at = 0
         while at < len(y):
@@ -53,20 +56,31 @@ class BlockRounds(NamedRows):
                 X = self._forests.serve(self._features(Z[at:end]), y[at:end])
                 rows = np.column_stack([Z[at:end], self._forests.answer(X)])
             play = self._plan.kernel.play
-            status = play(self._state, rows, y[at:end], yhat[at:end], quantiles[at:end], known[at:end])
+            both = (None, None) if weights is None else weights.between(at, end)
+            status = play(self._state, rows, y[at:end], yhat[at:end], quantiles[at:end], known[at:end], *both)
             _check.raise_on_status(self, status, rows.shape[1])
             if self._forests is not None:
                 self._forests.learn(X, y[at:end])
             at = end
 
-    def _play_late_blocks(self, Z: Matrix, labels: Vector, records: Matrix, waiting: list[int], delay: int) -> Matrix:
+    def _play_late_blocks(
+        self,
+        Z: Matrix,
+        labels: Vector,
+        records: Matrix,
+        waiting: list[int],
+        delay: int,
+        weights: RowWeights | None = None,
+    ) -> Matrix:
         """Fill the records of rows and settle those that are due; return the rows in context that forests see.
 
         The first records and labels are those of rows that wait.
         """
         forests, before, kernel = self._forests, len(waiting), self._plan.kernel
         if forests is None:
-            _check.raise_on_status(self, kernel.play_late(self._state, Z, labels, records, before, delay), Z.shape[1])
+            both = (None, None) if weights is None else weights
+            status = kernel.play_late(self._state, Z, labels, records, before, delay, *both)
+            _check.raise_on_status(self, status, Z.shape[1])
             return np.empty((0, 0))
         contexts = np.empty((len(labels), forests.width))
         for k, serial in enumerate(waiting):

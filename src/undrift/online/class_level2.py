@@ -6,10 +6,11 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
-from undrift.discount import make_discount
+from undrift.discount import Discount, make_discount
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.base import Arrays
-from undrift.learners.softmax import class_basis, class_curvature
+from undrift.learners.row_weights import RowWeights
+from undrift.learners.softmax import LEAST_DISCOUNT, class_basis, class_curvature
 
 REACH = 2.0
 """Logits of the corrections that level 2 is careful about."""
@@ -27,7 +28,7 @@ class ClassLevel2:
     """
 
     def __init__(self, half_life: float | None, classes: int) -> None:
-        self.beta = 1.0 if half_life is None else make_discount(self, None, half_life).beta
+        self._discount = Discount(1.0, 0.0) if half_life is None else make_discount(self, None, half_life)
         self._set_classes(classes)
         n = 1 + 2 * classes
         self._information, self._covariance = np.zeros((n, n)), np.eye(n) / RIDGE
@@ -65,16 +66,23 @@ class ClassLevel2:
         """Return the coefficient c + c_k of each class's log-odds in its logit (K,)."""
         return np.asarray(SCALE * (self._leader[0] + self._leader[1::2]))
 
-    def predict(self, S: Matrix) -> Matrix:
-        """Return logits (rows, K) from log-odds (rows, K)."""
-        logits = np.empty(S.shape)
-        status = kernels.softmax_predict(
-            self._covariance, self._leader, self._basis, self._curvature, RIDGE, self.beta, self._designs(S), logits
-        )
-        _check.raise_on_status(self, status, len(self._pull))
+    def predict(self, S: Matrix, elapsed: float | Vector = 1.0) -> Matrix:
+        """Return logits (rows, K) from log-odds (rows, K) of rows that might come next, after this time."""
+        logits, designs = np.empty(S.shape), self._designs(S)
+        times = np.broadcast_to(np.asarray(elapsed, np.float64), len(S))
+        for time in np.unique(times):
+            some, beta = times == time, float(self._discounts(np.array([time]))[0])
+            part = np.empty((int(some.sum()), S.shape[1]))
+            state = (self._covariance, self._leader, self._basis, self._curvature, RIDGE, beta)
+            _check.raise_on_status(self, kernels.softmax_predict(*state, designs[some], part), len(self._pull))
+            logits[some] = part
         return logits
 
-    def play(self, S: Matrix, y: Vector) -> Matrix:
+    def _discounts(self, elapsed: Vector) -> Vector:
+        """Return beta^dt, but no less than a float64 ridge can stand."""
+        return np.maximum(RowWeights(np.ones(len(elapsed)), elapsed).discounts(self._discount), LEAST_DISCOUNT)
+
+    def play(self, S: Matrix, y: Vector, rows: RowWeights) -> Matrix:
         """Close rounds with the log-odds (rounds, K) and class numbers; return the logits."""
         logits, columns = np.empty(S.shape), np.empty((2, len(y)))
         status = kernels.softmax_play(
@@ -86,8 +94,8 @@ class ClassLevel2:
             self._basis,
             self._curvature,
             RIDGE,
-            np.full(len(y), self.beta),
-            np.ones(len(y)),
+            self._discounts(rows.elapsed),
+            rows.weight,
             self._designs(S),
             y,
             logits,

@@ -84,37 +84,38 @@ class OnlineClassifier(AnyLabelFiles):
         super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life, candidates=candidates)
         self._label_names: tuple[Label, Label] = (0, 1)
 
-    def predict(self, z: Rows) -> Prediction:
+    def predict(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the more probable label of the coming round, as it was given; an array for several rows.
 
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing.
+        `elapsed` is the time since the row before, 1 by default.
         """
         if self._several is not None:
-            return self._predict_label(z)
-        score = self._score(z)
+            return self._predict_label(z, elapsed)
+        score = self._score(z, elapsed)
         negative, positive = self._label_names
         if isinstance(score, float):  # of one row
             return positive if score > 0.0 else negative
         return np.where(np.asarray(score) > 0.0, positive, negative)
 
-    def predict_proba(self, z: Rows) -> Vector:
+    def predict_proba(self, z: Rows, *, elapsed: float | None = None) -> Vector:
         """Return the probabilities of the labels in the order of `classes`, (K,) for one row, (n, K) for several.
 
         Of two classes called 0 and 1, -1 and 1, or False and True: of the negative and the positive one, seen or not.
         """
         if self._several is not None:
-            return self._predict_probabilities(z)
-        score = np.asarray(self._score(z))
+            return self._predict_probabilities(z, elapsed)
+        score = np.asarray(self._score(z, elapsed))
         return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
 
-    def log_odds(self, z: Rows) -> Prediction:
+    def log_odds(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""
         if self._several is not None:
             raise InputError(
                 f"{_check.name_of(self)}: log_odds are of two classes called 0 and 1, -1 and 1, or False and True, got "
                 f"{self.classes}; use predict_proba"
             )
-        return self._score(z)
+        return self._score(z, elapsed)
 
     def _plain_label(self, y: object) -> float | None:
         if self._several is not None:

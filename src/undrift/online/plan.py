@@ -37,7 +37,7 @@ FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
 """Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """... and level 2's."""
-WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "buffer", "known")
+WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "row_weights", "buffer", "known")
 """The last parts of a state: what is kept of the rows of the warm-up."""
 
 
@@ -181,6 +181,7 @@ class EstimatorPlan:
         add("spread.coefficients", self.spread_dim)
         add("spread.covariance", self.spread_dim, self.spread_dim)
         of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
+        of_a_row["row_weights"] = 2  # how often it counts, and the time before it
         for name in WARMUP_PARTS:
             add(name, WARMUP, *([of_a_row[name]] if name in of_a_row else []))
         self.layout.size = -(-self.layout.size // 8) * 8

@@ -99,14 +99,15 @@ class OnlineRegressor(OnlineLearner):
         if limits is not None:
             self.parameters["limits"] = list(self._limits)  # type: ignore[assignment]  # which JSON holds too
 
-    def predict(self, z: Rows) -> Prediction:
+    def predict(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing;
         a name that a mapping lacks is 0, an unknown one is ignored until it is learned. An unknown name in a row that
-        lacks a known one which it resembles is refused as a slip.
+        lacks a known one which it resembles is refused as a slip. `elapsed` is the time since the row before, 1 by
+        default.
         """
-        return self._score(z)
+        return self._score(z, elapsed)
 
     @_thread_lock.hold_shared
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
@@ -145,18 +146,21 @@ class OnlineRegressor(OnlineLearner):
         delay: int = 0,
         interval: float | None = None,
         quantiles: Sequence[float] | None = None,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
     ) -> Trace:
         """Close a block of rounds, as every learner does.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
         With `interval`, a level such as 0.9, the trace keeps the interval that was served with every row, and with
-        `quantiles`, levels such as (0.1, 0.5, 0.9), those.
+        `quantiles`, levels such as (0.1, 0.5, 0.9), those. A row counts `weight` times in the memories, and once in
+        mixers and intervals; it comes the time `elapsed` after the one before.
         """
         ends = np.empty(0) if interval is None else interval_levels(check_level(self, interval))
         others = np.empty(0) if quantiles is None else check_quantile_levels(self, quantiles)
         if interval is None and quantiles is None:
-            return self._play_block(Z, y, delay)
-        trace = self._play_block(Z, y, delay, np.concatenate([ends, others]))
+            return self._play_block(Z, y, delay, None, weight, elapsed)
+        trace = self._play_block(Z, y, delay, np.concatenate([ends, others]), weight, elapsed)
         assert trace.quantiles is not None
         both, rest = np.split(trace.quantiles, [len(ends)], axis=1)
         lower, upper = both.T if interval is not None else (None, None)

@@ -17,6 +17,7 @@ from undrift._typing import Matrix, Vector
 from undrift.ensemble import MixableProbabilities
 from undrift.errors import ModelFileError
 from undrift.learners.base import Arrays
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import log_softmax, softplus
 from undrift.online.class_level2 import ClassLevel2
 
@@ -125,28 +126,32 @@ class SeveralClasses:
             one._grow(count)
             one.dim = (one.dim or 0) + count
 
-    def predict(self, Z: Matrix) -> Matrix:
-        """Return log-probabilities (rows, K) of rows that might come next; nothing changes."""
+    def predict(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
+        """Return log-probabilities (rows, K) of rows that might come next, after this time; nothing changes."""
         if not self.classes:
             return np.empty((len(Z), 0))
-        scores = np.column_stack([np.atleast_1d(one._predict(Z)) for one in self.estimators])
+        scores = np.column_stack([np.atleast_1d(one._predict_at(Z, elapsed)) for one in self.estimators])
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
         S = scores * self._signs
-        return self._keep_share(self._mixer.predict(self._answers(S, [one.predict(S) for one in self._level2])))
+        level2 = [one.predict(S, elapsed) for one in self._level2]
+        return self._keep_share(self._mixer.predict(self._answers(S, level2)))
 
-    def play(self, Z: Matrix, y: Vector) -> Matrix:
+    def play(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> Matrix:
         """Close rounds; return log-probabilities (rounds, classes at the end), a class's share before it appeared."""
         parts, at = [], 0
+        rows = rows or RowWeights(np.ones(len(y)), np.ones(len(y)))
         while at < len(y):
             if y[at] >= self.classes:
-                parts.append(self._play_new(Z[at : at + 1]))
+                parts.append(self._play_new(Z[at : at + 1], rows.between(at, at + 1)))
                 at += 1
                 continue
             missing = bool(np.isnan(y[at]))
             other = (~np.isnan(y[at:]) if missing else np.isnan(y[at:])) | (y[at:] >= self.classes)
             end = at + int(np.argmax(other)) if other.any() else len(y)
-            parts.append(self._play_unlabelled(Z[at:end]) if missing else self._play_known(Z[at:end], y[at:end]))
+            some = rows.between(at, end)
+            play = self._play_unlabelled if missing else self._play_known
+            parts.append(play(Z[at:end], y[at:end], some))
             at = end
         out = np.empty((len(y), self.classes))
         row = 0
@@ -155,36 +160,39 @@ class SeveralClasses:
             row += len(part)
         return out
 
-    def serve(self, Z: Matrix) -> ServedClasses:
-        """Serve one row that has come."""
-        served = [one.ask(Z[0]) for one in self.estimators]
+    def serve(self, Z: Matrix, elapsed: float = 1.0) -> ServedClasses:
+        """Serve one row that has come after this time."""
+        served = [one.ask(Z[0], elapsed=elapsed) for one in self.estimators]
         serials, scores = [one.serial for one in served], np.array([[one.yhat for one in served]])
         if self.classes <= 2:
             return ServedClasses(
                 self._of_two(scores[:, 0])[0], scores[0], np.empty((0, self.classes)), serials, Z[0].copy()
             )
         S = scores * self._signs
-        answers = self._answers(S, [one.predict(S) for one in self._level2])
+        answers = self._answers(S, [one.predict(S, elapsed) for one in self._level2])
         return ServedClasses(self._keep_share(self._mixer.predict(answers))[0], S[0], answers[0], serials, Z[0].copy())
 
-    def settle(self, served: ServedClasses, y: float) -> None:
-        """Learn the label of a served row; NaN closes it. Classes that came since did not see it, and skip it."""
+    def settle(self, served: ServedClasses, y: float, weight: float = 1.0, elapsed: float = 1.0) -> None:
+        """Learn the label of a served row; NaN closes it. Classes that came since did not see it, and skip it.
+
+        The row counts `weight` times in the memories, and came the time `elapsed` after the one before.
+        """
         while y >= self.classes:
             self._add_class()
             if self.classes > 2:
                 row = np.zeros(self.estimators[0].dim or len(served.row))
                 row[: len(served.row)] = served.row
-                self.estimators[-1].play(row[None], [1.0])
+                self.estimators[-1].play(row[None], [1.0], weight=[weight], elapsed=[elapsed])
         split = len(served.serials) == 1 and self.classes > 2  # served by one estimator, of which there are two by now
         for k, serial in enumerate(served.serials * 2 if split else served.serials):
             label = float("nan") if np.isnan(y) else self._sign_for(k, y)
-            self.estimators[k].tell(self.estimators[k].find_pending(serial), label)
+            self.estimators[k].tell(self.estimators[k].find_pending(serial), label, weight=weight)
         if np.isnan(y):
             return
         if len(served.answers) and served.answers.shape[1] == self.classes:
             labels = np.array([y])
             for one in self._level2:
-                one.play(served.log_odds[None], labels)
+                one.play(served.log_odds[None], labels, RowWeights(np.array([weight]), np.array([elapsed])))
             mixed = self._mixer.play(served.answers[None], labels)[0, int(y)]
             self._numbers[4] += mixed - served.log_probabilities[int(y)]
         self._count(y)
@@ -213,9 +221,10 @@ class SeveralClasses:
         if len(self._signs) != len(self.estimators) or not set(self._signs) <= {-1.0, 1.0}:
             raise ModelFileError("OnlineClassifier: the saved arrays of several classes cannot be used")
 
-    def _play_known(self, Z: Matrix, y: Vector) -> Matrix:
+    def _play_known(self, Z: Matrix, y: Vector, rows: RowWeights) -> Matrix:
         """Close rounds whose labels are classes that are known."""
-        scores = [one.play(Z, self._signs_of(k, y)).yhat for k, one in enumerate(self.estimators)]
+        both = rows._asdict()
+        scores = [one.play(Z, self._signs_of(k, y), **both).yhat for k, one in enumerate(self.estimators)]
         rounds = self.rounds + np.arange(float(len(y)))
         if self.classes <= 2:
             for one in y:
@@ -224,7 +233,7 @@ class SeveralClasses:
         S = np.column_stack(scores) * self._signs
         E = np.empty((len(y), len(self._level2) + BESIDE, self.classes))
         for i, one in enumerate(self._level2):
-            E[:, i] = one.play(S, y)
+            E[:, i] = one.play(S, y, rows)
         E[:, -3] = S
         for t, label in enumerate(y):
             E[t, -2], E[t, -1] = self._baselines()
@@ -235,22 +244,22 @@ class SeveralClasses:
             self._numbers[4] += loss
         return kept
 
-    def _play_unlabelled(self, Z: Matrix) -> Matrix:
+    def _play_unlabelled(self, Z: Matrix, missing: Vector, rows: RowWeights) -> Matrix:
         """Serve rows whose labels never come: running means of features advance, nothing else does."""
-        missing = np.full(len(Z), np.nan)
-        scores = np.column_stack([one.play(Z, missing).yhat for one in self.estimators])
+        scores = np.column_stack([one.play(Z, missing, **rows._asdict()).yhat for one in self.estimators])
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
         S = scores * self._signs
-        return self._keep_share(self._mixer.predict(self._answers(S, [one.predict(S) for one in self._level2])))
+        level2 = [one.predict(S, rows.elapsed) for one in self._level2]
+        return self._keep_share(self._mixer.predict(self._answers(S, level2)))
 
-    def _play_new(self, Z: Matrix) -> Matrix:
+    def _play_new(self, Z: Matrix, rows: RowWeights) -> Matrix:
         """Close the round in which a class appears that was never seen."""
-        out = self.predict(Z)
+        out = self.predict(Z, float(rows.elapsed[0]))
         before = self.classes
         self._add_class()
         for k, one in enumerate(self.estimators):
-            one.play(Z, np.array([self._sign_for(k, float(before))]))
+            one.play(Z, np.array([self._sign_for(k, float(before))]), **rows._asdict())
         self._count(float(before))
         return out
 

@@ -11,6 +11,10 @@ namespace {
 // The surrogate of a round's loss: weight (x.z - target)^2 / 2 - slope x.z.
 template <class X> struct Surrogate {
     X weight, target, slope;
+    INLINE_MEMBER void multiply(double by) { // a loss that counts so much
+        weight = weight * by;
+        slope = slope * by;
+    }
 };
 
 struct ScoredRound {
@@ -222,7 +226,9 @@ template <int C, size_t S> static void aioli_units(const LearnerCall &run, const
         log_odds<C>(m, h, yhat);
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
-            const ScoredRound k = fit_surrogate(yhat[c], h[c], run.y[t], inverse_curvature[c], curvature[c]);
+            ScoredRound k = fit_surrogate(yhat[c], h[c], run.y[t], inverse_curvature[c], curvature[c]);
+            if (run.weight) k.surrogate.multiply(run.weight[t]);
+            if (run.leverage) store_lanes(run.leverage + t * run.learners + u.learner, h[c], u.count);
             store_lanes(run.m_or_yhat + t * run.learners + u.learner, yhat[c], u.count);
             store_lanes(run.h_or_stability + t * run.learners + u.learner, k.stability, u.count);
             if (any(lost[c])) store(u.lost, select(lost[c], all(1.0), all(0.0)));

@@ -14,6 +14,12 @@ constexpr int64_t FEW_LANES = 4;
 // Largest |z_j| and |y| that a kernel accepts.
 constexpr double INPUT_LIMIT = 1e+75;
 
+// Largest weight of a row, and longest elapsed time.
+constexpr double WEIGHT_LIMIT = 1e+50;
+
+// What is left of the past after however long a time, at least.
+constexpr double LEAST_DISCOUNT = 1e-300;
+
 // Pivots are kept above this fraction of their feature's energy, ...
 constexpr double PIVOT_FLOOR = 1e-24;
 

@@ -1,7 +1,10 @@
 // Rounds of DriftVAW: least squares over paths that pay for moving. reference_drift.py is the twin, and explains the
 // recursion. Learners are independent of each other; each keeps a symmetric matrix P, stored whole.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
+#include <cmath>
+#include <optional>
 #include <vector>
 
 #include "array.h"
@@ -25,13 +28,15 @@ struct Look {
 };
 
 // What a row z is to a learner (P, x): fills w = P z. Beyond the largest leverage it starts afresh, or ignores the row.
-Look look(const double *P, const double *x, const double *z, size_t d, double reg, double *w) {
+// A weight above 1 counts in the leverage.
+Look look(const double *P, const double *x, const double *z, size_t d, double reg, double *w, double weight = 1.0) {
+    const double limit = weight > 1.0 ? LEVERAGE_LIMIT / weight : LEVERAGE_LIMIT;
     for (size_t j = 0; j < d; ++j) w[j] = dot(P + j * d, z, d);
     double h = dot(z, w, d);
-    if (h <= LEVERAGE_LIMIT) return {dot(z, x, d), h, DriftEvent::LEARNED};
+    if (h <= limit) return {dot(z, x, d), h, DriftEvent::LEARNED};
     for (size_t j = 0; j < d; ++j) w[j] = z[j] / reg;
     h = dot(z, w, d);
-    if (h <= LEVERAGE_LIMIT) return {0.0, h, DriftEvent::RESTARTED};
+    if (h <= limit) return {0.0, h, DriftEvent::RESTARTED};
     return {0.0, 0.0, DriftEvent::IGNORED};
 }
 
@@ -50,26 +55,30 @@ void check(bool fits) {
 }
 
 int64_t drift_play(State covariance, Matrix leader, Matrix counts, Input reg, Input step, int64_t first, Inputs Z,
-                   Input y, Matrix m, Matrix h, Matrix event) {
+                   Input y, Matrix m, Matrix h, Matrix event, std::optional<Input> weight,
+                   std::optional<Input> elapsed) {
     const size_t n = reg.shape(0), d = Z.shape(1), rounds = Z.shape(0);
     check(covariance.shape(0) == n && covariance.shape(1) == d && covariance.shape(2) == d && leader.shape(0) == n &&
           leader.shape(1) == d && counts.shape(0) == n && counts.shape(1) == DriftCount::SIZE && step.shape(0) == n &&
-          y.shape(0) == rounds && first >= 0);
+          y.shape(0) == rounds && first >= 0 && (!weight || weight->shape(0) == rounds) &&
+          (!elapsed || elapsed->shape(0) == rounds));
     for (const Matrix *out : {&m, &h, &event}) check(out->shape(0) == rounds && out->shape(1) == n);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = level.invalid_input(Z.data(), rounds * d, y.data(), rounds, false);
     if (bad) return bad;
-    std::vector<double> scratch(3 * d);
-    double *w = scratch.data(), *K = w + d, *b = K + d;
+    std::vector<double> scratch(4 * d);
+    double *w = scratch.data(), *K = w + d, *b = K + d, *scaled = b + d;
     for (size_t i = 0; i < n; ++i) {
         double *P = covariance.data() + i * d * d, *x = leader.data() + i * d;
         double *sums = counts.data() + i * DriftCount::SIZE;
         for (size_t t = 0; t < rounds; ++t) {
             const double *z = Z.data() + t * d;
+            const double count = weight ? weight->data()[t] : 1.0, root = std::sqrt(count);
+            const double moved = elapsed ? elapsed->data()[t] * step.data()[i] : step.data()[i];
             if (first + (int64_t)t)
-                for (size_t j = 0; j < d; ++j) P[j * d + j] += step.data()[i];
-            const Look row = look(P, x, z, d, reg.data()[i], w);
+                for (size_t j = 0; j < d; ++j) P[j * d + j] += moved;
+            const Look row = look(P, x, z, d, reg.data()[i], w, count);
             m.data()[t * n + i] = row.m;
             h.data()[t * n + i] = row.h;
             event.data()[t * n + i] = (double)row.event;
@@ -82,8 +91,10 @@ int64_t drift_play(State covariance, Matrix leader, Matrix counts, Input reg, In
                 sums[DriftCount::IGNORED] += 1.0;
                 continue;
             }
-            const double miss = y.data()[t] - row.m, part = 1.0 / (1.0 + row.h);
-            update(P, z, d, part, w, K, b);
+            // The row counts `count` times: it is learned as sqrt(count) z with the label sqrt(count) y.
+            for (size_t j = 0; j < d; ++j) scaled[j] = root * z[j], w[j] *= root;
+            const double miss = root * (y.data()[t] - row.m), part = 1.0 / (1.0 + count * row.h);
+            update(P, scaled, d, part, w, K, b);
             for (size_t j = 0; j < d; ++j) x[j] += K[j] * miss;
             sums[DriftCount::LEAST] += 0.5 * miss * miss * part;
         }
@@ -92,7 +103,7 @@ int64_t drift_play(State covariance, Matrix leader, Matrix counts, Input reg, In
 }
 
 int64_t drift_predict(State covariance, Matrix leader, Input reg, Input step, int64_t first, Inputs Z, Matrix m,
-                      Matrix h) {
+                      Matrix h, double elapsed) {
     const size_t n = reg.shape(0), d = Z.shape(1), rows = Z.shape(0);
     check(covariance.shape(0) == n && covariance.shape(1) == d && covariance.shape(2) == d && leader.shape(0) == n &&
           leader.shape(1) == d && step.shape(0) == n && m.shape(0) == rows && m.shape(1) == n && h.shape(0) == rows &&
@@ -105,7 +116,7 @@ int64_t drift_predict(State covariance, Matrix leader, Input reg, Input step, in
     for (size_t i = 0; i < n; ++i) {
         P.assign(covariance.data() + i * d * d, covariance.data() + (i + 1) * d * d);
         if (first)
-            for (size_t j = 0; j < d; ++j) P[j * d + j] += step.data()[i];
+            for (size_t j = 0; j < d; ++j) P[j * d + j] += elapsed * step.data()[i];
         for (size_t t = 0; t < rows; ++t) {
             const Look row = look(P.data(), leader.data() + i * d, Z.data() + t * d, d, reg.data()[i], w.data());
             m.data()[t * n + i] = row.m;
@@ -120,7 +131,7 @@ int64_t drift_predict(State covariance, Matrix leader, Input reg, Input step, in
 void bind_drift(nb::module_ &mod) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("drift_play", &drift_play, a("covariance"), a("leader"), a("counts"), a("reg"), a("step"), nb::arg("first"),
-            a("Z"), a("y"), a("m"), a("h"), a("event"));
+            a("Z"), a("y"), a("m"), a("h"), a("event"), nb::arg("weight") = nb::none(), nb::arg("elapsed") = nb::none());
     mod.def("drift_predict", &drift_predict, a("covariance"), a("leader"), a("reg"), a("step"), nb::arg("first"), a("Z"),
-            a("m"), a("h"));
+            a("m"), a("h"), nb::arg("elapsed") = 1.0);
 }

@@ -2,11 +2,13 @@
 #include "estimator.h"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "array.h"
@@ -104,6 +106,7 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.means = part(parts, "means", p.differences(), p.blank.size());
     p.mean_rows = part(parts, "mean_rows", p.inputs(), p.blank.size());
     p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
+    p.row_weights = part(parts, "row_weights", 2 * WARMUP, p.blank.size());
     p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
     p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 3 * p.levels() : 0, p.blank.size());
     p.spread_dim = part_size(parts, "spread.coefficients");
@@ -157,11 +160,11 @@ double *state_of(const Estimator &e, const Vector &state) {
     return state.data();
 }
 
-int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool commit) {
+int64_t serve(const Estimator &e, Vector state, Input z, Vector record, bool commit, double elapsed) {
     double *S = state_of(e, state);
     need(z.shape(0) == e.plan.stride() && record.shape(0) == e.plan.record_size(), "the row and the record");
     const int64_t bad = refusal(e, z.data(), 1, nullptr, 0);
-    if (!bad) e.serve(table(), S, z.data(), record.data(), commit);
+    if (!bad) e.serve(table(), S, z.data(), record.data(), commit, elapsed);
     return bad;
 }
 
@@ -173,7 +176,7 @@ int64_t advance(const Estimator &e, Vector state, Input z) {
     return bad;
 }
 
-int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat) {
+int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat, double elapsed) {
     double *S = state_of(e, state);
     need(Z.shape(1) == e.plan.stride() && yhat.shape(0) == Z.shape(0), "rows and predictions");
     const KernelTable &level = table();
@@ -181,7 +184,7 @@ int64_t predict_rows(const Estimator &e, Vector state, Inputs Z, Vector yhat) {
     const int64_t bad = refusal(e, Z.data(), Z.shape(0), nullptr, 0);
     std::vector<double> record(e.plan.record_size());
     for (size_t t = 0; !bad && t < Z.shape(0); ++t) {
-        e.serve(level, S, Z.data() + t * e.plan.stride(), record.data(), false);
+        e.serve(level, S, Z.data() + t * e.plan.stride(), record.data(), false, elapsed);
         yhat.data()[t] = record[RecordPart::YHAT];
     }
     return bad;
@@ -195,18 +198,26 @@ int64_t settle(const Estimator &e, Vector state, Input record, double y) {
     return bad;
 }
 
-int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix quantiles, Vector known) {
+// One number a row, or null where None was given: 1 in all of them.
+const double *numbers_of(const std::optional<Input> &given, size_t rows) {
+    need(!given || given->shape(0) == rows, "rows, weights and times");
+    return given ? given->data() : nullptr;
+}
+
+int64_t play(const Estimator &e, Vector state, Inputs Z, Input y, Vector yhat, Matrix quantiles, Vector known,
+             std::optional<Input> weight, std::optional<Input> elapsed) {
     double *S = state_of(e, state);
     const size_t rows = Z.shape(0);
     need(Z.shape(1) == e.plan.stride() && y.shape(0) == rows && yhat.shape(0) == rows, "rows and labels");
     need(!quantiles.shape(0) || (quantiles.shape(0) == rows && quantiles.shape(1) == e.plan.quantiles()), "rows and quantiles");
     need(!known.shape(0) || known.shape(0) == rows, "rows and outputs");
+    const double *counts = numbers_of(weight, rows), *times = numbers_of(elapsed, rows);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = refusal(e, Z.data(), rows, y.data(), rows);
     if (!bad)
         e.play(level, S, Z.data(), y.data(), rows, yhat.data(), quantiles.shape(0) ? quantiles.data() : nullptr,
-               known.shape(0) ? known.data() : nullptr);
+               known.shape(0) ? known.data() : nullptr, counts, times);
     return bad;
 }
 
@@ -220,18 +231,22 @@ void refit(const Estimator &e, Vector state) {
 
 // Serve row t, then settle what row t - delay was served, for all rows. `records` begins with `pending` earlier records,
 // whose labels are the first of `y`, and receives those of the rows.
-int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix records, size_t pending, size_t delay) {
+int64_t play_late(const Estimator &e, Vector state, Inputs Z, Input y, Matrix records, size_t pending, size_t delay,
+                  std::optional<Input> weight, std::optional<Input> elapsed) {
     double *S = state_of(e, state);
     const size_t rows = Z.shape(0), size = e.plan.record_size();
     need(Z.shape(1) == e.plan.stride() && y.shape(0) == pending + rows && records.shape(0) == pending + rows &&
              records.shape(1) == size && pending <= delay,
          "rows, labels and records");
+    const double *counts = numbers_of(weight, rows), *times = numbers_of(elapsed, rows);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = refusal(e, Z.data(), rows, y.data(), y.shape(0));
     if (bad) return bad;
     for (size_t t = 0; t < rows; ++t) {
-        e.serve(level, S, Z.data() + t * e.plan.stride(), records.data() + (pending + t) * size, true);
+        double *record = records.data() + (pending + t) * size;
+        e.serve(level, S, Z.data() + t * e.plan.stride(), record, true, times ? times[t] : 1.0);
+        record[RecordPart::WEIGHT] = counts ? counts[t] : 1.0;
         if (pending + t >= delay) {
             const size_t due = pending + t - delay;
             e.settle(level, S, records.data() + due * size, y.data()[due]);
@@ -281,6 +296,7 @@ double learned_labels(Input y, Vector out) {
 
 void bind_estimator(nb::module_ &m) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
+    const auto none = [](const char *name) { return nb::arg(name) = nb::none(); };
     m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
@@ -310,12 +326,13 @@ void bind_estimator(nb::module_ &m) {
         .def_prop_ro("record_size", [](const Estimator &e) { return e.plan.record_size(); })
         .def_prop_ro("quantiles_at", [](const Estimator &e) { return e.plan.quantiles_at(); })
         .def_prop_ro("candidates_at", [](const Estimator &e) { return e.plan.candidates_at(); })
-        .def("serve", &serve, a("state"), a("z"), a("record"), nb::arg("commit"))
+        .def("serve", &serve, a("state"), a("z"), a("record"), nb::arg("commit"), nb::arg("elapsed") = 1.0)
         .def("advance", &advance, a("state"), a("z"))
-        .def("predict_rows", &predict_rows, a("state"), a("Z"), a("yhat"))
+        .def("predict_rows", &predict_rows, a("state"), a("Z"), a("yhat"), nb::arg("elapsed") = 1.0)
         .def("settle", &settle, a("state"), a("record"), nb::arg("y"))
         .def("refit", &refit, a("state"))
-        .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("quantiles"), a("known"))
-        .def("play_late", &play_late, a("state"), a("Z"), a("y"), a("records"), nb::arg("pending"), nb::arg("delay"))
+        .def("play", &play, a("state"), a("Z"), a("y"), a("yhat"), a("quantiles"), a("known"), none("weight"), none("elapsed"))
+        .def("play_late", &play_late, a("state"), a("Z"), a("y"), a("records"), nb::arg("pending"), nb::arg("delay"),
+             none("weight"), none("elapsed"))
         .def("play_keys", &play_keys, a("states"), a("slots"), a("Z"), a("y"), a("yhat"), a("known"), nb::arg("threads"));
 }

@@ -89,7 +89,7 @@ struct EstimatorPlan {
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
     size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
     size_t spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
-    size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0;
+    size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0, row_weights = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
     size_t width() const { return indicators ? 2 * dim : dim; }
@@ -136,7 +136,8 @@ struct EstimatorPlan {
 struct EstimatorScratch {
     double *filled, *holes, *wide, *X, *design, *m, *h, *E, *mixtures, *F, *y, *soft, *target, *hint, *level2_hint;
     double *given, *labels, *differences, *errors, *singles, *low, *high; // errors: (rows + 1, families), those before each row
-    double *candidates, *yhat, *record, *kernel;
+    double *candidates, *yhat, *weight, *elapsed, *record, *kernel;
+    bool weighted = false; // whether a row has a weight (`weight`) or a time before it (`elapsed`) other than 1
     EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
 };
 
@@ -147,15 +148,16 @@ class Estimator {
   public:
     EstimatorPlan plan;
 
-    // Serve one row. With `commit` it has really come: last-seen values, scaling and the serial number advance.
-    void serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const;
+    // Serve one row, which comes the time `elapsed` after the one before. With `commit` it has really come: last-seen values,
+    // scaling and the serial number advance.
+    void serve(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed = 1.0) const;
     // A row has come that was predicted before: what depends on features alone and the serial number advance.
     void advance(const KernelTable &level, double *S, const double *z) const;
-    // Settle a record; a NaN label closes it without a lesson.
+    // Settle a record, which says how often it counts and the time before its row; a NaN label closes it without a lesson.
     void settle(const KernelTable &level, double *S, const double *record, double y) const;
-    // Serve and settle rows at once. `quantiles` (rows, quantiles) and `known` (rows) may be null.
+    // Serve and settle rows at once. `quantiles` (rows, quantiles), `known`, `weight` and `elapsed` (rows) may be null.
     void play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *quantiles,
-              double *known) const;
+              double *known, const double *weight = nullptr, const double *elapsed = nullptr) const;
     // Take the scaling from the first rows again and let a fresh core learn them in the order they were settled.
     void refit(const KernelTable &level, double *S) const;
 
@@ -196,7 +198,8 @@ class Estimator {
     void learn_spread(double *S, const double *X, const double *served, double residual, double late) const;
     void move_quantiles(double *S, const double *quantiles, double size, double y, double late) const;
     void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
-                  const double *given) const;
+                  const double *given, double weight = 1.0, double elapsed = 1.0) const;
+    void play_memories(const KernelTable &level, const Stage &stage, const LearnerCall &run, const EstimatorScratch &w) const;
     void restart(double *S, const Stage &one) const;
     template <class Visit>
     void replay(double *S, const KernelTable &level, const std::vector<double> &soft, const std::vector<double> &contexts, Visit visit) const;

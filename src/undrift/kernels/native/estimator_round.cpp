@@ -1,5 +1,6 @@
 // The round of an online estimator: serve a row, settle its record, and both at once for whole blocks.
 #include "estimator.h"
+#include "weighted_rounds.h"
 
 namespace undrift {
 
@@ -51,7 +52,7 @@ void Estimator::widen(const double *filled, const double *holes, double *wide) c
 
 // Keep a row of the warm-up, in the order of settling.
 void Estimator::remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
-                         const double *given) const {
+                         const double *given, double weight, double elapsed) const {
     const size_t t = static_cast<size_t>(S[plan.numbers + EstimatorNumber::ROUNDS]), width = plan.width();
     if (t >= size_t(WARMUP)) return;
     double *row = S + plan.buffer + t * width, *known = S + plan.known + t * width;
@@ -62,6 +63,8 @@ void Estimator::remember(double *S, const double *filled, const double *holes, d
     }
     S[plan.labels + t] = y;
     S[plan.hints + t] = hint;
+    S[plan.row_weights + 2 * t] = weight;
+    S[plan.row_weights + 2 * t + 1] = elapsed;
     std::copy_n(labels, LabelContext::SIZE, S + plan.label_contexts + t * LabelContext::SIZE);
     double *kept = S + plan.given_rows + t * 2 * plan.given;
     for (size_t k = 0; k < plan.given; ++k) {
@@ -84,13 +87,16 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     record[RecordPart::WIDTH] = static_cast<double>(plan.dim);
     record[RecordPart::KNOWN] = known;
     record[RecordPart::HINT] = hint;
-    record[RecordPart::WEIGHT] = record[RecordPart::ELAPSED] = 1.0;
+    record[RecordPart::WEIGHT] = 1.0;
     record[RecordPart::UNCOUNTED] = 0.0;
+    const double elapsed = record[RecordPart::ELAPSED];
+    AgedDiscounts aged;
     const int64_t first = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
     for (size_t f = 0; f < plan.learned(); ++f) {
         const Stage &stage = plan.families[f];
         design(S, stage, w.X, w.labels, w.differences, w.design);
         LearnerCall run = stage.run(S, first, 1, w.design);
+        set_elapsed(run, elapsed, aged);
         run.m_or_yhat = w.m;
         run.h_or_stability = w.h;
         stage.predict(level, plan.binary, run, w.kernel);
@@ -105,6 +111,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     const double scale = unit > 0.0 ? unit : 1.0, *mixtures = candidates + 1;
     level2_row(mixtures, 1, w.singles, hint, record + plan.errors_at(), center, scale, w.F);
     LearnerCall run = stage.run(S, first - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]), 1, w.F);
+    set_elapsed(run, elapsed, aged);
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
     stage.predict(level, plan.binary, run, w.kernel);
@@ -138,7 +145,7 @@ void Estimator::advance(const KernelTable &level, double *S, const double *z) co
     take_row(S, z, w, w.filled, w.holes, w.differences, true);
 }
 
-void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit) const {
+void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed) const {
     EstimatorScratch w(plan, level, 1);
     double *filled = record + plan.row_at(), *holes = record + plan.holes_at();
     double *labels = record + plan.labels_at();
@@ -148,6 +155,7 @@ void Estimator::serve(const KernelTable &level, double *S, const double *z, doub
     scale_labels(S, labels, w.labels);
     take_given(z, w.given);
     for (size_t k = 0; k < plan.given; ++k) record[plan.spoke_at() + k] = w.given[k] == w.given[k];
+    record[RecordPart::ELAPSED] = elapsed;
     serve_scaled(level, S, w, record);
     for (size_t j = 0; j < plan.dim; ++j)
         if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only
@@ -179,7 +187,10 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     for (size_t k = 0; k < plan.given; ++k)
         w.given[k] = record[plan.spoke_at() + k] != 0.0 ? record[plan.candidates_at() + 1 + plan.learned() + k]
                                                         : std::numeric_limits<double>::quiet_NaN();
-    remember(S, w.filled, w.holes, y, w.hint[0], labels, w.given);
+    w.weight[0] = record[RecordPart::WEIGHT];
+    w.elapsed[0] = record[RecordPart::ELAPSED];
+    w.weighted = w.weight[0] != 1.0 || w.elapsed[0] != 1.0;
+    remember(S, w.filled, w.holes, y, w.hint[0], labels, w.given, w.weight[0], w.elapsed[0]);
     widen(w.filled, w.holes, w.wide);
     rescale_row(plan.scaling(S), w.wide, plan.width(), w.X);
     scale_differences(plan.scaling(S), w.wide, record + plan.differences_at(), plan.spans.size(), plan.inputs(), w.differences);
@@ -205,7 +216,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
 }
 
 void Estimator::play(const KernelTable &level, double *S, const double *Z, const double *y, size_t rows, double *yhat, double *quantiles,
-                     double *known) const {
+                     double *known, const double *weight, const double *elapsed) const {
     const size_t d = plan.dim, stride = plan.stride(), width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
     double *n = S + plan.numbers;
     std::vector<double> record(plan.record_size());
@@ -214,9 +225,11 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         if (known) known[t] = record[RecordPart::KNOWN];
         if (quantiles) copy_quantiles(record.data() + plan.quantiles_at(), record[RecordPart::BOUNDED] != 0.0, levels, quantiles + t * plan.quantiles());
     };
+    const auto is_ordinary = [&](size_t t) { return (!weight || weight[t] == 1.0) && (!elapsed || elapsed[t] == 1.0); };
     for (size_t t = 0; t < rows;) {
-        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride)) {
-            serve(level, S, Z + t * stride, record.data(), true);
+        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride) || !is_ordinary(t)) {
+            serve(level, S, Z + t * stride, record.data(), true, elapsed ? elapsed[t] : 1.0);
+            record[RecordPart::WEIGHT] = weight ? weight[t] : 1.0;
             settle(level, S, record.data(), y[t]);
             alone(t++);
             continue;
@@ -228,7 +241,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         const size_t most = scaled ? std::min(std::min(rows - t, size_t(CHUNK)), rows_left(n[EstimatorNumber::ROUNDS])) : 1;
         EstimatorScratch w(plan, level, most);
         size_t count = 0;
-        for (; count < most && y[t + count] == y[t + count] && all_spoke(Z + (t + count) * stride); ++count) {
+        for (; count < most && y[t + count] == y[t + count] && all_spoke(Z + (t + count) * stride) && is_ordinary(t + count); ++count) {
             double *filled = w.filled + count * d, *holes = w.holes + count * d;
             impute(S, Z + (t + count) * stride, filled, holes, true);
             take_given(Z + (t + count) * stride, w.given + count * plan.given);
@@ -331,6 +344,9 @@ void Estimator::replay(double *S, const KernelTable &level, const std::vector<do
             scale_labels(S, contexts.data() + (t + k) * LabelContext::SIZE, w.labels + k * LabelContext::SIZE);
             w.soft[k] = soft[t + k];
             w.hint[k] = S[plan.hints + t + k];
+            w.weight[k] = S[plan.row_weights + 2 * (t + k)];
+            w.elapsed[k] = S[plan.row_weights + 2 * (t + k) + 1];
+            w.weighted = w.weighted || w.weight[k] != 1.0 || w.elapsed[k] != 1.0;
             const double *given = S + plan.given_rows + (t + k) * 2 * plan.given;
             for (size_t j = 0; j < plan.given; ++j)
                 w.given[k * plan.given + j] = given[2 * j + 1] != 0.0 ? given[2 * j] : std::numeric_limits<double>::quiet_NaN();
@@ -412,6 +428,7 @@ void Estimator::refit(const KernelTable &level, double *S) const {
     std::fill_n(S + plan.known, WARMUP * plan.width(), 0.0);
     std::fill_n(S + plan.labels, WARMUP, 0.0);
     std::fill_n(S + plan.hints, WARMUP, 0.0);
+    std::fill_n(S + plan.row_weights, 2 * WARMUP, 0.0);
     std::fill_n(S + plan.given_rows, WARMUP * 2 * plan.given, 0.0);
     std::fill_n(S + plan.label_contexts, WARMUP * LabelContext::SIZE, 0.0);
 }

@@ -1,5 +1,6 @@
 // The stages of an online estimator's round: families of memories, level 2 over their mixtures, the last mixer.
 #include "estimator.h"
+#include "weighted_rounds.h"
 
 #include <algorithm>
 
@@ -32,11 +33,11 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
     const size_t families = p.families.size();
     double **const parts[] = {&filled, &holes, &wide, &X, &design, &m, &h, &E, &mixtures, &F, &y, &soft, &target, &hint,
                               &level2_hint, &given, &labels, &differences, &errors, &singles, &low, &high, &candidates, &yhat,
-                              &record, &kernel};
+                              &weight, &elapsed, &record, &kernel};
     const size_t sizes[] = {rows * d, rows * d, width, rows * width, rows * p.widest(), rows * most_memories, rows * most_memories,
                             rows * most_members, rows * families, rows * p.level2.dim, rows, rows, rows, rows,
                             rows, rows * p.given, rows * LabelContext::SIZE, rows * p.differences(), (rows + 1) * families, rows * p.singles(),
-                            rows, rows, rows * p.candidates(), rows, p.record_size(), kernel_size};
+                            rows, rows, rows * p.candidates(), rows, rows, rows, p.record_size(), kernel_size};
     size_t total = 0;
     for (const size_t size : sizes) total += padded(size);
     double *next = scratch_of(total);
@@ -174,6 +175,16 @@ void Estimator::widen_range(const Stage &stage, double *S, double label) const {
     if (first) state[MixerState::ROUNDS] = 1.0;
 }
 
+// Let memories learn rows of the scratch, each with its weight and the time before it where these are not 1.
+void Estimator::play_memories(const KernelTable &level, const Stage &stage, const LearnerCall &run, const EstimatorScratch &w) const {
+    const auto play = [&](const LearnerCall &part) { stage.play(level, plan.binary, part, w.kernel); };
+    const auto predict = [&](const LearnerCall &part) { stage.predict(level, plan.binary, part, w.kernel); };
+    if (w.weighted)
+        play_weighted(plan.binary, run, w.weight, w.elapsed, play, predict);
+    else
+        play(run);
+}
+
 // Let a family learn rows of the scratch. `mixture` receives what its mixer makes of `served`, or without it of what the
 // memories answer right now, which is left in w.E. Rows that are not judged only teach the memories.
 void Estimator::learn_family(const KernelTable &level, double *S, const Stage &stage, EstimatorScratch &w, size_t rows,
@@ -188,7 +199,7 @@ void Estimator::learn_family(const KernelTable &level, double *S, const Stage &s
     run.y = w.target;
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
-    stage.play(level, plan.binary, run, w.kernel);
+    play_memories(level, stage, run, w);
     if (!judged) {
         for (size_t t = 0; t < rows; ++t) widen_range(stage, S, w.soft[t]);
         return;
@@ -262,7 +273,7 @@ void Estimator::learn_stages(const KernelTable &level, double *S, EstimatorScrat
     run.y = w.target;
     run.m_or_yhat = w.m;
     run.h_or_stability = w.h;
-    stage.play(level, plan.binary, run, w.kernel);
+    play_memories(level, stage, run, w);
     const size_t n = stage.memories();
     if (!served)
         for (size_t t = 0; t < rows; ++t)

@@ -18,6 +18,11 @@ struct LearnerCall {
     double *m_or_yhat;      // the leader's predictions m of VAW, or the log-odds of AIOLI
     double *h_or_stability; // the leverages h of VAW, or the stability of AIOLI; null where AIOLI only predicts
     const void *discounts;  // DiscountLanes by unit, worked out before; null: the level works them out itself
+    // The rest is for rounds that differ in weight or in elapsed time (weighted_rounds.h); all null in ordinary ones.
+    const double *aged_beta;      // (learners): beta^elapsed; then the call has one round, which is a floor round
+    const double *between_floors; // (learners): how far a raised pivot may go in it, see discount_between_floors
+    const double *weight;         // (rounds): AIOLI's losses count so much each
+    double *leverage;             // (rounds, learners): AIOLI's h
 };
 
 // Rounds of learners that share their information matrix among several outputs; `run` has one lane, no y and no m.

@@ -3,11 +3,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <nanobind/stl/optional.h>
+
 #include <cmath>
+#include <optional>
 
 #include "array.h"
 #include "dispatch.h"
 #include "hint.h"
+#include "weighted_rounds.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -58,31 +62,61 @@ static void set_labels(LearnerCall &run, const Input &y) {
 }
 
 // Run a call unless its numbers may not be used; returns the status of `invalid_input`.
-static int64_t run_checked(LearnerKernel KernelTable::*kernel, const LearnerCall &run, bool binary, size_t threads) {
+template <class Run> static int64_t run_checked(const LearnerCall &run, bool binary, const Run &rounds) {
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t status = level.invalid_input(run.Z, run.rounds * run.dim, run.y, run.y ? run.rounds : 0, binary);
-    if (!status && run.rounds && run.learners) share_units(level, level.*kernel, run, threads);
+    if (!status && run.rounds && run.learners) rounds(level);
     return status;
 }
 
-static int64_t vaw_play(State state, Input beta, int64_t first, Inputs Z, Input y, Matrix m, Matrix h, size_t threads) {
+using OptionalInput = std::optional<Input>; // one number a round, or None: 1 in all of them
+
+// Play a call: as it is, or with the weights and times of its rounds.
+static int64_t play_checked(const LearnerCall &run, bool binary, size_t threads, const OptionalInput &weight,
+                            const OptionalInput &elapsed) {
+    for (const OptionalInput *one : {&weight, &elapsed})
+        if (one->has_value() != weight.has_value() || (*one && (*one)->shape(0) != run.rounds))
+            throw nb::value_error("kernels: weight and elapsed must have one number per row of Z, or both be None");
+    return run_checked(run, binary, [&](const KernelTable &level) {
+        const auto play = [&](const LearnerCall &part) {
+            share_units(level, binary ? level.aioli_play : level.vaw_play, part, threads);
+        };
+        const auto predict = [&](const LearnerCall &part) { share_units(level, level.vaw_predict, part, threads); };
+        if (weight)
+            play_weighted(binary, run, weight->data(), elapsed->data(), play, predict);
+        else
+            play(run);
+    });
+}
+
+// Predict rows that might come after time `elapsed`.
+static int64_t predict_checked(LearnerCall run, LearnerKernel KernelTable::*kernel, size_t threads, double elapsed) {
+    AgedDiscounts room;
+    set_elapsed(run, elapsed, room);
+    return run_checked(run, false, [&](const KernelTable &level) { share_units(level, level.*kernel, run, threads); });
+}
+
+static int64_t vaw_play(State state, Input beta, int64_t first, Inputs Z, Input y, Matrix m, Matrix h, size_t threads,
+                        OptionalInput weight, OptionalInput elapsed) {
     LearnerCall run = learner_call(state, beta, first, Z);
     set_labels(run, y);
     run.m_or_yhat = output(run, m);
     run.h_or_stability = output(run, h);
-    return run_checked(&KernelTable::vaw_play, run, false, threads);
+    return play_checked(run, false, threads, weight, elapsed);
 }
 
-static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Matrix m, Matrix h, size_t threads) {
+static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Matrix m, Matrix h, size_t threads,
+                           double elapsed) {
     LearnerCall run = learner_call(state, beta, first, Z);
     run.m_or_yhat = output(run, m);
     run.h_or_stability = output(run, h);
-    return run_checked(&KernelTable::vaw_predict, run, false, threads);
+    return predict_checked(run, &KernelTable::vaw_predict, threads, elapsed);
 }
 
 static int64_t aioli_play(State state, Input beta, Input inverse_curvature, int64_t first, Inputs Z, Input y,
-                          Matrix yhat, Matrix stability, size_t threads) {
+                          Matrix yhat, Matrix stability, size_t threads, OptionalInput weight, OptionalInput elapsed,
+                          std::optional<Matrix> leverage) {
     LearnerCall run = learner_call(state, beta, first, Z);
     if (inverse_curvature.shape(0) != run.learners)
         throw nb::value_error("kernels: inverse_curvature must have one number per learner");
@@ -90,13 +124,15 @@ static int64_t aioli_play(State state, Input beta, Input inverse_curvature, int6
     set_labels(run, y);
     run.m_or_yhat = output(run, yhat);
     run.h_or_stability = output(run, stability);
-    return run_checked(&KernelTable::aioli_play, run, true, threads);
+    run.leverage = leverage ? output(run, *leverage) : nullptr;
+    return play_checked(run, true, threads, weight, elapsed);
 }
 
-static int64_t aioli_predict(State state, Input beta, int64_t first, Inputs Z, Matrix yhat, size_t threads) {
+static int64_t aioli_predict(State state, Input beta, int64_t first, Inputs Z, Matrix yhat, size_t threads,
+                             double elapsed) {
     LearnerCall run = learner_call(state, beta, first, Z);
     run.m_or_yhat = output(run, yhat);
-    return run_checked(&KernelTable::aioli_predict, run, false, threads);
+    return predict_checked(run, &KernelTable::aioli_predict, threads, elapsed);
 }
 
 static void hinted_predictions(Inputs m, Inputs h, Inputs hint, Input y, Matrix yhat, Matrix stability) {
@@ -221,14 +257,15 @@ NB_MODULE(_native, mod) {
     mod.def("choose", &choose, nb::arg("level"), "Use a level from now on; False if this machine lacks it.");
     mod.def("level", [] { return table().name; }, "The level in use.");
     mod.def("mean_play", &mean_play, a("state"), a("y"), nb::arg("beta"), a("yhat"), a("stability"));
+    const auto none = [](const char *name) { return nb::arg(name) = nb::none(); };
     mod.def("vaw_play", &vaw_play, a("state"), a("beta"), nb::arg("first"), a("Z"), a("y"), a("m"), a("h"),
-            nb::arg("threads") = 1);
+            nb::arg("threads") = 1, none("weight"), none("elapsed"));
     mod.def("vaw_predict", &vaw_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("m"), a("h"),
-            nb::arg("threads") = 1);
+            nb::arg("threads") = 1, nb::arg("elapsed") = 1.0);
     mod.def("aioli_play", &aioli_play, a("state"), a("beta"), a("inverse_curvature"), nb::arg("first"), a("Z"), a("y"), a("yhat"),
-            a("stability"), nb::arg("threads") = 1);
+            a("stability"), nb::arg("threads") = 1, none("weight"), none("elapsed"), none("leverage"));
     mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
-            nb::arg("threads") = 1);
+            nb::arg("threads") = 1, nb::arg("elapsed") = 1.0);
     mod.def("hinted_predictions", &hinted_predictions, a("m"), a("h"), a("hint"), a("y"), a("yhat"), a("stability"));
     mod.def("mix_logistic", &mix_logistic, a("log_weights"), a("log_prior"), nb::arg("share"), a("E"), a("y"),
             a("yhat"), a("losses"), a("weights"));

@@ -23,10 +23,10 @@ struct SingleLearner {
         lost = base + at.lost;
         resets = base + at.resets;
         L = base + at.factor;
-        beta = run.beta[i];
+        beta = run.aged_beta ? run.aged_beta[i] : run.beta[i];
         inverse_beta = 1.0 / beta;
-        rounding = rounding_bound(beta);
-        between_floors = discount_between_floors(beta);
+        rounding = rounding_bound(run.beta[i]);
+        between_floors = run.aged_beta ? run.between_floors[i] : discount_between_floors(beta);
         floors_every_round = beta < SMALL_BETA;
         learner = i;
     }
@@ -165,7 +165,8 @@ static void aioli_single(const LearnerCall &run, const SingleLearner &u, double 
         double h = d ? hs[d - 1] : 0.0, m = d ? ms[d - 1] : 0.0;
         const bool lost = drop_lost(*u.lost != 0.0, m, h);
         const V yhat = log_odds(all(m), all(h));
-        const ScoredRound k = fit_surrogate(yhat, all(h), run.y[t], all(inverse_curvature), all(curvature));
+        ScoredRound k = fit_surrogate(yhat, all(h), run.y[t], all(inverse_curvature), all(curvature));
+        if (run.weight) k.surrogate.multiply(run.weight[t]);
         const Surrogate<V> &s = k.surrogate;
         const Surrogate<double> surrogate{lane(s.weight, 0), lane(s.target, 0), lane(s.slope, 0)};
         if (d) memcpy(v, z, d * sizeof(double));
@@ -182,6 +183,7 @@ static void aioli_single(const LearnerCall &run, const SingleLearner &u, double 
         if (lost) clear_lost(u, d);
         run.m_or_yhat[t * run.learners + u.learner] = lane(yhat, 0);
         run.h_or_stability[t * run.learners + u.learner] = lane(k.stability, 0);
+        if (run.leverage) run.leverage[t * run.learners + u.learner] = h;
     }
 }
 

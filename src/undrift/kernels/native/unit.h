@@ -77,15 +77,23 @@ struct DiscountLanes {
         learner = unit * W;
         count = run.learners - learner < W ? run.learners - learner : W;
         double b[W];
-        floors_every_round = false;
-        for (size_t i = 0; i < W; ++i) {
-            b[i] = i < count ? run.beta[learner + i] : 1.0; // padding
-            floors_every_round |= b[i] < SMALL_BETA;
-        }
+        fill_lanes(b, run.beta);
         beta = load(b);
-        inverse_beta = all(1.0) / beta;
         rounding = rounding_bound(beta);
         between_floors = discount_between_floors(beta);
+        if (run.aged_beta) {
+            fill_lanes(b, run.between_floors);
+            between_floors = load(b);
+            fill_lanes(b, run.aged_beta);
+            beta = load(b);
+        }
+        inverse_beta = all(1.0) / beta;
+        floors_every_round = any(beta < all(SMALL_BETA));
+    }
+
+  private:
+    void fill_lanes(double *lanes, const double *by_learner) const {
+        for (size_t i = 0; i < W; ++i) lanes[i] = i < count ? by_learner[learner + i] : 1.0; // padding
     }
 };
 

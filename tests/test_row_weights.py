@@ -1,0 +1,248 @@
+"""Weights of rows and times between them: exactly what they are said to mean, learner by learner."""
+
+import mpmath
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift.errors import InputError
+from undrift.losses import logistic, softmax, squared
+
+T, D = 60, 3
+LINEAR = [
+    ud.DiscountedVAW(beta=0.9),
+    ud.DiscountedVAW(half_life=30, hint="last"),
+    ud.DiscountedVAW(beta=0.97, hint="ridge"),
+    ud.DriftVAW(20.0, reg=0.5, hint="last"),
+]
+BINARY = [ud.DiscountedAIOLI(beta=0.9), ud.DiscountedAIOLI(beta=1.0, bound=3.0)]
+CLASSES = [ud.DiscountedSoftmax(3, beta=0.9, bound=2.0), ud.OneVsRest(3, beta=0.9)]
+OTHERS = [
+    ud.DiscountedNewton("absolute", beta=0.9),
+    ud.DiscountedNewton("squared", beta=0.9, gamma=0.1, reg=2.0),
+    ud.linear_ensemble(),
+    ud.Ensemble([ud.DiscountedVAW(beta=0.9), ud.DriftVAW(10.0), ud.Persistence(), ud.Zero()]),
+]
+BASELINES = [ud.BaseRate(beta=0.9), ud.Persistence(binary=True, beta=0.9), ud.logistic_ensemble(1.0, 1.0)]
+EVERY = [*LINEAR, *OTHERS, *BINARY, *BASELINES, *CLASSES, ud.softmax_ensemble(3)]
+
+
+def stream(learner, seed=0, rounds=T):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rounds, D))
+    y = Z[:, 0] - 2.0 * Z[:, 1] + rng.normal(size=rounds)
+    if learner.outputs > 1:
+        return Z, np.digitize(y, [-1.0, 1.0]).astype(float)
+    return Z, np.where(y > 0.0, 1.0, -1.0) if learner.binary else y
+
+
+def weights(seed=1, rounds=T):
+    rng = np.random.default_rng(seed)
+    weight = np.where(rng.random(rounds) < 0.4, 1.0, rng.choice([0.0, 0.5, 2.0, 3.0], rounds))
+    elapsed = np.where(rng.random(rounds) < 0.4, 1.0, rng.choice([0.0, 0.5, 2.0, 30.0], rounds))
+    return weight, elapsed
+
+
+def names(learner):
+    return repr(learner)[:60]
+
+
+@pytest.mark.parametrize("learner", EVERY, ids=names)
+def test_ones_are_rows_to_the_bit_and_blocks_are_their_rows(learner):
+    Z, y = stream(learner)
+    weight, elapsed = weights()
+    plain, ones = learner.clone(), learner.clone()
+    trace, same = plain.play(Z, y), ones.play(Z, y, weight=np.ones(T), elapsed=np.ones(T))
+    assert plain == ones
+    assert trace.yhat.tobytes() == same.yhat.tobytes()
+    whole, cut, single = (learner.clone() for _ in range(3))
+    trace = whole.play(Z, y, weight=weight, elapsed=elapsed)
+    for a, b in ((0, 1), (1, 17), (17, 40), (40, T)):
+        part = cut.play(Z[a:b], y[a:b], weight=weight[a:b], elapsed=elapsed[a:b])
+        assert part.yhat.tobytes() == trace.yhat[a:b].tobytes()
+        if part.stability is not None:
+            assert part.stability.tobytes() == trace.stability[a:b].tobytes()
+            np.testing.assert_allclose(part.potential, trace.potential[a:b], rtol=1e-13)
+    for t in range(T):
+        predicted = single.predict(Z[t], elapsed=elapsed[t])
+        assert np.asarray(predicted).tobytes() == np.asarray(trace.yhat[t]).tobytes()
+        single.learn(Z[t], y[t], weight=weight[t], elapsed=elapsed[t])
+    assert whole == cut == single
+
+
+@pytest.mark.parametrize("learner", EVERY, ids=names)
+def test_weights_survive_files_and_late_labels(learner, tmp_path):
+    Z, y = stream(learner, 3)
+    weight, elapsed = weights(4)
+    half = T // 2
+    one = learner.clone()
+    one.play(Z[:half], y[:half], weight=weight[:half], elapsed=elapsed[:half])
+    one.save(tmp_path / "model.undrift")
+    again, rest = ud.load(tmp_path / "model.undrift"), slice(half, T)
+    assert again == one
+    kept = one.play(Z[rest], y[rest], weight=weight[rest], elapsed=elapsed[rest])
+    loaded = again.play(Z[rest], y[rest], weight=weight[rest], elapsed=elapsed[rest])
+    assert again == one
+    assert kept.yhat.tobytes() == loaded.yhat.tobytes()
+    if kept.potential is not None:
+        assert kept.potential.tobytes() == loaded.potential.tobytes()
+    prompt, told = learner.clone(), learner.clone()
+    prompt.play(Z, y, weight=weight, elapsed=elapsed)
+    for t in range(T):
+        told.tell(told.ask(Z[t], elapsed=elapsed[t]), y[t], weight=weight[t])
+    assert told._arrays().keys() == prompt._arrays().keys()
+    for name, array in told._arrays().items():
+        np.testing.assert_allclose(array, prompt._arrays()[name], rtol=1e-12, atol=1e-12)
+    late, singly = learner.clone(), learner.clone()
+    late.play(Z[:20], y[:20], delay=3, weight=weight[:20], elapsed=elapsed[:20])
+    late.save(tmp_path / "late.undrift")
+    late = ud.load(tmp_path / "late.undrift")
+    late.play(Z[20:], y[20:], delay=3, weight=weight[20:], elapsed=elapsed[20:])
+    served = []
+    for t in range(T):
+        served.append(singly.ask(Z[t], elapsed=elapsed[t]))
+        if t >= 3:
+            singly.tell(served[t - 3], y[t - 3], weight=weight[t - 3])
+    assert late.rounds == singly.rounds == T - 3
+    assert all(late._arrays()[name].tobytes() == array.tobytes() for name, array in singly._arrays().items())
+
+
+@pytest.mark.parametrize("learner", LINEAR, ids=names)
+def test_squared_loss_state_is_that_of_copies_at_elapsed_0(learner):
+    Z, y = stream(learner)
+    rng = np.random.default_rng(5)
+    weight, elapsed = rng.integers(0, 4, T).astype(float), rng.choice([0.0, 1.0, 2.5], T)
+    weighted, copies = learner.clone(), learner.clone()
+    trace = weighted.play(Z, y, weight=weight, elapsed=elapsed)
+    waited = 0.0
+    for t in range(T):
+        waited += elapsed[t]
+        assert copies.predict(Z[t], elapsed=waited if t else elapsed[0]) == pytest.approx(trace.yhat[t], rel=1e-9)
+        for copy in range(int(weight[t])):
+            copies.learn(Z[t], y[t], elapsed=waited if copy == 0 else 0.0)
+            waited = 0.0
+        if not weight[t] and learner.parameters.get("hint") == "last":
+            copies._last[0] = y[t]  # the last label is known, although nothing is learned from it
+    np.testing.assert_allclose(weighted.coef, copies.coef, rtol=1e-9, atol=1e-10)
+    assert weighted.predict(Z[0]) == pytest.approx(copies.predict(Z[0], elapsed=1.0 + waited), rel=1e-9)
+
+
+@pytest.mark.parametrize("learner", [*LINEAR, *BINARY, *CLASSES, OTHERS[1]], ids=names)
+def test_weight_0_is_served_and_not_learned(learner):
+    Z, y = stream(learner)
+    one = learner.clone()
+    one.play(Z, y)
+    before = one.coef.copy() if hasattr(one, "coef") else np.array([other.coef for other in one.learners])
+    trace = one.play(Z[:1], y[:1] if learner.outputs > 1 else -y[:1], weight=[0.0])
+    after = one.coef if hasattr(one, "coef") else np.array([other.coef for other in one.learners])
+    assert one.rounds == T + 1
+    assert np.isfinite(trace.yhat).all()
+    np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-14)
+
+
+def test_the_state_agrees_with_multi_precision():
+    """Discounted least squares and the surrogates of AIOLI from their definitions, with 60 digits."""
+    Z, y = stream(LINEAR[0], 7)
+    weight, elapsed = weights(8)
+    linear, binary, signs = ud.DiscountedVAW(beta=0.9), ud.DiscountedAIOLI(beta=0.9, bound=2.0), np.sign(y)
+    trace = linear.play(Z, y, weight=weight, elapsed=elapsed)
+    odds = binary.play(Z, signs, weight=weight, elapsed=elapsed).yhat
+    with mpmath.workdps(60):
+        A, b = mpmath.eye(D), mpmath.zeros(D, 1)
+        H, g, k = mpmath.eye(D), mpmath.zeros(D, 1), mpmath.mpf(binary.curvature)
+        for t in range(T):
+            z, w, beta = mpmath.matrix(Z[t]), mpmath.mpf(weight[t]), mpmath.mpf(0.9) ** mpmath.mpf(elapsed[t])
+            A, b, H, g = beta * A, beta * b, beta * H, beta * g
+            yhat = (z.T * mpmath.lu_solve(A + z * z.T, b))[0]
+            assert abs(yhat - trace.yhat[t]) <= 1e-12 * (1 + abs(yhat))
+            A, b = A + w * z * z.T, b + w * mpmath.mpf(y[t]) * z
+            m0, h = (z.T * mpmath.lu_solve(H, g))[0], (z.T * mpmath.lu_solve(H, z))[0]
+            a = mpmath.findroot(lambda m, m0=m0, h=h: m + h * mpmath.tanh(m / 2) - m0, mpmath.mpf(odds[t]))
+            assert abs(a - odds[t]) <= 1e-12 * (1 + abs(a))
+            p = 1 / (1 + mpmath.exp(-a))
+            curved, slope = k * p * (1 - p), mpmath.mpf(1.0 if signs[t] > 0.0 else 0.0) - p
+            H, g = H + w * curved * z * z.T, g + w * (curved * a + slope) * z
+        np.testing.assert_allclose(linear.coef, [float(x) for x in mpmath.lu_solve(A, b)], rtol=1e-11)
+        np.testing.assert_allclose(binary.coef, [float(x) for x in mpmath.lu_solve(H, g)], rtol=1e-11)
+
+
+def test_drift_adds_movement_for_the_time_that_passed():
+    Z, y = stream(LINEAR[0], 9)
+    _, elapsed = weights(10)
+    tau, reg, learner = 5.0, 0.5, ud.DriftVAW(5.0, reg=0.5, hint="ridge")
+    trace = learner.play(Z, y, elapsed=elapsed)
+    P, x = np.eye(D) / reg, np.zeros(D)
+    for t in range(T):
+        P = P + (elapsed[t] / (2.0 * tau) * np.eye(D) if t else 0.0)
+        assert trace.yhat[t] == pytest.approx(Z[t] @ x, rel=1e-9, abs=1e-12)
+        K = P @ Z[t] / (1.0 + Z[t] @ P @ Z[t])
+        x, P = x + K * (y[t] - Z[t] @ x), P - np.outer(K, Z[t] @ P)
+    np.testing.assert_allclose(learner.coef, x, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("learner", "loss"), [(LINEAR[0], squared), (LINEAR[3], squared), (BINARY[0], logistic)])
+def test_the_price_of_a_weighted_round_is_its_loss_less_the_leaders(learner, loss):
+    """The sum of prices is the weighted loss less the least value of what the learner keeps, by the definition."""
+    Z, y = stream(learner, 11)
+    weight, elapsed = weights(12)
+    one = learner.clone()
+    trace = one.play(Z, y, weight=weight, elapsed=elapsed)
+    loose = float(np.sum(weight * loss.value(trace.yhat, y)) - np.sum(trace.stability))
+    if learner is LINEAR[3]:
+        assert loose == pytest.approx(one.lower_bound, rel=1e-9)
+        return
+    least, A, b, c = 0.0, np.eye(D), np.zeros(D), 0.0
+    total = 0.0
+    for t in range(T):
+        beta = learner.beta ** elapsed[t]
+        k, target, value = 1.0, y[t], 0.0
+        if loss is logistic:
+            k = learner.observation_weights(trace.yhat[t : t + 1])[0]
+            slope = float(loss.slope(trace.yhat[t], y[t]))
+            target = trace.yhat[t] - slope / k
+            value = float(loss.value(trace.yhat[t], y[t])) - 0.5 * slope**2 / k
+        A, b, c = beta * A, beta * b, beta * c
+        A, b = A + weight[t] * k * np.outer(Z[t], Z[t]), b + weight[t] * k * target * Z[t]
+        c += weight[t] * (0.5 * k * target**2 + value)
+        now = c - 0.5 * b @ np.linalg.solve(A, b)
+        total += now - beta * least
+        least = now
+    assert loose == pytest.approx(total, rel=1e-8)
+
+
+def test_mixers_count_every_row_once():
+    Z, y = stream(LINEAR[0], 13)
+    weight, elapsed = weights(14)
+    model = ud.Ensemble([ud.DiscountedVAW(beta=0.9), ud.DiscountedVAW(beta=0.99)])
+    yhat = [one.play(Z, y, weight=weight, elapsed=elapsed).yhat for one in (m.clone() for m in model._prototypes)]
+    model.play(Z, y, weight=weight, elapsed=elapsed)
+    np.testing.assert_allclose(model.losses, [np.sum(squared.value(one, y)) for one in yhat], rtol=1e-12)
+
+
+def test_what_has_no_meaning_is_refused_in_one_sentence():
+    model = ud.DiscountedVAW()
+    with pytest.raises(InputError, match=r"DiscountedVAW: weight must be in \[0, 1e\+50\], got -1 in row 0"):
+        model.learn([1.0], 2.0, weight=-1.0)
+    with pytest.raises(InputError, match=r"elapsed must be in \[0, 1e\+50\], got -3 in row 1"):
+        model.play([[1.0], [2.0]], [1.0, 2.0], elapsed=[1.0, -3.0])
+    with pytest.raises(InputError, match="weight"):
+        model.play([[1.0], [2.0]], [1.0, 2.0], weight=[1.0])
+    with pytest.raises(InputError, match="DiscountedMean: weight and elapsed are not supported by this learner; leave"):
+        ud.DiscountedMean().learn([], 1.0, weight=2.0)
+    ensemble = ud.Ensemble([ud.DiscountedVAW(), ud.DiscountedMean()])
+    with pytest.raises(InputError, match="DiscountedMean: weight and elapsed are not supported"):
+        ensemble.learn([1.0], 1.0, elapsed=2.0)
+    assert model.rounds == ensemble.rounds == 0
+    with pytest.raises(InputError, match="not supported by the forests of speed='max'"):
+        ud.OnlineRegressor(speed="max").learn([1.0], 1.0, weight=2.0)
+
+
+def test_softmax_loss_and_surrogate_count_as_often_as_the_weight_says():
+    """Two copies of a row that are predicted once are one row of weight 2: the gradient of its loss doubles."""
+    learner = ud.DiscountedSoftmax(3, beta=1.0, reg=1e6)
+    Z, y = stream(learner, 15, 1)
+    once, twice = learner.clone(), learner.clone()
+    once.play(Z, y)
+    twice.play(Z, y, weight=[2.0])
+    np.testing.assert_allclose(twice.coef, 2.0 * once.coef, rtol=1e-4)
+    assert softmax.value(twice.predict(Z), y)[0] < softmax.value(once.predict(Z), y)[0]
