@@ -1,8 +1,10 @@
 """Training quality on text: a character transformer of 0.62M parameters, tuned on validation and judged on test text.
 
-    python benchmarks/characters.py tune     one seed, 400 steps, every optimizer at its learning rates
+    python benchmarks/characters.py tune     400 steps, every optimizer at its learning rates
     python benchmarks/characters.py judge [--steps 400] [--seeds 3] [--cosine]     at the rates that tuning chose
     python benchmarks/characters.py table    what has been run
+
+With `--warm-up` only methods with a warm-up are run.
 
 Every optimizer sees the same initial weights and batches for a seed. Averages do not change a run, so all horizons are
 kept beside it and each method chooses its own on the validation text, as it chooses its rate; schedule-free has one
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import math
 import statistics
@@ -21,24 +24,23 @@ from pathlib import Path
 
 import streams
 import torch
+from averages import Averages
 from torch import nn
 
 import undrift.torch as ut
-from undrift.optim import core
 
 WINDOW, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 128, 3, 4
-TUNED_STEPS, TUNING_SEED, FIRST_SEED = 400, 0, 100
+TUNED_STEPS, TUNING_SEEDS, FIRST_SEED = 400, (0, 1), 100
 RATES = {
     "AdamW": (5e-4, 1e-3, 2e-3, 4e-3),
     "AdamW, warm-up": (1e-3, 2e-3, 4e-3),
     "ClippedAdam": (1e-3, 2e-3, 4e-3),
-    "ClippedAdam, warm-up": (2e-3, 4e-3),
+    "ClippedAdam, warm-up": (1e-3, 2e-3, 4e-3),
     "schedule-free AdamW": (1e-3, 3e-3, 1e-2, 3e-2),
     "schedule-free AdamW, warm-up": (1e-3, 3e-3, 1e-2),
 }
 WARM_UP = 0.1
 """Share of the steps over which the rate rises, where a method has a warm-up."""
-HORIZONS = (10, 30, 100, "growing")
 RECORD = Path("build/characters.jsonl")
 
 
@@ -111,13 +113,6 @@ def optimizer_of(name, params, lr, steps):
     return opt
 
 
-def weight(horizon, t):
-    """Weight of the newest point in an average."""
-    if horizon == "growing":
-        return core.growing_weight(t)
-    return (1 / horizon) / (1 - (1 - 1 / horizon) ** t)
-
-
 def run(name, lr, steps, seed, cosine):
     """Train once; return validation and test loss of the last iterate and of every average."""
     training, validation, test, letters = text()
@@ -126,7 +121,7 @@ def run(name, lr, steps, seed, cosine):
     params = list(model.parameters())
     opt = optimizer_of(name, params, lr, steps)
     plain = not name.startswith("schedule-free")
-    averages = {str(horizon): [p.detach().clone() for p in params] for horizon in HORIZONS} if plain else {}
+    averages = Averages(params) if plain else None
     rng = torch.Generator().manual_seed(seed + 1)
     for t in range(1, steps + 1):
         if plain:
@@ -134,16 +129,13 @@ def run(name, lr, steps, seed, cosine):
             opt.param_groups[0]["lr"] = lr * rise * (0.5 * (1 + math.cos(math.pi * t / steps)) if cosine else 1.0)
         opt.zero_grad()
         loss(model, *batch(training, rng, BATCH)).backward()
-        with torch.no_grad():
-            for horizon in HORIZONS if plain else ():
-                torch._foreach_lerp_(averages[str(horizon)], params, weight(horizon, t))
+        if averages:
+            averages.add()
         opt.step()
     if not plain:
         opt.eval()
     found = {"last": (judge(model, validation, 256), judge(model, test, 512))}
-    for horizon, average in averages.items():
-        with torch.no_grad():
-            torch._foreach_copy_(params, average)
+    for horizon in averages.outputs() if averages else ():
         found[horizon] = (judge(model, validation, 256), judge(model, test, 512))
     return found
 
@@ -161,9 +153,13 @@ def ensure(**job):
 
 
 def chosen(name):
-    """Return the rate and the output with the least validation loss in the tuning runs."""
-    runs = [one for one in record() if one["name"] == name and one["seed"] == TUNING_SEED and not one["cosine"]]
-    return min((one["losses"][key][0], one["lr"], key) for one in runs for key in one["losses"])[1:]
+    """Return the rate and the output with the least mean validation loss in the tuning runs."""
+    losses = {}
+    for one in record():
+        if one["name"] == name and one["seed"] in TUNING_SEEDS:
+            for key, (validation, _) in one["losses"].items():
+                losses.setdefault((one["lr"], key), []).append(validation)
+    return min(losses, key=lambda choice: statistics.mean(losses[choice]))
 
 
 def table():
@@ -196,17 +192,19 @@ def main():
     parser.add_argument("what", choices=("tune", "judge", "table"))
     parser.add_argument("--steps", type=int, default=TUNED_STEPS)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--cosine", action="store_true")
+    parser.add_argument("--cosine", action="store_true", help="schedule-free has no cosine and is left out")
+    parser.add_argument("--warm-up", action="store_true", help="only methods with a warm-up")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    names = [name for name in RATES if name.endswith("warm-up") or not options.warm_up]
     if options.what == "tune":
-        for name, rates in RATES.items():
-            for lr in rates:
-                ensure(name=name, lr=lr, steps=TUNED_STEPS, seed=TUNING_SEED, cosine=False)
+        for seed, name in itertools.product(TUNING_SEEDS, names):
+            for lr in RATES[name]:
+                ensure(name=name, lr=lr, steps=TUNED_STEPS, seed=seed, cosine=False)
     elif options.what == "judge":
-        for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-            for name in RATES:
-                ensure(name=name, lr=chosen(name)[0], steps=options.steps, seed=seed, cosine=options.cosine)
+        names = [name for name in names if not (options.cosine and name.startswith("schedule-free"))]
+        for seed, name in itertools.product(range(FIRST_SEED, FIRST_SEED + options.seeds), names):
+            ensure(name=name, lr=chosen(name)[0], steps=options.steps, seed=seed, cosine=options.cosine)
     table()
 
 

@@ -1,12 +1,15 @@
 """Training quality: our optimizers against Adam, AdamW, its average and schedule-free, six small tasks, equal budgets.
 
-    python benchmarks/training.py [--tasks digits_mlp,char] [--folds 10] [--json FILE] [--figure FILE.png]
+    python benchmarks/training.py [--tasks digits_mlp,char] [--folds 6] [--json FILE] [--figure FILE.png]
+    python benchmarks/training.py --table [--json FILE] [--figure FILE.png]      only sum up what was run
 
-Ten times a quarter of the rows is drawn and held back. On the others each method chooses among the same learning rates
-by its validation loss over a few seeds; with that rate it is run on fresh seeds and judged on what was held back. All
-else is the same for every method: rows, initial weights, batches. So they are compared fold by fold: the last column is
-the mean difference from Adam, its standard error, and the verdict of a paired t test at 5 %. Folds share rows, so the
-variance of the mean is that of a fold times 1/10 + test rows / training rows (Nadeau and Bengio), not 1/10.
+In every fold a quarter of the rows is drawn and held back. On the others each method chooses among the same learning
+rates, and among horizons where it says "tuned", by its validation loss over two seeds; so chosen it is run on three
+fresh seeds and judged on what was held back. All else is the same for every method: rows, initial weights, batches.
+Rates are constant, or fall to zero as a cosine; schedule-free has a warm-up of a tenth of the steps and no cosine.
+
+Methods are compared with AdamW and its tuned average fold by fold: a verdict is that of a paired t test at 5 %. Folds
+share rows, so the variance of the mean is that of a fold times 1/folds + test rows / training rows (Nadeau and Bengio).
 The verdict then covers the rows, the seeds and the choice of the rate alike.
 A larger task is in characters.py. Needs scikit-learn (data), schedulefree and, for the figure, matplotlib.
 """
@@ -14,88 +17,60 @@ A larger task is in characters.py. Needs scikit-learn (data), schedulefree and, 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
 import statistics
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from averages import Averages
 from torch import nn
 
 import undrift.torch as ut
 
-RATES = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2)  # at factors of three the best was often between two
-TUNING_SEEDS = (0, 1, 2)
-FINAL_SEEDS = (100, 101)
+RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)  # at factors of three the best was often between two
+TUNING_SEEDS = (0, 1)
+FINAL_SEEDS = (100, 101, 102)
 HELD_BACK = 0.25  # share of the rows for testing, and of what is left for validation
+WARM_UP = 0.1  # share of the steps over which the rate of schedule-free rises
 DOUBT = 0.05
 
 
-class AveragedAdamW(torch.optim.AdamW):
-    """AdamW with the exponential moving average of ten steps that people add by hand."""
-
-    def __init__(self, params, lr):
-        super().__init__(params, lr, fused=True)
-        self.params, self.t = self.param_groups[0]["params"], 0
-        self.average = [p.detach().clone() for p in self.params]
-
-    @torch.no_grad()
-    def step(self, closure=None):
-        self.t += 1
-        torch._foreach_lerp_(self.average, self.params, 0.1 / (1 - 0.9**self.t))  # of the points that had gradients
-        return super().step(closure)
-
-    @contextmanager
-    def averaged(self):
-        kept = [p.detach().clone() for p in self.params]
-        torch._foreach_copy_(self.params, self.average)
-        yield
-        torch._foreach_copy_(self.params, kept)
-
-
-def schedule_free(params, lr):
-    """Return schedule-free AdamW, its averaged weights to be had as ours are."""
+def schedule_free(groups, steps):
     import schedulefree
 
-    class ScheduleFree(schedulefree.AdamWScheduleFree):
-        @contextmanager
-        def averaged(self):
-            self.eval()
-            yield
-            self.train()
-
-    opt = ScheduleFree(params, lr, foreach=True)
+    opt = schedulefree.AdamWScheduleFree(groups, foreach=True, warmup_steps=round(WARM_UP * steps))
     opt.train()
     return opt
 
 
 OPTIMIZERS = {
-    "Adam": lambda ps, lr: torch.optim.Adam(ps, lr, fused=True),
-    "AdamW": lambda ps, lr: torch.optim.AdamW(ps, lr, fused=True),
-    "AdamW averaged": AveragedAdamW,
+    "AdamW": lambda groups, steps: torch.optim.AdamW(groups, fused=True),
+    "ClippedAdam": lambda groups, steps: ut.ClippedAdam(groups, average=False),  # averages are kept beside it
     "schedule-free": schedule_free,
-    "ClippedAdam": lambda ps, lr: ut.ClippedAdam(ps, lr),
-    "ClippedAdam growing": lambda ps, lr: ut.ClippedAdam(ps, lr, average_horizon="growing"),
-    "ClipFreeAdam": lambda ps, lr: ut.ClipFreeAdam(ps, lr),
-    "ClippedAdam all": lambda ps, lr: ut.ClippedAdam(ps, lr, norm="all"),
+    "Adam": lambda groups, steps: torch.optim.Adam(groups, fused=True),
+    "ClipFreeAdam": lambda groups, steps: ut.ClipFreeAdam(groups, average=False),
 }
+TUNED = ("10", "30", "100", "growing")
 METHODS = {
-    "Adam": ("Adam", False),
-    "AdamW": ("AdamW", False),
-    "AdamW averaged": ("AdamW averaged", True),
-    "schedule-free": ("schedule-free", True),
-    "ClippedAdam": ("ClippedAdam", False),
-    "ClippedAdam averaged": ("ClippedAdam", True),
-    "ClippedAdam growing": ("ClippedAdam growing", True),
-    "ClipFreeAdam averaged": ("ClipFreeAdam", True),
-    "ClippedAdam all averaged": ("ClippedAdam all", True),
+    "Adam": ("Adam", ("last",)),
+    "AdamW": ("AdamW", ("last",)),
+    "AdamW + EMA, tuned": ("AdamW", TUNED),
+    "schedule-free, warm-up": ("schedule-free", ("last",)),
+    "ClippedAdam, last": ("ClippedAdam", ("last",)),
+    "ClippedAdam": ("ClippedAdam", ("10",)),
+    "ClippedAdam, growing": ("ClippedAdam", ("growing",)),
+    "ClippedAdam, tuned": ("ClippedAdam", TUNED),
+    "ClipFreeAdam": ("ClipFreeAdam", ("10",)),
 }
-"""An optimizer, and whether its averaged weights are judged."""
+"""An optimizer, and the outputs among which it chooses; ours are averages of ten steps unless they say otherwise."""
+REFERENCE = "AdamW + EMA, tuned"
+DRAWN = ("schedule-free, warm-up", "ClippedAdam", "ClippedAdam, growing", "ClippedAdam, tuned")
 
 
 def table(name):
@@ -186,142 +161,159 @@ def split(task, fold, seed):
     return [(task.features[i], task.labels[i]) for i in (rest[held:], rest[:held], test)]
 
 
-def run(task, optimizer, lr, fold, seed, points=20):
-    """Train once; return for plain and averaged weights the validation curve, and the test loss at its end."""
-    (z, y), (zv, yv), (zt, yt) = split(task, fold, seed)
-    torch.manual_seed(1000 * fold + seed)
-    model = task.build()
-    opt = OPTIMIZERS[optimizer](model.parameters(), lr)
-    rng = torch.Generator().manual_seed(seed)
-    averages = hasattr(opt, "averaged")
+def train(task, optimizer, rates, cosine, jobs):
+    """Train a model at every rate for every job, a (fold, seed); return their losses by (rate, job, output).
+
+    A loss is a pair, on validation and on test rows; an output is the last weights or an average. All models step
+    together, as one model with two axes more: the optimizers here treat every coordinate for itself, so each model is
+    trained as it would be alone.
+    """
+    rows = [split(task, fold, seed) for fold, seed in jobs]
+    (z, y), *judged = [[torch.stack(parts) for parts in zip(*some, strict=True)] for some in zip(*rows, strict=True)]
+    models = []
+    for fold, seed in jobs:
+        torch.manual_seed(1000 * fold + seed)
+        models.append(task.build())
+    begun, buffers = torch.func.stack_module_state(models)
+    each_rate = [[nn.Parameter(p.detach().clone()) for p in begun.values()] for _ in rates]
+    groups = [{"params": some, "lr": lr} for some, lr in zip(each_rate, rates, strict=True)]
+    opt = OPTIMIZERS[optimizer](groups, task.steps)
+    averages = Averages([*itertools.chain(*each_rate)]) if optimizer not in ("Adam", "schedule-free") else None
+    generators = [torch.Generator().manual_seed(seed) for _, seed in jobs]
+    number = torch.arange(len(jobs)).unsqueeze(1)
+
+    def one_loss(params, buffers, z, y):
+        return task.loss(torch.func.functional_call(models[0], (params, buffers), (z,)), y)
+
+    vmap = functools.partial(torch.func.vmap, randomness="different")  # no dropout is drawn, but it is asked for
+    each_loss = vmap(vmap(one_loss), (0, None, None, None))
+
+    def losses(z, y):
+        return each_loss(dict(zip(begun, map(torch.stack, zip(*each_rate, strict=True)), strict=True)), buffers, z, y)
+
+    found = {}
 
     @torch.no_grad()
-    def judge(z, y):
-        found = [float(task.loss(model(z), y))]
-        if averages:
-            with opt.averaged():
-                found.append(float(task.loss(model(z), y)))
-        return found
+    def judge(out):
+        pairs = torch.stack([losses(z, y) for z, y in judged], dim=-1).tolist()
+        for (i, lr), (j, job) in itertools.product(enumerate(rates), enumerate(jobs)):
+            found[lr, job, out] = pairs[i][j]
 
-    curves = []
     for k in range(task.steps):
-        rows = torch.randint(len(z), (task.batch,), generator=rng)
+        for group, lr in zip(opt.param_groups, rates, strict=True):
+            group["lr"] = lr * 0.5 * (1 + math.cos(math.pi * k / task.steps)) if cosine else lr
+        drawn = torch.stack([torch.randint(z.shape[1], (task.batch,), generator=rng) for rng in generators])
         opt.zero_grad()
-        task.loss(model(z[rows]), y[rows]).backward()
+        losses(z[number, drawn], y[number, drawn]).sum().backward()
+        if averages:
+            averages.add()
         opt.step()
-        if (k + 1) % (task.steps // points) == 0:
-            curves.append(judge(zv, yv))
-    return [*zip(zip(*curves, strict=True), judge(zt, yt), strict=True)]
+    if optimizer == "schedule-free":
+        opt.eval()
+    judge("last")
+    for horizon in averages.outputs() if averages else ():
+        judge(horizon)
+    return found
 
 
-def contest(name, task, folds):
-    """In every fold tune every method on validation, then judge it on fresh seeds and rows that were held back."""
-    record = {method: {"lr": [], "test": [], "curves": [], "steps": task.steps} for method in METHODS}
-    for fold in range(folds):
-        for optimizer in OPTIMIZERS:
-            trials = {lr: [run(task, optimizer, lr, fold, seed) for seed in TUNING_SEEDS] for lr in RATES}
-            finals = {}
-            for method in (method for method, (which, _) in METHODS.items() if which == optimizer):
-                output = int(METHODS[method][1])
-                scores = {lr: statistics.mean(found[output][0][-1] for found in trials[lr]) for lr in RATES}
-                best = min(RATES, key=lambda lr, scores=scores: scores[lr] if math.isfinite(scores[lr]) else math.inf)
-                if best not in finals:
-                    finals[best] = [run(task, optimizer, best, fold, seed) for seed in FINAL_SEEDS]
-                one = record[method]
-                one["lr"].append(best)
-                one["test"].append(statistics.mean(found[output][1] for found in finals[best]))
-                one["curves"] += [found[output][0] for found in finals[best]]
-        print(f"{name}: fold {fold + 1} of {folds}", file=sys.stderr, flush=True)
-    for method, one in record.items():
-        curves = one.pop("curves")
-        one["curve"] = [statistics.mean(values) for values in zip(*curves, strict=True)]
-        one["mean"], one["std"] = statistics.mean(one["test"]), statistics.stdev(one["test"])
-        one["versus"] = gap, error, verdict = versus(one["test"], record["Adam"]["test"])
-        against = "" if method == "Adam" else f"{gap:+.4f} ± {error:.4f}, {verdict}"
-        rates = f"{min(one['lr']):.2g} to {max(one['lr']):.2g}"
-        print(f"| {name} | {method} | {one['mean']:.4f} | {one['std']:.4f} | {rates} | {against} |", flush=True)
+def contest(task, optimizer, folds, cosine):
+    """In every fold tune an optimizer's methods on validation, then judge them on fresh seeds and held back rows."""
+    mine = {method: outputs for method, (which, outputs) in METHODS.items() if which == optimizer}
+    trials = train(task, optimizer, RATES, cosine, [*itertools.product(range(folds), TUNING_SEEDS)])
+    chosen = {method: [choose(trials, fold, outputs) for fold in range(folds)] for method, outputs in mine.items()}
+    rates = sorted({lr for picks in chosen.values() for lr, _ in picks})
+    finals = train(task, optimizer, rates, cosine, [*itertools.product(range(folds), FINAL_SEEDS)])
+    record = {}
+    for method, picks in chosen.items():
+        losses = [[finals[lr, (fold, seed), out][1] for seed in FINAL_SEEDS] for fold, (lr, out) in enumerate(picks)]
+        record[method] = {"chosen": picks, "test": [statistics.mean(found) for found in losses]}
     return record
 
 
-def versus(tests, adams):
-    """Mean difference from Adam over the folds, its standard error, and the verdict of a paired t test."""
+def choose(trials, fold, outputs):
+    """Return the rate and the output with the least mean validation loss in a fold."""
+    scores = {}
+    for lr, out in itertools.product(RATES, outputs):
+        score = statistics.mean(trials[lr, (fold, seed), out][0] for seed in TUNING_SEEDS)
+        scores[lr, out] = score if math.isfinite(score) else math.inf
+    return min(scores, key=scores.__getitem__)
+
+
+def versus(tests, others):
+    """Mean difference over the folds, its standard error, and the verdict of a paired t test."""
     from scipy.stats import t
 
-    gaps = [a - b for a, b in zip(tests, adams, strict=True)]
+    gaps = [a - b for a, b in zip(tests, others, strict=True)]
     training = (1.0 - HELD_BACK) ** 2
     mean, error = statistics.mean(gaps), statistics.stdev(gaps) * math.sqrt(1 / len(gaps) + HELD_BACK / training)
     if abs(mean) <= t.ppf(1 - DOUBT / 2, len(gaps) - 1) * error:
-        return mean, error, "within noise"
-    return mean, error, "better" if mean < 0 else "worse"
+        return mean, error, ""
+    return mean, error, " better" if mean < 0 else " worse"
 
 
 def summary(record):
-    """Mean test loss of every method on every task, with the verdict where it is not "within noise"."""
-    methods = list(next(iter(record.values())))
-    print(f"\n| task | {' | '.join(methods)} |\n|---|{'---|' * len(methods)}")
+    """Print the mean test losses with a verdict where they are beyond noise, and then the learning rates."""
+    print(f"| task, rate | {' | '.join(METHODS)} |\n|---|{'---|' * len(METHODS)}")
     for name, found in record.items():
         cells = []
-        for method in methods:
-            one = found[method]
-            verdict = "" if one["versus"][2] == "within noise" else f" {one['versus'][2]}"
-            cells.append(f"{one['mean']:.4f}{verdict}")
+        for method in METHODS:
+            tests = found[method]["test"] if method in found else None
+            verdict = versus(tests, found[REFERENCE]["test"])[2] if tests and REFERENCE in found else ""
+            cells.append(f"{statistics.mean(tests):.4f}{verdict}" if tests else "")
         print(f"| {name} | {' | '.join(cells)} |")
+    print(f"\n| median learning rate | {' | '.join(METHODS)} |\n|---|{'---|' * len(METHODS)}")
+    for name, found in record.items():
+        rates = [statistics.median_low(lr for lr, _ in found[m]["chosen"]) if m in found else "" for m in METHODS]
+        print(f"| {name} | {' | '.join(map(str, rates))} |")
 
 
 def figure(record, path):
-    """Validation curves, one panel per task, at the learning rates that were chosen."""
+    """Draw how far the test losses of a few methods are from the reference, in standard errors and percent."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
-    from matplotlib import ticker
 
-    fig, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
-    for ax, (name, methods) in zip(axes.flat, record.items(), strict=False):
-        for k, (method, one) in enumerate(methods.items()):
-            curve = one["curve"]
-            steps = [one["steps"] * (i + 1) / len(curve) for i in range(len(curve))]
-            style = {"Adam": {"lw": 2.5}, "AdamW": {"ls": ":", "lw": 2}}.get(method, {"lw": 1.4})
-            ax.plot(steps, curve, color=f"C{k}", label=method, **style)
-        ax.set_yscale("log")
-        low, high = ax.get_ylim()
-        ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)) if high > 3 * low else ticker.MaxNLocator(6))
-        ax.yaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_minor_formatter(ticker.NullFormatter())
-        ax.set_title(name)
-        ax.set_xlabel("step")
-        ax.set_ylabel("validation loss")
-        ax.grid(alpha=0.3, which="both")
-    for ax in list(axes.flat)[len(record) :]:
-        ax.set_visible(False)
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    fig.suptitle("Validation loss, mean over folds and fresh seeds, each method at the learning rates it chose")
+    shown = [method for method in DRAWN if any(method in found for found in record.values())]
+    fig, ax = plt.subplots(figsize=(9, 1 + 0.5 * len(record)), layout="constrained")
+    for k, method in enumerate(shown):
+        for i, found in enumerate(record.values()):
+            if method in found and REFERENCE in found:
+                gap, error, _ = versus(found[method]["test"], found[REFERENCE]["test"])
+                unit = statistics.mean(found[REFERENCE]["test"]) / 100
+                label = method if i == next(j for j, one in enumerate(record.values()) if method in one) else None
+                place = i + 0.8 * ((k + 0.5) / len(shown) - 0.5)
+                ax.errorbar(gap / unit, place, xerr=error / unit, fmt="o", color=f"C{k}", label=label)
+    ax.axvline(0, color="black", lw=1)
+    ax.set_yticks(range(len(record)), list(record))
+    ax.invert_yaxis()
+    ax.grid(alpha=0.3)
+    ax.set_xlabel(f"test loss against {REFERENCE}, percent, with one standard error (left is better)")
+    ax.legend()
     fig.savefig(path, dpi=80)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", default="digits_mlp,digits_hinge,diabetes_l1,cancer,char,digits_cnn")
-    parser.add_argument("--folds", type=int, default=10)
-    parser.add_argument("--json", help="write the numbers to this file")
-    parser.add_argument("--figure", help="draw the curves into this file")
-    parser.add_argument("--draw", nargs="+", help="only sum up and draw, from these files of numbers")
+    parser.add_argument("--tasks", default="cancer,diabetes_l1,digits_mlp,digits_hinge,digits_cnn,char")
+    parser.add_argument("--folds", type=int, default=6)
+    parser.add_argument("--json", default="build/training.json", help="keep the numbers here, and do not repeat them")
+    parser.add_argument("--figure", help="draw the differences into this file")
+    parser.add_argument("--table", action="store_true", help="only sum up what was run")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    record = {}
-    if options.draw:
-        for path in options.draw:
-            record.update(json.loads(Path(path).read_text()))
-    else:
-        print(
-            "| task | method | test loss | std over folds | learning rates | against Adam |\n|---|---|---|---|---|---|"
-        )
-        every = tasks()
-        for name in options.tasks.split(","):
-            record[name] = contest(name, every[name], options.folds)
-            if options.json:
-                Path(options.json).write_text(json.dumps(record, indent=1))
+    kept = Path(options.json)
+    record = json.loads(kept.read_text()) if kept.exists() else {}
+    every, names = tasks(), options.tasks.split(",")
+    jobs = [] if options.table else itertools.product(names, (False, True), OPTIMIZERS)
+    for name, cosine, optimizer in jobs:
+        found = record.setdefault(f"{name}, {'cosine' if cosine else 'constant'}", {})
+        done = all(method in found for method, (which, _) in METHODS.items() if which == optimizer)
+        if not done and not (cosine and optimizer == "schedule-free"):
+            found.update(contest(every[name], optimizer, options.folds, cosine))
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_text(json.dumps(record, indent=1))
+            print(f"{name}, {'cosine' if cosine else 'constant'}: {optimizer}", file=sys.stderr, flush=True)
     summary(record)
     if options.figure:
         figure(record, options.figure)

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import optax
 
 from undrift import _check
+from undrift.optax.leader import Tree
 from undrift.optim import core
-
-Tree = Any  # a pytree of arrays
 
 
 class ExponentialState(NamedTuple):
