@@ -114,7 +114,7 @@ def test_commands_in_the_pages_exist_with_their_options():
     seen = 0
     for page in MARKDOWN:
         for line in page.read_text(encoding="utf-8").splitlines():
-            found = re.match(r"(?:\$ |[^`|#]+\| )?undrift ([a-z]+)\b(.*)", line)
+            found = re.match(r"(?:\$ |[^`|#]+\| )?undrift ([a-z][a-z-]*)\b(.*)", line)
             if found is None or "--help" in line or "```" in line:
                 continue
             assert found[1] in helps, f"{page.name}: {line}"

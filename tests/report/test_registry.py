@@ -11,11 +11,17 @@ from test_render import Elements
 
 from undrift.report import figures, render, run_page
 from undrift.report.figures.figure import Figure, View, curve
-from undrift.report.figures.registry import FLEET_FIGURES, FORECAST_FIGURES, RUN_FIGURES, make_figures
+from undrift.report.figures.registry import (
+    COMPARISON_FIGURES,
+    FLEET_FIGURES,
+    FORECAST_FIGURES,
+    RUN_FIGURES,
+    make_figures,
+)
 
 
 def test_every_module_of_figures_is_registered_once():
-    registered = [*RUN_FIGURES, *FLEET_FIGURES, *FORECAST_FIGURES]
+    registered = [*RUN_FIGURES, *FLEET_FIGURES, *FORECAST_FIGURES, *COMPARISON_FIGURES]
     assert len(set(registered)) == len(registered)
     assert {module.name for module in pkgutil.iter_modules(figures.__path__)} - {"figure", "registry"} == set(
         registered

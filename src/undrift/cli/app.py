@@ -41,6 +41,7 @@ COMMANDS = {
     "predict": "predict.predict",
     "certify": "certify.certify",
     "compare": "compare.compare",
+    "compare-runs": "compare_runs.compare_runs",
     "synth": "synth.synth",
     "fleet": "fleet.fleet",
     "serve": "serve.serve",

@@ -31,6 +31,9 @@ FLEET_FIGURES = ("loss_saved", "loss_by_rows_seen", "key_half_lives", "key_scatt
 FORECAST_FIGURES = ("forecast_fan", "error_by_step", "coverage_by_step")
 """Figures of a forecast's page; their subject is a `undrift.run.ForecastResult`."""
 
+COMPARISON_FIGURES = ("compared_losses",)
+"""Figures of the page of several runs; their subject is a `undrift.run.RunsComparison`."""
+
 
 def make_figures(
     names: Sequence[str], subject: Any, sections: Iterable[str]
