@@ -106,6 +106,18 @@ def test_two_classes_called_as_ever_keep_the_compiled_round():
     np.testing.assert_allclose(logs[20:, 1] - logs[20:, 0], trace.yhat[20:], rtol=1e-9, atol=1e-9)
 
 
+def test_two_classes_among_any_labels_lose_what_is_kept_for_a_third_and_no_more():
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(3000, 2))
+    y = (Z[:, 0] + rng.logistic(size=3000) > 0.0).astype(int)
+    plain = ud.OnlineClassifier(speed="light").play(Z, y).yhat
+    logs = ud.OnlineClassifier(speed="light").play(Z, np.where(y > 0, "yes", "no")).yhat
+    losses = -logs[np.arange(3000), y], np.logaddexp(0.0, np.where(y > 0, -plain, plain))
+    first = max(np.argmax(y == 0), np.argmax(y == 1)) + 1  # from here on both classes are known
+    kept = np.log(3000.0 / first)  # the sum of ln((t + 1) / t), .0009 a row in 10,000 rows
+    assert losses[0][first:].sum() - losses[1][first:].sum() == pytest.approx(kept, rel=1e-6)
+
+
 def test_wrong_labels_are_one_sentence_and_change_nothing():
     Z, y = stream(60)
     model = ud.OnlineClassifier(speed="fast")

@@ -18,10 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "regret"))
 from instances import FAMILIES, below  # the folder of the quick tests, put on the path just above
 
 SHARES = {
-    "VAW": 20,
-    "AIOLI": 18,
-    "DriftVAW": 18,
+    "VAW": 16,
+    "AIOLI": 16,
+    "DriftVAW": 14,
     "Newton": 10,
+    "softmax": 10,
     "hindsight": 4.5,
     "linear ensemble": 5,
     "logistic ensemble": 4,

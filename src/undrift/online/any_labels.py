@@ -387,6 +387,19 @@ class AnyLabels(OnlineLearner):
     def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
         return super()._play_rows(Z, y, rows) if self._several is None else Columns(self._several.play(Z, y, rows))
 
+    def _close_rounds(self, Z: Matrix, signs: Vector, rows: RowWeights) -> Vector:
+        """Close rounds of checked rows, labels -1, +1 or NaN, and weights, none of which is late; return the log-odds.
+
+        It is what `play` does, for an estimator of one class among several, which needs no check of what was checked.
+        """
+        self._fix_width(Z.shape[1])
+        if self._label_names[0] != -1 and (signs == -1.0).any():
+            self._label_names = (-1, 1)
+        usual = bool((rows.weight == 1.0).all() and (rows.elapsed == 1.0).all())
+        yhat = self._play_rows(Z, signs, None if usual else rows).yhat
+        self._count()
+        return yhat
+
     def _count(self) -> None:
         if self._several is None:
             super()._count()

@@ -66,13 +66,13 @@ class ClassLevel2:
         """Return the coefficient c + c_k of each class's log-odds in its logit (K,)."""
         return np.asarray(SCALE * (self._leader[0] + self._leader[1::2]))
 
-    def predict(self, S: Matrix, elapsed: float | Vector = 1.0) -> Matrix:
-        """Return logits (rows, K) from log-odds (rows, K) of rows that might come next, after this time."""
-        logits, designs = np.empty(S.shape), self._designs(S)
-        times = np.broadcast_to(np.asarray(elapsed, np.float64), len(S))
-        for time in np.unique(times):
+    def predict(self, designs: Matrix, elapsed: float | Vector = 1.0) -> Matrix:
+        """Return logits (rows, K) from the `designs` of rows that might come next, after this time."""
+        logits = np.empty((len(designs), self.classes))
+        times = np.broadcast_to(np.asarray(elapsed, np.float64), len(designs))
+        for time in [float(elapsed)] if np.ndim(elapsed) == 0 else np.unique(times).tolist():
             some, beta = times == time, float(self._discounts(np.array([time]))[0])
-            part = np.empty((int(some.sum()), S.shape[1]))
+            part = np.empty((int(some.sum()), self.classes))
             state = (self._covariance, self._leader, self._basis, self._curvature, RIDGE, beta)
             _check.raise_on_status(self, kernels.softmax_predict(*state, designs[some], part), len(self._pull))
             logits[some] = part
@@ -82,9 +82,9 @@ class ClassLevel2:
         """Return beta^dt, but no less than a float64 ridge can stand."""
         return np.maximum(RowWeights(np.ones(len(elapsed)), elapsed).discounts(self._discount), LEAST_DISCOUNT)
 
-    def play(self, S: Matrix, y: Vector, rows: RowWeights) -> Matrix:
-        """Close rounds with the log-odds (rounds, K) and class numbers; return the logits."""
-        logits, columns = np.empty(S.shape), np.empty((2, len(y)))
+    def play(self, designs: Matrix, y: Vector, rows: RowWeights) -> Matrix:
+        """Close rounds with the `designs` of log-odds and class numbers; return the logits."""
+        logits, columns = np.empty((len(y), self.classes)), np.empty((2, len(y)))
         status = kernels.softmax_play(
             self._information,
             self._covariance,
@@ -96,7 +96,7 @@ class ClassLevel2:
             RIDGE,
             self._discounts(rows.elapsed),
             rows.weight,
-            self._designs(S),
+            designs,
             y,
             logits,
             columns[0],
@@ -105,14 +105,15 @@ class ClassLevel2:
         _check.raise_on_status(self, status, len(self._pull))
         return logits
 
-    def _designs(self, S: Matrix) -> Matrix:
-        """Return the designs of rows, each (K - 1, 1 + 2 K), as the kernels take them."""
-        K, Q = self.classes, self._basis
-        s = SCALE * np.clip(S, -MOST_LOG_ODDS, MOST_LOG_ODDS)
+    def designs(self, S: Matrix) -> Matrix:
+        """Return the designs of log-odds (rows, K), each (K - 1, 1 + 2 K), as the kernels take them.
+
+        They are the same for all memories. Sums go from class to class, so that a row alone gives the same bits.
+        """
+        K, Q = self.classes, self._basis.T
+        along = SCALE * np.clip(S, -MOST_LOG_ODDS, MOST_LOG_ODDS)[:, None, :] * Q
         designs = np.zeros((len(S), K - 1, 1 + 2 * K))
+        designs[:, :, 1::2], designs[:, :, 2::2] = along, Q
         for k in range(K):
-            along = s[:, k, None] * Q[k]
-            designs[:, :, 0] += along
-            designs[:, :, 1 + 2 * k] = along
-            designs[:, :, 2 + 2 * k] = Q[k]
+            designs[:, :, 0] += along[:, :, k]
         return designs.reshape(len(S), -1)

@@ -134,8 +134,7 @@ class SeveralClasses:
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
         S = scores * self._signs
-        level2 = [one.predict(S, elapsed) for one in self._level2]
-        return self._keep_share(self._mixer.predict(self._answers(S, level2)))
+        return self._keep_share(self._mixer.predict(self._answers(S, elapsed)))
 
     def play(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> Matrix:
         """Close rounds; return log-probabilities (rounds, classes at the end), a class's share before it appeared."""
@@ -169,7 +168,7 @@ class SeveralClasses:
                 self._of_two(scores[:, 0])[0], scores[0], np.empty((0, self.classes)), serials, Z[0].copy()
             )
         S = scores * self._signs
-        answers = self._answers(S, [one.predict(S, elapsed) for one in self._level2])
+        answers = self._answers(S, elapsed)
         return ServedClasses(self._keep_share(self._mixer.predict(answers))[0], S[0], answers[0], serials, Z[0].copy())
 
     def settle(self, served: ServedClasses, y: float, weight: float = 1.0, elapsed: float = 1.0) -> None:
@@ -191,8 +190,9 @@ class SeveralClasses:
             return
         if len(served.answers) and served.answers.shape[1] == self.classes:
             labels = np.array([y])
+            designs = self._level2[0].designs(served.log_odds[None])
             for one in self._level2:
-                one.play(served.log_odds[None], labels, RowWeights(np.array([weight]), np.array([elapsed])))
+                one.play(designs, labels, RowWeights(np.array([weight]), np.array([elapsed])))
             mixed = self._mixer.play(served.answers[None], labels)[0, int(y)]
             self._numbers[4] += mixed - served.log_probabilities[int(y)]
         self._count(y)
@@ -223,8 +223,7 @@ class SeveralClasses:
 
     def _play_known(self, Z: Matrix, y: Vector, rows: RowWeights) -> Matrix:
         """Close rounds whose labels are classes that are known."""
-        both = rows._asdict()
-        scores = [one.play(Z, self._signs_of(k, y), **both).yhat for k, one in enumerate(self.estimators)]
+        scores = [one._close_rounds(Z, self._signs_of(k, y), rows) for k, one in enumerate(self.estimators)]
         rounds = self.rounds + np.arange(float(len(y)))
         if self.classes <= 2:
             for one in y:
@@ -232,8 +231,9 @@ class SeveralClasses:
             return self._of_two(scores[0], rounds)
         S = np.column_stack(scores) * self._signs
         E = np.empty((len(y), len(self._level2) + BESIDE, self.classes))
+        designs = self._level2[0].designs(S)
         for i, one in enumerate(self._level2):
-            E[:, i] = one.play(S, y, rows)
+            E[:, i] = one.play(designs, y, rows)
         E[:, -3] = S
         for t, label in enumerate(y):
             E[t, -2], E[t, -1] = self._baselines()
@@ -246,12 +246,11 @@ class SeveralClasses:
 
     def _play_unlabelled(self, Z: Matrix, missing: Vector, rows: RowWeights) -> Matrix:
         """Serve rows whose labels never come: running means of features advance, nothing else does."""
-        scores = np.column_stack([one.play(Z, missing, **rows._asdict()).yhat for one in self.estimators])
+        scores = np.column_stack([one._close_rounds(Z, missing, rows) for one in self.estimators])
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
         S = scores * self._signs
-        level2 = [one.predict(S, rows.elapsed) for one in self._level2]
-        return self._keep_share(self._mixer.predict(self._answers(S, level2)))
+        return self._keep_share(self._mixer.predict(self._answers(S, rows.elapsed)))
 
     def _play_new(self, Z: Matrix, rows: RowWeights) -> Matrix:
         """Close the round in which a class appears that was never seen."""
@@ -259,7 +258,7 @@ class SeveralClasses:
         before = self.classes
         self._add_class()
         for k, one in enumerate(self.estimators):
-            one.play(Z, np.array([self._sign_for(k, float(before))]), **rows._asdict())
+            one._close_rounds(Z, np.array([self._sign_for(k, float(before))]), rows)
         self._count(float(before))
         return out
 
@@ -306,10 +305,14 @@ class SeveralClasses:
         stay[int(last)] = np.log(stayed + 1.0)
         return base, stay
 
-    def _answers(self, S: Matrix, level2: list[Matrix]) -> Matrix:
-        """Return the candidates' logits (rows, N, K), all rows as if they came next."""
-        base, stay = (np.broadcast_to(one, S.shape) for one in self._baselines())
-        return np.stack([*level2, S, base, stay], axis=1)
+    def _answers(self, S: Matrix, elapsed: float | Vector) -> Matrix:
+        """Return the candidates' logits (rows, N, K), all rows as if they came next, after this time."""
+        designs, E = self._level2[0].designs(S), np.empty((len(S), len(self._level2) + BESIDE, self.classes))
+        for i, one in enumerate(self._level2):
+            E[:, i] = one.predict(designs, elapsed)
+        E[:, -3] = S
+        E[:, -2], E[:, -1] = self._baselines()
+        return E
 
     def _of_two(self, score: Vector, rounds: Vector | None = None) -> Matrix:
         """Return log-probabilities of one or two classes from the one estimator's log-odds."""
