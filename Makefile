@@ -18,7 +18,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly mutants
-.PHONY: test-spark test-clients test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
+.PHONY: test-spark test-clients test-hosts test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -33,6 +33,9 @@ test-spark: .venv-spark/.ready  ## fleets on Spark (needs Java 17 or newer); its
 
 test-clients: .venv-clients/.ready  ## our optimizers used by transformers, accelerate, lightning, flax, torch's and optax's own tests
 	UNDRIFT_CLIENTS=1 OMP_NUM_THREADS=1 .venv-clients/bin/python -m pytest tests/clients -p no:cacheprovider --durations 5 --timeout 200
+
+test-hosts: .venv-hosts/.ready  ## forecasts inside sktime (its own checks), mlforecast and skforecast; pandas < 3, so an environment of its own
+	UNDRIFT_HOSTS=1 OMP_NUM_THREADS=1 .venv-hosts/bin/python -m pytest tests/hosts -p no:cacheprovider --durations 5 --timeout 3600
 
 bench-spark: .venv-spark/.ready  ## CPU per record of a fleet on Spark, ours and the engine's
 	.venv-spark/bin/python benchmarks/spark.py
@@ -141,7 +144,7 @@ quality-adam: $(VENV)/.test
 
 # What takes long. A part that fails does not keep the others from running.
 nightly:
-	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize mutants stress attack
+	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize mutants stress attack test-hosts
 
 test-levels: $(VENV)/.test  ## every test at every kernel level of this machine but the best, which make test uses
 	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels()[1:])"); do \
@@ -167,7 +170,7 @@ wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all lat
 	$(BIN)/python tools/wheels.py
 
 clean:
-	rm -rf $(VENV) .venv-spark .venv-clients .venv-newest build dist
+	rm -rf $(VENV) .venv-spark .venv-clients .venv-hosts .venv-newest build dist
 
 # Environments. Without a new enough Python or a compiler, one sentence says so.
 define check_machine
@@ -176,7 +179,7 @@ define check_machine
     echo "undrift needs a C++17 compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS)" >&2; exit 1
 endef
 
-$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python .venv-clients/bin/python:
+$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python .venv-clients/bin/python .venv-hosts/bin/python:
 	$(check_machine)
 	$(PYTHON) -m venv $(@:/bin/python=)
 
@@ -200,5 +203,13 @@ $(VENV)/.test: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 	$(call locked,clients) .venv-clients/bin/python $(INSTALL) --editable ".[torch,optax]" absl-py expecttest hypothesis pytest pytest-timeout
 	for client in accelerate transformers lightning flax; do \
 	    $(call locked,clients) .venv-clients/bin/python $(INSTALL) $$client || echo "$$client cannot be installed here; its tests are left out"; \
+	done
+	touch $@
+
+# A host that cannot be installed is left out with a word, and its tests say so.
+.venv-hosts/.ready: $(NATIVE) locks/hosts.txt | .venv-hosts/bin/python
+	$(call locked,hosts) .venv-hosts/bin/python $(INSTALL) --editable ".[sklearn]" "pandas<3" hypothesis pytest pytest-timeout
+	for host in sktime mlforecast skforecast; do \
+	    $(call locked,hosts) .venv-hosts/bin/python $(INSTALL) $$host || echo "$$host cannot be installed here; its tests are left out"; \
 	done
 	touch $@

@@ -1,7 +1,7 @@
-"""Write locks/: one version of all that `make demo`, `make test`, `make test-spark` and `make test-clients` install.
+"""Write locks/: one version of all that `make demo`, `make test`, and `make test-spark`, `-clients`, `-hosts` install.
 
-make locks    or    python tools/locks.py [test] [spark] [clients]
-python tools/locks.py --compare [test] [spark] [clients]    where what is installed differs
+make locks    or    python tools/locks.py [test] [spark] [clients] [hosts]
+python tools/locks.py --compare [test] [spark] [clients] [hosts]    where what is installed differs
 
 The published requirements in pyproject.toml are ranges; a lock is a list of pip constraints inside them. pip resolves
 each lock once for every Python we support, from wheels alone, so that nobody compiles anything but undrift. Later
@@ -28,7 +28,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 HELD = ROOT / "locks" / "held.txt"
-LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",), "clients": ("test-clients",)}
+LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",), "clients": ("test-clients",), "hosts": ("test-hosts",)}
 """The extras of pyproject.toml that each environment installs."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SYSTEMS = (
