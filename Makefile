@@ -91,6 +91,10 @@ sanitize: $(VENV)/.test  ## kernel tests under the address and undefined-behavio
 	$(BIN)/python tests/stress/sanitized.py build/sanitize
 
 .PHONY: quality bench-online
+.PHONY: bench-quantiles
+bench-quantiles: $(VENV)/.core  ## intervals and quantiles, beside one width for all rows
+	cd benchmarks && OMP_NUM_THREADS=1 ../$(BIN)/python quantiles.py --write ../docs/quantiles.md
+
 quality: $(VENV)/.core  ## test-then-train on every stream, beside peers; QUALITY=--quick for a rehearsal
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md --headline README.md)

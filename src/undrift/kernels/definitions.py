@@ -352,12 +352,24 @@ so that all of them learn in about the same time."""
 MEDIAN_STEP = 0.5
 """The median moves by this part of a step, in spreads, ..."""
 
-SLOPE_STEP = 0.1
-"""... and the slope of a side's widths in the size of the prediction by this part of one for every level. Late labels,
-whose neighbours all push the same way, move both more slowly still."""
+FIFTHS = 5
+"""Predictions are sorted by their size into so many groups, ..."""
 
-STEEPEST = 1.0
-"""The largest such slope."""
+FIFTH_STEP = 0.2
+"""... whose widths differ by a factor of their own for either side: its logarithm moves by this part of a step for
+every level. Late labels, whose neighbours all push the same way, move it and the median more slowly still."""
+
+LARGEST_FACTOR = 1.0
+"""The largest such logarithm."""
+
+CUT_STEP = 0.01
+"""The cuts between these groups move by steps of this many label scales in the end, ..."""
+
+FIRST_CUT_STEP = 0.2
+"""... of this many at first, ..."""
+
+CUT_ROUNDS = 5.0
+"""... and in between by this many / rounds."""
 
 SPREAD_PRIOR = 0.02
 """Variance of the spread model's coefficients before the first residual: 50 residuals say as much. It never grows
@@ -532,10 +544,6 @@ class IntervalState(IntEnum):
     """The same over LAST_RESIDUALS rounds."""
     MEDIAN = 5
     """How far the median is above the prediction, in spreads."""
-    LOWER_SLOPE = 6
-    """By how much the logarithm of the widths below the median grows with the size of the prediction, ..."""
-    UPPER_SLOPE = 7
-    """... and that of the widths above it."""
 
 
 class SpreadColumn(IntEnum):
@@ -545,20 +553,23 @@ class SpreadColumn(IntEnum):
     """1."""
     PREDICTION = 1
     """The prediction, in label scales from the centre of the labels."""
-    DISTANCE = 2
-    """Its absolute value, less USUAL_DISTANCE."""
-    DISAGREEMENT = 3
+    FIRST_CUT = 2
+    """0.5 if it is above the first cut between fifths of predictions, else -0.5, ..."""
+    SECOND_CUT = 3
+    """... above the second, ..."""
+    THIRD_CUT = 4
+    """... the third, ..."""
+    FOURTH_CUT = 5
+    """... and the fourth."""
+    DISAGREEMENT = 6
     """The logarithm of how far the candidates that learn are from the prediction, in units."""
-    RECENT = 4
+    RECENT = 7
     """The logarithm of the mean |residual| over RECENT_RESIDUALS rounds, in units."""
-    LAST = 5
+    LAST = 8
     """The same over LAST_RESIDUALS rounds."""
-    MOVE = 6
+    MOVE = 9
     """The logarithm of the predicted distance from the last label, in units."""
 
-
-USUAL_DISTANCE = 0.8
-"""The mean absolute value of a normal number."""
 
 LEAST_RATIO = 0.05
 """What is added to a ratio before its logarithm is taken."""

@@ -1,11 +1,12 @@
 """NumPy twin of an online regressor's intervals: quantiles whose distances follow the row and the time.
 
     spread   s = unit exp(w'c): the mean |residual| times what columns c of the row and its context say (`SpreadColumn`)
-    quantile of level tau   yhat + s (m - a exp(slope v)) below the median, yhat + s (m + b exp(slope v)) above it
+    quantile   yhat + s (m - a f) below the median, yhat + s (m + b g) above it, f and g by the fifth of the prediction
 
-The coefficients w are those of a Kalman filter for the logarithm of |residual|. The median's m, widths a and b of every
-level and both slopes in the prediction's size v follow by adaptive conformal inference: each label moves them by how
-often the quantile should have been missed, against whether it was. So levels are kept whatever the spread model says.
+The coefficients w are those of a Kalman filter for the logarithm of |residual|. The median's m, the widths a and b of
+every level, and the factors f and g of predictions of about this size follow by adaptive conformal inference: each
+label moves them by how often the quantile should have been missed, against whether it was. So levels are kept, for
+large predictions as for small ones, whatever the spread model says.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
+    CUT_ROUNDS,
+    CUT_STEP,
+    FIFTH_STEP,
+    FIFTHS,
+    FIRST_CUT_STEP,
     FIRST_STEP,
     INTERVAL_ROUNDS,
+    LARGEST_FACTOR,
     LARGEST_WIDTH,
     LAST_RESIDUALS,
     LATE_POWER,
@@ -31,14 +38,11 @@ from undrift.kernels.definitions import (
     MOST_SPREAD_INPUT,
     MOST_SURPRISE,
     RECENT_RESIDUALS,
-    SLOPE_STEP,
     SMALLEST_WIDTH,
     SPREAD_DRIFT,
     SPREAD_PRIOR,
-    STEEPEST,
     STEP_ROUNDS,
     STEP_TAIL,
-    USUAL_DISTANCE,
     WILD,
     SpreadColumn,
 )
@@ -48,12 +52,16 @@ from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.reference_estimator_candidates import CandidateStages
 from undrift.kernels.reference_estimator_context import ScaledRow
 
+CUTS = (SpreadColumn.FIRST_CUT, SpreadColumn.SECOND_CUT, SpreadColumn.THIRD_CUT, SpreadColumn.FOURTH_CUT)
+
 
 class IntervalParts(NamedTuple):
     """The parts of a state that intervals are made of, as views."""
 
     intervals: Vector
     """The numbers of `IntervalState`, widths below and above the median, and hits, level by level; none of classes."""
+    fifths: Vector
+    """The cuts between fifths of predictions, in label scales, and the logarithms of the factors f, then g, of each."""
     coefficients: Vector
     """Of the spread model: the columns of `SpreadColumn`, then the first scaled features, perhaps none."""
     covariance: Matrix
@@ -65,6 +73,11 @@ class IntervalParts(NamedTuple):
         """Return the widths below and above the median and the hits, as views."""
         below, above, hits = np.split(self.intervals[len(I) :], 3)
         return below, above, hits
+
+    def split_fifths(self) -> tuple[Vector, Vector, Vector]:
+        """Return the cuts and the logarithms of the factors below and above the median, as views."""
+        cuts, below, above = np.split(self.fifths, [FIFTHS - 1, 2 * FIFTHS - 1])
+        return cuts, below, above
 
 
 class IntervalStages(CandidateStages):
@@ -82,9 +95,9 @@ class IntervalStages(CandidateStages):
 
     def interval_parts(self, state: Vector) -> IntervalParts:
         """Return what intervals are made of."""
-        names = ("intervals", "spread.coefficients", "spread.covariance")
-        intervals, coefficients, covariance = (self.part(state, name) for name in names)
-        return IntervalParts(intervals, coefficients, covariance.reshape(2 * coefficients.shape), self.tails)
+        names = ("intervals", "fifths", "spread.coefficients", "spread.covariance")
+        intervals, fifths, coefficients, covariance = (self.part(state, name) for name in names)
+        return IntervalParts(intervals, fifths, coefficients, covariance.reshape(2 * coefficients.shape), self.tails)
 
     def serve_intervals(self, state: Vector, row: ScaledRow, yhat: float, candidates: Vector) -> Vector:
         """Return the numbers of a record that are about intervals."""
@@ -136,10 +149,11 @@ def spread_columns(
     with np.errstate(over="ignore"):
         disagreement = math.sqrt(float(np.sum(distances * distances)) / len(candidates))
     size_cut = cut(size, MOST_SPREAD_INPUT)
+    steps = [0.5 if size_cut > one else -0.5 for one in parts.split_fifths()[0]]
     columns = {
         SpreadColumn.CONSTANT: 1.0,
         SpreadColumn.PREDICTION: size_cut,
-        SpreadColumn.DISTANCE: abs(size_cut) - USUAL_DISTANCE,
+        **dict(zip(CUTS, steps, strict=True)),
         SpreadColumn.DISAGREEMENT: log_ratio(disagreement, unit),
         SpreadColumn.RECENT: log_ratio(float(n[I.RECENT]), unit),
         SpreadColumn.LAST: log_ratio(float(n[I.LAST]), unit),
@@ -161,11 +175,16 @@ def serve_quantiles(parts: IntervalParts, served: Vector, x: Vector, yhat: float
     """
     n, (below, above, _) = parts.intervals, parts.split()
     log_spread = cut(float(parts.coefficients @ spread_row(parts, served[1:], x)), MOST_LOG_SPREAD)
-    spread, size = float(served[0]) * math.exp(log_spread), float(served[1 + SpreadColumn.PREDICTION])
+    spread, (_, f, g), fifth = float(served[0]) * math.exp(log_spread), parts.split_fifths(), fifth_of(served)
     median = yhat + spread * float(n[I.MEDIAN])
-    low = spread * math.exp(n[I.LOWER_SLOPE] * size) * np.maximum.accumulate(below)
-    high = spread * math.exp(n[I.UPPER_SLOPE] * size) * np.maximum.accumulate(above)
+    low = spread * math.exp(f[fifth]) * np.maximum.accumulate(below)
+    high = spread * math.exp(g[fifth]) * np.maximum.accumulate(above)
     return np.concatenate([median - low[::-1], [median], median + high])
+
+
+def fifth_of(served: Vector) -> int:
+    """Return the fifth of predictions that a row's belongs to, 0 for the smallest."""
+    return sum(served[1 + which] > 0.0 for which in CUTS)
 
 
 def step_size(rounds: float, late: float) -> float:
@@ -192,19 +211,23 @@ def follow_quantiles(
     n, late, residual = parts.intervals, max(late, 1.0), abs(y - yhat)
     quantiles, served = np.split(numbers, [2 * len(parts.tails) + 1])
     if bounded:
-        _move_quantiles(parts, quantiles, float(served[1 + SpreadColumn.PREDICTION]), y, late)
+        _move_quantiles(parts, quantiles, fifth_of(served), y, late)
         _learn_spread(parts, served, x, residual, late)
         n[I.ROUNDS] += 1.0
     n[I.RESIDUALS] += 1.0
     count, longest = float(n[I.RESIDUALS]), max(INTERVAL_ROUNDS, LATE_ROUNDS * late)
     unit = float(n[I.UNIT])
     counted = min(residual, WILD * unit) if unit > 0.0 else residual
+    cuts, size = parts.split_fifths()[0], float(served[1 + SpreadColumn.PREDICTION])
+    for k in range(FIFTHS - 1):  # running quantiles
+        cuts[k] += max(CUT_STEP, min(FIRST_CUT_STEP, CUT_ROUNDS / count)) * ((k + 1) / FIFTHS - (size < cuts[k]))
     for which, rounds in ((I.UNIT, longest), (I.RECENT, RECENT_RESIDUALS), (I.LAST, LAST_RESIDUALS)):
         n[which] += (counted - n[which]) / min(count, rounds)
 
 
-def _move_quantiles(parts: IntervalParts, quantiles: Vector, size: float, y: float, late: float) -> None:
+def _move_quantiles(parts: IntervalParts, quantiles: Vector, fifth: int, y: float, late: float) -> None:
     n, (below, above, hits), levels = parts.intervals, parts.split(), len(parts.tails)
+    _, f, g = parts.split_fifths()
     step = step_size(float(n[I.ROUNDS]), late)
     slow_step = step / late**LATE_POWER  # of what neighbouring rows push the same way
     for k, tail in enumerate(parts.tails.tolist()):
@@ -212,12 +235,8 @@ def _move_quantiles(parts: IntervalParts, quantiles: Vector, size: float, y: flo
         own = step * math.sqrt(STEP_TAIL / tail)
         below[k] = min(max(below[k] * math.exp(own * (under - tail)), SMALLEST_WIDTH), LARGEST_WIDTH)
         above[k] = min(max(above[k] * math.exp(own * (over - tail)), SMALLEST_WIDTH), LARGEST_WIDTH)
-        n[I.LOWER_SLOPE] = cut(
-            n[I.LOWER_SLOPE] + SLOPE_STEP * slow_step / late**LATE_POWER * size * (under - tail), STEEPEST
-        )
-        n[I.UPPER_SLOPE] = cut(
-            n[I.UPPER_SLOPE] + SLOPE_STEP * slow_step / late**LATE_POWER * size * (over - tail), STEEPEST
-        )
+        f[fifth] = cut(f[fifth] + FIFTH_STEP * slow_step * (under - tail), LARGEST_FACTOR)
+        g[fifth] = cut(g[fifth] + FIFTH_STEP * slow_step * (over - tail), LARGEST_FACTOR)
         hits[k] += not (under or over)
     side = float(y > quantiles[levels]) - float(y < quantiles[levels])
     n[I.MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side

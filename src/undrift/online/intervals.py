@@ -4,7 +4,8 @@ The spread of a row is predicted from its features, the prediction, the candidat
 A quantile lies its own number w of spreads from the median, and w follows by adaptive conformal inference: a label
 beyond it multiplies w by exp(step (1 - tail)), any other by exp(-step tail). For any sequence of labels the share of
 them beyond a quantile then differs from its tail by at most $2\max_t|\ln w_t|$ / (step T), with the last step, which is
-the smallest. Both sides are followed separately, so that intervals need not be symmetric.
+the smallest. Both sides are followed separately, so that intervals need not be symmetric, and so is a factor for every
+fifth of the predictions by size, so that levels are kept for large ones as for small ones.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ QUANTILES = np.concatenate([TAILS[::-1], [0.5], 1.0 - TAILS])
 """Levels of the quantiles that are followed: both ends of every interval, and the median."""
 START = np.array([0.85, 1.05, 1.3, 1.6, 2.06, 2.46, 2.92, 3.23])
 """Distances from the median in mean absolute residuals to begin with: those of a normal distribution."""
+FIRST_CUTS = np.array([-0.84, -0.25, 0.25, 0.84])
+"""Cuts between fifths of predictions to begin with, in label scales: those of a normal distribution."""
 _NORMAL = np.array([NormalDist().inv_cdf(level) for level in QUANTILES.tolist()])
 
 Limits = tuple[float | None, float | None]

@@ -13,6 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.definitions import (
     CLIP,
+    FIFTHS,
     GROWING_SHARE,
     MOST_COLUMNS,
     NEVER,
@@ -28,7 +29,7 @@ from undrift.kernels.definitions import (
     SpreadColumn,
 )
 from undrift.online.families import plan_families
-from undrift.online.intervals import LEVELS, START, TAILS
+from undrift.online.intervals import FIRST_CUTS, LEVELS, START, TAILS
 from undrift.online.memories import BETAS
 from undrift.streams import Waves
 
@@ -178,6 +179,7 @@ class EstimatorPlan:
         add("corrections", 2, len(self.candidates))
         add("despiker", len(Despiker))
         add("intervals", 0 if self.binary else len(IntervalState) + 3 * len(LEVELS))
+        add("fifths", 0 if self.binary else 3 * FIFTHS - 1)
         add("spread.coefficients", self.spread_dim)
         add("spread.covariance", self.spread_dim, self.spread_dim)
         of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
@@ -221,6 +223,7 @@ class EstimatorPlan:
         view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
         if not self.binary:
             view(state, "intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
+            view(state, "fifths")[: FIFTHS - 1] = FIRST_CUTS
             view(state, "spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
         return state
 

@@ -324,12 +324,24 @@ constexpr double STEP_TAIL = 0.1;
 // The median moves by this part of a step, in spreads, ...
 constexpr double MEDIAN_STEP = 0.5;
 
-// ... and the slope of a side's widths in the size of the prediction by this part of one for every level. Late
-// labels, whose neighbours all push the same way, move both more slowly still.
-constexpr double SLOPE_STEP = 0.1;
+// Predictions are sorted by their size into so many groups, ...
+constexpr int64_t FIFTHS = 5;
 
-// The largest such slope.
-constexpr double STEEPEST = 1.0;
+// ... whose widths differ by a factor of their own for either side: its logarithm moves by this part of a step for
+// every level. Late labels, whose neighbours all push the same way, move it and the median more slowly still.
+constexpr double FIFTH_STEP = 0.2;
+
+// The largest such logarithm.
+constexpr double LARGEST_FACTOR = 1.0;
+
+// The cuts between these groups move by steps of this many label scales in the end, ...
+constexpr double CUT_STEP = 0.01;
+
+// ... of this many at first, ...
+constexpr double FIRST_CUT_STEP = 0.2;
+
+// ... and in between by this many / rounds.
+constexpr double CUT_ROUNDS = 5.0;
 
 // Variance of the spread model's coefficients before the first residual: 50 residuals say as much. It never grows
 // larger.
@@ -513,12 +525,8 @@ struct IntervalState {
         LAST = 4,
         // How far the median is above the prediction, in spreads.
         MEDIAN = 5,
-        // By how much the logarithm of the widths below the median grows with the size of the prediction, ...
-        LOWER_SLOPE = 6,
-        // ... and that of the widths above it.
-        UPPER_SLOPE = 7,
     };
-    static constexpr size_t SIZE = 8;
+    static constexpr size_t SIZE = 6;
 };
 
 // The first columns of the spread model, which predicts the logarithm of |residual|; scaled features follow.
@@ -528,22 +536,25 @@ struct SpreadColumn {
         CONSTANT = 0,
         // The prediction, in label scales from the centre of the labels.
         PREDICTION = 1,
-        // Its absolute value, less USUAL_DISTANCE.
-        DISTANCE = 2,
+        // 0.5 if it is above the first cut between fifths of predictions, else -0.5, ...
+        FIRST_CUT = 2,
+        // ... above the second, ...
+        SECOND_CUT = 3,
+        // ... the third, ...
+        THIRD_CUT = 4,
+        // ... and the fourth.
+        FOURTH_CUT = 5,
         // The logarithm of how far the candidates that learn are from the prediction, in units.
-        DISAGREEMENT = 3,
+        DISAGREEMENT = 6,
         // The logarithm of the mean |residual| over RECENT_RESIDUALS rounds, in units.
-        RECENT = 4,
+        RECENT = 7,
         // The same over LAST_RESIDUALS rounds.
-        LAST = 5,
+        LAST = 8,
         // The logarithm of the predicted distance from the last label, in units.
-        MOVE = 6,
+        MOVE = 9,
     };
-    static constexpr size_t SIZE = 7;
+    static constexpr size_t SIZE = 10;
 };
-
-// The mean absolute value of a normal number.
-constexpr double USUAL_DISTANCE = 0.8;
 
 // What is added to a ratio before its logarithm is taken.
 constexpr double LEAST_RATIO = 0.05;

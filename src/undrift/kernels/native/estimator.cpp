@@ -109,6 +109,7 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.row_weights = part(parts, "row_weights", 2 * WARMUP, p.blank.size());
     p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
     p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 3 * p.levels() : 0, p.blank.size());
+    p.fifths = part(parts, "fifths", p.levels() ? 3 * FIFTHS - 1 : 0, p.blank.size());
     p.spread_dim = part_size(parts, "spread.coefficients");
     need(p.levels() ? p.spread_dim == SpreadColumn::SIZE || p.spread_dim == SpreadColumn::SIZE + width : !p.spread_dim, "the spread model");
     need(p.spread_dim <= size_t(MOST_COLUMNS), "the spread model");

@@ -88,7 +88,7 @@ struct EstimatorPlan {
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
     size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
-    size_t spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
+    size_t fifths = 0, spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
     size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0, row_weights = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
@@ -196,7 +196,7 @@ class Estimator {
     void follow_intervals(double *S, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const;
     double predict_spread(const double *S, const double *X, const double *served) const;
     void learn_spread(double *S, const double *X, const double *served, double residual, double late) const;
-    void move_quantiles(double *S, const double *quantiles, double size, double y, double late) const;
+    void move_quantiles(double *S, const double *quantiles, size_t fifth, double y, double late) const;
     void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
                   const double *given, double weight = 1.0, double elapsed = 1.0) const;
     void play_memories(const KernelTable &level, const Stage &stage, const LearnerCall &run, const EstimatorScratch &w) const;

@@ -9,6 +9,15 @@ double cut(double x, double most) { return std::min(std::max(x, -most), most); }
 
 double log_ratio(double part, double unit) { return cut(std::log(part / std::max(unit, 1e-300) + LEAST_RATIO), MOST_SPREAD_INPUT); }
 
+constexpr size_t CUTS = FIFTHS - 1;
+
+// The fifth of predictions that a row's belongs to, from the columns of the spread model.
+size_t fifth_of(const double *served) {
+    size_t fifth = 0;
+    for (size_t k = 0; k < CUTS; ++k) fifth += served[SpreadColumn::FIRST_CUT + k] > 0.0;
+    return fifth;
+}
+
 double late_power(double late) { return late > 1.0 ? std::pow(late, LATE_POWER) : 1.0; }
 } // namespace
 
@@ -42,15 +51,15 @@ void Estimator::serve_intervals(const double *S, const double *X, const double *
     *served++ = unit;
     served[SpreadColumn::CONSTANT] = 1.0;
     served[SpreadColumn::PREDICTION] = cut(size, MOST_SPREAD_INPUT);
-    served[SpreadColumn::DISTANCE] = std::fabs(served[SpreadColumn::PREDICTION]) - USUAL_DISTANCE;
+    for (size_t k = 0; k < CUTS; ++k) served[SpreadColumn::FIRST_CUT + k] = served[SpreadColumn::PREDICTION] > S[plan.fifths + k] ? 0.5 : -0.5;
     served[SpreadColumn::DISAGREEMENT] = log_ratio(std::sqrt(squares / static_cast<double>(learned)), unit);
     served[SpreadColumn::RECENT] = log_ratio(state[IntervalState::RECENT], unit);
     served[SpreadColumn::LAST] = log_ratio(state[IntervalState::LAST], unit);
     served[SpreadColumn::MOVE] = log_ratio(std::fabs(size - labels[LabelContext::LAST]) * label_scale, unit);
 
-    const double spread = unit * std::exp(predict_spread(S, X, served)), v = served[SpreadColumn::PREDICTION];
-    const double median = yhat + spread * state[IntervalState::MEDIAN];
-    const double down = spread * std::exp(state[IntervalState::LOWER_SLOPE] * v), up = spread * std::exp(state[IntervalState::UPPER_SLOPE] * v);
+    const double spread = unit * std::exp(predict_spread(S, X, served)), median = yhat + spread * state[IntervalState::MEDIAN];
+    const double *factors = S + plan.fifths + CUTS + fifth_of(served);
+    const double down = spread * std::exp(factors[0]), up = spread * std::exp(factors[FIFTHS]);
     double widest_below = 0.0, widest_above = 0.0; // rarer levels are no narrower
     numbers[levels] = median;
     for (size_t k = 0; k < levels; ++k) {
@@ -69,11 +78,16 @@ void Estimator::follow_intervals(double *S, const double *X, const double *numbe
     const double residual = std::fabs(y - yhat), *served = numbers + plan.quantiles();
     late = std::max(late, 1.0);
     if (bounded) {
-        move_quantiles(S, numbers, served[1 + SpreadColumn::PREDICTION], y, late);
+        move_quantiles(S, numbers, fifth_of(served + 1), y, late);
         learn_spread(S, X, served, residual, late);
         state[IntervalState::ROUNDS] += 1.0;
     }
     const double count = state[IntervalState::RESIDUALS] += 1.0;
+    const double cut_step = std::max(CUT_STEP, std::min(FIRST_CUT_STEP, CUT_ROUNDS / count)), size = served[1 + SpreadColumn::PREDICTION];
+    for (size_t k = 0; k < CUTS; ++k) { // running quantiles
+        double &cut_here = S[plan.fifths + k];
+        cut_here += cut_step * (static_cast<double>(k + 1) / FIFTHS - (size < cut_here ? 1.0 : 0.0));
+    }
     double &unit = state[IntervalState::UNIT], &recent = state[IntervalState::RECENT], &last = state[IntervalState::LAST];
     const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
     unit += (counted - unit) / std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
@@ -82,14 +96,14 @@ void Estimator::follow_intervals(double *S, const double *X, const double *numbe
 }
 
 // Adaptive conformal inference: every quantile moves by how often it should be missed, against whether it was.
-void Estimator::move_quantiles(double *S, const double *quantiles, double size, double y, double late) const {
+void Estimator::move_quantiles(double *S, const double *quantiles, size_t fifth, double y, double late) const {
     const size_t levels = plan.levels();
     double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *hits = above + levels;
     const double usual = std::max(LEAST_STEP, FIRST_STEP / std::sqrt(1.0 + state[IntervalState::ROUNDS] / STEP_ROUNDS));
     const double slowness = late_power(late), step = std::min(usual, LATE_STEP / slowness);
     const double slow_step = step / slowness; // of what neighbouring rows push the same way
     const bool least = step == LEAST_STEP; // as it is in the long run
-    double down = state[IntervalState::LOWER_SLOPE], up = state[IntervalState::UPPER_SLOPE];
+    double &down = S[plan.fifths + CUTS + fifth], &up = S[plan.fifths + CUTS + FIFTHS + fifth];
     for (size_t k = 0; k < levels; ++k) {
         const double tail = plan.tails[k], own = step * plan.gains[k];
         const bool under = y < quantiles[levels - 1 - k], over = y > quantiles[levels + 1 + k];
@@ -99,12 +113,10 @@ void Estimator::move_quantiles(double *S, const double *quantiles, double size, 
         };
         below[k] = move(below[k], under);
         above[k] = move(above[k], over);
-        down = cut(down + SLOPE_STEP * slow_step / slowness * size * ((under ? 1.0 : 0.0) - tail), STEEPEST);
-        up = cut(up + SLOPE_STEP * slow_step / slowness * size * ((over ? 1.0 : 0.0) - tail), STEEPEST);
+        down = cut(down + FIFTH_STEP * slow_step * ((under ? 1.0 : 0.0) - tail), LARGEST_FACTOR);
+        up = cut(up + FIFTH_STEP * slow_step * ((over ? 1.0 : 0.0) - tail), LARGEST_FACTOR);
         hits[k] += !(under || over);
     }
-    state[IntervalState::LOWER_SLOPE] = down;
-    state[IntervalState::UPPER_SLOPE] = up;
     const double side = (y > quantiles[levels] ? 1.0 : 0.0) - (y < quantiles[levels] ? 1.0 : 0.0);
     state[IntervalState::MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side;
 }
