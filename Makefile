@@ -72,6 +72,10 @@ bench-run: $(VENV)/.core  ## what undrift run costs: start-up, a real file, grow
 docs: $(VENV)/.test  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+.PHONY: tutorials
+tutorials: $(VENV)/.test  ## play docs/tutorials and draw their pictures again
+	$(BIN)/python tools/tutorials.py
+
 bench: $(VENV)/.core  ## speed of the kernels: table, peers, machine; BENCH=--quick for a rough run
 	$(PIP) --editable ".[bench]" nanobind
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/kernels.py --build $(or $(BENCH),--write docs/benchmarks.md)
