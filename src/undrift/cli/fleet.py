@@ -38,6 +38,16 @@ def fleet(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the fleet [default: FILE-fleet].")] = None,
     features: options.Features = None,
     drop: options.Drop = None,
+    delay: Annotated[
+        int | None, typer.Option("--delay", help="Labels become known so many rows of their key late [default: 0].")
+    ] = None,
+    lag: options.Lag = None,
+    calendar: options.Calendar = None,
+    categories: Annotated[
+        int | None,
+        typer.Option("--categories", help="Use texts: so many of a column, the most frequent, get a feature each."),
+    ] = None,
+    sort: options.Sort = None,
     task: options.Task = None,
     positive: options.Positive = None,
     speed: Annotated[str | None, typer.Option("--speed", help="best, fast, or light [default: light].")] = None,
@@ -86,7 +96,8 @@ def fleet(
         try:
             found = play_fleet(
                 path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
-                progress=show_progress, report=render_fleet if report else None, stop=stop,
+                use_texts=categories is not None, progress=show_progress, report=render_fleet if report else None,
+                stop=stop,
             )  # fmt: skip
         except Interrupted:
             print_interrupted(left)
@@ -130,13 +141,13 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     if found.classes is not None:
         print(printable(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
     if found.left_out:
-        print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)}"))
+        print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)} (--categories 20 uses texts)"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
-    rows = [_row(one) for one in found.worst[:SHOWN]]
-    print_table(["worst keys", "rounds", "mean loss", "saved of the best naive guess's", "half-life"], rows)
-    print_table(
-        ["shortest memory", "rounds", "mean loss", "saved", "half-life"], [_row(one) for one in _drifting(found)]
-    )
+    error = "log-loss" if found.task == "classification" else "typical error"
+    rows = [_row(one, found.task) for one in found.worst[:SHOWN]]
+    print_table(["worst keys", "rounds", error, "loss saved of the best naive guess's", "half-life"], rows)
+    drifting = [_row(one, found.task) for one in _drifting(found)]
+    print_table(["shortest memory", "rounds", error, "saved", "half-life"], drifting)
     if found.problems:
         often = [(printable(one.text), f"{one.count:,}") for one in found.problems[: 2 * SHOWN]]
         print_table(["problems in the data", "records"], often)
@@ -144,9 +155,12 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
         print(printable(f"report: {page}"))
 
 
-def _row(one: Any) -> tuple[str, ...]:
+def _row(one: Any, task: str) -> tuple[str, ...]:
+    from undrift.run.fleet.key_reports import error_of
+
     saved = "-" if one.skill != one.skill else f"{one.skill:.1%}"
-    return printable(one.key), f"{one.rounds:,}", format_number(one.mean_loss), saved, format_number(one.half_life)
+    error = format_number(error_of(one.mean_loss, task))
+    return printable(one.key), f"{one.rounds:,}", error, saved, format_number(one.half_life)
 
 
 def _drifting(found: FleetResult) -> list[Any]:

@@ -29,8 +29,8 @@ class Executor:
 
     def __init__(self, fleet: Fleet, workers: int) -> None:
         self.fleet, self.workers, self.processes = fleet, workers, None
-        self.compiled = has_compiled_rounds(fleet.prototype)
-        size = 8 * SlotStore(fleet).layout.size if fits_in_slots(fleet.prototype) else 1
+        self.compiled = has_compiled_rounds(fleet.prototype) and not fleet.delay
+        size = 8 * SlotStore(fleet).layout.size if _uses_slots(fleet) else 1
         self.keys = max(1, min(KEYS, MAX_BYTES // size))
         if workers > 1 and not self.compiled:
             spawn = multiprocessing.get_context("spawn")
@@ -84,10 +84,15 @@ def split_by_key(batch: RecordBatch, size: int) -> Iterator[RecordBatch]:
         yield batch.take(sorted(chain.from_iterable(some)) if len(some) < len(groups) else range(len(batch)))
 
 
+def _uses_slots(fleet: Fleet) -> bool:
+    """Whether keys are advanced in slots: their models fit there, and every label is learned with its row."""
+    return fits_in_slots(fleet.prototype) and not fleet.delay
+
+
 def _run_task(fleet: Fleet, task: Task, threads: int = 1) -> TaskResult:
     """Advance the keys of a task: in a slot store if the model fits there, else one after the other."""
     known, batch = task
-    if fits_in_slots(fleet.prototype):
+    if _uses_slots(fleet):
         store = SlotStore(fleet)
         store.update(known)
         outputs = store.advance(batch, threads)

@@ -76,6 +76,8 @@ class Fleet:
     wait
         Records may come late: one waits until no order more than `wait` behind it can come any more. 0: never. For
         times a `timedelta`; an integer counts in `time_unit`.
+    delay
+        Labels become known so many rows of their key late, though they stand beside their row.
     hold
         At most this many rows of a key wait for their label.
     numbered
@@ -114,6 +116,7 @@ class Fleet:
         order: str | None = None,
         label_of: str | None = None,
         wait: int | dt.timedelta = 0,
+        delay: int = 0,
         hold: int = 256,
         numbered: bool = True,
         time_unit: str = "us",
@@ -133,6 +136,7 @@ class Fleet:
         if isinstance(wait, dt.timedelta):
             wait = wait // dt.timedelta(microseconds=1) * (1000 if time_unit == "ns" else 1)
         self.wait = _check.integer(self, "wait", wait, 0, MAX_WAIT)
+        self.delay = _check.integer(self, "delay", delay, 0, 1_000_000)
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
@@ -163,7 +167,8 @@ class Fleet:
         if isinstance(parameters, dict):
             named |= {f"model {name}": value for name, value in parameters.items()}
         columns = {**fields._asdict(), "features": list(fields.features)}
-        return {**named, **columns, "wait": self.wait, "hold": self.hold, "numbered": self.numbered}
+        late = {"delay": self.delay} if self.delay else {}
+        return {**named, **columns, "wait": self.wait, **late, "hold": self.hold, "numbered": self.numbered}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None}
@@ -296,7 +301,9 @@ class Fleet:
                 return runner.run_in_folder(kept, compared, states or {}, replace=replace, finish=finish)
 
     def _key_advance(self, key: Key, state: KeyState) -> KeyAdvance:
-        return KeyAdvance(self.pool, key, state, wait=self.wait, hold=self.hold, numbered=self.numbered)
+        return KeyAdvance(
+            self.pool, key, state, wait=self.wait, delay=self.delay, hold=self.hold, numbered=self.numbered
+        )
 
     def _unpack(self, state: bytes | None) -> KeyState:
         return KeyState() if state is None else self.pool.codec.unpack(state)

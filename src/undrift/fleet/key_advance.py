@@ -24,9 +24,11 @@ NAN = math.nan
 class KeyAdvance:
     """One key, advanced by the records of a batch."""
 
-    def __init__(self, pool: ModelPool, key: Key, state: KeyState, *, wait: int, hold: int, numbered: bool) -> None:
+    def __init__(
+        self, pool: ModelPool, key: Key, state: KeyState, *, wait: int, delay: int, hold: int, numbered: bool
+    ) -> None:
         self.pool, self.key, self.state = pool, key, state
-        self.wait, self.hold, self.numbered = wait, hold, numbered
+        self.wait, self.delay, self.hold, self.numbered = wait, delay, hold, numbered
         self.rows: list[OutputRow] = []
         self._model: Learner | None = None
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
@@ -152,7 +154,7 @@ class KeyAdvance:
         Z, y = np.stack([record.z for _, record in block]), np.array([record.y for _, record in block])
         model = self._acquire()
         try:
-            trace = model.play(Z, y)
+            trace = model.play(Z, y, delay=self.delay)
         except InputError as error:
             if len(block) == 1:
                 self._output(block[0][0], NAN, float(y[0]), outputs.POISON, str(error))

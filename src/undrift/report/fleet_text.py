@@ -18,12 +18,12 @@ from undrift.report.formatting import (
     plural,
     shorten,
 )
-from undrift.report.key_lists import KeyRankings, error_of, known_half_lives, loss_saved_by_key
+from undrift.report.key_lists import KeyRankings, known_half_lives, loss_saved_by_key
 from undrift.report.run_text import GLOSSARY as RUN_GLOSSARY
 from undrift.report.run_text import TASKS, Card
 from undrift.report.scores import OWN
 from undrift.run import FleetResult, KeyReport
-from undrift.run.fleet.key_reports import MIN_SCORED
+from undrift.run.fleet.key_reports import MIN_SCORED, error_of
 
 GLOSSARY = {
     "Key": "What tells the streams of a file apart: a device, a shop, a user. Every key has a model of its own.",

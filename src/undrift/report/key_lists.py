@@ -11,6 +11,7 @@ from undrift._typing import Vector
 from undrift.report.formatting import NONE, half_life_number, number, percent, shorten
 from undrift.report.scores import SCORE_TITLES
 from undrift.run import FleetResult, KeyReport
+from undrift.run.fleet.key_reports import error_of
 
 SHORT_LIST = 8
 """Keys in a short list."""
@@ -113,11 +114,6 @@ def table_row(key: KeyReport, task: str) -> list[Cell]:
 
 def _cell(text: str, value: float) -> Cell:
     return Cell(text, None if math.isnan(value) else value)
-
-
-def error_of(mean_loss: float, task: str) -> float:
-    """Return a mean loss as people read it: log-loss, or the typical error in the target's units."""
-    return mean_loss if task == "classification" else math.sqrt(2.0 * mean_loss)
 
 
 def problem_rows(keys: list[KeyReport]) -> list[list[str]]:

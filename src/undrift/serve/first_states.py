@@ -90,6 +90,11 @@ def begin_with_fleet(folder: Path) -> Iterator[KeyedBeginning]:
     """Give what a fleet's folder holds, which is read as long as this is open."""
     path = folder / STORE_FILE
     about = read_about(path)
+    if about.get("made"):
+        raise InputError(
+            f"{folder}: its models see texts or the calendar ('{about['made'][0]}'), of which only undrift fleet and "
+            "undrift update make features; serve a fleet of numbers alone"
+        )
     pool = ModelPool(_prototype(about, folder), about["features"])
     unused = [name for name in (about.get("order"), about.get("label_of")) if name is not None]
     rows = KeyedRows(

@@ -8,8 +8,10 @@ from typing import NamedTuple
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
 from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.run.fleet.made_features import MadeFeatures, instants, make_features
 from undrift.run.fleet.orders import parse_wait, require_integer_column
 from undrift.run.fleet.times import TimeColumn, infer_time_column
+from undrift.run.prepare.calendar import find_calendar
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
@@ -28,25 +30,40 @@ class FleetColumns(NamedTuple):
     time: TimeColumn | None
     """How times are written, if rows are ordered by time."""
     left_out: list[str]
-    """Columns that are no numbers."""
+    """Columns that are no numbers, and that no feature is made of."""
+    made: MadeFeatures = MadeFeatures()
+    """Features that are made of other columns; they follow the number columns in those of the fleet."""
 
 
-def infer_fleet_columns(source: Source, key: str, order: str | None, wait: str) -> FleetColumns:
-    """Return what the columns are, from the first rows."""
+def infer_fleet_columns(
+    source: Source, key: str, order: str | None, wait: str, *, use_texts: bool = False
+) -> FleetColumns:
+    """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
     first, _ = read_first_rows(source)
     settings = source.settings
+    if settings.lag:
+        raise InputError(
+            "undrift fleet: --lag is for undrift run; the models of a fleet see the last labels of their key by "
+            "themselves, and older ones can be columns of the file"
+        )
+    if settings.calendar and settings.time is None:
+        raise InputError("undrift fleet: --calendar needs the times of the rows; name their column with --time")
     asked = [key, settings.target, *filter(None, (order, settings.time)), *(settings.features or ()), *settings.drop]
     for name in asked:
         if name not in first.columns:
             raise InputError(f"column '{name}' not found; columns are {', '.join(first.columns)}")
+    if settings.sort and settings.time is None:
+        raise InputError("undrift fleet: --sort needs the times of the rows; name their column with --time")
     features, left_out = list(settings.features or ()), list[str]()
     if settings.features is None:
-        taken = {key, settings.target, order, settings.time, *settings.drop}
-        others = [name for name in first.columns if name not in taken]
+        others = [name for name in first.columns if name not in (key, settings.target, order, settings.time)]
+        others = [name for name in others if name not in settings.drop]
         features = [name for name in others if _is_numeric(first, name)]
         left_out = [name for name in others if name not in features]
-    if not features:
-        raise InputError("no column is left to learn from; name some with --features")
+    texts = [name for name in (left_out if settings.features is None else features) if not _is_numeric(first, name)]
+    if use_texts:
+        features = [name for name in features if name not in texts]
+        left_out = []
     task, classes = infer_task(first)
     if task == "multiclass":
         raise DataError(
@@ -59,9 +76,18 @@ def infer_fleet_columns(source: Source, key: str, order: str | None, wait: str) 
         require_integer_column(first, order)
     elif settings.time is not None:
         time = infer_time_column(first, settings.time)
+    calendar = None
+    if settings.calendar and time is not None:
+        times = instants(time, time.read(source, first.lines, first.columns[time.name]))
+        calendar = None if times is None else find_calendar(times)
+    taken = [key, settings.target, *filter(None, (order, settings.time)), *features]
+    made = make_features(first, texts if use_texts else [], taken, settings.categories, calendar)
+    features += made.names
+    if not features:
+        raise InputError("no column is left to learn from; name some with --features")
     unit = None if time is None else time.unit
     fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit))
-    return FleetColumns(fleet, task, classes, time, left_out)
+    return FleetColumns(fleet, task, classes, time, left_out, made)
 
 
 def make_fleet(settings: Settings, task: str, key: str, order: str | None, features: Sequence[str], wait: int) -> Fleet:
@@ -74,6 +100,7 @@ def make_fleet(settings: Settings, task: str, key: str, order: str | None, featu
         features=features,
         target=settings.target,
         wait=wait,
+        delay=settings.delay,
         numbered=order is not None,
         on_error="report",
     )

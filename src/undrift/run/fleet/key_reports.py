@@ -120,6 +120,11 @@ class FleetSummary(NamedTuple):
     """The youngest first."""
 
 
+def error_of(mean_loss: float, task: str) -> float:
+    """Return a mean loss as people read it: the root mean squared error, or the log-loss."""
+    return mean_loss if task == "classification" else math.sqrt(2.0 * mean_loss)
+
+
 def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
     """Sum up the outputs of a fleet: by key, by problem, and by how many rows a key had seen."""
     index: dict[Any, int] = {}

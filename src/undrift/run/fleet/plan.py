@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import Folder, regular_file
 from undrift.run.fleet.columns import FleetColumns, make_fleet
+from undrift.run.fleet.made_features import MadeFeatures
 from undrift.run.fleet.times import TimeColumn
 from undrift.run.settings import Settings
 
@@ -59,6 +60,7 @@ class FleetPlan(NamedTuple):
             "labels": self.labels,
             "time": columns.time,
             "left_out": columns.left_out,
+            "made": columns.made.as_json(),
             "learned": [one._asdict() for one in self.learned],
         }
         folder.put(PLAN, (json.dumps(plan, indent=1) + "\n").encode())
@@ -93,7 +95,8 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
     fleet = make_fleet(settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"])
-    columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]])
+    made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
+    columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
     learned = [LearnedFile(**one) for one in plan["learned"]]
     labels = None if plan["labels"] is None else [str(one) for one in plan["labels"]]
     return FleetPlan(settings, str(plan["key"]), order, str(plan["wait"]), columns, labels, learned)

@@ -30,7 +30,21 @@ WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
 """Files of a fleet beside its states."""
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
-USED = ("target", "time", "features", "drop", "task", "positive", "speed", "na", "limit", "seed")
+USED = (
+    "target",
+    "time",
+    "features",
+    "drop",
+    "calendar",
+    "delay",
+    "task",
+    "positive",
+    "speed",
+    "sort",
+    "na",
+    "limit",
+    "seed",
+)
 """Settings that fleets have."""
 
 
@@ -42,6 +56,7 @@ def play_fleet(
     key: str,
     order: str | None = None,
     wait: str = "0",
+    use_texts: bool = False,
     force: bool = False,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
@@ -64,6 +79,9 @@ def play_fleet(
         Column of integers that says a row's place in its stream; None: `settings.time`, or the order of the file.
     wait
         How late a row may come: a number of orders, or for times a duration such as "90s", "15m", "2h", "1d".
+    use_texts
+        Whether the most frequent texts of text columns become features, `settings.categories` of each at most; every
+        feature makes the state of every key larger.
     force
         Replace the fleet that is there, once the first batch of the new one is learned.
     workers
@@ -85,7 +103,7 @@ def play_fleet(
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        columns = infer_fleet_columns(source, key, order, wait)
+        columns = infer_fleet_columns(source, key, order, wait, use_texts=use_texts)
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
@@ -161,9 +179,11 @@ def play_rows(
     seen for the first time are put into `plan.labels`.
     """
     columns, asked = plan.columns, plan.settings.as_dict()
-    rows = RecordReader(columns.fleet, columns.time, plan.labels, frozenset(plan.settings.na))
+    rows = RecordReader(columns.fleet, columns.time, plan.labels, frozenset(plan.settings.na), columns.made)
     about = {name: asked.get(name) for name in DECIDING} | {
         "file": first,
+        "sort": plan.settings.sort or None,
+        "made": list(columns.made.names) or None,
         "classes": columns.classes,
         "clock": None if columns.time is None else (columns.time.format, columns.time.unit),
     }

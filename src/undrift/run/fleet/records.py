@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,11 @@ from undrift.fleet import Fleet
 from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
 from undrift.fleet.record_batch import RecordBatch, mark_unusable
+from undrift.run.fleet.made_features import MadeFeatures, instants
 from undrift.run.fleet.orders import Orders, parse_integers
 from undrift.run.fleet.times import TimeColumn
+from undrift.run.prepare.first_rows import FirstRows
+from undrift.run.prepare.rows_in_order import reorder
 from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
 from undrift.run.read.rows import Cells, RowBatch
 from undrift.run.read.source import Source
@@ -32,13 +35,15 @@ class RecordReader:
     """The two labels, the negative one first ("": not seen yet); None: the target is a number."""
     na: frozenset[str]
     """Texts that mean missing."""
+    made: MadeFeatures
+    """Features that are made of other columns."""
 
     def batches(self, source: Source) -> Iterator[RecordBatch]:
         """Yield rows as a fleet takes them; what is no number is reported as such."""
         fields, names = self.fleet.fields, dict[str, str]()
-        for batch in source.batches():
+        for batch in self._rows(source):
             for name in fields.names:
-                if name not in batch.columns:  # it first appears further down
+                if name not in batch.columns and name not in self.made.names:  # it first appears further down
                     batch.columns[name] = [None] * len(batch.lines)
             keys = _key_texts(batch.columns[fields.key], names, self.na)
             if fields.order is None:
@@ -47,7 +52,21 @@ class RecordReader:
                 orders = parse_integers(batch.columns[fields.order], self.na)
             else:
                 orders = self.time.read(source, batch.lines, batch.columns[fields.order])
+            times = None if self.made.calendar is None else instants(self.time, orders)
+            batch.columns.update(self.made.columns(batch, self.na, times))
             yield self.by_column(batch, keys, orders) or self.row_by_row(batch, keys, orders)
+
+    def _rows(self, source: Source) -> Iterable[RowBatch]:
+        """Return the rows in order of their times if that was asked for, else as they stand in the file."""
+        if not source.settings.sort or self.time is None:
+            return source.batches()
+        batches = list(source.batches())
+        if not batches:
+            return batches
+        everything = FirstRows(source, batches, whole=True)
+        orders = self.time.read(source, everything.lines, everything.columns[self.time.name])
+        keys = np.array([math.inf if one is None else one for one in orders], dtype=object)
+        return reorder(everything, batches, np.argsort(keys, kind="stable"))
 
     def by_column(self, batch: RowBatch, keys: list[str | None], orders: Orders | None) -> RecordBatch | None:
         """Return records made column by column; None if a cell is not what its column is."""

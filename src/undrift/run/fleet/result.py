@@ -11,6 +11,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import JsonObject
 from undrift.baselines import BASELINES
@@ -18,7 +19,14 @@ from undrift.fleet import FleetRun, Output
 from undrift.folder import Folder
 from undrift.online.base import OnlineLearner
 from undrift.run.fleet.columns import FleetColumns
-from undrift.run.fleet.key_reports import MIN_SCORED, AgeLosses, KeyReport, RecordProblem, summarize_keys
+from undrift.run.fleet.key_reports import (
+    MIN_SCORED,
+    AgeLosses,
+    KeyReport,
+    RecordProblem,
+    error_of,
+    summarize_keys,
+)
 from undrift.run.write.formulas import escape_formula
 
 PIECE_ROWS = 10_000
@@ -70,8 +78,12 @@ class FleetResult(NamedTuple):
 def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns) -> FleetResult:
     """Write predictions.csv and keys.csv, and return what the fleet found."""
     outputs = run.all_outputs()
-    rows = (["" if x is None else x for x in row] for row in outputs)
-    folder.put(PREDICTIONS, _csv_pieces(chain([Output._fields], rows)))
+    rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in outputs)
+    names = list(Output._fields)
+    if columns.time is not None:
+        names.append("time")
+        rows = ([*row, time] for row, time in zip(rows, _time_texts(outputs.order, columns.time.unit), strict=True))
+    folder.put(PREDICTIONS, _csv_pieces(chain([names], rows)))
     found = summarize_keys(outputs, columns.task)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
     for key, model in run.iter_models(list(opened)):
@@ -81,7 +93,9 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
             opened[key].half_life = 1.0 / rate if rate else math.inf
     naives = [name.replace(" ", "_") for name in BASELINES[columns.task]]
     names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
-    folder.put(KEYS, _csv_pieces(chain([names], map(_key_row, found.keys))))
+    names.append("log_loss" if columns.task == "classification" else "rmse")
+    lines = ([*_key_row(one), error_of(one.mean_loss, columns.task)] for one in found.keys)
+    folder.put(KEYS, _csv_pieces(chain([names], lines)))
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
     return FleetResult(
@@ -94,6 +108,13 @@ def _key_row(one: KeyReport) -> list[Any]:
     naives = [total / one.scored if one.scored else math.nan for total in one.naives or (math.nan, math.nan)]
     memory = "" if one.half_life is None else one.half_life
     return [one.key, one.rounds, one.mean_loss, *naives, one.skill, memory, one.before, one.lately, one.problems]
+
+
+def _time_texts(orders: NDArray[np.int64], unit: str) -> Iterator[str]:
+    """Yield the times that orders count, as ISO 8601; nothing where there is none."""
+    for a in range(0, len(orders), PIECE_ROWS):
+        times = orders[a : a + PIECE_ROWS].view(f"datetime64[{unit}]")
+        yield from ("" if text == "NaT" else text for text in np.datetime_as_string(times).tolist())
 
 
 def _csv_pieces(rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:

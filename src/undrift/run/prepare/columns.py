@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from undrift.errors import DataError, InputError
+from undrift.run.prepare.calendar import Calendar, find_calendar
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task, name_classes, note_on_numbers
 from undrift.run.read.cells import LIMIT, parse_texts
@@ -47,6 +48,13 @@ class ColumnRoles:
     """What was decided that the user may want to know."""
     many_texts: tuple[str, ...] = ()
     """Text columns with too many texts for a feature each; they are learned by the mean of the target of each text."""
+    days: bool = True
+    """Whether rows are less than a week apart."""
+
+    @property
+    def calendar(self) -> Calendar:
+        """Which parts of the calendar tell rows apart."""
+        return Calendar(self.hours, self.days)
 
     def sentence(self, target: str, features: Sequence[str]) -> str:
         """Return what was found, for the user to check."""
@@ -71,7 +79,7 @@ class ColumnRoles:
         texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
         many = tuple(values.get("many_texts", ()))
         found = values["clock"], values["hours"], tuple(values["numbers"]), texts
-        return cls(values["task"], classes, time, *found, many_texts=many)
+        return cls(values["task"], classes, time, *found, many_texts=many, days=values.get("days", True))
 
 
 def infer_columns(first: FirstRows) -> ColumnRoles:
@@ -116,11 +124,11 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
             raise InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
         else:
             notes.append(f"'{name}' is a second time and was left out")
-    hours = False
+    found = Calendar(hours=False)
     if time is not None:
         instants = first.times(time, time_format)
         _require_oldest_first(first, time, instants)
-        hours = bool((instants != instants.astype("datetime64[D]"))[~np.isnat(instants)].any())
+        found = find_calendar(instants)
     if settings.calendar and time is None:
         raise InputError("--calendar needs a column with times; none was found, name it with --time")
     if not (number_columns or text_columns or many_texts or settings.calendar or settings.lag):
@@ -128,7 +136,8 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
             f"{source.name} has no column to learn from besides '{settings.target}'; add features, or --lag 1"
         )
     columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
-    return ColumnRoles(task, classes, time, time_format, hours, *columns_found, tuple(notes), tuple(many_texts))
+    kinds_found = (task, classes, time, time_format, found.hours, *columns_found)
+    return ColumnRoles(*kinds_found, notes=tuple(notes), many_texts=tuple(many_texts), days=found.days)
 
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:

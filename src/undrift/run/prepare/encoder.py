@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
-from undrift.run.prepare.calendar import calendar_names, fill_calendar
+from undrift.run.prepare.calendar import fill_calendar
 from undrift.run.prepare.column_statistics import ColumnStatistics
 from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.first_rows import not_a_number
@@ -62,7 +62,7 @@ class Encoder:
         self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
         self._fixed_names = list(roles.numbers)
-        calendar = calendar_names(hours=roles.hours) if self.settings.calendar and roles.time is not None else []
+        calendar = roles.calendar.names() if self.settings.calendar and roles.time is not None else []
         for name in (*calendar, *self._lag_names()):
             self._fixed_names.append(unused_name(name, self._fixed_names))
         self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
@@ -85,7 +85,7 @@ class Encoder:
         for j, column in enumerate(columns):
             Z[:, j] = column
         if self.settings.calendar and times is not None:
-            fill_calendar(times, Z[:, len(columns) : self.lags.start], hours=self.roles.hours)
+            fill_calendar(times, Z[:, len(columns) : self.lags.start], self.roles.calendar)
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
         keep = self._rows_to_keep(batch, Z)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift.errors import InputError
 from undrift.run.prepare.columns import find_time_column
@@ -32,7 +33,11 @@ def _sort(source: Source, batches: Sequence[RowBatch]) -> list[RowBatch]:
     time, time_format = find_time_column(everything, others, [])
     if time is None:
         raise InputError("--sort needs a column with times; none was found, name it with --time")
-    order = np.argsort(everything.times(time, time_format), kind="stable")  # NaT is larger than any time
+    return reorder(everything, batches, np.argsort(everything.times(time, time_format), kind="stable"))  # NaT last
+
+
+def reorder(everything: FirstRows, batches: Sequence[RowBatch], order: NDArray[np.int64]) -> list[RowBatch]:
+    """Return the rows of batches, which are in `everything`, in another order, in batches of the same sizes."""
     columns = {name: _take(cells, order) for name, cells in everything.columns.items()}
     ends = np.cumsum([len(batch.lines) for batch in batches])
     return [
@@ -41,7 +46,7 @@ def _sort(source: Source, batches: Sequence[RowBatch]) -> list[RowBatch]:
     ]
 
 
-def _take(cells: Cells, order: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Cells:
+def _take(cells: Cells, order: NDArray[np.int64]) -> Cells:
     return cells[order] if isinstance(cells, np.ndarray) else [cells[k] for k in order.tolist()]
 
 
