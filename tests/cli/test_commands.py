@@ -162,6 +162,16 @@ def test_synth_refuses_other_kinds(call):
     assert "streams are written as .csv" in call("synth", "abrupt", "s.xls")[2]
 
 
+def test_synth_replaces_a_file_only_when_told_to(call):
+    Path("s.csv").write_text("mine")
+    code, _, err = call("synth", "abrupt", "s.csv", "-n", 30)
+    assert code == 2
+    assert "s.csv: there is a file already; replace it with --force, or name another one" in err
+    assert Path("s.csv").read_text() == "mine"
+    assert call("synth", "abrupt", "s.csv", "-n", 30, "--force")[0] == 0
+    assert Path("s.csv").read_text().startswith("x1,")
+
+
 def test_doctor_checks_the_install(call, monkeypatch):
     code, out, _ = call("doctor")
     assert code == 0

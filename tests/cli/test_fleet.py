@@ -99,7 +99,7 @@ def test_keys_csv_holds_what_the_report_says(call):
     pumps().write_csv("pumps.csv")
     assert call("fleet", "pumps.csv", *OPTIONS, "--no-report")[0] == 0
     rows = list(csv.DictReader(Path("pumps-fleet/keys.csv").read_text().splitlines()))
-    names = "key rounds mean_loss last_value running_mean skill half_life before lately problems"
+    names = "key rounds mean_loss last_value running_mean skill half_life before lately problems rmse"
     assert list(rows[0]) == names.split()
     assert [row["key"] for row in rows] == [row["key"] for row in sorted(rows, key=lambda row: float(row["skill"]))]
     for row in rows:

@@ -2,6 +2,7 @@
 
 import bz2
 import datetime as dt
+import importlib.util
 import json
 import lzma
 import zipfile
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 from row_files import table, write_csv
 
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
+from undrift.run.read import excel
 from undrift.run.read.cells import parse_number
 from undrift.run.read.time_formats import find_formats
 
@@ -178,3 +180,65 @@ def test_archives_of_several_files_are_refused(tmp_path):
 def test_home_folders_are_found(columns, plain, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert same(run("~/plain.csv", tmp_path / "run")[1], plain)
+
+
+def workbook(path, rows):
+    """Write a sheet of texts and numbers as Excel would."""
+    lines = []
+    for r, row in enumerate(rows, start=1):
+        cells = (
+            f'<c t="inlineStr"><is><t>{cell}</t></is></c>' if isinstance(cell, str) else f"<c><v>{cell!r}</v></c>"
+            for cell in row
+        )
+        lines.append(f'<row r="{r}">{"".join(cells)}</row>')
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
+        'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>',
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="s" sheetId="1" '
+        'r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
+        f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(lines)}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as book:
+        for name, text in parts.items():
+            book.writestr(name, text)
+    return path
+
+
+def test_a_spreadsheet_is_read_or_the_extra_is_named(columns, plain, tmp_path):
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    book = workbook(tmp_path / "rows.xlsx", rows)
+    if importlib.util.find_spec("fastexcel") is None:
+        with pytest.raises(MissingExtraError, match=r"needs fastexcel; .*pip install 'undrift\[excel\]'"):
+            run(book, tmp_path / "run")
+        return
+    assert same(run(book, tmp_path / "run")[1], plain)
+    (tmp_path / "bad.xlsx").write_bytes(book.read_bytes()[:300])
+    with pytest.raises(DataError, match=r"bad\.xlsx: not a spreadsheet, or damaged"):
+        run(tmp_path / "bad.xlsx", tmp_path / "bad")
+
+
+def test_a_spreadsheet_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(excel, "MOST_BYTES", 1000)
+    book = workbook(tmp_path / "rows.xlsx", [["a", "y"], *([1.0, 2.0] for _ in range(50))])
+    with pytest.raises(DataError, match="when unpacked, more than 0; save the sheet as CSV"):
+        run(book, tmp_path / "run")
+
+
+def test_an_address_is_to_be_downloaded_first(tmp_path):
+    with pytest.raises(InputError, match="an address, not a file; download it first, for example with curl -LO http"):
+        run("https://example.org/rows.csv", tmp_path / "run")
+
+
+def test_a_mistyped_target_is_named_before_the_run_that_is_there(columns, plain, tmp_path):
+    path = write_csv(tmp_path / "plain.csv", columns)
+    with pytest.raises(InputError, match=r"--target 'Y': .*Did you mean 'y'\?"):
+        run(path, tmp_path / "plain", target="Y")
+    with pytest.raises(InputError, match="there is a run already"):
+        run(path, tmp_path / "plain")

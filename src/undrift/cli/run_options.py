@@ -54,7 +54,7 @@ Header = Annotated[
 Encoding = Annotated[str | None, typer.Option("--encoding", help="Of the file's text [default: utf-8].")]
 Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign, . or , [default: found].")]
 Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates cells [default: found].")]
-Format = Annotated[str | None, typer.Option("--format", help="csv, parquet or ndjson [default: by the ending].")]
+Format = Annotated[str | None, typer.Option("--format", help="csv, parquet, ndjson or excel [default: by the ending].")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many rows.")]
 Seed = Annotated[int | None, typer.Option("--seed", help="Of the model's random features [default: 0].")]
 Alert = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ def synth(
     truth: Annotated[
         Path | None, typer.Option("--truth", help="Also write the true coefficients of every row to this file.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     json: Json = False,
 ) -> int:
     """Write a stream whose drift is known: columns x1, x2, ..., y.
@@ -39,6 +41,8 @@ def synth(
     for path in (out, truth):
         if path is not None and not path.name.lower().endswith(ENDINGS):
             raise InputError(f"{path}: streams are written as {', '.join(ENDINGS)}; name the file so")
+        if path is not None and os.path.lexists(path) and not force:
+            raise InputError(f"{path}: there is a file already; replace it with --force, or name another one")
     stream = synthetic(kind, task=task, rounds=rows, dim=features, noise=noise, period=period, seed=seed)
     names = [f"x{j + 1}" for j in range(features)]
     labels = stream.y if task == "regression" else stream.y.astype(int)

@@ -18,7 +18,7 @@ from undrift.errors import InputError
 
 MISSING = ("fill", "indicators", "skip", "refuse")
 TASKS = ("auto", "regression", "classification", "multiclass")
-FORMATS = ("auto", "csv", "parquet", "ndjson")
+FORMATS = ("auto", "csv", "parquet", "ndjson", "excel")
 SPEEDS = ("best", "max", "fast", "light")
 LONGEST = 1 << 20
 """Bytes of a settings file."""
@@ -77,7 +77,7 @@ class Settings:
     delimiter: str | None = None
     """What separates cells; None: found from the header."""
     format: str = "auto"
-    """"csv", "parquet", "ndjson", or "auto": by the file's ending."""
+    """"csv", "parquet", "ndjson", "excel", or "auto": by the file's ending."""
     limit: int | None = None
     """Stop after so many rows."""
     seed: int = 0

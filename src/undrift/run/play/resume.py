@@ -6,6 +6,8 @@ import undrift
 from undrift.errors import InputError, ModelFileError
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.state import STATE, RunState
+from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.source import Source
 
 
@@ -31,6 +33,8 @@ def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) 
     if force:
         return None
     if not resume:
+        if not source.stdin:
+            infer_columns(read_rows(source)[0])  # a slip in the settings is what the user should hear of first
         raise InputError(
             f"{folder.path}: there is a run already; continue it with --resume, replace it with --force, "
             "or choose another folder with --out"

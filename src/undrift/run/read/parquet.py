@@ -40,7 +40,9 @@ def parquet_batches(source: Source) -> Iterator[RowBatch]:
             source.file.require_unchanged()
             for some in _cut(part, len(names)):
                 lines = np.arange(first + 1, first + 1 + len(some), dtype=np.int64)
-                cells = {name: _cells(source, some[name]) if name in wanted else [None] * len(some) for name in names}
+                cells = {
+                    name: typed_cells(source, some[name]) if name in wanted else [None] * len(some) for name in names
+                }
                 yield RowBatch(lines, cells)
                 first += len(some)
             if not len(part):
@@ -64,7 +66,8 @@ def _cut(part: DataFrame, width: int) -> Iterator[DataFrame]:
         a = b
 
 
-def _cells(source: Source, column: Series) -> Cells:
+def typed_cells(source: Source, column: Series) -> Cells:
+    """Return the cells of a column of a data frame: numbers and times as arrays, texts as a list."""
     pl = polars(source.name)
     kind = column.dtype
     exact = column.name in source.exact

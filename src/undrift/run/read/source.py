@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import re
 import sys
 import zipfile
 import zlib
@@ -15,6 +16,7 @@ from typing import IO
 
 from undrift.errors import DataError, InputError
 from undrift.run.read.csv_file import csv_batches
+from undrift.run.read.excel import excel_batches
 from undrift.run.read.ndjson import ndjson_batches
 from undrift.run.read.parquet import parquet_batches
 from undrift.run.read.rows import MAX_LINE_BYTES, RowBatch
@@ -24,6 +26,8 @@ from undrift.run.settings import Settings
 
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
+ENDINGS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "excel")
+_URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
@@ -51,13 +55,17 @@ class Source(RowOrigin):
     def __init__(self, path: str, settings: Settings, *, size: int | None = None, exact: Iterable[str] = ()) -> None:
         self.exact = frozenset(exact)
         self.stdin = path == "-"
+        if _URL.match(path):
+            raise InputError(
+                f"{path:.200}: an address, not a file; download it first, for example with curl -LO {path:.200}"
+            )
         self.path = Path(path).expanduser()
         super().__init__("stdin" if self.stdin else path, settings)
         if not self.stdin and not self.path.is_file():
             kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
             raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
         self.format = self._format()
-        self.row_word = "row" if self.format == "parquet" else "line"
+        self.row_word = "row" if self.format in ("parquet", "excel") else "line"
         self.file = None if self.stdin else VerifiedFile(self.path, self.name, size)
         self._reader: VerifiedReader | None = None
         if self.size == 0:
@@ -89,7 +97,8 @@ class Source(RowOrigin):
 
     def batches(self) -> Iterator[RowBatch]:
         """Return the rows in order, up to the limit; nothing after it is read."""
-        return {"csv": csv_batches, "ndjson": ndjson_batches, "parquet": parquet_batches}[self.format](self)
+        readers = {"csv": csv_batches, "ndjson": ndjson_batches, "parquet": parquet_batches, "excel": excel_batches}
+        return readers[self.format](self)
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a text file, decoded; number them from 1."""
@@ -142,8 +151,11 @@ class Source(RowOrigin):
 
     def _format(self) -> str:
         if self.settings.format != "auto":
-            if self.stdin and self.settings.format == "parquet":
-                raise InputError("Parquet is read from its end, where the standard input cannot begin; name a file")
+            if self.stdin and self.settings.format in ("parquet", "excel"):
+                raise InputError(
+                    f"{self.settings.format.capitalize()} is read from its end, where the standard input cannot begin; "
+                    "name a file"
+                )
             return self.settings.format
         if self.stdin:
             return "csv"
@@ -151,13 +163,11 @@ class Source(RowOrigin):
         found = ENDINGS.get(Path(name).suffix)
         if found is None and self._compression() == ".zip":
             return "csv"  # the name of what is inside is looked at when it is read
-        if name.endswith((".xlsx", ".xls", ".ods")):
-            raise InputError(f"{self.name}: a spreadsheet; save the sheet as CSV")
         if found is None:
             raise InputError(
                 f"{self.name}: what is in it? The ending is none of {', '.join(ENDINGS)}; "
-                "pass --format csv, parquet or ndjson"
+                "pass --format csv, parquet, ndjson or excel"
             )
-        if found == "parquet" and self._compression():
-            raise InputError(f"{self.name}: Parquet is compressed inside; unpack the file first")
+        if found in ("parquet", "excel") and self._compression():
+            raise InputError(f"{self.name}: {found.capitalize()} is compressed inside; unpack the file first")
         return found
