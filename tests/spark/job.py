@@ -40,10 +40,10 @@ class Fragile(ud.DiscountedVAW):
         super().__init__(**parameters)
         self.parameters["trap"] = trap
 
-    def _play(self, Z, y, hint=None):
+    def _play(self, Z, y, hint=None, rows=None):
         if os.path.exists(self.parameters["trap"]):
             raise ZeroDivisionError("not my day")
-        return super()._play(Z, y, hint)
+        return super()._play(Z, y, hint, rows)
 
 
 class Newer(ud.Fleet):
