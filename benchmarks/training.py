@@ -289,7 +289,7 @@ def figure(record, path):
     ax.invert_yaxis()
     ax.grid(alpha=0.3)
     ax.set_xlabel(f"test loss against {REFERENCE}, percent, with one standard error (left is better)")
-    ax.legend()
+    ax.legend(loc="lower right")
     fig.savefig(path, dpi=80)
 
 
@@ -314,6 +314,7 @@ def main():
             kept.parent.mkdir(exist_ok=True)
             kept.write_text(json.dumps(record, indent=1))
             print(f"{name}, {'cosine' if cosine else 'constant'}: {optimizer}", file=sys.stderr, flush=True)
+    record = dict(sorted(record.items()))
     summary(record)
     if options.figure:
         figure(record, options.figure)
