@@ -1,6 +1,6 @@
 """Would another weight rule of the forecaster have been chosen on series that no published table scores?
 
-    python benchmarks/forecast_rule.py [--horizon 24]
+    python benchmarks/forecast_rule.py [--horizon 24] [--write docs/forecast.md]
 
 The rule has three numbers (`undrift.forecast.weights`): over how many rows losses are remembered, how many standard
 errors count against a candidate, and how large a difference of losses must be. Each is changed by itself. Judged are
@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+import pages
 import streams
 
 import forecast
 import undrift as ud
 from undrift.forecast import weights
 
+MARK = "<!-- made by benchmarks/forecast_rule.py -->"
 DEFAULT = {"MEMORY": 1000.0, "STANDARD_ERRORS": 1.0, "TEMPERATURE": 10.0}
 OTHERS = {"MEMORY": (300.0, 3000.0), "STANDARD_ERRORS": (0.0, 0.5, 2.0), "TEMPERATURE": (1.0, 3.0, 30.0, 100.0)}
 ROWS, EXCHANGE_ROWS, BEFORE_SCORED, CHANNELS = 500, 900, 3600, 3
@@ -76,17 +79,26 @@ def main() -> None:
     """Print a line for each rule."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--horizon", type=int, default=24)
-    horizon = parser.parse_args().horizon
+    parser.add_argument("--write", type=Path, help="put the table between the marks of this file")
+    options = parser.parse_args()
     groups = series()
-    print(f"| memory | standard errors | temperature | {' | '.join(groups)} | all |")
-    print("|---" * (4 + len(groups)) + "|")
+    lines = [
+        f"| memory | standard errors | temperature | {' | '.join(groups)} | all |",
+        "|---" * (4 + len(groups)) + "|",
+    ]
+    print("\n".join(lines))
     for rule in rules():
         for name, value in rule.items():
             setattr(weights, name, value)
         weights.BETA = 1.0 - 1.0 / rule["MEMORY"]
-        found = [np.exp(np.mean([np.log(ratio(*one, horizon)) for one in members])) for members in groups.values()]
+        found = [
+            np.exp(np.mean([np.log(ratio(*one, options.horizon)) for one in members])) for members in groups.values()
+        ]
         cells = [*(f"{value:g}" for value in rule.values()), *(f"{one:.4f}" for one in found)]
-        print(f"| {' | '.join(cells)} | {np.exp(np.mean(np.log(found))):.4f} |", flush=True)
+        lines.append(f"| {' | '.join(cells)} | {np.exp(np.mean(np.log(found))):.4f} |")
+        print(lines[-1], flush=True)
+    if options.write:
+        pages.put(options.write, MARK, "\n".join(["", *lines, ""]))
 
 
 if __name__ == "__main__":
