@@ -93,3 +93,10 @@ def test_the_mean_of_the_rounds_is_the_leading_score(binary):
     assert (mean if binary else math.sqrt(2.0 * mean)) == pytest.approx(
         metrics.log_loss(yhat, y) if binary else metrics.rmse(yhat, y), rel=1e-14
     )
+
+
+def test_pinball_loss_of_intervals_is_that_of_both_ends():
+    lower, upper, y = np.array([0.0, 1.0, np.nan]), np.array([2.0, 3.0, np.nan]), np.array([1.0, 5.0, 0.0])
+    low, high = metrics.pinball(lower[:2], y[:2], level=0.05), metrics.pinball(upper[:2], y[:2], level=0.95)
+    assert metrics.interval_pinball(lower, upper, y, level=0.9) == pytest.approx((low + high) / 2.0)
+    assert np.isnan(metrics.interval_pinball(lower[2:], upper[2:], y[2:], level=0.9))

@@ -81,6 +81,20 @@ def pinball(yhat: Vector, y: Vector, *, level: float) -> float:
     return float(np.mean(np.maximum(level * away, (level - 1.0) * away)))
 
 
+def interval_pinball(lower: Vector, upper: Vector, y: Vector, *, level: float) -> float:
+    """Return the mean pinball loss of both ends of intervals, rows without one left out; NaN where all are.
+
+    >>> interval_pinball(np.array([0.0, np.nan]), np.array([2.0, np.nan]), np.array([1.0, 5.0]), level=0.8)
+    0.1
+    """
+    there = np.isfinite(lower) & np.isfinite(upper)
+    if not there.any():
+        return math.nan
+    tail, y = (1.0 - level) / 2.0, y[there]
+    ends = pinball(lower[there], y, level=tail), pinball(upper[there], y, level=1.0 - tail)
+    return (ends[0] + ends[1]) / 2.0
+
+
 def coverage(lower: Vector, upper: Vector, y: Vector) -> float:
     """Return the part of labels that lie in their interval."""
     there = ~(np.isnan(lower) | np.isnan(upper))

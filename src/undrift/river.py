@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from undrift.errors import MissingExtraError
 from undrift.kernels import Lock
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.intervals import Interval, Limits
 from undrift.online.peeked import PeekedRow
 
 try:
@@ -92,6 +93,8 @@ class DriftRegressor(base.MiniBatchRegressor):
         As in `OnlineRegressor`, which is kept as `model`.
     pending
         How many predictions are kept for labels that come late; the oldest go first.
+    half_life, limits
+        As in `OnlineRegressor`.
 
     Notes
     -----
@@ -109,11 +112,19 @@ class DriftRegressor(base.MiniBatchRegressor):
     6.0
     """
 
-    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0, pending: int = 1024) -> None:
-        self.speed, self.indicators, self.seed = speed, indicators, seed
+    def __init__(
+        self,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        pending: int = 1024,
+        half_life: float | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.speed, self.indicators, self.seed, self.half_life, self.limits = speed, indicators, seed, half_life, limits
         self.pending = _check.integer(self, "pending", pending, 0)
         self._predicted = KeptPredictions(self.pending)
-        self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed)
+        self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed, half_life=half_life, limits=limits)
         self._lock = Lock()
 
     def learn_one(self, x: Row, y: float) -> None:
@@ -126,6 +137,17 @@ class DriftRegressor(base.MiniBatchRegressor):
         """Return the prediction for the coming round, and keep it for a label that comes late."""
         with self._lock.shared:
             return _predict(self.model, self._predicted, x) if x else 0.0
+
+    def predict_interval(self, x: Row, level: float = 0.9) -> Interval:
+        """Return an interval for the label of a row; infinite before there is one."""
+        with self._lock.shared:
+            return self.model.predict_interval(_fill_row(x, self.model.names), level)
+
+    def predict_quantiles(self, x: Row, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> dict[float, float]:
+        """Return quantiles of the label of a row, by level."""
+        with self._lock.shared:
+            found = self.model.predict_quantiles(_fill_row(x, self.model.names), levels)
+        return dict(zip(levels, np.ravel(found).tolist(), strict=True))
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from undrift import _check
 from undrift.errors import MissingExtraError
 from undrift.kernels import Lock
 from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.intervals import Interval, Limits
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -59,7 +61,7 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
 
     Parameters
     ----------
-    speed, indicators, seed
+    speed, indicators, seed, half_life, limits
         As in `OnlineRegressor`, which is kept as `model_`.
 
     Examples
@@ -70,6 +72,35 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
     >>> bool(model.score(X, X[:, 0]) > 0.99)
     True
     """
+
+    def __init__(
+        self,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        half_life: float | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        super().__init__(speed, indicators, seed)
+        self.half_life = half_life
+        self.limits = limits
+
+    def _model_parameters(self) -> dict[str, Any]:
+        return {**super()._model_parameters(), "half_life": self.half_life, "limits": self.limits}
+
+    @property
+    def coef_(self) -> Data:
+        """Coefficients of the linear memory that leads, in the units of the rows; see `OnlineRegressor.line`."""
+        check_is_fitted(self)
+        with self._lock.shared:
+            return self.model_.line().coef
+
+    @property
+    def intercept_(self) -> float:
+        """What that line says at 0."""
+        check_is_fitted(self)
+        with self._lock.shared:
+            return self.model_.line().intercept
 
     def fit(self, X: Data, y: Data) -> Self:
         """Forget everything and learn the rows in order."""
@@ -94,6 +125,18 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         with self._lock.shared:
             return self.model_.predict(self._check_rows(X, reset=False))
+
+    def predict_interval(self, X: Data, level: float = 0.9) -> Interval:
+        """Return an interval for the label of each row, its lower and upper ends; infinite before there is one."""
+        check_is_fitted(self)
+        with self._lock.shared:
+            return self.model_.predict_interval(self._check_rows(X, reset=False), level)
+
+    def predict_quantiles(self, X: Data, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Data:
+        """Return quantiles of the label of each row (n, levels)."""
+        check_is_fitted(self)
+        with self._lock.shared:
+            return self.model_.predict_quantiles(self._check_rows(X, reset=False), levels)
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X, y = _check.fill_masked(X), _check.fill_masked(y)

@@ -77,3 +77,16 @@ def test_classes_of_any_name_and_a_third_that_comes_later():
     frame = model.predict_proba_many(pd.DataFrame(names[:4]))
     assert list(frame.columns) == model.classes
     np.testing.assert_allclose(frame.sum(axis=1), 1.0)
+
+
+def test_intervals_quantiles_limits_and_a_fixed_memory_reach_river():
+    model = host.DriftRegressor(speed="fast", half_life=50.0, limits=(0.0, None))
+    assert model.predict_interval({"x": 1.0}) == (0.0, np.inf)
+    for t in range(120):
+        model.learn_one({"x": float(t % 7)}, float((t % 7) * (t % 3)))
+    low, high = model.predict_interval({"x": 3.0}, level=0.8)
+    found = model.predict_quantiles({"x": 3.0}, (0.1, 0.5, 0.9))
+    assert (low, high) == (found[0.1], found[0.9])
+    assert 0.0 <= low < found[0.5] < high
+    assert model.model.parameters["half_life"] == 50.0
+    assert model.clone().limits == (0.0, None)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 import undrift as ud
@@ -54,3 +55,18 @@ def test_several_classes_are_sorted_and_may_be_named_before_they_come():
     assert model.decision_function(X).shape == (400, 4)
     whole = host.DriftClassifier(speed="fast").fit(X, y)
     np.testing.assert_array_equal(whole.predict_proba(X), p[:, :3])
+
+
+def test_intervals_quantiles_limits_coefficients_and_a_fixed_memory_reach_scikit_learn():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    y = np.maximum(3.0 * X[:, 0] + 6.0 + np.random.default_rng(1).normal(size=400), 0.0)
+    model = host.DriftRegressor(speed="fast", half_life=200.0, limits=(0.0, None)).fit(X, y)
+    low, high = model.predict_interval(X[:5], level=0.8)
+    found = model.predict_quantiles(X[:5])
+    assert found.shape == (5, 3)
+    np.testing.assert_array_equal(np.column_stack([low, high]), found[:, [0, 2]])
+    assert model.predict_quantiles([[-5.0, 0.0]], [0.01]) == 0.0
+    assert model.coef_ == pytest.approx([3.0, 0.0], abs=0.4)
+    assert model.intercept_ == pytest.approx(6.0, abs=0.5)
+    with pytest.raises(NotFittedError):
+        host.DriftRegressor().predict_interval(X)

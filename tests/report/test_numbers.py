@@ -94,6 +94,24 @@ def test_coverage_counts_labels_inside(regression):
     assert intervals["coverage"][-1] == pytest.approx(np.mean(inside[last:]), abs=1e-4)
 
 
+def test_coverage_is_told_by_size_and_time_of_day(regression):
+    hours = np.datetime64("2024-01-01") + np.arange(regression.rounds) * np.timedelta64(1, "h")
+    part = dataclasses.replace(regression, time=hours.astype("datetime64[us]"))
+    intervals = interval_coverage.measure(make_context(part))["intervals"]
+    known = np.isfinite(regression.lower)
+    inside = ((regression.lower <= regression.y) & (regression.y <= regression.upper))[known]
+    small = regression.yhat[known] <= np.quantile(regression.yhat[known], 0.2)
+    assert len(intervals["by_size"]) == 5
+    assert intervals["by_size"][0] == pytest.approx(np.mean(inside[small]))
+    night = (np.arange(regression.rounds) % 24 < 6)[known]
+    assert len(intervals["by_quarter"]) == 4
+    assert intervals["by_quarter"][0] == pytest.approx(np.mean(inside[night]))
+    assert intervals["pinball"] > 0.0
+    days = np.datetime64("2024-01-01") + np.arange(regression.rounds) * np.timedelta64(1, "D")
+    daily = dataclasses.replace(regression, time=days.astype("datetime64[us]"))
+    assert interval_coverage.measure(make_context(daily))["intervals"]["by_quarter"] is None
+
+
 def test_rounds_without_an_interval_do_not_count(regression):
     lower = regression.lower.copy()
     lower[:100] = math.nan

@@ -9,8 +9,10 @@ from row_files import table, write_csv
 
 import undrift as ud
 from undrift.baselines import Baselines
+from undrift.errors import InputError
 from undrift.online import Table
 from undrift.run import Settings, certify_run, play_file, read_run
+from undrift.run.play.run_model import make_model
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "speed": "fast"}
 
@@ -158,6 +160,17 @@ def test_times_are_read_in_the_ways_people_write_them(tmp_path):
         columns = {"when": [first, then], "x": [1.0, 2.0], "y": [1.5, 2.5]}
         run = played(tmp_path, columns, drop=(), **settings)
         assert run.time.tolist() == [expected.astype(object), (expected + second).astype(object)], name
+
+
+def test_intervals_of_a_target_that_is_never_negative_are_cut_at_0(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"x": rng.normal(size=300).tolist(), "y": rng.poisson(1.0, 300).tolist()}
+    free, cut = (played(tmp_path, columns, drop=(), task="regression", nonnegative=on) for on in (False, True))
+    assert np.nanmin(free.lower) < 0.0
+    np.testing.assert_array_equal(cut.lower, np.maximum(free.lower, 0.0))
+    np.testing.assert_array_equal(cut.upper, free.upper)
+    with pytest.raises(InputError, match="nonnegative is for targets that are numbers, not for classes; leave it out"):
+        make_model(Settings(target="y", nonnegative=True), "classification")
 
 
 def test_a_row_number_is_no_feature(tmp_path):

@@ -34,6 +34,7 @@ def run(
     positive: options.Positive = None,
     speed: options.Speed = None,
     half_life: options.HalfLife = None,
+    nonnegative: options.Nonnegative = None,
     lag: options.Lag = None,
     delay: options.Delay = None,
     calendar: options.Calendar = None,

@@ -32,6 +32,10 @@ OldModel = Annotated[str | None, typer.Option("--model", hidden=True, help="What
 HalfLife = Annotated[
     float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
 ]
+Nonnegative = Annotated[
+    bool | None,
+    typer.Option("--nonnegative", help="The target is never below 0: cut intervals there.", show_default=False),
+]
 Lag = Annotated[list[str] | None, typer.Option("--lag", help="Add the target's value 1,24,168 rows ago as features.")]
 Delay = Annotated[int | None, typer.Option("--delay", help="Labels become known so many rows late [default: 0].")]
 Calendar = Annotated[

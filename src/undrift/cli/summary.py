@@ -38,7 +38,7 @@ def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
 
 def _quality(run: RunData) -> str:
     """Return how far off it was, by the measure that leads in the report too."""
-    from undrift.metrics import LEADING, coverage
+    from undrift.metrics import LEADING, coverage, interval_pinball
     from undrift.report.formatting import number
     from undrift.report.scores import best_baseline, compare_errors, score_predictors
 
@@ -54,7 +54,9 @@ def _quality(run: RunData) -> str:
         return f"{text}; {own['accuracy']:.1%} of the more likely classes were right."
     inside = coverage(run.lower, run.upper, run.y)
     mean = f"; mean absolute error {number(own['mae'])}"
-    return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval."
+    loss = interval_pinball(run.lower, run.upper, run.y, level=0.9)
+    ends = f" (pinball loss of its ends {number(loss)})" if math.isfinite(loss) else ""
+    return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval{ends}."
 
 
 def _memory(run: RunData) -> str:

@@ -52,6 +52,8 @@ class Settings:
     "light" (linear, the smallest)."""
     half_life: float | None = None
     """One memory length in rounds in place of learned ones."""
+    nonnegative: bool = False
+    """The target is never below 0: intervals are cut there."""
     lag: tuple[int, ...] = ()
     """Add the target's value so many rows ago as a feature, for each of these numbers."""
     delay: int = 0
@@ -105,7 +107,7 @@ class Settings:
                 raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
         if self.time_format is not None:
             _require_time_format(self.time_format)
-        for name in ("calendar", "alert", "sort", "header"):
+        for name in ("calendar", "alert", "sort", "header", "nonnegative"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
         _check.choice(who, "task", self.task, TASKS)

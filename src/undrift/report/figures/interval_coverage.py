@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from undrift._typing import Vector
+from undrift.metrics import interval_pinball
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers, straight_line, y_title
-from undrift.report.formatting import percent, plural
+from undrift.report.formatting import number, percent, plural
 from undrift.report.run_context import POINTS, RunContext
 from undrift.run.play.run_model import LEVEL
+from undrift.run.read.rows import Times
 
 SECTION = "trust"
+QUARTERS = 4
 
 
 def measure(run: RunContext) -> Measured:
@@ -36,10 +41,36 @@ def measure(run: RunContext) -> Measured:
             "level": LEVEL,
             "measured": float(np.count_nonzero(inside) / np.count_nonzero(known)),
             "rounds": int(np.count_nonzero(known)),
+            "pinball": interval_pinball(data.lower, data.upper, data.y, level=LEVEL),
+            "by_size": _shares(inside[known], _fifths(data.yhat[known])),
+            "by_quarter": _quarter_shares(inside, known, data.time),
             "coverage": round_numbers(inside_means / known_means, 4),
             "width": round_numbers(width_means / known_means, 4),
         }
     }
+
+
+def _quarter_shares(inside: NDArray[np.bool_], known: NDArray[np.bool_], time: Times | None) -> list[float] | None:
+    """Return the share inside for each quarter of the day; None where rows have no times of day."""
+    if time is None or np.isnat(time).any():
+        return None
+    hours = (time - time.astype("datetime64[D]")).astype("timedelta64[h]").astype(np.int64)
+    quarters = np.asarray(hours * QUARTERS // 24)[known]
+    return _shares(inside[known], quarters) if len(np.unique(quarters)) == QUARTERS else None
+
+
+def _fifths(yhat: Vector) -> NDArray[np.int64]:
+    """Return the fifth of the predictions, by size, that each belongs to."""
+    return np.searchsorted(np.quantile(yhat, [0.2, 0.4, 0.6, 0.8]), yhat)
+
+
+def _shares(inside: NDArray[np.bool_], group: NDArray[np.int64]) -> list[float]:
+    """Return the share of labels inside their interval, group by group."""
+    return [float(np.mean(inside[group == one])) for one in np.unique(group)]
+
+
+def _span(shares: list[float]) -> str:
+    return f"{percent(min(shares))} to {percent(max(shares))}"
 
 
 def draw(run: RunContext, numbers: Numbers) -> Figure:
@@ -48,6 +79,9 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     level, measured = percent(part["level"]), percent(part["measured"])
     coverage = curve("intervals", "coverage", label="inside the interval", shade="own", showlegend=False)
     width = curve("intervals", "width", label="mean width", shade="own", showlegend=False)
+    groups = f"{_span(part['by_size'])} by fifths of the predictions"
+    if part["by_quarter"] is not None:
+        groups += f", {_span(part['by_quarter'])} by quarters of the day"
     share = {"tickformat": ".0%", "title": {"text": "inside"}}
     return Figure(
         "intervals",
@@ -56,7 +90,8 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "the dashed one.",
         f"Line chart of interval coverage; overall {measured} of labels lay inside.",
         f"Measured: share of labels inside, over the last {plural(part['window'], 'row')}; {measured} of "
-        f"{plural(part['rounds'], 'row')} overall. Held against: {level}.",
+        f"{plural(part['rounds'], 'row')} overall, {groups}. Held against: {level}. Mean pinball loss of both ends: "
+        f"{number(part['pinball'])}.",
         [
             View("Coverage", [coverage], {"yaxis": share, "shapes": [straight_line("mute", y=part["level"])]}),
             View("Width", [width], {"yaxis": {"rangemode": "tozero", **y_title(f"width ({run.data.target})")}}),

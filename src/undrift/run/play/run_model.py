@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import undrift
 from undrift._typing import Matrix, Vector
-from undrift.errors import ModelFileError
+from undrift.errors import InputError, ModelFileError
 from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
@@ -41,12 +41,18 @@ class BlockPredictions(NamedTuple):
 def make_model(settings: Settings, task: str) -> OnlineLearner:
     """Return the model the settings ask for."""
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
+    more: dict[str, Any] = {}
+    if settings.nonnegative:
+        if task != "regression":
+            raise InputError("settings: nonnegative is for targets that are numbers, not for classes; leave it out")
+        more = {"limits": (0.0, None)}
     model: OnlineLearner = cls(
         speed=settings.speed,
         indicators=settings.missing == "indicators",
         seed=settings.seed,
         half_life=settings.half_life,
         candidates=settings.candidate or None,
+        **more,
     )
     return model
 
@@ -101,7 +107,8 @@ class RunModel:
         known = np.ones(len(y), bool) if trace.known is None else trace.known
         if trace.lower is None or trace.upper is None:
             return BlockPredictions(trace.yhat, known, None, None)
-        lower, upper = (np.where(np.isfinite(ends), ends, np.nan) for ends in (trace.lower, trace.upper))
+        there = np.isfinite(trace.lower) & np.isfinite(trace.upper)
+        lower, upper = (np.where(there, ends, np.nan) for ends in (trace.lower, trace.upper))
         return BlockPredictions(trace.yhat, known, lower, upper)
 
     def _play_classes(self, rows: Table, y: Vector, classes: list[str]) -> BlockPredictions:
