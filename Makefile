@@ -61,6 +61,7 @@ stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full
 	$(BIN)/python tests/stress/run_kills.py 20
 	$(BIN)/python tests/stress/run_folders.py 10
 	$(BIN)/python tests/stress/run_fuzz.py 1000
+	$(BIN)/python tests/stress/spoiled_files.py 1000
 
 .PHONY: stress-forecast
 stress-forecast: $(VENV)/.test  ## a year of hours, day by day through undrift update with kill -9 in between, equal to one run of it

@@ -41,6 +41,10 @@ def level2_shares(plan: EstimatorPlan, x: Vector) -> dict[str, float]:
     return found
 
 
+LARGEST_COEFFICIENT = 1e200
+"""Size at which coefficients of a line are cut: times a feature they stay numbers."""
+
+
 class Inspection(NamedRows):
     """The read-only side of an online estimator."""
 
@@ -130,7 +134,9 @@ class Inspection(NamedRows):
         x = layout.leader(best.state, i, best.dim)
         scale, center = self.part("scale"), self.part("center")
         awake = scale > 0.0
-        coef = np.where(awake, x[1:] / np.where(awake, scale, 1.0), 0.0)
+        with np.errstate(over="ignore"):  # a feature as small as 1e-320 has coefficients beyond all numbers
+            coef = np.where(awake, x[1:] / np.where(awake, scale, 1.0), 0.0)
+        coef = np.clip(coef, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT)
         level = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.CENTER]
         intercept = float(level + x[0] - np.sum(coef * center))
         return Line(coef, intercept, float(half_life_of(best.beta)[i]), self._line_names(len(coef)))

@@ -196,7 +196,7 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
     for name, kind in kinds.items():
         if kind == "number" and name.lower() in COUNTER_NAMES and name not in wanted:
             column = first.numbers(name)
-            steps = np.diff(column[~np.isnan(column)])
+            steps = np.diff(column[np.isfinite(column)])
             if len(steps) and (steps >= 0.0).all() and (steps > 0.0).any():
                 if float(np.nanmin(column)) > 1e8:
                     return name, "epoch"

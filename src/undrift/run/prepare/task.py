@@ -118,7 +118,7 @@ def _require_several(first: FirstRows, labels: list[str]) -> None:
         ("--lag", bool(settings.lag)),
     ):
         if given:
-            shown = ", ".join(labels[:3]) + (", ..." if len(labels) > 3 else "")
+            shown = ", ".join(f"{label:.40}" for label in labels[:3]) + (", ..." if len(labels) > 3 else "")
             numbers = all(parse_number(label) is not None for label in labels)
             hint = "; pass --task regression if they count or grade something" if numbers else ""
             raise InputError(f"{name} has several classes ({shown}), but {option} is for numbers or two classes{hint}")
