@@ -100,7 +100,7 @@ def read_settings(
         if file is None and source is not None:
             file = str(settings_file.parent / str(source))
     if context.params.get("model") is not None:
-        values["speed"] = context.params["model"]
+        raise InputError(f"--model is called --speed now: --speed {context.params['model']}")
     for name in Settings.names():
         option = context.params.get(name)
         if option is not None and option != () and option != []:
