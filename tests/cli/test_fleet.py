@@ -80,7 +80,7 @@ def test_parquet_times_and_classes(call):
     ("arguments", "code", "message"),
     [
         (("pumps.csv", "--target", "heat"), 2, "name the column that tells streams apart with --key"),
-        (("pumps.csv", "--target", "heat", "--key", "tank"), 2, "column 'tank' not found; columns are n, pump"),
+        (("pumps.csv", "--target", "heat", "--key", "tank"), 2, "column 'tank' not found; there are n, pump"),
         (("-", "--target", "heat", "--key", "pump"), 2, "the standard input cannot be read twice"),
         (("pumps.csv", *OPTIONS, "--time", "n"), 2, "give --order or --time, not both"),
         (("pumps.csv", "--target", "heat", "--key", "pump", "--time", "site"), 3, "'north' in 'site' is not a time"),

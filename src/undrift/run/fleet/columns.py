@@ -15,7 +15,7 @@ from undrift.run.prepare.calendar import find_calendar
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.run.settings import Settings, did_you_mean
 
 
 class FleetColumns(NamedTuple):
@@ -51,7 +51,7 @@ def infer_fleet_columns(
     asked = [key, settings.target, *filter(None, (order, settings.time)), *(settings.features or ()), *settings.drop]
     for name in asked:
         if name not in first.columns:
-            raise InputError(f"column '{name}' not found; columns are {', '.join(first.columns)}")
+            raise InputError(f"column '{name}' not found{did_you_mean(name, first.columns)}")
     if settings.sort and settings.time is None:
         raise InputError("undrift fleet: --sort needs the times of the rows; name their column with --time")
     features, left_out = list(settings.features or ()), list[str]()
