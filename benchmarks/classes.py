@@ -71,6 +71,7 @@ class RefittedLightGBM:
 
 MODELS: dict[str, Callable[[], object]] = {
     "undrift best": DriftClassifier,
+    "undrift max": lambda: DriftClassifier(speed="max"),
     "undrift fast": lambda: DriftClassifier(speed="fast"),
     "River ARF": lambda: forest.ARFClassifier(seed=1),
     "River AMF": lambda: forest.AMFClassifier(seed=1),

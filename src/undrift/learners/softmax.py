@@ -8,11 +8,11 @@ import numpy as np
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, make_discount
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.base import Arrays, Columns
 from undrift.learners.class_learner import ClassLearner
+from undrift.learners.discounted import DiscountedLearner
 from undrift.learners.row_weights import RowWeights
 
 LEAST_DISCOUNT = 1e-200
@@ -33,7 +33,7 @@ def class_curvature(classes: int, reach: float) -> float:
     return 2.0 / (2.0 + float(np.logaddexp(0.0, math.log(classes - 1.0) + 2.0 * reach)))
 
 
-class DiscountedSoftmax(ClassLearner):
+class DiscountedSoftmax(ClassLearner, DiscountedLearner):
     r"""Softmax regression on a drifting stream: a row of age $k$ counts $\beta^k$.
 
     Each past row is replaced by a quadratic that lies below its loss wherever logits are at most $BR$ in size; the
@@ -70,6 +70,8 @@ class DiscountedSoftmax(ClassLearner):
     ((500, 3), 1)
     """
 
+    _ridges = "[1e-50, 1e50]"
+
     def __init__(
         self,
         classes: int = 3,
@@ -80,31 +82,12 @@ class DiscountedSoftmax(ClassLearner):
         bound: float | None = None,
         radius: float | None = None,
     ) -> None:
-        if beta is None and half_life is None:
-            beta = 0.99
-        self._discount = make_discount(self, beta, half_life)
-        self.reg = _check.interval(self, "reg", reg, "[1e-50, 1e50]")
         B = _check.interval(self, "bound", 1.0 if bound is None else bound, "[0, 1e50]")
         R = _check.interval(self, "radius", 1.0 if radius is None else radius, "[0, 1e50]")
         super().__init__(classes=classes, beta=beta, half_life=half_life, reg=reg, bound=bound, radius=radius)
         self.reach = B * R
         self.curvature = class_curvature(self.outputs, self.reach)
         self._basis = class_basis(self.outputs)
-
-    @property
-    def discount(self) -> Discount:
-        """The discount with 1 - beta to full precision."""
-        return self._discount
-
-    @property
-    def beta(self) -> float:
-        """Discount factor."""
-        return self._discount.beta
-
-    @property
-    def half_life(self) -> float:
-        """Rounds after which a round counts half; infinity for beta = 1."""
-        return self._discount.half_life
 
     @property
     @_thread_lock.hold_shared
