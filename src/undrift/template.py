@@ -80,8 +80,10 @@ class Template:
     betas
         A discount for each round in place of the constant one (T,): what was seen before round t counts $\beta_t$ times
         as much from then on. 0 is a fresh start; the first number does not matter. None: `beta` in every round.
+    weights
+        How often each round's loss counts (T,): the promise then is about these losses. None: once.
     movement
-        Price $\tau$ of squared movement: the promise then is, for every path u,
+        Price $\tau$ of squared movement, or of each step (T - 1,): the promise then is, for every path u,
         $\sum_tf_t(x_t)-f_t(u_t)\le\sum_tL_t+\sum_t\frac{w_t}2|u_t|^2+\tau\sum_t|u_{t+1}-u_t|^2$; movement into a round
         with $w_t>0$, where the learner started afresh, is free. None: the promise with the discount.
     loss
@@ -117,7 +119,8 @@ class Template:
     beta: InitVar[float | Discount]
     _: KW_ONLY
     betas: Vector | None = None
-    movement: float | None = None
+    weights: Vector | None = None
+    movement: float | Vector | None = None
     loss: Loss | None = None
     limit: float = math.inf
     floors: Observations | None = None

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
-from undrift.kernels.definitions import FEW_LANES, FLOOR_PERIOD, INFORMATION, LANES, SMALL_BETA
+from undrift.kernels.definitions import FEW_LANES, FLOOR_PERIOD, INFORMATION, LANES, LEAST_DISCOUNT, SMALL_BETA
 
 State = NDArray[np.float64]
 """Shape (groups, length, lanes); see the module."""
@@ -135,6 +135,25 @@ def _copy_learner(source: State, i: int, dim: int, target: State, k: int, wide: 
 def discount_between_floors(beta: float) -> float:
     """Return the factor by which forgetting lowers a pivot from one floor round to the next."""
     return beta if beta < SMALL_BETA else beta**FLOOR_PERIOD
+
+
+def aged_discount(beta: float, closed: int, elapsed: float) -> tuple[float, float]:
+    """Return beta^elapsed, and by which factor at most a pivot is raised if this is a floor round.
+
+    A round after a time other than 1 is a floor round. It may take back what it forgot itself, and, where a floor round
+    was due after `closed` rounds, what the rounds before it forgot.
+    """
+    if elapsed == 1.0:
+        return beta, discount_between_floors(beta)
+    aged = max(beta**elapsed, LEAST_DISCOUNT)
+    if closed % FLOOR_PERIOD:
+        return aged, aged
+    return aged, discount_between_floors(beta) * min(aged / beta, 1.0)
+
+
+def is_floor_round(beta: float, closed: int, elapsed: float) -> bool:
+    """Whether pivots are kept above their floor in the round that follows `closed` ones."""
+    return closed % FLOOR_PERIOD == 0 or beta < SMALL_BETA or elapsed != 1.0
 
 
 def aligned_zeros(groups: int, size: int, lanes: int) -> State:

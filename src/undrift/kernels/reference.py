@@ -24,16 +24,13 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     COLLINEAR,
     CONVEX_SHARE,
-    FLOOR_PERIOD,
     INPUT_LIMIT,
-    LEAST_DISCOUNT,
     PIVOT_FLOOR,
     PIVOT_MIN,
     PREDICTION_LIMIT,
     RESIDUE_ROUNDING,
-    SMALL_BETA,
 )
-from undrift.kernels.layout import State, discount_between_floors, factor, factor_indices, parts
+from undrift.kernels.layout import State, aged_discount, factor, factor_indices, is_floor_round, parts
 
 
 def mean_play(state: Vector, y: Vector, beta: float, yhat: Vector, stability: Vector) -> None:
@@ -200,16 +197,6 @@ def sigmoid(a: float) -> float:
     return 1.0 / (1.0 + e) if a >= 0.0 else e / (1.0 + e)
 
 
-def aged_discount(beta: float, closed: int, elapsed: float) -> tuple[float, float]:
-    """Return beta^elapsed, and by which factor at most a pivot is raised if this is a floor round."""
-    if elapsed == 1.0:
-        return beta, discount_between_floors(beta)
-    aged = max(beta**elapsed, LEAST_DISCOUNT)
-    if closed % FLOOR_PERIOD:
-        return aged, aged
-    return aged, discount_between_floors(beta) * min(aged / beta, 1.0)
-
-
 class _Solved(NamedTuple):
     """What a row is to a learner before its label is seen."""
 
@@ -245,7 +232,7 @@ class _Learner:
         with np.errstate(over="ignore", invalid="ignore"):
             self.inverse *= 1.0 / aged
             self.energy *= aged
-        if closed % FLOOR_PERIOD and beta >= SMALL_BETA and elapsed == 1.0:
+        if not is_floor_round(beta, closed, elapsed):
             return
         self.energy[...] = np.maximum(self.energy, PIVOT_MIN)
         ceiling = 1.0 / np.maximum(PIVOT_FLOOR * self.energy, PIVOT_MIN)

@@ -155,11 +155,12 @@ class DiscountedAIOLI(InformationLearner):
         """Return the curvature of each round's surrogate: sigma(yhat) sigma(-yhat) / (1 + BR)."""
         return self.curvature * logistic.curvature(yhat, yhat)
 
-    def _terms_of_promise(self, Z: Matrix, y: Vector) -> dict[str, Any]:
-        terms = super()._terms_of_promise(Z, y)
+    def _terms_of_promise(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> dict[str, Any]:
+        terms = super()._terms_of_promise(Z, y, rows)
         if terms["blur"] is not None:
             yhat = terms["replayed"].yhat
             k = self.observation_weights(yhat)
             pull = np.divide(y * sigmoid(-y * yhat), k, out=np.zeros_like(k), where=k > 0.0)
-            terms["surrogates"] = Observations(np.arange(len(y)), Z, yhat + pull, k)
+            counted = k if rows is None else rows.weight * k
+            terms["surrogates"] = Observations(np.arange(len(y)), Z, yhat + pull, counted)
         return terms

@@ -186,6 +186,14 @@ class Learner(LateLabels):
             )
         return Template(self.discount, loss=self.loss, replayed=replayed)
 
+    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
+        """Return the promise that covers a run in which rows had these weights and came after these times."""
+        replayed = self.clone().play(Z, y, weight=rows.weight, elapsed=rows.elapsed)
+        if replayed.stability is None or replayed.potential is None:
+            raise ConditionError(f"certify: {_check.name_of(self)} makes no promise about rows with weights")
+        betas = rows.discounts(self.discount)
+        return Template(self.discount, betas=betas, weights=rows.weight, loss=self.loss, replayed=replayed)
+
     def leaf(self, Z: Matrix, y: Vector, u: Matrix | None) -> Leaf:
         """Return this learner as a leaf of a composite's certificate: a fresh clone plays the rows as they are."""
         return Leaf(repr(self), self, Z, y, self.clone().play(Z, y), u)

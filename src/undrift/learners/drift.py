@@ -90,6 +90,20 @@ class DriftVAW(Learner):
             replayed=self.clone().play(Z, y),
         )
 
+    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
+        """Return the same for rows with weights and times: a step that had the time dt costs tau / dt."""
+        root = np.sqrt(rows.weight)
+        with np.errstate(divide="ignore"):
+            price = self.tau / rows.elapsed[1:]
+        return Template(
+            1.0,
+            weights=rows.weight,
+            movement=price,
+            loss=self.loss,
+            state_rounding=rounding_share(self.reg, self.tau, root[:, None] * Z, root * y, rows.elapsed),
+            replayed=self.clone().play(Z, y, weight=rows.weight, elapsed=rows.elapsed),
+        )
+
     def _begin(self, dim: int) -> None:
         self._covariance = np.eye(dim)[None, :, :] / self.reg
         self._leader = np.zeros((1, dim))

@@ -23,8 +23,12 @@ LONGEST = 256
 """Rounds for which one look at P serves, at most: it only shrinks in between, but for movement."""
 
 
-def rounding_share(reg: float, tau: float, Z: Matrix, y: Vector) -> float:
-    """Return how much rounding can change the value of paths in a run, as a share of the labels' and of their cost."""
+def rounding_share(reg: float, tau: float, Z: Matrix, y: Vector, elapsed: Vector | None = None) -> float:
+    """Return how much rounding can change the value of paths in a run, as a share of the labels' and of their cost.
+
+    `elapsed`: the time before each row, 1 by default; rows and labels with weights are multiplied by their roots.
+    """
+    times = np.ones(len(y)) if elapsed is None else elapsed
     dim, step = Z.shape[1], np.array([0.5 / tau])
     P, leader, counts = np.eye(dim)[None, :, :] / reg, np.zeros((1, dim)), np.zeros((1, len(DriftCount)))
     total, begin, size = 0.0, 0, 1
@@ -32,17 +36,21 @@ def rounding_share(reg: float, tau: float, Z: Matrix, y: Vector) -> float:
     while begin < len(y):
         rows, labels = Z[begin : begin + size], y[begin : begin + size]
         m, h, event = (np.empty((len(rows), 1)) for _ in range(3))
-        kernels.drift_play(P, leader, counts, np.array([reg]), step, begin, rows, labels, m, h, event)
+        time = times[begin : begin + size]
+        kernels.drift_play(
+            P, leader, counts, np.array([reg]), step, begin, rows, labels, m, h, event, np.ones(len(rows)), time
+        )
         starts = np.flatnonzero(event[:, 0] != DriftEvent.LEARNED)
         for a, b in pairwise([0, *starts[starts > 0].tolist(), len(rows)]):
             squares = rows[a:b] ** 2
-            moved = 2.0 * tau + squares
+            with np.errstate(divide="ignore"):
+                moved = 2.0 * tau / time[a:b, None] + squares
             fresh = not begin or event[a, 0] != DriftEvent.LEARNED
             if fresh:  # nothing is known but the ridge, and nothing has moved
                 known, wide, moved[0] = np.full(dim, reg), np.full(dim, 1.0 / reg), np.inf
             if event[a, 0] == DriftEvent.IGNORED:
                 squares[0] = 0.0
-            steps = np.arange(b - a, dtype=np.float64)[:, None] + (0.0 if fresh else 1.0)
+            steps = np.cumsum(time[a:b])[:, None] - (time[a] if fresh else 0.0)
             knowledge = np.minimum(known + np.cumsum(squares, axis=0), moved)
             total += float(np.sum((wide + step * steps) * knowledge))
             known = knowledge[-1]

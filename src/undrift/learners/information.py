@@ -15,6 +15,7 @@ from undrift.kernels import layout
 from undrift.learners.base import Arrays, Prediction
 from undrift.learners.discounted import DiscountedLearner
 from undrift.learners.replay import replay
+from undrift.learners.row_weights import RowWeights
 from undrift.template import Template
 
 
@@ -59,10 +60,15 @@ class InformationLearner(DiscountedLearner):
         """Return the promise that covers a run over these rows and labels: raised pivots and restarts are replayed."""
         return Template(self.discount, **self._terms_of_promise(Z, y))
 
-    def _terms_of_promise(self, Z: Matrix, y: Vector) -> dict[str, Any]:
+    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
+        return Template(self.discount, **self._terms_of_promise(Z, y, rows))
+
+    def _terms_of_promise(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> dict[str, Any]:
         """Return what the template of a run says besides its discount."""
-        again = replay(self, Z, y)
+        again = replay(self, Z, y, rows)
+        timed = {} if rows is None else {"betas": rows.discounts(self.discount), "weights": rows.weight}
         return {
+            **timed,
             "loss": self.loss,
             "limit": self.reach,
             "floors": again.floors,

@@ -104,10 +104,22 @@ class DiscountedNewton(DiscountedLearner):
 
     def template(self, Z: Matrix, y: Vector) -> Template:
         """Return the promise that covers a run over these rows and labels, in terms of the gradients it saw."""
-        replayed = self.clone().play(Z, y)
+        return self._weighted_template(Z, y, None)
+
+    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Template:
+        weight, betas = (None, None) if rows is None else (rows.weight, rows.discounts(self.discount))
+        replayed = self.clone().play(Z, y, weight=weight, elapsed=None if rows is None else rows.elapsed)
         slope = self._loss.slope(replayed.yhat, y)
         tangents = Tangents(slope[:, None] * Z, slope * replayed.yhat, self._loss.value(replayed.yhat, y), self.gamma)
-        return Template(self.discount, loss=self._loss, tangents=tangents, bound=self.radius, replayed=replayed)
+        return Template(
+            self.discount,
+            betas=betas,
+            weights=weight,
+            loss=self._loss,
+            tangents=tangents,
+            bound=self.radius,
+            replayed=replayed,
+        )
 
     def _begin(self, dim: int) -> None:
         self._x, self._pull, self._sums = np.zeros(dim), np.zeros(dim), np.zeros(2)  # sums: gradients^2, ridge

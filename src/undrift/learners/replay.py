@@ -25,7 +25,7 @@ from undrift.kernels.definitions import (
     RESIDUE_ROUNDING,
     SMALL_BETA,
 )
-from undrift.losses import Loss
+from undrift.learners.row_weights import RowWeights
 from undrift.template import Observations, no_observations
 from undrift.trace import Trace
 
@@ -49,10 +49,15 @@ class Replay(NamedTuple):
     """What ignored rounds and fresh starts cost, one number a round; None when there were none."""
 
 
-def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
-    """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised."""
+def replay(learner: InformationLearner, Z: Matrix, y: Vector, given: RowWeights | None = None) -> Replay:
+    """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised.
+
+    `given`: the weights of rows and the times between them, if they were not all 1.
+    """
     fresh = learner.clone()
     discount = learner.discount
+    every = given or RowWeights(np.ones(len(y)), np.ones(len(y)))
+    rates = forgetting_rates(discount, len(y), None if given is None else given.discounts(discount))
     traces: list[Trace] = []
     catches: list[Observations] = []
     ignored: list[int] = []
@@ -60,20 +65,23 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
     blurs: list[Matrix] = []
     for begin in range(0, len(y), CHUNK):
         rows, labels = Z[begin : begin + CHUNK], y[begin : begin + CHUNK]
+        some = every.between(begin, begin + CHUNK)
         before = fresh.copy()
-        traces.append(fresh.play(rows, labels))
-        weights = fresh.observation_weights(traces[-1].yhat)
-        blurs.append(_blur(_column(before, Z.shape[1]), rows, weights, discount, fresh.resets > before.resets))
+        traces.append(fresh.play(rows, labels, **some._asdict()))
+        weights = some.weight * fresh.observation_weights(traces[-1].yhat)
+        old, restarted = _column(before, Z.shape[1]), fresh.resets > before.resets
+        blurs.append(_blur(old, rows, weights, discount, rates[begin : begin + CHUNK], restarted))
         if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:
             continue
-        single = fresh.resets > 0 or discount.beta < SMALL_BETA
+        single = fresh.resets > 0 or discount.beta < SMALL_BETA or given is not None
         step = 1 if single else FLOOR_PERIOD
         for k in range(0, len(rows), step):
-            if (begin + k) % FLOOR_PERIOD == 0 or discount.beta < SMALL_BETA:
-                caught, restarted = _raised_pivots(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k)
+            time = float(some.elapsed[k])
+            if layout.is_floor_round(discount.beta, begin + k, time):
+                caught, restarted = _raised_pivots(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k, time)
                 catches.append(caught)
                 restarts += [begin + k] if restarted else []
-            before.play(rows[k : k + step], labels[k : k + step])
+            before.play(rows[k : k + step], labels[k : k + step], **some.between(k, k + step)._asdict())
             if single and INFORMATION.split(_column(before, Z.shape[1]), dim=Z.shape[1])["lost"]:
                 ignored.append(begin + k)
     floors = _join(catches, Z.shape[1])
@@ -87,7 +95,8 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector) -> Replay:
     blur = np.concatenate([np.empty((0, Z.shape[1])), *blurs]) if any(one.any() for one in blurs) else None
     if not ignored and not restarts:
         return Replay(trace, floors, blur, None)
-    return Replay(trace, floors, blur, _restart_cost(trace.yhat, y, floors, ignored, restarts, discount, learner.loss))
+    lost, still = (every.weight * learner.loss.value(one, y) for one in (trace.yhat, np.zeros(len(y))))
+    return Replay(trace, floors, blur, _restart_cost(lost, still, floors, ignored, restarts, rates))
 
 
 def _column(learner: InformationLearner, dim: int) -> Vector:
@@ -97,15 +106,15 @@ def _column(learner: InformationLearner, dim: int) -> Vector:
     return learner.information
 
 
-def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int) -> tuple[Observations, bool]:
+def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int, elapsed: float) -> tuple[Observations, bool]:
     """Return what the floor of round `at` adds to a stored column, and whether the learner starts afresh there."""
-    part = INFORMATION.split(one, dim=dim)
+    part, (beta, between) = INFORMATION.split(one, dim=dim), layout.aged_discount(discount.beta, at, elapsed)
     with np.errstate(over="ignore"):
-        inverse = part["inverse_pivots"] * (1.0 / discount.beta)
-    least = np.maximum(PIVOT_FLOOR * np.maximum(part["energy"] * discount.beta, PIVOT_MIN), PIVOT_MIN)
+        inverse = part["inverse_pivots"] * (1.0 / beta)
+    least = np.maximum(PIVOT_FLOOR * np.maximum(part["energy"] * beta, PIVOT_MIN), PIVOT_MIN)
     if part["lost"]:
         return Observations(np.full(dim, at), np.eye(dim), np.zeros(dim), least), True
-    ceiling = np.clip(inverse * layout.discount_between_floors(discount.beta), 1.0 / least, 1.0 / PIVOT_MIN)
+    ceiling = np.clip(inverse * between, 1.0 / least, 1.0 / PIVOT_MIN)
     low, least = np.flatnonzero(inverse > ceiling), 1.0 / ceiling
     L = np.eye(dim)
     L[layout.factor_indices(dim, 1)] = part["factor"]
@@ -113,7 +122,7 @@ def _raised_pivots(one: Vector, dim: int, discount: Discount, at: int) -> tuple[
     return Observations(np.full(len(low), at), L[:, low].T.copy(), part["theta"][low].copy(), weight), False
 
 
-def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, restarted: bool) -> Matrix:
+def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, rates: Vector, restarted: bool) -> Matrix:
     r"""Bound what a learner that begins a chunk with the column `one` can drop as rounding in each of its rounds.
 
     A residual $p_j$ is dropped only where the energy of feature j exceeds its pivot by `COLLINEAR`, and only if
@@ -123,10 +132,10 @@ def _blur(one: Vector, Z: Matrix, weights: Vector, discount: Discount, restarted
     """
     part = INFORMATION.split(one, dim=Z.shape[1])
     with np.errstate(over="ignore"):
-        ages = np.arange(1.0, len(Z) + 1.0)
-        squares = discounted_sums(weights[:, None] * Z * Z, forgetting_rates(discount, len(Z)), part["energy"])
-        energy = np.maximum(discount.beta * np.concatenate((part["energy"][None, :], squares[:-1])), PIVOT_MIN)
-        inverse = part["inverse_pivots"] * np.exp(discount.rate * ages)[:, None]
+        squares = discounted_sums(weights[:, None] * Z * Z, rates, part["energy"])
+        before = np.concatenate((part["energy"][None, :], squares[:-1]))
+        energy = np.maximum(np.exp(-rates)[:, None] * before, PIVOT_MIN)
+        inverse = part["inverse_pivots"] * np.exp(np.cumsum(rates))[:, None]
         faint = np.full(Z.shape, True) if restarted else ~(inverse * energy <= COLLINEAR)
     faint[:, 0] = False
     blur = (RESIDUE_ROUNDING / max(discount.one_minus_beta, 1e-5)) ** 2
@@ -145,22 +154,17 @@ def _join(parts: list[Observations], dim: int) -> Observations:
 
 
 def _restart_cost(
-    yhat: Vector,
-    y: Vector,
-    floors: Observations,
-    ignored: list[int],
-    restarts: list[int],
-    discount: Discount,
-    loss: Loss,
+    lost: Vector, still: Vector, floors: Observations, ignored: list[int], restarts: list[int], rates: Vector
 ) -> Vector:
-    """Price ignored rounds at their loss, a fresh start at the discounted loss of 0 before it, floors included."""
-    price = np.zeros(len(y))
-    price[ignored] = loss.value(yhat[ignored], y[ignored])
-    still = loss.value(np.zeros(len(y)), y)
+    """Price ignored rounds at their loss, a fresh start at the discounted loss of 0 before it, floors included.
+
+    `lost` and `still` are the losses of the learner and of 0.
+    """
+    price, age = np.zeros(len(lost)), np.cumsum(rates)
+    price[ignored] = lost[ignored]
     for at in restarts:
-        ages = np.arange(at, 0, -1, dtype=np.float64)
         earlier = floors.round < at
         held = 0.5 * floors.weight[earlier] * floors.target[earlier] ** 2
-        price[at] += float(still[:at] @ discount.power(ages))
-        price[at] += float(held @ discount.power((at - floors.round[earlier]).astype(np.float64)))
+        price[at] += float(still[:at] @ np.exp(age[:at] - age[at]))
+        price[at] += float(held @ np.exp(age[floors.round[earlier]] - age[at]))
     return price

@@ -132,6 +132,9 @@ class DiscountedVAW(InformationLearner):
         """Return the promise that covers a run over these rows and labels, whatever hints were given."""
         return _HintedTemplate(self.discount, learner=self, **self._terms_of_promise(Z, y))
 
+    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
+        return _HintedTemplate(self.discount, learner=self, rows=rows, **self._terms_of_promise(Z, y, rows))
+
     def _make_kernel(self) -> kernels.EnsembleKernel:
         return self._kernel_of_one(np.empty(0), HINTS.index(self.hint), self._last)
 
@@ -166,11 +169,11 @@ class DiscountedVAW(InformationLearner):
             self._last[0] = label[-1]
         return Columns(yhat, stability, self._potential(len(y), rows))
 
-    def _leaders(self, Z: Matrix, y: Vector) -> tuple[Vector, Vector]:
+    def _leaders(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> tuple[Vector, Vector]:
         """Return the leader's prediction m and the leverage h of every round of a run from the first round on."""
         m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
-        state = layout.fresh(Z.shape[1], np.array([self.reg]))
-        _check.raise_on_status("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h), Z.shape[1])
+        state, both = layout.fresh(Z.shape[1], np.array([self.reg])), (None, None) if rows is None else rows
+        _check.raise_on_status("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h, 1, *both), Z.shape[1])
         return m[:, 0], h[:, 0]
 
     def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
@@ -208,17 +211,19 @@ class _HintedTemplate(Template):
     """The promise of a VAW run, which hints of the caller's own may have changed."""
 
     learner: DiscountedVAW
+    rows: RowWeights | None = None
 
     def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
         """Whether hints exist that give this trace: yhat = m + q (hint - m), and the stability that goes with it."""
         if super().fits(trace, Z, y) or trace.stability is None:
             return True
-        m, h = self.learner._leaders(Z, y)
-        q = h / (1.0 + h)
+        m, h = self.learner._leaders(Z, y, self.rows)
+        q, counts = h / (1.0 + h), np.ones(len(y)) if self.rows is None else self.rows.weight
         moved = q > 0.0
         hint = m + np.divide(trace.yhat - m, q, out=np.zeros(len(y)), where=moved)
         wide = np.abs(hint) + np.abs(m) + np.abs(y)
-        same = np.abs(trace.stability - exact_stability(m, h, hint, y)) <= ALIKE * q * wide * wide
+        price = exact_stability(m, h, hint, y, counts)
+        same = np.abs(trace.stability - price) <= ALIKE * q * wide * wide * np.maximum(counts, counts * counts)
         return bool(same.all()) and alike(trace.yhat[~moved], m[~moved], y)
 
 

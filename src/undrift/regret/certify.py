@@ -13,6 +13,7 @@ from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
+from undrift.learners.row_weights import RowWeights, check_row_weights
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream
 from undrift.regret.class_certificate import certify_classes
@@ -36,6 +37,9 @@ def certify(
     trace: Trace | None = None,
     u: Comparator | None = None,
     loss: Loss | None = None,
+    *,
+    weight: ArrayLike | None = None,
+    elapsed: ArrayLike | None = None,
 ) -> Certificate:
     r"""Measure the dynamic regret of a run against comparators and bound it, term by term.
 
@@ -58,6 +62,9 @@ def certify(
         classes: (K, d), or (T, K, d).
     loss
         `undrift.losses.squared` or `logistic`; None: the loss of the learner's promise.
+    weight, elapsed
+        As they were given to `play`, for single learners and ensembles of classes: losses count by weight, the
+        comparator's too. Other composites, and labels that came late, are certified without them only.
 
     Returns
     -------
@@ -90,9 +97,15 @@ def certify(
     if trace is None:
         if not isinstance(learner, Learner):
             raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
-        trace = learner.clone().play(Z, y)
+        trace = learner.clone().play(Z, y, weight=weight, elapsed=elapsed)
+    counts = check_row_weights(WHO, weight, elapsed, len(trace))
     if isinstance(learner, ClassLearner):
-        return certify_classes(learner, Z, y, trace, u)
+        return certify_classes(learner, Z, y, trace, u, counts)
+    if counts is not None and (isinstance(learner, Composite) or trace.delay or not isinstance(learner, Learner)):
+        raise ConditionError(
+            f"{WHO}: certificates with weight or elapsed are for single learners whose labels came at once; certify a "
+            "member by itself, or leave them out"
+        )
     if isinstance(learner, Learner) and not isinstance(learner, Composite) and trace.delay:
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         learner = ReferenceLearners([learner])  # the same learner, had every label come at once
@@ -107,7 +120,7 @@ def certify(
     if isinstance(learner, Learner):
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         _check_loss(f"the promise of {type(learner).__name__}", learner.loss, wanted)
-    template = _template(learner, rows, labels)
+    template = _template(learner, rows, labels, counts)
     _check_loss("the promise", template.loss, wanted)
     yhat, stability, potential = check_columns(trace, template.discount)
     check_same_run(template, trace, rows, labels)
@@ -148,10 +161,12 @@ def _check_loss(what: str, promised: Loss | None, wanted: Loss) -> None:
         raise ConditionError(f"{WHO}: {what} is for {promised.name} loss, not for {wanted.name}")
 
 
-def _template(learner: object, Z: Matrix, y: Vector) -> Template:
+def _template(learner: object, Z: Matrix, y: Vector, counts: RowWeights | None) -> Template:
     """Return the promise that covers the run."""
     if isinstance(learner, Template):
         return learner
+    if isinstance(learner, Learner) and counts is not None:
+        return learner._weighted_template(Z, y, counts)
     if isinstance(learner, Certifiable):
         return learner.template(Z, y)
     raise ConditionError(

@@ -20,6 +20,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedSoftmax
 from undrift.learners.class_learner import ClassLearner
+from undrift.learners.row_weights import RowWeights
 from undrift.losses import log_softmax, softmax
 from undrift.regret._input import add_exactly, add_sizes
 from undrift.regret.d2d import Certificate
@@ -33,10 +34,13 @@ STATE_ROUNDING = 1e-7
 """Share of a round's price that the rounding of its covariance may have taken away."""
 
 
-def certify_classes(learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Trace, u: object) -> Certificate:
+def certify_classes(
+    learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Trace, u: object, counts: RowWeights | None = None
+) -> Certificate:
     """Return the certificate of a run of a learner of several classes; comparators are (K, d) or (T, K, d).
 
-    An ensemble is certified through its best member: what the ensemble lost more than that one is measured.
+    An ensemble is certified through its best member: what the ensemble lost more than that one is measured. `counts`:
+    weights of the rows and times between them, as played; losses count by weight.
     """
     rows = _check.rows(WHO, Z)
     labels = learner._labels(y, len(rows))
@@ -45,9 +49,11 @@ def certify_classes(learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Tr
     if trace.delay:
         raise ConditionError(f"{WHO}: certificates of several classes are for labels that came at once; got a delay")
     path = _comparators(u, rows, labels, learner.outputs)
-    incurred = softmax.value(trace.yhat, labels)
+    counts = counts or RowWeights(np.ones(len(labels)), np.ones(len(labels)))
+    incurred = counts.weight * softmax.value(trace.yhat, labels)
     members: list[ClassLearner] = getattr(learner, "prototypes", [learner])
-    found = [_through(one, rows, labels, path, incurred) for one in members if isinstance(one, DiscountedSoftmax)]
+    able = [one for one in members if isinstance(one, DiscountedSoftmax)]
+    found = [_through(one, rows, labels, path, incurred, counts) for one in able]
     if not found:
         raise ConditionError(
             f"{WHO}: {type(learner).__name__} makes no promise against softmax regression; DiscountedSoftmax does"
@@ -55,10 +61,12 @@ def certify_classes(learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Tr
     return min(found, key=lambda one: one.certified)
 
 
-def _through(learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurred: Vector) -> Certificate:
+def _through(
+    learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurred: Vector, counts: RowWeights
+) -> Certificate:
     """Return the certificate of losses that were incurred through a learner that plays the rows afresh."""
     fresh = learner.clone()
-    trace = fresh.play(Z, y)
+    trace = fresh.play(Z, y, weight=counts.weight, elapsed=counts.elapsed)
     if fresh.resets:
         raise ConditionError(
             f"{WHO}: {type(learner).__name__} started afresh {fresh.resets} times, as some rows are too far from all "
@@ -66,20 +74,20 @@ def _through(learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurr
         )
     assert trace.stability is not None
     assert trace.potential is not None
-    own, theirs = softmax.value(trace.yhat, y), softmax.value(np.einsum("tkd,td->tk", u, Z), y)
+    own = counts.weight * softmax.value(trace.yhat, y)
+    theirs = counts.weight * softmax.value(np.einsum("tkd,td->tk", u, Z), y)
     flat = np.einsum("tkd,tkd->t", u - u.mean(axis=1, keepdims=True), u - u.mean(axis=1, keepdims=True))
     ridge = 0.5 * trace.potential * flat
-    charged, sizes = _charges(Z, y, u, trace.yhat, own, learner)
+    betas = fresh._discounts(counts.elapsed)
+    charged, sizes = _charges(Z, y, u, trace.yhat, own, learner, counts.weight, betas)
     price = trace.stability + STATE_ROUNDING * np.abs(trace.stability)
-    beta, last = learner.discount, len(y) - 1
-    share = np.full(len(y), beta.one_minus_beta)
-    share[last:] = 1.0
+    share = np.append(np.where(counts.elapsed == 1.0, learner.discount.one_minus_beta, 1.0 - betas)[1:], 1.0)[: len(y)]
     rounding = add_exactly(share * ROUNDING * sizes)
     excess = add_exactly(incurred, -own)
     terms = (price, share * ridge, share * charged, np.array([rounding, excess]))
     certified, compared = add_exactly(*terms), add_exactly(theirs)
     start, spent = add_exactly(ridge[:1]), add_exactly(price)
-    drift = add_exactly(0.5 * (trace.potential[1:] - beta.beta * trace.potential[:-1]) * flat[1:]) + rounding
+    drift = add_exactly(0.5 * (trace.potential[1:] - betas[1:] * trace.potential[:-1]) * flat[1:]) + rounding
     return Certificate(
         certified=certified,
         incurred=add_exactly(incurred),
@@ -97,7 +105,14 @@ def _through(learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurr
 
 
 def _charges(
-    Z: Matrix, y: Vector, u: Matrix, b: Matrix, own: Vector, learner: DiscountedSoftmax
+    Z: Matrix,
+    y: Vector,
+    u: Matrix,
+    b: Matrix,
+    own: Vector,
+    learner: DiscountedSoftmax,
+    counts: Vector,
+    betas: Vector,
 ) -> tuple[Vector, Vector]:
     """Return what the quadratics up to each round say about its comparator, discounted, and the sizes added up.
 
@@ -106,19 +121,20 @@ def _charges(
     charged, sizes = np.zeros(len(y)), np.zeros(len(y))
     cuts = np.flatnonzero((u[1:] != u[:-1]).any(axis=(1, 2))) + 1
     edges = [0, *cuts.tolist(), len(y)]
-    p, slope = np.exp(log_softmax(b)), softmax.slope(b, y)
+    p, slope = np.exp(log_softmax(b)), counts[:, None] * softmax.slope(b, y)
+    older = np.concatenate(([0.0], np.cumsum(-np.log(betas))))  # how old the first round is at each
     for begin, end in pairwise(edges):
         if begin == end:
             continue
         off = Z[:end] @ u[begin].T - b[:end]
         line = np.einsum("tk,tk->t", slope[:end], off)
         mean = np.einsum("tk,tk->t", p[:end], off)
-        bend = 0.5 * learner.curvature * np.einsum("tk,tk->t", p[:end], (off - mean[:, None]) ** 2)
+        bend = 0.5 * counts[:end] * learner.curvature * np.einsum("tk,tk->t", p[:end], (off - mean[:, None]) ** 2)
         value, size = own[:end] + line + bend, own[:end] + np.abs(line) + np.abs(mean) + bend
-        ages = learner.discount.power(np.arange(begin, 0, -1, dtype=np.float64) - 1.0)
+        ages = np.exp(older[1 : begin + 1] - older[begin])
         sums = np.array([ages @ value[:begin], ages @ size[:begin]])
         for t in range(begin, end):
-            sums = learner.beta * sums + (value[t], size[t])
+            sums = betas[t] * sums + (value[t], size[t])
             charged[t], sizes[t] = sums
     return charged, sizes
 

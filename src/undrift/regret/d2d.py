@@ -130,19 +130,20 @@ def d2d_terms(
     `variation` and shown as `variation_error`. Other losses: T evaluations for each move.
     """
     rates = forgetting_rates(template.discount, len(y), template.betas)
-    incurred, theirs = loss.value(yhat, y), loss.value(margins(Z, u), y)
+    counts = np.ones(len(y)) if template.weights is None else template.weights
+    incurred, theirs = counts * loss.value(yhat, y), counts * loss.value(margins(Z, u), y)
     raised = no_observations(Z.shape[1]) if template.floors is None else template.floors
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     error = 0.0
     if template.tangents is not None:
         squares = quadratic_values(raised, u, rates)
-        remembered = [_weigh(squares + _tangent_values(template.tangents, u, rates), rates)]
+        remembered = [_weigh(squares + _tangent_values(template.tangents, u, rates, counts), rates)]
     elif isinstance(loss, Squared):
-        squares = quadratic_values(merge(squared_losses(Z, y), raised), u, rates)
+        squares = quadratic_values(merge(squared_losses(Z, y, counts), raised), u, rates)
         remembered = [_weigh(squares, rates)]
     else:
         squares = quadratic_values(raised, u, rates)
-        losses = remembered_loss(Z, y, u, template.discount, loss, template.betas)
+        losses = remembered_loss(Z, y, u, template.discount, loss, template.betas, template.weights)
         remembered, error = [np.array(losses), _weigh(squares, rates)], losses.error
     rounding = add_exactly(_weigh(_rounding(Z, y, u, squares + ridge, template, loss, rates), rates))
     terms = [stability, _weigh(ridge, rates), *remembered, np.array([rounding])]
@@ -171,11 +172,11 @@ def d2d_terms(
     )
 
 
-def _tangent_values(seen: Tangents, u: Matrix, rates: Vector) -> Vector:
+def _tangent_values(seen: Tangents, u: Matrix, rates: Vector, counts: Vector) -> Vector:
     """Return what the tangents up to each round, discounted since, say about the comparator of that round (T,)."""
-    constant = discounted_sums((seen.value - seen.at)[:, None], rates)[:, 0]
-    linear = np.einsum("td,td->t", discounted_sums(seen.gradient, rates), u)
-    bent = Observations(np.arange(len(u)), seen.gradient, seen.at, np.full(len(u), seen.curvature))
+    constant = discounted_sums((counts * (seen.value - seen.at))[:, None], rates)[:, 0]
+    linear = np.einsum("td,td->t", discounted_sums(counts[:, None] * seen.gradient, rates), u)
+    bent = Observations(np.arange(len(u)), seen.gradient, seen.at, counts * seen.curvature)
     return np.asarray(constant + linear + (quadratic_values(bent, u, rates) if seen.curvature else 0.0))
 
 
@@ -194,12 +195,12 @@ def _rounding(
     2 sqrt(S Q) + Q. Residuals that the learner dropped as rounding are such changes (`template.blur`), and so is the
     rounding of u.z itself, at most `ROUNDING` d sum_j |u_j z_j|; other losses change by their slope times that.
     """
-    share = Z.shape[1] * ROUNDING
+    share, counts = Z.shape[1] * ROUNDING, np.ones(len(y)) if template.weights is None else template.weights
     if isinstance(loss, Squared):
-        blur = Z.shape[1] * share**2 * Z * Z + (0.0 if template.blur is None else template.blur)
+        blur = Z.shape[1] * share**2 * Z * Z * counts[:, None] + (0.0 if template.blur is None else template.blur)
         return _growth(squares, blur, u, rates)
     steep = np.abs(loss.slope(margins(Z, u), y)).max(initial=1.0)
-    out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z), rates), np.abs(u))
+    out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z) * counts[:, None], rates), np.abs(u))
     if template.blur is None or template.surrogates is None:
         return np.asarray(out)
     return np.asarray(out + _growth(squares + quadratic_values(template.surrogates, u, rates), template.blur, u, rates))

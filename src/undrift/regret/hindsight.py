@@ -89,7 +89,8 @@ class HindsightLeaves(ReferenceLearners):
             out += [stretches_leaf(rows, labels, u, self.loss, reg) for reg in REGS]
         elif self.binary and rows.shape[0] * rows.shape[1] ** 2 <= SMOOTH_WORK:
             price = out[0].learner.movement if isinstance(out[0].learner, Template) else None
-            best = smooth(rows, labels, self.loss, tau=price or TAUS[2])  # u itself may be held back by a margin
+            tau = price if isinstance(price, float) and price else TAUS[2]
+            best = smooth(rows, labels, self.loss, tau=tau)  # u itself may be held back by a margin
             out.append(path_leaf(rows, labels, u, self.loss, best))
         elif not self.binary and rows.shape[0] * rows.shape[1] ** 2 <= DRIFT_WORK:
             out += [DriftVAW(tau, reg=DRIFT_REG, hint="ridge").leaf(rows, labels, u) for tau in TAUS]

@@ -22,17 +22,18 @@ def path_terms(
     Z: Matrix, y: Vector, u: Matrix, yhat: Vector, stability: Vector, potential: Vector, template: Template, loss: Loss
 ) -> Certificate:
     """Return the certificate for checked input: arrays of T rounds, the comparator one row a round. O(T d)."""
-    incurred, predicted = loss.value(yhat, y), margins(Z, u)
-    theirs = loss.value(predicted, y)
+    counts = np.ones(len(y)) if template.weights is None else template.weights
+    incurred, predicted = counts * loss.value(yhat, y), margins(Z, u)
+    theirs = counts * loss.value(predicted, y)
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     steps = np.diff(u, axis=0)
     price = math.inf if template.movement is None else template.movement
     squares = np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
     moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
     off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
-    rounding = add_exactly(np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off)
+    rounding = add_exactly(counts * (np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off))
     if template.state_rounding:
-        at_zero = loss.value(np.zeros(len(y)), y)
+        at_zero = counts * loss.value(np.zeros(len(y)), y)
         rounding += template.state_rounding * add_exactly(theirs, ridge, moved, at_zero)
     terms = (stability, theirs, ridge, moved, np.array([rounding]))
     return Certificate(

@@ -19,9 +19,9 @@ SPAN = 128
 """Rounds taken together: matrix products inside a block, statistics between blocks."""
 
 
-def squared_losses(Z: Matrix, y: Vector) -> Observations:
-    """Return the squared losses of a stream as observations of weight 1."""
-    return Observations(np.arange(len(y)), Z, y, np.ones(len(y)))
+def squared_losses(Z: Matrix, y: Vector, weights: Vector | None = None) -> Observations:
+    """Return the squared losses of a stream as observations, of weight 1 unless they count otherwise."""
+    return Observations(np.arange(len(y)), Z, y, np.ones(len(y)) if weights is None else weights)
 
 
 def merge(a: Observations, b: Observations) -> Observations:

@@ -53,19 +53,25 @@ class Block(NamedTuple):
 
 
 def remembered_loss(
-    Z: Matrix, y: Vector, u: Matrix, discount: Discount, loss: Loss, betas: Vector | None = None
+    Z: Matrix,
+    y: Vector,
+    u: Matrix,
+    discount: Discount,
+    loss: Loss,
+    betas: Vector | None = None,
+    counts: Vector | None = None,
 ) -> BracketedSum:
     """Return the sum of the module's formula, each comparator by itself where that is as quick, else in blocks.
 
-    `betas`: a discount for each round in place of the constant one.
+    `betas`: a discount for each round in place of the constant one. `counts`: how often each round's loss counts.
     """
     if not len(y):
         return BracketedSum(0.0, 0.0)
     own = loss.value(margins(Z, u), y)
     rates = forgetting_rates(discount, len(y), betas)
-    if betas is not None or not discount.beta or not isinstance(loss, Logistic):
+    if betas is not None or counts is not None or not discount.beta or not isinstance(loss, Logistic):
         # Nothing bounds another loss's size or curvature: no window, no blocks.
-        return BracketedSum(_sum_stretches(Z, y, u, rates, loss, len(y)), 0.0)
+        return BracketedSum(_sum_stretches(Z, y, u, rates, loss, len(y), counts), 0.0)
     window = automatic_window(discount, len(y))
     width, count = math.isqrt(window), len(moves(u)) + 1
     if count * window <= max(CHEAP, _evaluations(len(y), window, width)):
@@ -94,7 +100,9 @@ def remembered_loss(
     return BracketedSum(math.fsum(ends) + discount.beta * math.fsum(value), discount.beta * error)
 
 
-def _sum_stretches(Z: Matrix, y: Vector, u: Matrix, rates: Vector, loss: Loss, window: int) -> float:
+def _sum_stretches(
+    Z: Matrix, y: Vector, u: Matrix, rates: Vector, loss: Loss, window: int, counts: Vector | None = None
+) -> float:
     """Return the sum, one stretch of rounds with the same comparator at a time, rounds before a window left out.
 
     With P(s, t) the product of the discounts of the rounds s + 1 to t, the terms (1 - beta_{t+1}) P(s, t) of a stretch
@@ -105,6 +113,8 @@ def _sum_stretches(Z: Matrix, y: Vector, u: Matrix, rates: Vector, loss: Loss, w
     for a, b in zip(begins.tolist(), [*begins[1:].tolist(), len(y)], strict=True):
         first = max(0, a - window)
         values = losses_of((Z[first:b] @ u[a])[None, :], y[first:b], loss)[0]
+        if counts is not None:
+            values = counts[first:b] * values
         age = np.cumsum(rates[first:b])
         entered = np.maximum(np.arange(first, b), a) - first
         weight = np.exp(age - age[entered])
