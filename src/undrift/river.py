@@ -127,11 +127,11 @@ class DriftRegressor(base.MiniBatchRegressor):
         self.model = OnlineRegressor(speed=speed, indicators=indicators, seed=seed, half_life=half_life, limits=limits)
         self._lock = Lock()
 
-    def learn_one(self, x: Row, y: float) -> None:
-        """Close one round."""
+    def learn_one(self, x: Row, y: float, w: float = 1.0) -> None:
+        """Close one round; the row counts `w` times in the memories."""
         with self._lock:
             if x:
-                _learn(self.model, self._predicted, x, y)
+                _learn(self.model, self._predicted, x, y, w)
 
     def predict_one(self, x: Row) -> float:
         """Return the prediction for the coming round, and keep it for a label that comes late."""
@@ -202,12 +202,12 @@ class DriftClassifier(base.MiniBatchClassifier):
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Row, y: Any) -> None:
-        """Close one round."""
+    def learn_one(self, x: Row, y: Any, w: float = 1.0) -> None:
+        """Close one round; the row counts `w` times in the memories."""
         with self._lock:
             codes, classes = self._encode([y])
             if x:
-                _learn(self.model, self._predicted, x, codes[0])
+                _learn(self.model, self._predicted, x, codes[0], w)
             self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
@@ -276,13 +276,14 @@ def _predict(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictio
     return peeked.yhat
 
 
-def _learn(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row, y: float) -> None:
-    """Learn a row from what was predicted for it, or as if it had just been predicted."""
+def _learn(model: OnlineRegressor | OnlineClassifier, predicted: KeptPredictions, x: Row, y: float, w: float) -> None:
+    """Learn a row from what was predicted for it, or as if it had just been predicted; it counts w times."""
+    weight = None if w == 1.0 else w
     row, peeked = _fill_row(x, model.names), predicted.take(x)
     if peeked is None or (isinstance(model, OnlineClassifier) and (len(model.columns) != 2 or y not in (-1.0, 1.0))):
-        model.learn(row, y)
+        model.learn(row, y, weight=weight)
     else:
-        model.learn_peeked(row, y, peeked)
+        model.learn_peeked(row, y, peeked, weight=weight)
 
 
 def _fill_row(x: Row, known: list[str] | None) -> dict[str, Any]:

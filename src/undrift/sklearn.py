@@ -17,7 +17,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_consistent_length
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 except ImportError:
     raise MissingExtraError(
         "undrift.sklearn needs scikit-learn; install it with: pip install 'undrift[sklearn]'"
@@ -46,6 +46,13 @@ class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _check_rows(self, X: Data, *, reset: bool) -> Data:
         rows = _check.fill_masked(X)
         return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+
+    @staticmethod
+    def _weights(X: Data, sample_weight: Data) -> Data:
+        """Return how often each checked row counts; None: once."""
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -102,22 +109,24 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
         with self._lock.shared:
             return self.model_.line().intercept
 
-    def fit(self, X: Data, y: Data) -> Self:
-        """Forget everything and learn the rows in order."""
+    def fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
+        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories."""
         with self._lock:
             X, y = self._check_input(X, y, reset=True)
+            weight = self._weights(X, sample_weight)
             self.model_ = OnlineRegressor(**self._model_parameters())
-            self.model_.play(X, y)
+            self.model_.play(X, y, weight=weight)
         return self
 
-    def partial_fit(self, X: Data, y: Data) -> Self:
-        """Learn further rows in order."""
+    def partial_fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
+        """Learn further rows in order; each counts `sample_weight` times in the memories."""
         with self._lock:
             first = not hasattr(self, "model_")
             X, y = self._check_input(X, y, reset=first)
+            weight = self._weights(X, sample_weight)
             if first:
                 self.model_ = OnlineRegressor(**self._model_parameters())
-            self.model_.play(X, y)
+            self.model_.play(X, y, weight=weight)
         return self
 
     def predict(self, X: Data) -> Data:
@@ -162,21 +171,23 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
     True
     """
 
-    def fit(self, X: Data, y: Data) -> Self:
-        """Forget everything and learn the rows in order."""
+    def fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
+        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories."""
         with self._lock:
             X, y = self._check_input(X, y, reset=True)
+            weight = self._weights(X, sample_weight)
             self._start(np.unique(y), y)
-            return self._learn(X, y)
+            return self._learn(X, y, weight)
 
-    def partial_fit(self, X: Data, y: Data, classes: Data = None) -> Self:
-        """Learn further rows in order; the first call may name all classes."""
+    def partial_fit(self, X: Data, y: Data, classes: Data = None, sample_weight: Data = None) -> Self:
+        """Learn further rows in order; the first call may name all classes. Rows count `sample_weight` times."""
         with self._lock:
             first = not hasattr(self, "model_")
             X, y = self._check_input(X, y, reset=first)
+            weight = self._weights(X, sample_weight)
             if first:
                 self._start(np.unique(y) if classes is None else np.unique(classes), y)
-            return self._learn(X, y)
+            return self._learn(X, y, weight)
 
     def predict(self, X: Data) -> Data:
         """Return the likelier class of each row, as if it came next."""
@@ -211,12 +222,13 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
         self.classes_ = classes
         self.model_ = OnlineClassifier(**self._model_parameters())
 
-    def _learn(self, X: Data, y: Data) -> Self:
+    def _learn(self, X: Data, y: Data, weight: Data) -> Self:
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has a class that was not there before: {unknown[0]!r}; classes are {self.classes_!r}")
         two = len(self.classes_) == 2
-        self.model_.play(X, np.where(y == self.classes_[-1], 1.0, -1.0) if two else np.searchsorted(self.classes_, y))
+        labels = np.where(y == self.classes_[-1], 1.0, -1.0) if two else np.searchsorted(self.classes_, y)
+        self.model_.play(X, labels, weight=weight)
         return self
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:

@@ -90,3 +90,25 @@ def test_intervals_quantiles_limits_and_a_fixed_memory_reach_river():
     assert 0.0 <= low < found[0.5] < high
     assert model.model.parameters["half_life"] == 50.0
     assert model.clone().limits == (0.0, None)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_weights_of_rows_are_those_of_the_estimators(binary):
+    rng = np.random.default_rng(5)
+    kind, own = (host.DriftClassifier, ud.OnlineClassifier) if binary else (
+        host.DriftRegressor, ud.OnlineRegressor
+    )  # fmt: skip
+    ours, plain, model = kind(speed="fast"), kind(speed="fast"), own(speed="fast")
+    for _ in range(80):
+        x = {"a": float(rng.normal()), "b": float(rng.normal())}
+        y, w = x["a"] + float(rng.normal()), float(rng.choice([0.0, 0.5, 1.0, 3.0]))
+        label = y > 0.0 if binary else y
+        if rng.random() < 0.5:
+            ours.predict_one(x)  # learned from what was predicted, or not: the same where labels come at once
+        ours.learn_one(x, label, w=w)
+        plain.learn_one(x, label)
+        model.learn(x, (1.0 if label else -1.0) if binary else y, weight=w)
+    assert ours.model != plain.model
+    rows = {"a": 0.3, "b": -0.2}
+    score = (lambda one: one.log_odds(rows)) if binary else (lambda one: one.predict(rows))
+    assert score(ours.model) == pytest.approx(score(model), rel=1e-9)

@@ -12,7 +12,10 @@ from undrift.cli.output import printable
 from undrift.errors import DataError, InputError
 from undrift.events import Event
 
-NOT_LIVE = {"lag": (), "delay": 0, "calendar": False, "missing": "fill", "time_format": None, "delimiter": None}
+NOT_LIVE = {
+    "lag": (), "delay": 0, "weight": None, "elapsed": False, "calendar": False, "missing": "fill", "time_format": None,
+    "delimiter": None,
+}  # fmt: skip
 """Settings of runs over files that rows from a pipe have no use for, and their defaults."""
 
 

@@ -37,6 +37,8 @@ def run(
     nonnegative: options.Nonnegative = None,
     lag: options.Lag = None,
     delay: options.Delay = None,
+    weight: options.Weight = None,
+    elapsed: options.Elapsed = None,
     calendar: options.Calendar = None,
     missing: options.Missing = None,
     na: options.Na = None,

@@ -38,6 +38,11 @@ Nonnegative = Annotated[
 ]
 Lag = Annotated[list[str] | None, typer.Option("--lag", help="Add the target's value 1,24,168 rows ago as features.")]
 Delay = Annotated[int | None, typer.Option("--delay", help="Labels become known so many rows late [default: 0].")]
+Weight = Annotated[str | None, typer.Option("--weight", help="Column that says how often each row counts.")]
+Elapsed = Annotated[
+    bool | None,
+    typer.Option("--elapsed", help="Forget by the time between rows, not by rows.", show_default=False),
+]
 Calendar = Annotated[
     bool | None, typer.Option("--calendar", help="Add hour, weekday and time of year as features.", show_default=False)
 ]

@@ -60,17 +60,20 @@ class PeekedRows(BlockRounds):
         context = np.empty(0) if self._forests is None else self._forests.view(self._features(Z))[0]
         return PeekedRow(record.item(RecordPart.YHAT), record, self.rounds, context)
 
-    def learn_peeked(self, z: Rows, y: float, peeked: PeekedRow) -> None:
+    def learn_peeked(self, z: Rows, y: float, peeked: PeekedRow, *, weight: float | None = None) -> None:
         """Close one round, in which `peeked` was answered to the row; the same as `ask` then and `tell` now.
 
-        What depends on features alone advances now: rows between the two did not know this one's.
+        What depends on features alone advances now: rows between the two did not know this one's. The row counts
+        `weight` times in the memories, once by default.
         """
-        label = self._plain_label(y)
-        if label is None or not self._one_row.learn_peeked(self, z, label, peeked.record.copy(), peeked.rounds):
-            self._learn_peeked_any(z, y, peeked)
+        label, record, rows = self._plain_label(y), peeked.record.copy(), self._check_row_weight(weight, None)
+        if rows is not None and len(record):
+            record[RecordPart.WEIGHT] = rows.weight[0]
+        if label is None or not self._one_row.learn_peeked(self, z, label, record, peeked.rounds):
+            self._learn_peeked_any(z, y, peeked, 1.0 if rows is None else float(rows.weight[0]))
 
     @_thread_lock.hold_exclusive
-    def _learn_peeked_any(self, z: Rows, y: float, peeked: PeekedRow) -> None:
+    def _learn_peeked_any(self, z: Rows, y: float, peeked: PeekedRow, weight: float) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             got = len(arriving.values)
@@ -91,7 +94,7 @@ class PeekedRows(BlockRounds):
             status = kernel.serve(self._state, row, record, True)
             record[[RecordPart.KNOWN, RecordPart.BOUNDED]] = 0.0
         _check.raise_on_status(self, status, len(row))
-        record[RecordPart.SERIAL] = numbers[EstimatorNumber.SERVED]
+        record[RecordPart.SERIAL], record[RecordPart.WEIGHT] = numbers[EstimatorNumber.SERVED], weight
         record[RecordPart.UNCOUNTED] = numbers[EstimatorNumber.ROUNDS] - peeked.rounds
         _check.raise_on_status(self, kernel.settle(self._state, record, label), len(row))
         if self._forests is not None:

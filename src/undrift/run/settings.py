@@ -58,6 +58,10 @@ class Settings:
     """Add the target's value so many rows ago as a feature, for each of these numbers."""
     delay: int = 0
     """Labels become known so many rows late."""
+    weight: str | None = None
+    """Column that says how often each row counts, 0 or more; it is not a feature. None: once."""
+    elapsed: bool = False
+    """Let memories forget by the time between rows, in units of the median spacing of the first rows, not by rows."""
     calendar: bool = False
     """Add the hour of the day, the day of the week and the day of the year as features."""
     missing: str = "fill"
@@ -101,13 +105,13 @@ class Settings:
             for text in getattr(self, name) or ():
                 if not isinstance(text, str):
                     raise InputError(f"{who}: {name} must be a list of texts, got {_short(text)} in it")
-        for name in ("time", "positive", "time_format", "encoding"):
+        for name in ("time", "positive", "time_format", "encoding", "weight"):
             value = getattr(self, name)
             if not isinstance(value, str) and (value is not None or name == "encoding"):
                 raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
         if self.time_format is not None:
             _require_time_format(self.time_format)
-        for name in ("calendar", "alert", "sort", "header", "nonnegative"):
+        for name in ("calendar", "alert", "sort", "header", "nonnegative", "elapsed"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
         _check.choice(who, "task", self.task, TASKS)
@@ -141,6 +145,15 @@ class Settings:
         if wrong is not None:
             raise InputError(
                 f"settings: the candidate '{wrong}' cannot be the target, the time, a feature, or dropped as well"
+            )
+        if self.weight is not None and self.weight in {*taken, *self.candidate}:
+            raise InputError(
+                f"settings: the weight '{self.weight}' cannot be the target, the time, a feature, a candidate, or "
+                "dropped as well"
+            )
+        if self.speed == "max" and (self.weight is not None or self.elapsed):
+            raise InputError(
+                "settings: weight and elapsed are not for the forests of speed = 'max'; use speed = 'best'"
             )
         if len(set(self.candidate)) < len(self.candidate):
             raise InputError("settings: candidate must not name a column twice")

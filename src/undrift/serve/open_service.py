@@ -112,6 +112,8 @@ def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
     file = regular_file(folder, state["model"])
     model = load_model(str(file))
     settings = replace(settings_of(folder, state), limit=None, missing="fill")
+    if settings.weight is not None or settings.elapsed:
+        raise InputError(f"{folder}: runs with --weight or --elapsed cannot be served; serve one without them")
     with explain_damage(folder):
         rows = RunRows(settings, ColumnRoles.from_dict(state["plan"], state["plan"]["time"]))
         _, arrays = store.read(regular_file(folder, state["trace"]))

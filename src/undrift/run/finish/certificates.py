@@ -172,8 +172,13 @@ def _certify_rows(
         raise ConditionError(
             f"{folder.path}: runs of several classes are not certified; certify a DiscountedSoftmax by undrift.regret"
         )
-    progress("certifying: reading the rows again", 0.0)
     settings = settings_of(folder.path, state)
+    if settings.weight is not None or settings.elapsed:
+        raise ConditionError(
+            f"{folder.path}: runs with --weight or --elapsed are not certified; certify a DiscountedVAW by "
+            "undrift.regret"
+        )
+    progress("certifying: reading the rows again", 0.0)
     table = folder.table(state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])

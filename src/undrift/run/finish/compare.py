@@ -11,6 +11,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.baselines import BASELINES, Baselines, ClassBaselines
+from undrift.errors import InputError
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
@@ -54,6 +55,10 @@ def compare_file(
     with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves. A file with
     nothing but a time and a target is compared on its own past, as `play_file` learns it.
     """
+    if settings.weight is not None or settings.elapsed:
+        raise InputError(
+            "compare: weight and elapsed are not for comparisons, in which every learner counts rows alike"
+        )
     rows = settings.limit or ROWS
     with_lags = add_default_lags(path, settings)
     table, y, task = load_rows(Source(path, replace(with_lags, limit=rows)), rows)

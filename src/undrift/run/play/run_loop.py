@@ -172,7 +172,8 @@ class RunLoop:
 
     def _play(self, rows: EncodedRows) -> None:
         if self.watch is None:
-            predictions = self.run_model.play(self.encoder.features, rows.Z, rows.y, self.encoder.classes)
+            names, classes = self.encoder.features, self.encoder.classes
+            predictions = self.run_model.play(names, rows.Z, rows.y, classes, rows.weight, rows.elapsed)
         else:
             predictions = self._play_watched(self.watch, rows)
         judged = np.where(predictions.known, rows.y, np.nan)  # not before the first label was known

@@ -79,8 +79,19 @@ class RunModel:
         self.then_and_now = ThenAndNow()
         self.first_rows = np.zeros(0)  # the row in which each of several classes first came, from 1 on
 
-    def play(self, names: list[str], Z: Matrix, y: Vector, classes: list[str] | None = None) -> BlockPredictions:
-        """Predict rows, and learn those whose label becomes known on the way; `classes` name several ones."""
+    def play(
+        self,
+        names: list[str],
+        Z: Matrix,
+        y: Vector,
+        classes: list[str] | None = None,
+        weight: Vector | None = None,
+        elapsed: Vector | None = None,
+    ) -> BlockPredictions:
+        """Predict rows, and learn those whose label becomes known on the way; `classes` name several ones.
+
+        A row counts `weight` times, and comes the time `elapsed` after the one before.
+        """
         self._keep_recent(Z)
         given: Any = self.model.parameters.get("candidates") or ()
         self.then_and_now.add(Z[:, np.array([name not in given for name in names], dtype=bool)])
@@ -91,19 +102,25 @@ class RunModel:
             b = min(len(y), a + due - self.model.rounds)  # a row settles one label at most
             rows = Table(names, Z[a:b])
             several = self.several and classes is not None
+            both: dict[str, Any] = {
+                "weight": None if weight is None else weight[a:b],
+                "elapsed": None if elapsed is None else elapsed[a:b],
+            }
             blocks.append(
-                self._play_classes(rows, y[a:b], classes or []) if several else self._play_block(rows, y[a:b])
+                self._play_classes(rows, y[a:b], classes or [], both)
+                if several
+                else self._play_block(rows, y[a:b], both)
             )
             if self.model.rounds == due:
                 self.snapshots.take(self.model)
             a = b
         return join_predictions(blocks)
 
-    def _play_block(self, rows: Table, y: Vector) -> BlockPredictions:
+    def _play_block(self, rows: Table, y: Vector, both: dict[str, Any]) -> BlockPredictions:
         if isinstance(self.model, OnlineRegressor):
-            trace = self.model.play(rows, y, delay=self.delay, interval=LEVEL)
+            trace = self.model.play(rows, y, delay=self.delay, interval=LEVEL, **both)
         else:
-            trace = self.model.play(rows, y, delay=self.delay)
+            trace = self.model.play(rows, y, delay=self.delay, **both)
         known = np.ones(len(y), bool) if trace.known is None else trace.known
         if trace.lower is None or trace.upper is None:
             return BlockPredictions(trace.yhat, known, None, None)
@@ -111,11 +128,12 @@ class RunModel:
         lower, upper = (np.where(there, ends, np.nan) for ends in (trace.lower, trace.upper))
         return BlockPredictions(trace.yhat, known, lower, upper)
 
-    def _play_classes(self, rows: Table, y: Vector, classes: list[str]) -> BlockPredictions:
+    def _play_classes(self, rows: Table, y: Vector, classes: list[str], both: dict[str, Any]) -> BlockPredictions:
         """Predict rows of several classes; of each row, those whose label was known before it was served."""
         before, missing = self.model.served_rows, np.isnan(y)
         labels: Any = np.array([None if one != one else classes[int(one)] for one in y.tolist()], dtype=object)
-        trace = self.model.play(rows, np.full(len(y), np.nan) if missing.all() else labels, delay=self.delay)
+        given = np.full(len(y), np.nan) if missing.all() else labels
+        trace = self.model.play(rows, given, delay=self.delay, **both)
         p = np.full((len(y), len(classes)), np.nan)
         if isinstance(self.model, OnlineClassifier) and trace.yhat.ndim == 2:
             p[:, [classes.index(str(one)) for one in self.model.classes]] = np.exp(trace.yhat)

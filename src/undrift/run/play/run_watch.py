@@ -31,7 +31,8 @@ class RunWatch:
         blocks = []
         for a in range(0, len(rows.y), ROWS_PER_LOOK):
             part = slice(a, a + ROWS_PER_LOOK)
-            block = run_model.play(encoder.features, rows.Z[part], rows.y[part], encoder.classes)
+            both = (None if one is None else one[part] for one in (rows.weight, rows.elapsed))
+            block = run_model.play(encoder.features, rows.Z[part], rows.y[part], encoder.classes, *both)
             self._look(encoder, EncodedRows(rows.line[part], None, rows.Z[part], rows.y[part]), block)
             self.events += self.watch.add_memory(int(rows.line[part][-1]), run_model.model.spectrum())
             blocks.append(block)

@@ -46,6 +46,8 @@ class ColumnRoles:
     """Text columns, with the texts of the first rows in order of arrival."""
     notes: tuple[str, ...] = ()
     """What was decided that the user may want to know."""
+    spacing: float | None = None
+    """With `elapsed`: the median time between the first rows, in seconds."""
     many_texts: tuple[str, ...] = ()
     """Text columns with too many texts for a feature each; they are learned by the mean of the target of each text."""
     days: bool = True
@@ -79,7 +81,8 @@ class ColumnRoles:
         texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
         many = tuple(values.get("many_texts", ()))
         found = values["clock"], values["hours"], tuple(values["numbers"]), texts
-        return cls(values["task"], classes, time, *found, many_texts=many, days=values.get("days", True))
+        more = {"spacing": values.get("spacing"), "many_texts": many, "days": values.get("days", True)}
+        return cls(values["task"], classes, time, *found, **more)
 
 
 def infer_columns(first: FirstRows) -> ColumnRoles:
@@ -91,6 +94,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     first.require(settings.features or (), "--features")
     first.require(settings.drop, "--drop")
     first.require(settings.candidate, "--candidate")
+    first.require([] if settings.weight is None else [settings.weight], "--weight")
     if len(first.lines) == 1 and first.whole:
         raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
     notes: list[str] = []
@@ -99,7 +103,8 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         _require_usable_target(first)
     elif task == "multiclass" and settings.task == "auto" and (note := note_on_numbers(classes)) is not None:
         notes.append(note)
-    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
+    set_apart = {settings.target, settings.weight, *settings.drop}
+    others = [name for name in first.columns if name not in set_apart]
     kinds = {name: _kind(first, name) for name in others}
     plain = {name: kind for name, kind in kinds.items() if name not in settings.candidate}
     time, time_format = _find_time(first, plain, notes)
@@ -124,7 +129,10 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
             raise InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
         else:
             notes.append(f"'{name}' is a second time and was left out")
-    found = Calendar(hours=False)
+    found, spacing = Calendar(hours=False), None
+    if settings.elapsed:
+        spacing = _median_spacing(first, time, time_format)
+        notes.append(f"memories forget by time: one round is {spacing:g} seconds, the median spacing of {first.where}")
     if time is not None:
         instants = first.times(time, time_format)
         _require_oldest_first(first, time, instants)
@@ -137,7 +145,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         )
     columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
     kinds_found = (task, classes, time, time_format, found.hours, *columns_found)
-    return ColumnRoles(*kinds_found, notes=tuple(notes), many_texts=tuple(many_texts), days=found.days)
+    return ColumnRoles(*kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days)
 
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:
@@ -203,6 +211,17 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
                 notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
                 kinds[name] = "counter"
     return None, settings.time_format or "iso"
+
+
+def _median_spacing(first: FirstRows, time: str | None, time_format: str) -> float:
+    """Return the median time between the first rows, in seconds, or say why there is none."""
+    if time is None:
+        raise InputError("--elapsed needs a column with times; none was found, name it with --time")
+    instants = first.times(time, time_format)
+    steps = np.diff(instants[~np.isnat(instants)]).astype("timedelta64[us]").astype(np.int64) / 1e6
+    if not len(steps[steps > 0.0]):
+        raise DataError(f"{first.source.name}: no time passes between the first rows by '{time}'; leave out --elapsed")
+    return float(np.median(steps[steps > 0.0]))
 
 
 def _require_oldest_first(first: FirstRows, time: str, instants: Times) -> None:

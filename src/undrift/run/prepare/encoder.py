@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
+from undrift.kernels.definitions import WEIGHT_LIMIT
 from undrift.run.prepare.calendar import fill_calendar
 from undrift.run.prepare.column_statistics import ColumnStatistics
 from undrift.run.prepare.columns import ColumnRoles, require_short
@@ -35,6 +36,10 @@ class EncodedRows(NamedTuple):
     """Features (n, features), NaN where missing."""
     y: Vector
     """Labels (n,), 0 and 1 for two classes, the numbers of several ones, NaN where missing."""
+    weight: Vector | None = None
+    """How often each row counts (n,); None: once."""
+    elapsed: Vector | None = None
+    """Time since the row before in units of the usual spacing (n,); None: 1."""
 
 
 class Encoder:
@@ -72,6 +77,7 @@ class Encoder:
         self.last_labels = np.full(max(self.settings.lag, default=0), math.nan)
         self.statistics = ColumnStatistics(self._fixed)
         self.rows, self.latest_time = 0, "NaT"
+        self.last_known_time = "NaT"  # of the rows that were kept
 
     def encode(self, batch: RowBatch) -> EncodedRows:
         """Return the rows of a batch."""
@@ -88,16 +94,18 @@ class Encoder:
             fill_calendar(times, Z[:, len(columns) : self.lags.start], self.roles.calendar)
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
+        weight = self._weights(batch)
         keep = self._rows_to_keep(batch, Z)
         if keep is not None:
             line, y, Z = line[keep], y[keep], Z[keep]
+            weight = None if weight is None else weight[keep]
             times = None if times is None else times[keep]
             categories = {name: list(compress(cells, keep)) for name, cells in categories.items()}
         self._fill_lags(y, Z)
         self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
         self.statistics.add(Z[:, : self._fixed])
         self.rows += len(line)
-        return EncodedRows(line, times, Z, y)
+        return EncodedRows(line, times, Z, y, weight, self._elapsed(times))
 
     @property
     def features(self) -> list[str]:
@@ -233,6 +241,36 @@ class Encoder:
         self.latest_time = str(times[-1])
         return times
 
+    def _weights(self, batch: RowBatch) -> Vector | None:
+        """Return how often rows count; refuse what is no weight."""
+        name = self.settings.weight
+        if name is None or not self.learning:
+            return None
+        weight = self._parse_numbers(batch, name)
+        wrong = ~((weight >= 0.0) & (weight <= WEIGHT_LIMIT))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            got = "missing" if np.isnan(weight[row]) else f"{weight[row]:g}"
+            raise DataError(
+                f"{self._at(batch, row)}: the weight '{name}' is {got}, but must be in [0, {WEIGHT_LIMIT:g}]; correct "
+                "it, 0 for a row that is only predicted"
+            )
+        return weight
+
+    def _elapsed(self, times: Times | None) -> Vector | None:
+        """Return the times between rows, 1 where one is not known, 0 where time goes back."""
+        if self.roles.spacing is None or times is None or not self.learning:
+            return None
+        out = np.ones(len(times))
+        known = np.flatnonzero(~np.isnat(times))
+        if len(known):
+            before = np.concatenate((np.array([self.last_known_time], dtype="datetime64[us]"), times[known[:-1]]))
+            passed = (times[known] - before).astype("timedelta64[us]")
+            seconds = np.where(np.isnat(passed), self.roles.spacing, passed.astype(np.int64) / 1e6)
+            out[known] = np.clip(seconds / self.roles.spacing, 0.0, WEIGHT_LIMIT)
+            self.last_known_time = str(times[known[-1]])
+        return out
+
     def _rows_to_keep(self, batch: RowBatch, Z: Matrix) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
@@ -286,11 +324,13 @@ class Encoder:
         values = {"rows": self.rows, "features": self.features, **self.text_features.state(means=means)}
         values |= {"digests": self.statistics.digests, "classes": self.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
+        values |= {} if self.roles.spacing is None else {"last_known_time": self.last_known_time}
         return values, {"late": self.last_labels, **self.statistics.arrays()}
 
     def resume(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where `state` left off."""
         self.rows, self.classes, self.latest_time = values["rows"], values["classes"], values["latest"]
+        self.last_known_time = values.get("last_known_time", "NaT")
         self.problems = DataProblems(values["problems"])
         self.statistics.resume(values["digests"], arrays)
         self.text_features.resume(values["features"][self._fixed :], values)

@@ -1,0 +1,88 @@
+"""`undrift run --weight` and `--elapsed`: the numbers of the estimator, in the plan, exactly resumed and updated."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import undrift as ud
+from undrift.errors import ConditionError, DataError, InputError
+from undrift.run import Interrupted, Settings, certify_run, play_file, update_run
+from undrift.run.play import run_loop
+from undrift.run.play.run_model import load_model
+
+ROWS = 700
+
+
+def frame(seed=0):
+    rng = np.random.default_rng(seed)
+    steps = np.where(rng.random(ROWS) < 0.1, rng.choice([0, 30, 7200, 400_000], ROWS), 60)
+    time = np.datetime64("2024-01-01T00:00:00", "us") + np.cumsum(steps).astype("timedelta64[s]")
+    X = rng.normal(size=(ROWS, 2))
+    weight = np.where(rng.random(ROWS) < 0.5, 1.0, rng.choice([0.0, 0.5, 3.0], ROWS))
+    y = X[:, 0] - X[:, 1] * np.linspace(1.0, 3.0, ROWS) + rng.normal(size=ROWS)
+    return pl.DataFrame({"time": time, "a": X[:, 0], "b": X[:, 1], "w": weight, "y": y})
+
+
+SETTINGS = {"target": "y", "speed": "fast", "weight": "w", "elapsed": True}
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_a_run_is_the_estimator_told_weights_and_times(tmp_path, delay):
+    table = frame()
+    table.write_csv(tmp_path / "rows.csv")
+    state = play_file(str(tmp_path / "rows.csv"), tmp_path / "run", Settings(**SETTINGS, delay=delay))
+    assert state["plan"]["spacing"] == 60.0
+    assert state["features"] == ["a", "b"]
+    assert any("memories forget by time: one round is 60 seconds" in note for note in state["notes"])
+    seconds = np.diff(table["time"].to_numpy()).astype("timedelta64[s]").astype(float)
+    model, y = ud.OnlineRegressor(speed="fast"), table["y"].to_numpy()
+    elapsed = np.concatenate(([1.0], seconds / 60.0))
+    rows, weight = table.select("a", "b"), table["w"].to_numpy()
+    trace = model.play(rows, y, delay=delay, weight=weight, elapsed=elapsed)
+    yhat = pl.read_parquet(tmp_path / "run" / "predictions.parquet")["yhat"].to_numpy()
+    np.testing.assert_array_equal(yhat[delay + 1 :], trace.yhat[delay + 1 :])
+    with pytest.raises(ConditionError, match="runs with --weight or --elapsed are not certified"):
+        certify_run(tmp_path / "run")
+
+
+def test_new_rows_go_on_in_the_same_unit_of_time_after_the_last_row(tmp_path):
+    table = frame(1)
+    table.write_csv(tmp_path / "all.csv")
+    table[:400].write_csv(tmp_path / "first.csv")
+    table.write_csv(tmp_path / "second.csv")
+    play_file(str(tmp_path / "all.csv"), tmp_path / "whole", Settings(**SETTINGS))
+    play_file(str(tmp_path / "first.csv"), tmp_path / "parts", Settings(**SETTINGS))
+    update_run(tmp_path / "parts", str(tmp_path / "second.csv"))
+    files = [next((tmp_path / name).glob("model*.undrift")) for name in ("whole", "parts")]
+    assert load_model(str(files[0])) == load_model(str(files[1]))
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_loop, "rows_per_batch", lambda *_: 100)
+    frame(3).write_csv(tmp_path / "rows.csv")
+    path, settings = str(tmp_path / "rows.csv"), Settings(**SETTINGS, delay=2)
+    play_file(path, tmp_path / "whole", settings)
+    asked = iter([False, False])
+    with pytest.raises(Interrupted):
+        play_file(path, tmp_path / "run", settings, stop=lambda: next(asked, True))
+    play_file(path, tmp_path / "run", settings, resume=True)
+    whole, run = (load_model(str(tmp_path / name / "model.undrift")) for name in ("whole", "run"))
+    assert whole == run
+
+
+def test_what_cannot_be_used_is_refused_with_its_place(tmp_path):
+    table = frame(2)
+    table.with_columns(pl.when(pl.int_range(ROWS) == 5).then(-1.0).otherwise(pl.col("w")).alias("w")).write_csv(
+        tmp_path / "bad.csv"
+    )
+    with pytest.raises(
+        DataError, match=r"bad.csv, line 7: the weight 'w' is -1, but must be in \[0, 1e\+50\]; correct it"
+    ):
+        play_file(str(tmp_path / "bad.csv"), tmp_path / "run", Settings(**SETTINGS))
+    table.drop("time").write_csv(tmp_path / "timeless.csv")
+    with pytest.raises(InputError, match="--elapsed needs a column with times; none was found, name it with --time"):
+        play_file(str(tmp_path / "timeless.csv"), tmp_path / "run", Settings(**SETTINGS))
+    with pytest.raises(InputError, match="the weight 'y' cannot be the target"):
+        Settings(target="y", weight="y")
+    with pytest.raises(InputError, match="weight and elapsed are not for the forests of speed = 'max'"):
+        Settings(target="y", elapsed=True, speed="max")
