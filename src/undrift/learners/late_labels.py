@@ -112,7 +112,7 @@ class LateLabels:
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         """Serve a checked row that comes after this time, and keep its record."""
         self._fix_width(Z.shape[1])
-        record = self._serve(Z, elapsed)
+        record = self._serve(Z) if elapsed == 1.0 else self._serve(Z, elapsed)
         serial = self.served_rows + 1
         self._pending.add(serial, record, elapsed)
         return self._make_served(serial, record)
@@ -129,7 +129,10 @@ class LateLabels:
             return
         rows = self._check_row_weight(weight, self._pending.time_before(serial))
         newest = self._pending.is_newest(serial, self.served_rows)
-        self._settle(self._pending[serial], y, newest=newest, rows=rows)
+        if rows is None:
+            self._settle(self._pending[serial], y, newest=newest)
+        else:
+            self._settle(self._pending[serial], y, newest=newest, rows=rows)
         self.rounds += 1
         self._grow_older(rows)
         self._pending.settle(serial)
