@@ -105,7 +105,7 @@ class Encoder:
         self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
         self.statistics.add(Z[:, : self._fixed])
         self.rows += len(line)
-        return EncodedRows(line, times, Z, y, weight, self._elapsed(times))
+        return EncodedRows(line, times, Z, y, weight, self._time_steps(times))
 
     @property
     def features(self) -> list[str]:
@@ -257,7 +257,7 @@ class Encoder:
             )
         return weight
 
-    def _elapsed(self, times: Times | None) -> Vector | None:
+    def _time_steps(self, times: Times | None) -> Vector | None:
         """Return the times between rows, 1 where one is not known, 0 where time goes back."""
         if self.roles.spacing is None or times is None or not self.learning:
             return None
