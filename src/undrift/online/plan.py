@@ -38,6 +38,9 @@ FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
 """Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """... and level 2's."""
+MOST_SPREAD_COLUMNS = 40
+"""Columns of the spread model: where the features would make them more, it does without, since a round of it costs
+their square."""
 WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "row_weights", "buffer", "known")
 """The last parts of a state: what is kept of the rows of the warm-up."""
 
@@ -120,7 +123,7 @@ class EstimatorPlan:
         self.quantiles, self.last_share = (0, GROWING_SHARE) if binary else (2 * len(LEVELS) + 1, LAST_SHARE)
         each = 2 if indicators else 1
         self.width, self.inputs = dim * each, began * each
-        fits = len(SpreadColumn) + self.width <= min(columns, MOST_COLUMNS)
+        fits = len(SpreadColumn) + self.width <= min(columns, MOST_SPREAD_COLUMNS)
         self.spread_dim = 0 if binary else len(SpreadColumn) + (self.width if fits else 0)
         self.layout = StateLayout()
         self.waves: Matrix = Waves(self.inputs, waves, seed).table if waves else np.empty((0, 5))
