@@ -73,13 +73,15 @@ class Persistence(Learner):
         return self._predict(Z)
 
     def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+        if self.binary:
+            return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
+        yhat = np.concatenate((self._state[:1], y[:-1]))
+        self._state[0] = y[-1]
+        return Columns(yhat)
 
     def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
         if not self.binary:
-            yhat = np.concatenate((self._state[:1], y[:-1]))
-            self._state[0] = y[-1]
-            return Columns(yhat)
+            return self._play(Z, y)
         yhat, beta = np.empty_like(y), rows.discounts(self._discount)
         for t, label in enumerate(y):
             yhat[t] = self._prediction()
