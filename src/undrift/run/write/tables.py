@@ -104,7 +104,8 @@ def scan_parts(parts: Sequence[Path]) -> LazyFrame:
     """Return the rows of Parquet files one after the other; columns that later files add are null before."""
     pl = polars("a table")
     places = [part.absolute() for part in parts]
-    if pl.read_parquet_schema(places[0]) == pl.read_parquet_schema(places[-1]):
+    first, last = (pl.scan_parquet(place, **LITERAL).collect_schema() for place in (places[0], places[-1]))
+    if first == last:
         rows: LazyFrame = pl.scan_parquet(places, **LITERAL)
     else:
         rows = pl.concat([pl.scan_parquet(place, **LITERAL) for place in places], how="diagonal")
