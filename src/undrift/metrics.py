@@ -84,8 +84,8 @@ def pinball(yhat: Vector, y: Vector, *, level: float) -> float:
 def interval_pinball(lower: Vector, upper: Vector, y: Vector, *, level: float) -> float:
     """Return the mean pinball loss of both ends of intervals, rows without one left out; NaN where all are.
 
-    >>> interval_pinball(np.array([0.0, np.nan]), np.array([2.0, np.nan]), np.array([1.0, 5.0]), level=0.8)
-    0.1
+    >>> interval_pinball(np.array([0.0, np.nan]), np.array([2.0, np.nan]), np.array([1.0, 5.0]), level=0.5)
+    0.25
     """
     there = np.isfinite(lower) & np.isfinite(upper)
     if not there.any():
