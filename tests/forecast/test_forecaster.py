@@ -145,6 +145,16 @@ def test_rows_missing_between_times_are_filled_in():
     assert one.times()[0] == np.datetime64("2024-05-30")
 
 
+@pytest.mark.parametrize("gap", [12, 30, 100])
+def test_a_gap_costs_neither_the_rows_in_it_nor_those_after_it(gap):
+    y = 4.0 * seasonal(700, 24, noise=0.2)
+    holes = y.copy()
+    holes[500 : 500 + gap] = np.nan
+    off, _ = errors(Forecaster(24).play(y), y, 500)
+    with_gap, _ = errors(Forecaster(24).play(holes), y, 500)
+    assert np.nanmean(with_gap**2) < 1.15 * np.nanmean(off**2)
+
+
 def test_months_are_steps_of_the_calendar():
     months = np.arange(np.datetime64("2015-01"), np.datetime64("2023-01")).astype("datetime64[s]")
     model = Forecaster(3)

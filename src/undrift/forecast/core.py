@@ -99,7 +99,7 @@ class ForecastCore:
         own
             The user's own forecasts of these steps (series, candidates, steps), NaN where there are none.
         """
-        self.rows.append(raw, seconds, ahead[0])
+        self.rows.append(raw, seconds, ahead[0], self._guess(raw))
         self.ahead[...], self.own[...] = ahead[1:], own
         self._judge(raw)
         if self._is_refit_due():
@@ -107,6 +107,24 @@ class ForecastCore:
         else:
             self._learn_newest()
         self.serve()
+
+    def _guess(self, raw: Vector) -> Vector:
+        """Return what stands in for missing values of the row that comes; NaN where they are not, or nothing is known.
+
+        It is what the last row with a value forecast of this one, and beyond the horizon the value a season ago. The
+        last value in its place, repeated, would break the season in all rows that look back at a gap.
+        """
+        guess = np.full(self.shape.series, np.nan)
+        missing = np.flatnonzero(np.isnan(raw))
+        if not len(missing) or not self.rows.total:
+            return guess
+        t, step = self.rows.total, self.rows.missing_for()[missing]
+        near = step < self.horizon
+        place = (t - 1 - step[near]) % self.horizon
+        guess[missing[near]] = self.served[place, missing[near], step[near]]
+        if self.seasons and self.rows.last + 1 >= self.seasons[-1]:
+            guess[missing[~near]] = self.rows.clean[-self.seasons[-1], missing[~near]]
+        return guess
 
     def _is_refit_due(self) -> bool:
         """Whether scales are to be found again, or the rows so far show other seasons."""
@@ -158,16 +176,20 @@ class ForecastCore:
         if self.shape.columns:
             labels = labels - self._effect(origin, self.rows.columns[steps])
         if self.seasons:
-            season = self._season_values(self.rows.clean, origin, self.seasons[-1]) - base[:, None]
+            season = self._season_values(origin, self.seasons[-1]) - base[:, None]
             labels = np.concatenate([labels, labels - season], axis=1)
         members.settle(Z, labels)
 
-    def _season_values(self, values: Matrix, origin: int, season: int) -> Matrix:
+    def _season_values(self, origin: int, season: int, *, spikes: bool = False) -> Matrix:
         """Return the last value known at the origin that has each step's place in the season (series, steps)."""
-        h = np.arange(1, self.horizon + 1)
+        h, values = np.arange(1, self.horizon + 1), self.rows.clean
         at = origin + h - season * -(-h // season)
-        there = values[np.where(at >= 0, at, origin)].T
-        return np.where(np.isnan(there), values[origin][:, None], there)
+        at = np.where(at >= 0, at, origin)
+        there = values[at].T
+        if spikes:
+            values, came = self.rows.filled, self.rows.raw[at].T
+            there = np.where(np.isnan(came), there, came)
+        return np.asarray(np.where(np.isnan(there), values[origin][:, None], there))
 
     def _learn_effect(self, at: int) -> None:
         step = self._column_moves(self.rows.columns[at - 1], self.rows.columns[at][None, :])[0]
@@ -255,10 +277,10 @@ class ForecastCore:
         answers[...] = np.where(known, filled[t], 0.0)[:, None, None]
         season = base
         if self.seasons:
-            answers[:, 1] = self._season_values(filled, t, self.seasons[-1])
+            answers[:, 1] = self._season_values(t, self.seasons[-1], spikes=True)
             answers[:, 2] = answers[:, 1] + self._growth(t, self.seasons[-1])
-            answers[:, 3] = self._season_values(filled, t, self.seasons[0])
-            season = self._season_values(clean, t, self.seasons[-1])
+            answers[:, 3] = self._season_values(t, self.seasons[0], spikes=True)
+            season = self._season_values(t, self.seasons[-1])
         moves = members.answer(Z)
         if self.shape.columns:
             explained = self._effect(t, ahead)[:, None, :]

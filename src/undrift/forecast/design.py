@@ -29,7 +29,7 @@ class History(NamedTuple):
     """The past as rows are made of it."""
 
     values: Matrix
-    """Values, oldest first (rows, series); what is missing is the value before."""
+    """Values, oldest first (rows, series); what is missing is what was expected of it."""
     first: int
     """The number of the first of these rows."""
     times: Vector | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.forecast.design import History
@@ -36,21 +37,21 @@ class RecentRows:
         self._data = np.zeros((16, 3 * series + 1 + columns))
         self._size = 0
 
-    def append(self, raw: Vector, seconds: float, columns: Vector) -> None:
-        """Add a row; a missing value is filled with the one before, and with NaN if there never was one."""
+    def append(self, raw: Vector, seconds: float, columns: Vector, guess: Vector) -> None:
+        """Add a row; where a value is missing, `filled` repeats the one before, and `clean` holds the guess, if any."""
         if self._size == len(self._data):
             self._make_room()
         row, s = self._data[self._size], self.series
         before = self._data[self._size - 1] if self._size else np.full(3 * s, np.nan)
         row[:s] = raw
         row[s : 2 * s] = np.where(np.isnan(raw), before[s : 2 * s], raw)
-        row[2 * s : 3 * s] = self._cut_spikes(raw, before[2 * s : 3 * s])
+        row[2 * s : 3 * s] = self._cut_spikes(raw, before[2 * s : 3 * s], guess)
         row[3 * s] = seconds
         row[3 * s + 1 :] = columns
         self._size += 1
         self.total += 1
 
-    def _cut_spikes(self, raw: Vector, before: Vector) -> Vector:
+    def _cut_spikes(self, raw: Vector, before: Vector, guess: Vector) -> Vector:
         """Return the row as members see it: what jumps out of all proportion is cut, but not for long."""
         mean, count, cuts = self.jumps
         jump = raw - before
@@ -61,7 +62,12 @@ class RecentRows:
         count += there
         mean += np.where(there & ~cut, (size - mean) / np.clip(count, 1.0, JUMP_ROWS), 0.0)
         cuts[...] = np.where(there, np.where(cut, cuts + 1.0, 0.0), cuts)
-        return np.where(np.isnan(raw), before, clean)
+        return np.where(np.isnan(raw), np.where(np.isnan(guess), before, guess), clean)
+
+    def missing_for(self) -> NDArray[np.int64]:
+        """Return for how many rows the newest values of every series have been missing, as far as rows are kept."""
+        known = ~np.isnan(self.raw[::-1])
+        return np.where(known.any(axis=0), known.argmax(axis=0), self._size)
 
     def _make_room(self) -> None:
         """Drop what need not be kept, or grow while that is not enough."""
@@ -88,7 +94,7 @@ class RecentRows:
 
     @property
     def clean(self) -> Matrix:
-        """The same without spikes: what members learn from."""
+        """The same without spikes, with what was expected in place of what is missing: what members learn from."""
         return self._data[: self._size, 2 * self.series : 3 * self.series]
 
     @property
