@@ -68,6 +68,19 @@ def test_comparisons_judge_the_column_by_itself(columns, tmp_path):
     assert found["OnlineClassifier (best)"].scores["log-loss"] < found["base rate"].scores["log-loss"]
 
 
+def test_comparisons_let_the_running_mean_speak_where_the_column_is_silent(columns, tmp_path):
+    file = write_csv(tmp_path / "rows.csv", columns)
+    _, _, results = compare_file(
+        str(file), Settings(target="y", candidate=("vendor",), drop=("hot", "chance")), peers=False
+    )
+    y = np.array(columns["y"])
+    mean = np.cumsum(y)[:-1] / np.arange(1, len(y))
+    vendor = np.array([np.nan if one is None else one for one in columns["vendor"]])[1:]
+    off = np.where(np.isnan(vendor), mean, vendor) - y[1:]
+    found = {one.name: one for one in results}
+    assert found["vendor"].scores["rmse"] == pytest.approx(np.sqrt(np.mean(off**2)))
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [

@@ -82,8 +82,6 @@ def compare_file(
         begin = time.perf_counter()
         yhat = play(Z if kind == "undrift" else filled, y)
         results.append(score(name, kind, yhat, time.perf_counter() - begin))
-    for name, column in zip(settings.candidate, given, strict=True):
-        results.append(score(name, "given", _score_units(task, filled[:, column]), 0.0))
     begin = time.perf_counter()
     if several:
         naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
@@ -91,6 +89,9 @@ def compare_file(
         naive = list(Baselines(binary=task == "classification").play(y).T)
     seconds = time.perf_counter() - begin
     results += [score(name, "naive", yhat, seconds) for name, yhat in zip(BASELINES[task], naive, strict=True)]
+    for name, column in zip(settings.candidate, given, strict=True):  # where it is silent, the last baseline speaks
+        said = _score_units(task, Z[:, column])
+        results.append(score(name, "given", np.where(np.isnan(said), naive[-1], said), 0.0))
     first = next(iter(results[0].scores))
     return task, len(y), sorted(results, key=lambda one: one.scores[first])
 

@@ -84,7 +84,10 @@ def infer_fleet_columns(
     made = make_features(first, texts if use_texts else [], taken, settings.categories, calendar)
     features += made.names
     if not features:
-        raise InputError("no column is left to learn from; name some with --features")
+        texts_there = f"{', '.join(left_out[:12])} are no numbers: --categories 20 uses texts, " if left_out else ""
+        raise InputError(
+            f"no column of numbers is left to learn from; {texts_there}--time COL --calendar makes features of a time"
+        )
     unit = None if time is None else time.unit
     fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit))
     return FleetColumns(fleet, task, classes, time, left_out, made)
