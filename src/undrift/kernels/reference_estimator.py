@@ -29,7 +29,7 @@ from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, Inter
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference_estimator_blocks import BlockRounds
+from undrift.kernels.reference_estimator_blocks import EstimatorBlocks
 from undrift.kernels.reference_estimator_candidates import Answers
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
 from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
@@ -61,7 +61,7 @@ class TakenRow(NamedTuple):
     """The row's serial number."""
 
 
-class Estimator(IntervalStages, BlockRounds):
+class Estimator(IntervalStages, EstimatorBlocks):
     """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
 
     @property

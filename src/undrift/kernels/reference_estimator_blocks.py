@@ -11,7 +11,7 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import RecordPart as R
 
 
-class BlockRounds(ABC):
+class EstimatorBlocks(ABC):
     """Rounds of many rows, of one estimator or of several; a row's `weight` and `elapsed` are 1 where None is given."""
 
     @property

@@ -20,7 +20,7 @@ from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.losses import softplus
 from undrift.online.base import OnlineLearner
-from undrift.online.label_kinds import Label, check_labels, label_array
+from undrift.online.label_kinds import Label, check_labels, fit_two_classes
 from undrift.online.named_rows import ArrivingRows
 from undrift.online.peeked import PeekedRow
 from undrift.online.rows import Rows
@@ -133,19 +133,7 @@ class AnyLabels(OnlineLearner):
         """Whether the compiled round of two classes learns these labels, with those before, or refuses them."""
         if self._several is not None or self.two_classes_only:
             return self._several is None
-        try:
-            given = label_array(y)
-        except ValueError:
-            return True
-        if given.dtype.kind in "UO":
-            return not any(isinstance(one, str) for one in given.flat)
-        if given.dtype.kind not in "iuf" or given.ndim > 1:
-            return True
-        known = np.unique(given[~np.isnan(given)])
-        if (np.abs(known) > _check.LIMIT).any() or (known != np.floor(known)).any():
-            return True
-        labels = {int(one) for one in known} | {int(one) for one in self.classes}
-        return labels <= {-1, 0, 1} and len(labels) <= 2 and not {-1, 0} <= labels
+        return fit_two_classes(y, self.classes)
 
     def _check_labels(self, y: Any, count: int) -> list[Any]:
         return check_labels(self, y, count, getattr(self, "_labels_seen", self.classes))

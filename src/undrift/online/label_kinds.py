@@ -55,3 +55,20 @@ def label_array(y: Any) -> NDArray[Any]:
 def _is_missing(label: object) -> bool:
     """Whether a label never came: None, NaN, or pandas' NA, which is equal to nothing and unequal to nothing."""
     return label is None or type(label).__name__ == "NAType" or bool(label != label)
+
+
+def fit_two_classes(y: object, before: list[Label]) -> bool:
+    """Whether the round of two classes learns these labels, with those before, or refuses them."""
+    try:
+        given = label_array(y)
+    except ValueError:
+        return True
+    if given.dtype.kind in "UO":
+        return not any(isinstance(one, str) for one in given.flat)
+    if given.dtype.kind not in "iuf" or given.ndim > 1:
+        return True
+    known = np.unique(given[~np.isnan(given)])
+    if (np.abs(known) > _check.LIMIT).any() or (known != np.floor(known)).any():
+        return True
+    labels = {int(one) for one in known} | {int(one) for one in before}
+    return labels <= {-1, 0, 1} and len(labels) <= 2 and not {-1, 0} <= labels
