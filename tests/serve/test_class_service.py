@@ -43,7 +43,7 @@ def test_a_run_of_several_classes_that_is_served_on_predicts_as_one_long_run(tmp
                 (one,) = service.predict([row])
                 served.append(one)
                 label = int(colour) if colour == "7" else colour  # a number in JSON is the text of the file
-                assert service.learn([Label(one.id, label)]) == (1, 0)
+                assert service.learn([Label(one.id, label)]) == (1, 0, 0)
             facts = service.facts()
             assert facts["task"] == "multiclass"
             assert facts["classes"] == service.models.model.classes

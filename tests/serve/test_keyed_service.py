@@ -79,7 +79,7 @@ def play_served(model_file, stop):
                     for (row, _, _), one in zip(items, service.predict(sent), strict=True):
                         ids[row], yhat[row] = one.id, one.prediction
                 else:
-                    assert service.learn([Label(ids[row], y) for row, _, y in items]) == (len(items), 0)
+                    assert service.learn([Label(ids[row], y) for row, _, y in items]) == (len(items), 0, 0)
                 if step % 5 == 0:
                     service.tend()
                 ends = stop(step)
@@ -130,7 +130,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, monkeypatch):
         service.learn([Label(ids[0], 1.0)])
         before = [service.models._load(key).model.predict([1.0, 1.0]) for key in KEYS[:4]]
 
-        def full(self, *what):
+        def full(self, *what, **more):
             raise InputError("cannot be written")
 
         with monkeypatch.context() as patch:
@@ -144,7 +144,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, monkeypatch):
                 with pytest.raises(InputError, match="cannot be written"):
                     call()
         assert [service.models._load(key).model.predict([1.0, 1.0]) for key in KEYS[:4]] == before
-        assert service.learn([Label(number, 5.0) for number in ids]) == (3, 1)
+        assert service.learn([Label(number, 5.0) for number in ids]) == (3, 1, 0)
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -179,7 +179,7 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
         assert service.facts()["keys"] == 4
         assert service.models.key_facts("7")["rounds"] == 30
     with open_service(tmp_path / "first") as service:
-        assert service.learn([Label(one.id, "no" if classes else 3.0)]) == (1, 0)
+        assert service.learn([Label(one.id, "no" if classes else 3.0)]) == (1, 0, 0)
 
 
 SETTINGS = Settings(target="sold", speed="light")

@@ -44,7 +44,7 @@ def test_a_run_that_is_served_on_predicts_as_one_long_run(tmp_path, classes):
             for row in rows[begin : begin + 50]:
                 (one,) = service.predict([{name: cell for name, cell in row.items() if name != "load"}])
                 served.append(one)
-                assert service.learn([Label(one.id, row["load"] if classes else float(row["load"]))]) == (1, 0)
+                assert service.learn([Label(one.id, row["load"] if classes else float(row["load"]))]) == (1, 0, 0)
     if classes:
         assert [one.probability for one in served] == expected["probability"].to_list()
         assert {one.prediction for one in served} == {"high", "low"}
@@ -70,7 +70,7 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
             assert service.models.rows.state() == before
         (one,) = service.predict([{**good, "kind": "new"}])
         assert service.models.model.names[-1] == "kind=new"
-        assert service.learn([Label(one.id, "20.5")]) == (1, 0)
+        assert service.learn([Label(one.id, "20.5")]) == (1, 0, 0)
         with pytest.raises(UndriftError, match="'load' is a column of numbers"):
             service.learn([Label(service.predict([good])[0].id, "a lot")])
 

@@ -1,6 +1,8 @@
 """The service: what it serves and learns is what its model would, through restarts, kills and refusals."""
 
+import contextlib
 import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -79,7 +81,7 @@ def play_served(model_file, stream, restart):
                         ids[t], yhat[t] = one.id, one.prediction
                 else:
                     result = service.learn([Label(ids[t], float(y[t])) for t in places])
-                    assert result == (len(places), 0)
+                    assert result == (len(places), 0, 0)
                 if restart(step):
                     break
             model = service.models.model
@@ -111,19 +113,57 @@ def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, str
     with open_service(model_file) as service:
         np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
         assert service.waiting == 6
-        assert service.learn([Label(one.id, 0.0) for one in answers[:4]]) == (0, 4)
-        assert service.learn([Label(answers[4].id, float(y[44]))]) == (1, 0)
+        assert service.learn([Label(one.id, 0.0) for one in answers[:4]]) == (0, 4, 0)
+        assert service.learn([Label(answers[4].id, float(y[44]))]) == (1, 0, 0)
 
 
 def test_a_label_is_learned_once(model_file, stream):
     Z, y = stream
     with open_service(model_file) as service:
         (one,) = service.predict(as_rows(Z[40:41]))
-        assert service.learn([Label(one.id, float(y[40])), Label(one.id, 5.0)]) == (1, 1)
+        assert service.learn([Label(one.id, float(y[40])), Label(one.id, 5.0)]) == (1, 1, 0)
         assert service.models.model.rounds == 41
         before = service.models.model.predict(Table(NAMES, Z[:5]))
-        assert service.learn([Label(one.id, 7.0)]) == (0, 1)
+        assert service.learn([Label(one.id, 7.0)]) == (0, 1, 0)
         np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), before)
+
+
+def test_ids_count_rows_alone(model_file, stream):
+    Z, y = stream
+    ids = []
+    for t in range(40, 44):
+        with open_service(model_file) as service:
+            (one,) = service.predict(as_rows(Z[t : t + 1]))
+            ids.append(one.id)
+            with pytest.raises(InputError, match=f"no row has the id {one.id + 1}; give an id that POST /predict"):
+                service.learn([Label(one.id + 1, 1.0)])
+            assert service.learn([Label(one.id, float(y[t]))]) == (1, 0, 0)
+            with pytest.raises(InputError, match=f"no row has the id {one.id + 1}; give an id that POST /predict"):
+                service.learn([Label(one.id + 1, 1.0)])  # the number that the label has in the journal
+    assert ids == [1, 2, 3, 4]
+
+
+def test_a_journal_whose_ids_counted_labels_too_goes_on(model_file, stream, monkeypatch):
+    Z, y = stream
+    with open_service(model_file) as service:
+        service.predict(as_rows(Z[40:42]))
+        service.learn([Label(1, float(y[40]))])
+        service.predict(as_rows(Z[42:43]))
+        monkeypatch.setattr(service, "close", lambda: None)
+    path = model_file.with_name("model-service") / "journal.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as base:
+        for first, body in base.execute("SELECT first, body FROM journal WHERE kind = 0").fetchall():
+            base.execute("UPDATE journal SET body = ? WHERE first = ?", (json.dumps(json.loads(body)[:4]), first))
+        facts = json.loads(base.execute("SELECT facts FROM snapshot").fetchone()[0])
+        del facts["next_row"]
+        base.execute("UPDATE snapshot SET facts = ?", (json.dumps(facts),))
+        base.execute("DROP TABLE expired")
+        base.execute("PRAGMA user_version = 2")
+    with open_service(model_file) as service:
+        assert sorted(service.models.waiting) == [2, 4]
+        (one,) = service.predict(as_rows(Z[43:44]))
+        assert one.id == 5
+        assert service.learn([Label(n, 100.0) for n in (1, 2, 4, 5)]) == (3, 1, 0)
 
 
 def test_references_name_rows(model_file, stream):
@@ -134,7 +174,7 @@ def test_references_name_rows(model_file, stream):
             service.predict(as_rows(Z[42:43]), ["order 1"])
         with pytest.raises(InputError, match="no row with the reference 'order 2' waits"):
             service.learn([Label("order 2", 1.0)])
-        assert service.learn([Label("order 1", 101.0)]) == (1, 0)
+        assert service.learn([Label("order 1", 101.0)]) == (1, 0, 0)
         service.predict(as_rows(Z[42:43]), ["order 1"])  # free again
         assert service.waiting == 2
 
@@ -172,7 +212,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeyp
         (one,) = service.predict(as_rows(Z[40:41]))
         probe = service.models.model.predict(Table(NAMES, Z[:5]))
 
-        def full(self, kind, count, body):
+        def full(self, kind, count, body, *, expired=()):
             raise InputError("cannot be written")
 
         with monkeypatch.context() as patch:
@@ -183,7 +223,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeyp
                 service.predict(as_rows(Z[41:43]))
         assert service.waiting == 1
         np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
-        assert service.learn([Label(one.id, float(y[40]))]) == (1, 0)
+        assert service.learn([Label(one.id, float(y[40]))]) == (1, 0, 0)
 
 
 def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
@@ -197,6 +237,18 @@ def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
         assert service.waiting == 0
         assert service.models.model.rounds == 40
         assert not service.models.model.pending
+        assert service.learn([Label(2, 100.0)]) == (0, 0, 1)
+    with open_service(model_file, hold=60.0) as service:  # it is known after a restart too
+        assert service.learn([Label(2, 100.0), Label(3, 100.0)]) == (0, 0, 2)
+
+
+def test_rows_that_expired_long_ago_are_forgotten(model_file, stream, monkeypatch):
+    monkeypatch.setattr("undrift.serve.journal.KEPT_EXPIRED", 2)
+    with open_service(model_file, hold=60.0) as service:
+        service.predict(as_rows(stream[0][40:44]))
+        monkeypatch.setattr("time.time", lambda: service.started + 3600.0)
+        service.tend()
+        assert service.learn([Label(number, 100.0) for number in (1, 2, 3, 4)]) == (0, 2, 2)
 
 
 def test_snapshots_replace_old_entries(model_file, stream, monkeypatch):

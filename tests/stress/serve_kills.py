@@ -54,7 +54,7 @@ def keep_asking(url, rng, waiting, acknowledged):
 def read_back(journal):
     """Return the ids that wait and the labels in the journal since the last snapshot."""
     base = sqlite3.connect(journal)
-    entries = base.execute("SELECT first, kind, body FROM journal ORDER BY first").fetchall()
+    entries = base.execute("SELECT kind, body FROM journal ORDER BY first").fetchall()
     base.close()
     return entries
 
@@ -62,10 +62,11 @@ def read_back(journal):
 def calm_model(model_file, entries):
     """Return a model that was asked and told what the entries say, in one go."""
     model, served = ud.load(model_file), {}
-    for first, kind, body in entries:
+    for kind, body in entries:
         if kind == 0:
-            for i, row in enumerate(json.loads(body)[2]):
-                served[first + i] = model.ask(Table(NAMES, np.array([[row[name] for name in NAMES]])))
+            _, _, rows, _, number = json.loads(body)
+            for i, row in enumerate(rows):
+                served[number + i] = model.ask(Table(NAMES, np.array([[row[name] for name in NAMES]])))
         else:
             for number, y in json.loads(body):
                 model.tell(served.pop(number), y)

@@ -19,8 +19,8 @@ from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.metrics import ServiceMetrics
 from undrift.serve.schema import (
+    LearnLabelsResponse,
     LearnRequest,
-    LearnResponse,
     PredictRequest,
     PredictResponse,
     describe_interface,
@@ -58,7 +58,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
             answers = service.predict(body.rows, body.references)
         return answer_json({"predictions": [one._asdict() for one in answers]})
 
-    @app.post("/learn", response_model=LearnResponse)
+    @app.post("/learn", response_model=LearnLabelsResponse)
     async def learn(request: Request) -> Response:
         """Learn labels; what is acknowledged here is learned exactly once, whatever happens."""
         labels = []

@@ -36,7 +36,14 @@ class ClassModel(OneModel):
         return self.model
 
     def ask(
-        self, features: Table | Matrix, number: int, references: Sequence[str | None], when: float, *, look: bool
+        self,
+        features: Table | Matrix,
+        number: int,
+        references: Sequence[str | None],
+        when: float,
+        entry: int,
+        *,
+        look: bool,
     ) -> list[AskedRow]:
         """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
         asked, last = [], len(references) - 1

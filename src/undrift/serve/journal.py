@@ -15,7 +15,11 @@ from typing import NamedTuple
 
 from undrift.errors import InputError, ModelFileError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+READABLE_VERSIONS = (0, 2, SCHEMA_VERSION)
+"""0 is a new file; before 3, no file knew which rows had expired."""
+KEPT_EXPIRED = 1_000_000
+"""Of so many last rows it is known whether they expired."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS journal (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, kind INTEGER NOT NULL, body TEXT NOT NULL
@@ -26,6 +30,7 @@ CREATE TABLE IF NOT EXISTS snapshot (
 );
 CREATE TABLE IF NOT EXISTS key_facts (key TEXT PRIMARY KEY, facts TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS key_models (key TEXT PRIMARY KEY, recent TEXT NOT NULL, model BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS expired (row INTEGER PRIMARY KEY);
 """
 
 
@@ -33,7 +38,7 @@ class EntryKind(enum.IntEnum):
     """What an entry says."""
 
     ASKED = 0
-    """Rows came: when, whether the features of the last one were looked at, the rows, and their references."""
+    """Rows came: when, whether the last one was looked at, the rows, their references, and the id of the first."""
     TOLD = 1
     """Labels came: the number of each row, and its label; null says that it will never come."""
     VALUES = 2
@@ -44,9 +49,9 @@ class JournalEntry(NamedTuple):
     """One line of the journal."""
 
     first: int
-    """Its number; rows of one entry are numbered from it on, and numbers have no gaps."""
+    """Its number: entries are numbered without gaps, and one of many rows takes as many numbers."""
     last: int
-    """Number of the last row in it."""
+    """The last number that it takes."""
     kind: EntryKind
     """What it says."""
     body: str
@@ -107,7 +112,7 @@ class Journal:
             self._base.execute("PRAGMA journal_mode = WAL")
             self._base.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             version = int(self._base.execute("PRAGMA user_version").fetchone()[0])
-            if version not in (0, SCHEMA_VERSION):
+            if version not in READABLE_VERSIONS:
                 raise ModelFileError(f"{path}: written by another version of undrift; use that one, or move it away")
             self._base.executescript(_SCHEMA)
             self._base.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -117,13 +122,20 @@ class Journal:
             raise ModelFileError(f"{path}: not a journal of undrift's, or damaged ({error}); move it away") from None
         self.last = max(int(last or 0), int(saved[0]) if saved else 0)
 
-    def append(self, kind: EntryKind, count: int, body: str) -> None:
-        """Write an entry that takes `count` numbers after `last`."""
+    def append(self, kind: EntryKind, count: int, body: str, *, expired: Sequence[int] = ()) -> None:
+        """Write an entry that takes `count` numbers after `last`, and which rows expired by it."""
         with self._transaction():
             self._base.execute(
                 "INSERT INTO journal VALUES (?, ?, ?, ?)", (self.last + 1, self.last + count, kind, body)
             )
+            if expired:
+                self._base.executemany("INSERT INTO expired VALUES (?)", [(row,) for row in expired])
+                self._base.execute("DELETE FROM expired WHERE row <= ?", (max(expired) - KEPT_EXPIRED,))
         self.last += count
+
+    def is_expired(self, row: int) -> bool:
+        """Whether a row was given up because it had waited too long for its label."""
+        return self._base.execute("SELECT 1 FROM expired WHERE row = ?", (row,)).fetchone() is not None
 
     def entries_after(self, number: int) -> Iterator[JournalEntry]:
         """Yield the entries after a number, in order."""

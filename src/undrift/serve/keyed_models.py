@@ -128,15 +128,22 @@ class KeyedModels:
         return batch
 
     def ask(
-        self, features: KeyedBatch, number: int, references: Sequence[str | None], when: float, *, look: bool
+        self,
+        features: KeyedBatch,
+        number: int,
+        references: Sequence[str | None],
+        when: float,
+        entry: int,
+        *,
+        look: bool,
     ) -> list[AskedRow]:
         """Serve rows, which are numbered from `number` on, but for those that are in what was saved of their key."""
         asked = []
         for i, key in enumerate(features.keys):
             record = self._record(key)
-            if number + i <= record.saved_at:
+            if entry <= record.saved_at:
                 continue
-            model = self._change(key, number + i).model
+            model = self._change(key, entry).model
             (served,) = ask_rows(model, features.Z[i : i + 1], self.level)
             waiting = WaitingRow(key, served.serial, references[i], when)
             record.waiting[number + i] = self.waiting[number + i] = waiting

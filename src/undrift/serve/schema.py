@@ -65,6 +65,12 @@ class LearnResponse(BaseModel):
     repeated: int = Field(description="Learned or closed before; nothing is learned twice.")
 
 
+class LearnLabelsResponse(LearnResponse):
+    """What became of labels of rows that were served."""
+
+    expired: int = Field(description="Not learned: their rows had waited too long and were given up (--hold).")
+
+
 Request = TypeVar("Request", bound=BaseModel)
 
 

@@ -76,9 +76,12 @@ class ServedModels(Protocol):
         """Return the features of rows that have come; refused rows change nothing."""
 
     def ask(
-        self, features: Any, number: int, references: Sequence[str | None], when: float, *, look: bool
+        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int, *, look: bool
     ) -> list[AskedRow]:
-        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+        """Serve rows, numbered from `number` on, which the journal's entry `entry` brought.
+
+        With `look`, the features of the last one are watched.
+        """
 
     def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as models learn it."""

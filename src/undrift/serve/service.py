@@ -39,6 +39,8 @@ class LearnResult(NamedTuple):
     """Labels learned now."""
     repeated: int
     """Labels of rows that were learned or closed before: nothing was learned twice."""
+    expired: int
+    """Labels of rows that were given up before, because they had waited too long: they were not learned."""
 
 
 class Service:
@@ -78,9 +80,10 @@ class Service:
         self._save_crowded()
         now = time.time()
         features = self.models.encode(rows)  # refuses what cannot be read, and is as before then
-        body = to_json([now, True, list(map(dict, rows)), references])
+        number = self._next_row
+        body = to_json([now, True, list(map(dict, rows)), references, number])
         with _Undo(self):
-            asked = self._ask(features, self.journal.last + 1, given, now, look=True)
+            asked = self._ask(features, number, given, now, self.journal.last + 1, look=True)
             self.journal.append(EntryKind.ASKED, len(rows), body)
         return [one.answer for one in asked]
 
@@ -88,24 +91,32 @@ class Service:
         """Learn labels, late or out of order; they are in the journal when this returns."""
         _require_size(labels, "labels")
         found: dict[int, LearnedLabel] = {}
-        repeated = 0
+        repeated = expired = 0
         for label in labels:
             number = self._find(label.row)
             y = math.nan if label.y is None else self.models.label(label.y)
             if label.y is not None and not (isinstance(y, str) or abs(y) <= LIMIT):
                 raise InputError(f"the label of row {label.row!r:.60} must be a number or a class, got {label.y!r:.60}")
-            if number is None or number in found:
+            if number in found:
                 repeated += 1
-            else:
+            elif number in self.models.waiting:
                 found[number] = y
+            elif self.journal.is_expired(number):
+                expired += 1
+            else:
+                repeated += 1
         if found:
-            self.models.check_labels([self.models.waiting[number] for number in found])
-            self._save_crowded()
-            body = to_json([(number, None if y != y else y) for number, y in found.items()])  # NaN is not itself
-            with _Undo(self):
-                self._tell(found, self.journal.last + 1)
-                self.journal.append(EntryKind.TOLD, 1, body)
-        return LearnResult(len(found), repeated)
+            self._settle(found)
+        return LearnResult(len(found), repeated, expired)
+
+    def _settle(self, labels: dict[int, LearnedLabel], *, expired: bool = False) -> None:
+        """Learn labels of rows that wait, or close those that waited too long."""
+        self.models.check_labels([self.models.waiting[number] for number in labels])
+        self._save_crowded()
+        body = to_json([(number, None if y != y else y) for number, y in labels.items()])  # NaN is not itself
+        with _Undo(self):
+            self._tell(labels, self.journal.last + 1)
+            self.journal.append(EntryKind.TOLD, 1, body, expired=[*labels] if expired else [])
 
     def tend(self) -> None:
         """Give up rows that waited too long, and save what is due; call it now and then."""
@@ -113,7 +124,7 @@ class Service:
             limit = time.time() - self.hold
             late = [number for number, row in self.models.waiting.items() if row.when < limit][:LARGEST_BATCH]
             if late:
-                self.learn([Label(number, None) for number in late])
+                self._settle(dict.fromkeys(late, math.nan), expired=True)
         if self.models.is_due(self.journal.last):
             self.save()
 
@@ -121,6 +132,7 @@ class Service:
         """Put what is now into the journal's snapshot, so that a restart is quick; or the part of it that is due."""
         facts: dict[str, Any] = {
             "origin": self._origin,
+            "next_row": self._next_row,
             "events": [event.as_dict() for event in self.events],
             "event_counts": {str(kind): count for kind, count in self.event_counts.items()},
         }
@@ -146,6 +158,7 @@ class Service:
         """Become what the journal says: its snapshot, and every entry after it."""
         saved = self.journal.last_snapshot()
         self._references: dict[str, int] = {}
+        self._next_row = 1  # the id of the next row
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.event_counts: Counter[EventKind] = Counter()
         if saved is None:
@@ -154,6 +167,7 @@ class Service:
             try:
                 facts = json.loads(saved.facts)
                 origin = facts["origin"]
+                self._next_row = int(facts.get("next_row", saved.sequence + 1))  # older ids counted labels too
                 self.events.extend(Event.from_dict(one) for one in facts["events"])
                 self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
                 if origin == self._origin:
@@ -179,9 +193,10 @@ class Service:
         """Do again what an entry says."""
         body = json.loads(entry.body)
         if entry.kind is EntryKind.ASKED:
-            when, look, rows, references = body
+            when, look, rows, references, *row = body
             given = [None] * len(rows) if references is None else references
-            self._ask(self.models.encode(rows), entry.first, given, when, look=look)
+            number = row[0] if row else entry.first  # older ids counted labels too
+            self._ask(self.models.encode(rows), number, given, when, entry.first, look=look)
             return
         labels = {number: math.nan if y is None else y if isinstance(y, str) else float(y) for number, y in body}
         if self.models.saved_by_key:  # keys that were saved after this entry have learned their labels
@@ -189,9 +204,10 @@ class Service:
         self._tell(labels, entry.first)
 
     def _ask(
-        self, features: Any, number: int, references: Sequence[str | None], when: float, *, look: bool
+        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int, *, look: bool
     ) -> list[AskedRow]:
-        asked = self.models.ask(features, number, references, when, look=look)
+        asked = self.models.ask(features, number, references, when, entry, look=look)
+        self._next_row = max(self._next_row, number + len(references))
         for one in asked:
             if one.waiting.reference is not None:
                 self._references[one.waiting.reference] = one.number
@@ -224,15 +240,15 @@ class Service:
             raise InputError(f"reference {twice!r} is that of another row that waits for its label; choose another")
         return list(references)
 
-    def _find(self, row: int | str) -> int | None:
-        """Return the number of a row that waits; None if it was learned or closed; refuse what was never served."""
+    def _find(self, row: int | str) -> int:
+        """Return the number of a row; refuse what was never served."""
         if isinstance(row, str):
             if row not in self._references:
                 raise InputError(f"no row with the reference {row!r:.60} waits for its label; give its id instead")
             return self._references[row]
-        if not 1 <= row <= self.journal.last:
-            raise InputError(f"no row has the id {row}; give an id that predict returned")
-        return row if row in self.models.waiting else None
+        if not 1 <= row < self._next_row:
+            raise InputError(f"no row has the id {row}; give an id that POST /predict answered")
+        return row
 
 
 class _Undo:
