@@ -8,6 +8,7 @@ from undrift import _check, _thread_lock
 from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.online.any_labels import AnyLabels
+from undrift.online.inspection import Groups
 from undrift.online.memories import Line, Spectrum
 from undrift.online.rows import Rows
 from undrift.online.several_classes import CANDIDATES
@@ -66,26 +67,19 @@ class ClassInspection(AnyLabels):
         return super().line()
 
     @_thread_lock.hold_shared
-    def effects(self, z: Rows) -> Vector:
-        """Return how far each feature moves the predictions of some rows: in log-odds, or in probability.
+    def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
+        """Return how far each feature, or each group of them, moves the predictions: in log-odds, or in probability.
 
         Of several classes it is the probability that goes to other classes, on average, if the feature has its usual
-        value, its mean so far, and all else is the same.
+        value, its mean in the first rows, and all else is the same. Groups are lists of features, by name or place.
         """
         several = self._several
-        if several is None:
-            return super().effects(z)
+        if several is None or self.dim is None or not several.classes:
+            return super().effects(z, groups)
         Z, _ = self._rows_to_predict(z)
-        if self.dim is None or not len(Z) or not several.classes:
-            return np.zeros(self.dim or 0)
         first = several.estimators[0]
-        usual, as_served = first.part("center")[:: first.plan.width // self.dim], np.exp(several.predict(Z))
-        out = np.empty(self.dim)
-        for j in range(self.dim):
-            other = Z.copy()
-            other[:, j] = usual[j]
-            out[j] = 0.5 * np.mean(np.sum(np.abs(np.exp(several.predict(other)) - as_served), axis=1))
-        return out
+        usual = first.part("center")[:: first.plan.width // self.dim]
+        return 0.5 * self._move_groups(Z, usual, groups, lambda rows: np.exp(several.predict(rows)))
 
     @_thread_lock.hold_shared
     def combination(self) -> dict[str, float]:

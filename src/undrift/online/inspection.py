@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from undrift import _thread_lock
-from undrift._typing import Vector
+from undrift import _check, _thread_lock
+from undrift._typing import Matrix, Vector
 from undrift.ensemble.logistic import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
+from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.definitions import FIRST_SHARE, EstimatorNumber
 from undrift.online.families import CONTEXT
@@ -22,6 +24,8 @@ from undrift.online.rows import Rows
 
 LAST_LABEL = "last label"
 """What level 2 hears beside the families."""
+Groups = Sequence[Sequence[str | int]]
+"""Features that belong together, by name or place."""
 
 
 def level2_shares(plan: EstimatorPlan, x: Vector) -> dict[str, float]:
@@ -150,9 +154,13 @@ class Inspection(NamedRows):
     def _facts(self) -> dict[str, str]:
         facts = super()._facts()
         if self.names:
-            shown = ", ".join(self.names[:8])
-            facts["features"] = shown + (f" and {len(self.names) - 8} more" if len(self.names) > 8 else "")
+            facts["features"] = self._shown_names()
         return facts | (self._belief_facts() if self.rounds else {})
+
+    def _shown_names(self) -> str:
+        """Return the first names of features, and how many more there are."""
+        names = self.names or []
+        return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
     def _belief_facts(self) -> dict[str, str]:
         """Return whom the estimator listens to and how long it remembers, in short."""
@@ -167,22 +175,59 @@ class Inspection(NamedRows):
         return facts
 
     @_thread_lock.hold_shared
-    def effects(self, z: Rows) -> Vector:
+    def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
         """Return how far each feature moves the predictions of some rows, in label units (log-odds for two classes).
 
-        That is the mean distance to what would be predicted if the feature had its usual value, its mean so far, and
-        all else were the same. It asks the whole model: memories, context, bends, level 2 and the mixer.
+        That is the mean distance to what would be predicted if the feature had its usual value, its mean in the first
+        rows, and all else were the same. It asks the whole model: memories, context, bends, level 2 and the mixer.
+
+        Parameters
+        ----------
+        z
+            The rows.
+        groups
+            Features that say one thing together, such as the 0 and 1 of a text or the sine and cosine of an hour:
+            lists of their names or places, each moved at once and given one number. By default every feature is alone.
+
+        Examples
+        --------
+        >>> import undrift as ud
+        >>> Z = np.random.default_rng(0).choice([-1.0, 1.0], size=(800, 3))
+        >>> model = ud.OnlineRegressor(speed="fast")
+        >>> _ = model.play(Z, 4.0 * Z[:, 0] + Z[:, 1])
+        >>> model.effects(Z, [[0, 1], [2]]).round(0).tolist()
+        [4.0, 0.0]
         """
         Z, _ = self._rows_to_predict(z)
-        if self.dim is None or not len(Z):
-            return np.zeros(self.dim or 0)
-        as_served, usual = self._predict(Z), self.part("center")[:: self._plan.width // self.dim]
-        out = np.empty(self.dim)
-        for j in range(self.dim):
+        if self.dim is None:
+            return np.zeros(len(groups or ()))
+        return self._move_groups(Z, self.part("center")[:: self._plan.width // self.dim], groups, self._predict)
+
+    def _move_groups(
+        self, Z: Matrix, usual: Vector, groups: Groups | None, predict: Callable[[Matrix], Vector | Matrix]
+    ) -> Vector:
+        """Return for each group how far predictions move, on average, if its features have their usual values."""
+        together = [[j] for j in range(len(usual))] if groups is None else self._places(groups, len(usual))
+        out = np.zeros(len(together))
+        as_served = predict(Z)
+        for k, places in enumerate(together if len(Z) else ()):
             other = Z.copy()
-            other[:, j] = usual[j]
-            out[j] = np.mean(np.abs(self._predict(other) - as_served))
+            other[:, places] = usual[places]
+            out[k] = np.sum(np.abs(predict(other) - as_served)) / len(Z)
         return out
+
+    def _places(self, groups: Groups, dim: int) -> list[list[int]]:
+        """Return the columns of the features in each group."""
+        place: dict[object, int] = {j: j for j in range(dim)} | {name: j for j, name in enumerate(self.names or ())}
+        for group in groups:
+            wrong = [group] if isinstance(group, str) else [one for one in group if one not in place]
+            if wrong:
+                known = self._shown_names() if self.names else f"0 to {dim - 1}"
+                raise InputError(
+                    f"{_check.name_of(self)}: groups must be lists of features ({known}), got {wrong[0]!r}; "
+                    "write [[one, another], [third]]"
+                )
+        return [[place[one] for one in group] for group in groups]
 
     @_thread_lock.hold_shared
     def combination(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What matters now: how far each feature moves the last predictions, and how level 2 adds up the families."""
+"""What matters now: how far each column moves the last predictions, and how level 2 adds up the families."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from undrift.report.run_context import RunContext
 
 SECTION = "moves"
 BARS = 15
-"""Features that are drawn, at most."""
+"""Columns that are drawn, at most."""
 
 
 _FAMILIES = "The second view shows how the families of models are added up."
@@ -35,7 +35,7 @@ def measure(run: RunContext) -> Measured:
 
 
 def draw(run: RunContext, numbers: Numbers) -> Figure:
-    """Draw features and families as bars, one view each."""
+    """Draw columns and families as bars, one view each."""
     part = numbers["effects"]
     unit = f"units of {run.data.target}" if run.numbers else "log-odds" if run.binary else "probability"
     shown = list(zip(part["features"], part["sizes"], strict=True))
@@ -43,15 +43,16 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     return Figure(
         "effects",
         "What matters now",
-        f"The longer a bar, the more the last predictions would change if that feature had its usual value.{left_out} "
+        f"The longer a bar, the more the last predictions would change if that column had its usual value.{left_out} "
         f"{_SEVERAL if run.several else _FAMILIES}",
-        f"Bars of how far each feature moves the last predictions, in {unit}: "
+        f"Bars of how far each column moves the last predictions, in {unit}: "
         + ", ".join(f"{name} {number(size)}" for name, size in shown),
-        f"Measured: mean change of the last predictions, in {unit}, with one feature at its mean and the rest kept. "
-        "Features that move together share their effect. Second view: coefficients of level 2's leading memory.",
+        f"Measured: mean change of the last predictions, in {unit}, with all features of one column (or of one cycle of "
+        "the calendar) at their means in the first rows and the rest kept. Columns that move together share their "
+        "effect. Second view: coefficients of level 2's leading memory.",
         [
             View(
-                "features",
+                "columns",
                 [_bars("features", "sizes")],
                 _layout("change of the predictions"),
                 linked=False,

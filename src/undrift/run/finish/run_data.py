@@ -82,7 +82,8 @@ class RunData:
     coef: Matrix
     """Coefficients of the linear family's leading memory, per unit of the feature (K, d); NaN before it existed."""
     effects: Mapping[str, float] = field(default_factory=dict)
-    """How far each feature moves the predictions of the last rows; empty while the run goes on."""
+    """How far each column, cycle of the calendar or earlier label moves the predictions of the last rows, all features
+    made of it at once; empty while the run goes on."""
     combination: Mapping[str, float] = field(default_factory=dict)
     """How level 2 adds up the families and the last label at the end."""
     then: Matrix | None = None

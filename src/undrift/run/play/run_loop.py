@@ -208,6 +208,9 @@ class RunLoop:
         naive = np.where(predictions.known[:, None], baselines, np.nan)
         return out | dict(zip(self.baseline_names, naive.T, strict=True))
 
+    def _effects(self) -> dict[str, float]:
+        return self.run_model.effects(self.encoder.features, self.encoder.groups)
+
     def _watch_state(self) -> dict[str, Any]:
         return {} if self.watch is None else {"watch": self.watch.state()}
 
@@ -257,7 +260,7 @@ class RunLoop:
             "features": features,
             "coefficients": [n for f in features for n in (f, f"{f} missing")] if wide else features,
             "candidates": self.run_model.model.candidates,
-            "effects": self.run_model.effects(self.encoder.features) if status == "finished" else {},
+            "effects": self._effects() if status == "finished" else {},
             "combination": self.run_model.model.combination(),
             "scores": self.scores.as_dict(),
             "plan": self.roles.as_dict(),

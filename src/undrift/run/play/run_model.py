@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,11 +151,14 @@ class RunModel:
         most = min(RECENT_ROWS, max(1, RECENT_CELLS // max(1, Z.shape[1])))
         self.recent = np.concatenate([wide, Z])[-most:]
 
-    def effects(self, names: list[str]) -> dict[str, float]:
-        """Return how far each feature moves the predictions of the last rows."""
-        if not len(self.recent) or self.model.names is None:
+    def effects(self, names: list[str], groups: Mapping[str, Sequence[str]]) -> dict[str, float]:
+        """Return how far each group of features moves the predictions of the last rows, by its name."""
+        known = self.model.names
+        if not len(self.recent) or known is None:
             return {}
-        return dict(zip(self.model.names, self.model.effects(Table(names, self.recent)).tolist(), strict=True))
+        learned = {name: group for name, group in groups.items() if set(group) <= {*known}}  # no candidates
+        found = self.model.effects(Table(names, self.recent), [*learned.values()])
+        return dict(zip(learned, found.tolist(), strict=True))
 
     def finish(self) -> None:
         """Take a last snapshot; rows that still wait for their label stay in the model."""

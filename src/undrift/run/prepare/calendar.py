@@ -21,10 +21,15 @@ class Calendar(NamedTuple):
     days: bool = True
     """Whether rows are less than a week apart, so that days of the week say something."""
 
+    def cycles(self) -> dict[str, list[str]]:
+        """Return the names of the features, in order, by the cycle they tell of."""
+        names = [*(["hour", "half day"] if self.hours else []), *(["weekday"] if self.days else []), "year"]
+        found = {cycle: [f"{cycle} sin", f"{cycle} cos"] for cycle in names}
+        return found | ({"weekend": ["weekend"]} if self.days else {})
+
     def names(self) -> list[str]:
         """Return the names of the features."""
-        cycles = [*(["hour", "half day"] if self.hours else []), *(["weekday"] if self.days else []), "year"]
-        return [*(f"{cycle} {wave}" for cycle in cycles for wave in ("sin", "cos")), *(["weekend"] * self.days)]
+        return [name for names in self.cycles().values() for name in names]
 
 
 def find_calendar(times: Times) -> Calendar:

@@ -67,8 +67,7 @@ class Encoder:
         self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
         self._fixed_names = list(roles.numbers)
-        calendar = roles.calendar.names() if self.settings.calendar and roles.time is not None else []
-        for name in (*calendar, *self._lag_names()):
+        for name in (*(name for waves in self._cycles().values() for name in waves), *self._lag_names()):
             self._fixed_names.append(unused_name(name, self._fixed_names))
         self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
         self.text_features = TextFeatures(
@@ -116,6 +115,15 @@ class Encoder:
     def lags(self) -> range:
         """Where the labels of earlier rows stand among the features."""
         return range(self._fixed - len(self.settings.lag), self._fixed)
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """Features by what they tell of: a column, texts included, a cycle of the calendar, an earlier label."""
+        found = {name: [name] for name in self.roles.numbers} | self.text_features.groups()
+        made = iter(self._fixed_names[len(self.roles.numbers) :])
+        for cycle, waves in self._cycles().items():
+            found[unused_name(cycle, [*found])] = [next(made) for _ in waves]
+        return found | {name: [name] for name in made}
 
     @property
     def learned_features(self) -> list[str]:
@@ -233,7 +241,7 @@ class Encoder:
         except UnreadableCell as bad:
             raise DataError(
                 f"{self._at(batch, bad.row)}: '{name}' should be a time, got {bad.cell!r:.60}; correct it, "
-                f"or leave the column out with --drop '{name}'"
+                f"or {self.source.leave_out(name)}"
             ) from None
         self.problems.add("missing", name, batch.lines[np.isnat(times)])
         before = np.concatenate((np.array([self.latest_time], dtype="datetime64[us]"), times[:-1]))
@@ -290,6 +298,10 @@ class Encoder:
             )
         self.problems.add("skipped", None, batch.lines[bad])
         return np.asarray(~bad)
+
+    def _cycles(self) -> dict[str, list[str]]:
+        """Return the features of the calendar by the cycle they tell of."""
+        return self.roles.calendar.cycles() if self.settings.calendar and self.roles.time is not None else {}
 
     def _lag_names(self) -> list[str]:
         return [f"{self.settings.target} {lag} row{'s' if lag > 1 else ''} ago" for lag in self.settings.lag]

@@ -60,11 +60,13 @@ class TextFeatures:
         """Which features are means of the target."""
         return [j for name in self._mean_places for j in self._own_means(name)]
 
+    def groups(self) -> dict[str, list[str]]:
+        """Return the features that each column is made into."""
+        return {column: [self.names[j] for j in self._own(column)] for column in self.texts}
+
     def column_of(self, feature: str) -> str:
         """Return the column that a feature is made of."""
-        j = self.names.index(feature)
-        places = (name for name in self._mean_places if j in self._own_means(name))
-        return next(places, feature.split("=")[0])
+        return next(column for column, names in self.groups().items() if feature in names)
 
     def add_features(self, lines: Lines, columns: Texts) -> dict[str, list[str | None]]:
         """Make features of the texts that came up now, and return the categories that are learned by means.
@@ -107,8 +109,7 @@ class TextFeatures:
                     out[row, feature] = 1.0
             holes = [row for row, text in enumerate(cells) if text is None]
             if holes:
-                own = [self._places[name, text] for text in self.texts[name]]
-                out[np.ix_(holes, [*own, *self._own_means(name)])] = math.nan
+                out[np.ix_(holes, self._own(name))] = math.nan
                 missing[name] = holes
         return missing
 
@@ -131,6 +132,9 @@ class TextFeatures:
         self._mean_places[name] = len(self.names)
         for what in ("recent mean", "mean"):
             self._add_name(f"{name}: {what}")
+
+    def _own(self, name: str) -> list[int]:
+        return [*(self._places[name, text] for text in self.texts[name]), *self._own_means(name)]
 
     def _own_means(self, name: str) -> range:
         first = self._mean_places.get(name)
