@@ -32,7 +32,7 @@ def test_the_demo_ends_with_five_lines_and_a_report(call):
     lines = out.splitlines()
     assert len(lines) in (5, 6)
     assert lines[0] == (
-        "Predicted 'departures' (a number) 8,760 times in nyc_departures.csv.gz, each time before it was known."
+        "Predicted 'departures' (a number) 8,759 times in nyc_departures.csv.gz, each time before it was known."
     )
     data = read_run("d")
     error = np.sqrt(np.mean((data.yhat - data.y)[1:] ** 2))  # nothing is known before the first label

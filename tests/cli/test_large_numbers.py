@@ -74,7 +74,7 @@ def test_the_largest_numbers_allowed_are_used(call):
     assert (code, err) == (0, "")
     assert "nan" not in out
     assert "inf" not in out
-    assert "Predicted 'y' (a number) 200 times" in out
+    assert "Predicted 'y' (a number) 199 times" in out
 
 
 def test_rows_without_any_label_after_skipping_are_refused(call):

@@ -42,6 +42,23 @@ def test_blocks_cover_every_round_once(rounds, most, window):
         assert rolling[k] == pytest.approx(values[start:end].mean())
 
 
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_errors_through_time_begin_with_the_first_prediction(task):
+    data = play_run(task, *stream(task, 300), certify=False)
+    late = dataclasses.replace(data, yhat=np.where(np.arange(300) < 25, np.nan, data.yhat))
+    loss = measure(late)["loss"]
+    assert loss["window"] == 20
+    for k, name in enumerate(loss["names"]):
+        each = late.losses(name)
+        assert loss["rolling"][k][:25] == [None] * 25
+        mean = each[:10].mean()  # of the ten predicted ones among the last twenty rows
+        assert loss["rolling"][k][34] == pytest.approx(np.sqrt(2.0 * mean) if task == "regression" else mean, rel=1e-4)
+    if task == "classification":
+        right = (late.yhat[25:35] > 0.0) == (late.y[25:35] > 0.0)
+        assert loss["right"][0][:25] == [None] * 25
+        assert loss["right"][0][34] == pytest.approx(right.mean())
+
+
 def test_an_early_spike_leaves_nothing_behind():
     values = np.ones(1000)
     values[0] = 1e30

@@ -9,8 +9,10 @@ from row_files import table, write_csv
 
 import undrift as ud
 from undrift.baselines import Baselines
+from undrift.cli.summary import summary_lines
 from undrift.errors import InputError
 from undrift.online import Table
+from undrift.report.run_text import predicted_rows
 from undrift.run import Settings, certify_run, play_file, read_run
 from undrift.run.play.run_model import make_model
 
@@ -54,6 +56,16 @@ def test_late_labels_are_learned_when_they_come(tmp_path):
     # the naive guess knows no label earlier either
     last = [np.nan] * (delay + 1) + [y[: t - delay][~np.isnan(y[: t - delay])][-1] for t in range(delay + 1, 120)]
     np.testing.assert_array_equal(run.baselines["last value"], np.array(last)[known])
+
+
+@pytest.mark.parametrize(("delay", "first"), [(0, "the first row"), (25, "the first 26 rows")])
+def test_rows_before_the_first_label_are_not_counted_as_predicted(tmp_path, delay, first):
+    run = played(tmp_path, table(120), delay=delay, time="when")
+    count = 119 - delay
+    assert summary_lines(run, {"folder": "run", "report": None})[0] == (
+        f"Predicted 'y' (a number) {count} times in t.csv, each time before it was known."
+    )
+    assert predicted_rows(run) == f"{count} rows, all but {first}"
 
 
 @pytest.mark.parametrize("binary", [False, True])

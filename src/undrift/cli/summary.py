@@ -22,7 +22,7 @@ def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     what = "a number" if run.classes is None else name_classes(run.classes)
     source = Path(run.provenance["source"]["path"]).name
     out = [
-        f"Predicted '{run.target}' ({what}) {run.rounds:,} times in {source}, each time before it was known.",
+        f"Predicted '{run.target}' ({what}) {run.predicted.sum():,} times in {source}, each time before it was known.",
         _quality(run),
         _memory(run),
         _certificate(run),

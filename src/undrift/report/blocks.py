@@ -70,15 +70,17 @@ class Blocks(NamedTuple):
         """Return how many rounds a window of so many blocks covers at most."""
         return min(window * self.size, self.rounds)
 
-    def rolling_mean(self, sums: Vector, window: int) -> Vector:
+    def rolling_mean(self, sums: Vector, window: int, counts: Vector | None = None) -> Vector:
         """Return the mean over the last `window` blocks at the end of each, from the blocks' sums; fewer at the start.
 
-        Every window is summed afresh. A difference of running sums would carry the rounding error of an early spike
+        `counts` are the rounds of each block that count, all by default; where none does there is no mean (NaN). Every
+        window is summed afresh. A difference of running sums would carry the rounding error of an early spike
         through the rest of the curve.
         """
         ones = np.ones(min(window, len(sums)))
-        counts = self.counts.astype(np.float64)
-        return np.convolve(sums, ones)[: len(sums)] / np.convolve(counts, ones)[: len(sums)]
+        each = self.counts.astype(np.float64) if counts is None else counts
+        rounds = np.convolve(each, ones)[: len(sums)]
+        return np.where(rounds > 0.0, np.convolve(sums, ones)[: len(sums)] / np.maximum(rounds, 1.0), np.nan)
 
 
 def cut_blocks(rounds: int, most: int) -> Blocks:

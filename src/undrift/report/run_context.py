@@ -71,6 +71,11 @@ class RunContext:
         return cut_blocks(self.data.rounds, POINTS)
 
     @cached_property
+    def block_predicted(self) -> Vector:
+        """How many rounds of each block were predicted; nothing is before the first label is known."""
+        return self.blocks.sum(self.data.predicted.astype(np.float64))
+
+    @cached_property
     def block_losses(self) -> dict[str, Vector]:
         """The sum of losses in each block, for the run and each baseline; rounds before any label count for nobody."""
         data = self.data

@@ -64,7 +64,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "target": data.target,
         "subtitle": run_text.subtitle(run),
         "source": run_text.source_name(data),
-        "rounds": plural(data.rounds, "row"),
+        "predicted": run_text.predicted_rows(data),
         "has_time": run.timeline.time is not None,
         "sections": [(key, name) for key, name in SECTIONS.items() if _is_shown(key, data, figures)],
         "takeaways": run_text.takeaways(run, scores, measured),

@@ -81,6 +81,13 @@ def source_name(data: RunData) -> str:
     return PurePath(str(path)).name if path else "the source"
 
 
+def predicted_rows(data: RunData) -> str:
+    """Return how many rows were predicted, and why some were not."""
+    count = int(np.count_nonzero(data.predicted))
+    first = plural(data.rounds - count, "row")
+    return plural(count, "row") + (f", all but the first {first.removeprefix('1 ')}" if count < data.rounds else "")
+
+
 def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[str]:
     """Return the sentences a reader should remember."""
     sentences = [error_sentence(run.data, scores)]

@@ -30,10 +30,7 @@ def measure(run: RunContext) -> Measured:
     width = np.where(known, data.upper - data.lower, 0.0)
     blocks = cut_blocks(data.rounds, POINTS // 2)
     window = blocks.window(max(100, data.rounds // 30))
-    known_means, inside_means, width_means = (
-        blocks.rolling_mean(blocks.sum(values.astype(np.float64)), window) for values in (known, inside, width)
-    )
-    known_means = np.where(known_means > 0.0, known_means, np.nan)  # nothing is drawn where a window has no interval
+    known_sums, inside_sums, width_sums = (blocks.sum(values.astype(np.float64)) for values in (known, inside, width))
     return {
         "intervals": {
             "axis": run.timeline.axis(blocks.last),
@@ -44,8 +41,8 @@ def measure(run: RunContext) -> Measured:
             "pinball": interval_pinball(data.lower, data.upper, data.y, level=LEVEL),
             "by_size": _shares(inside[known], _fifths(data.yhat[known])),
             "by_quarter": _quarter_shares(inside, known, data.time),
-            "coverage": round_numbers(inside_means / known_means, 4),
-            "width": round_numbers(width_means / known_means, 4),
+            "coverage": round_numbers(blocks.rolling_mean(inside_sums, window, known_sums), 4),
+            "width": round_numbers(blocks.rolling_mean(width_sums, window, known_sums), 4),
         }
     }
 

@@ -16,8 +16,9 @@ def measure(run: RunContext) -> Measured:
     """Return the rolling error of the run and of every baseline."""
     blocks, rounds = run.blocks, run.data.rounds
     window = blocks.window(max(20, rounds // 50))
-    means = [blocks.rolling_mean(sums, window) for sums in run.block_losses.values()]
-    right = [] if run.numbers else [blocks.rolling_mean(sums, window) for sums in run.block_hits.values()]
+    means = [blocks.rolling_mean(sums, window, run.block_predicted) for sums in run.block_losses.values()]
+    hits = {} if run.numbers else run.block_hits
+    right = [blocks.rolling_mean(sums, window, run.block_predicted) for sums in hits.values()]
     return {
         "loss": {
             "axis": run.timeline.axis(blocks.last),
