@@ -113,5 +113,8 @@ def test_forecasts_are_served_over_http(tmp_path):
         assert code == 422
         assert "rows 0 load" in text
         assert fetch(url + "forecast?level=2")[0] == 422
+        code, text = fetch(url + "forecast?level=high")
+        assert code == 422
+        assert json.loads(text)["detail"].startswith("query level: Input should be a valid number")
         assert "ForecastLearnRequest" in fetch(url + "openapi.json")[1]
         assert fetch(url)[0] == 200

@@ -61,8 +61,19 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
     with open_service(tmp_path / "run") as service:
         before = service.models.rows.state()
         for bad, words in (
-            ({**good, "temp": "warm"}, "'temp' is a column of numbers, got 'warm'"),
-            ({**good, "time": "yesterday"}, "'time' should be a time"),
+            (
+                {**good, "temp": "warm"},
+                "request, row 2: 'temp' is a column of numbers, got 'warm'; correct the cell, send null if it is "
+                "missing, or leave it out of the row$",
+            ),
+            (
+                {**good, "time": "yesterday"},
+                "request, row 2: 'time' should be a time, got 'yesterday'; correct it, or leave it out of the row$",
+            ),
+            (
+                {**good, "kind": "x" * 2000},
+                "request, row 2: 'kind' holds a text of 2,000 characters, more than 1,000; leave it out of the row$",
+            ),
             ({"colour": 1.0}, "such as 'temp'"),
         ):
             with pytest.raises(UndriftError, match=words):
@@ -71,8 +82,18 @@ def test_a_row_the_run_cannot_read_is_refused_and_forgotten(tmp_path):
         (one,) = service.predict([{**good, "kind": "new"}])
         assert service.models.model.names[-1] == "kind=new"
         assert service.learn([Label(one.id, "20.5")]) == (1, 0, 0)
-        with pytest.raises(UndriftError, match="'load' is a column of numbers"):
+        with pytest.raises(UndriftError, match=r"^'load' must be a number, or null, got 'a lot'$"):
             service.learn([Label(service.predict([good])[0].id, "a lot")])
+
+
+def test_a_third_class_is_refused_in_words_that_a_client_can_use(tmp_path):
+    rows = make_file(tmp_path / "first.csv", 200, classes=True)
+    play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
+    with open_service(tmp_path / "run") as service:
+        (one,) = service.predict([{"temp": rows[0]["temp"]}])
+        with pytest.raises(InputError, match=r"^'load' must be 'high' or 'low', or null, got 'medium'$"):
+            service.learn([Label(one.id, "medium")])
+        assert service.learn([Label(one.id, "low")]) == (1, 0, 0)
 
 
 def test_an_unfinished_or_missing_run_is_refused(tmp_path):

@@ -81,7 +81,7 @@ def test_a_kill_loses_nothing_that_was_answered(model_file):
         ("predict", "{", 422, "Invalid JSON"),
         ("predict", "[]", 422, "the request: Input should be an object"),
         ("predict", '{"rows": []}', 422, "1 to 10,000 rows"),
-        ("predict", '{"rows": [{"x0": [1]}]}', 422, "valid"),
+        ("predict", '{"rows": [{"x0": [1]}]}', 422, "rows 0 x0: must be a number, a text, true, false or null"),
         ("predict", '{"rows": [{"x0": 1e999}]}', 422, "at most 1e+75"),
         ("predict", '{"rows": [{"nothing": 1}]}', 422, "no feature 'nothing'"),
         ("predict", '{"rows": [{}], "more": 1}', 422, "Extra inputs"),

@@ -99,7 +99,7 @@ def main(kills):
         entries = read_back(Path(folder) / "model-service" / "journal.sqlite")
         server, url = start(model_file)
         with Client(url) as client:
-            learned = [number for _, kind, body in entries if kind == 1 for number, _ in json.loads(body)]
+            learned = [number for kind, body in entries if kind == 1 for number, _ in json.loads(body)]
             assert len(set(learned)) == len(learned), "a label was learned twice"
             lost = set(acknowledged) - set(learned)
             assert not lost, f"{len(lost)} acknowledged labels were lost"

@@ -7,9 +7,10 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from importlib import resources
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
 from undrift import __version__
@@ -24,6 +25,7 @@ from undrift.serve.schema import (
     PredictRequest,
     PredictResponse,
     describe_interface,
+    describe_problem,
     read_request,
 )
 from undrift.serve.service import Label, Service
@@ -100,7 +102,7 @@ def _add_keys(app: FastAPI, models: KeyedModels) -> None:
     """Add what is there where every key has a model."""
 
     @app.get("/keys")
-    async def keys(count: int = SHOWN_KEYS) -> list[dict[str, Any]]:
+    async def keys(count: Annotated[int, Query(ge=1)] = SHOWN_KEYS) -> list[dict[str, Any]]:
         """Return the keys that do worst: whose error is largest beside that of the naive guess."""
         return models.worst_keys(count)
 
@@ -125,7 +127,13 @@ def make_base(tend: Callable[[], None]) -> FastAPI:
         yield
         task.cancel()
 
-    return FastAPI(title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=care)
+    app = FastAPI(title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=care)
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_query(request: Request, error: RequestValidationError) -> JSONResponse:
+        return JSONResponse({"detail": describe_problem(error.errors())}, 422)
+
+    return app
 
 
 def add_pages(app: FastAPI, facts: Callable[[], dict[str, Any]], *, page: str) -> None:

@@ -14,7 +14,7 @@ from undrift.online import Table
 from undrift.online.base import OnlineLearner
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
-from undrift.run.read.cells import LIMIT, parse_texts
+from undrift.run.read.cells import LIMIT, parse_number, parse_texts
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import RowOrigin
 from undrift.run.settings import Settings, did_you_mean
@@ -103,12 +103,24 @@ class NamedNumbers:
         """Nothing is kept from row to row."""
 
 
+class _Request(RowOrigin):
+    """Rows of a request, whose sender has no command line."""
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out."""
+        return "leave it out of the row"
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a value is said to be missing."""
+        return "send null if it is missing"
+
+
 class RunRows:
     """Rows with the columns of the file that a run has learned: numbers, texts, times, and lags of the target."""
 
     def __init__(self, settings: Settings, roles: ColumnRoles) -> None:
         self.target = settings.target
-        self._encoder = Encoder(RowOrigin("request", settings), roles, labels_come_later=True)
+        self._encoder = Encoder(_Request("request", settings), roles, labels_come_later=True)
         times = [] if roles.time is None else [roles.time]
         self._columns = [*roles.numbers, *roles.text_columns, *times]
 
@@ -124,8 +136,7 @@ class RunRows:
                 if not any(name in row for name in self._columns):
                     given = ", ".join(map(repr, list(row)[:5])) or "nothing"
                     raise InputError(f"a row needs columns of the run, such as '{self._columns[0]}'; it has {given}")
-            first = self._encoder.rows + 1
-            lines = np.arange(first, first + len(rows), dtype=np.int64)
+            lines = np.arange(1, len(rows) + 1, dtype=np.int64)
             batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in self._columns})
             Z = self._encoder.encode(batch).Z
             return Table(list(self._encoder.features), Z)  # after encoding, which may add features
@@ -141,6 +152,14 @@ class RunRows:
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
+        classes = self._encoder.classes
+        if classes is None:
+            value = parse_number(cell)
+            if value is None:
+                raise InputError(f"'{self.target}' must be a number, or null, got {cell!r:.60}")
+            return value
+        if "" not in classes and self.class_label(cell) not in classes:  # "": the negative one was not seen yet
+            raise InputError(f"'{self.target}' must be {' or '.join(map(repr, classes))}, or null, got {cell!r:.60}")
         batch = RowBatch(np.zeros(1, np.int64), {self.target: [cell]})
         return float(self._encoder.labels(batch)[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI
@@ -79,9 +80,15 @@ def read_request(kind: type[Request], body: bytes) -> Request:
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = " ".join(str(part) for part in first["loc"][:3]) or "the request"
-        raise InputError(f"{where:.80}: {first['msg']:.200}; /docs describes what is expected") from None
+        raise InputError(describe_problem(error.errors(include_url=False, include_input=False))) from None
+
+
+def describe_problem(problems: Sequence[Any]) -> str:
+    """Return the first of pydantic's problems as a sentence; a value of no allowed kind has one for each kind."""
+    first = problems[0]
+    where = " ".join(str(part) for part in first["loc"][:3]) or "the request"
+    what = "must be a number, a text, true, false or null" if first["loc"][3:] else first["msg"]
+    return f"{where:.80}: {what:.200}; /docs describes what is expected"
 
 
 def describe_interface(app: FastAPI, bodies: dict[str, type[BaseModel]]) -> None:

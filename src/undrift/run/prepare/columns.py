@@ -263,7 +263,7 @@ def require_short(source: RowOrigin, line: int, name: str, text: str) -> None:
     if len(text) > LONGEST_TEXT:
         raise DataError(
             f"{source.at(line)}: '{name}' holds a text of {len(text):,} characters, more than {LONGEST_TEXT:,}; "
-            f"leave it out with --drop '{name}'"
+            f"{source.leave_out(name)}"
         )
 
 

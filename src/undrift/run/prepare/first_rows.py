@@ -100,10 +100,10 @@ def not_a_number(source: RowOrigin, line: int, name: str, cell: object) -> DataE
     hint = "correct the cell"
     if text.count(",") == 1 and text.replace(",", "").lstrip("+-").isdigit():
         hint = "write a decimal point, not a comma"
-    last = "drop the row" if name == source.settings.target else f"--drop '{name}'"
+    last = "drop the row" if name == source.settings.target else source.leave_out(name)
     return DataError(
         f"{source.at(line)}: '{name}' is a column of numbers, got {text[:60]!r}; "
-        f"{hint}, pass --na {text[:20]!r} if it means missing, or {last}"
+        f"{hint}, {source.mark_missing(text)}, or {last}"
     )
 
 

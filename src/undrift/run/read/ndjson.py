@@ -92,7 +92,8 @@ def _require_flat(source: Source, number: int, row: Any) -> dict[str, object]:
         if isinstance(value, (dict, list)):
             if key not in source.settings.drop:
                 raise DataError(
-                    f"{source.at(number)}: '{key}' holds an object or a list; write plain columns, or --drop '{key}'"
+                    f"{source.at(number)}: '{key}' holds an object or a list; write plain columns, or "
+                    f"{source.leave_out(key)}"
                 )
             row[key] = None
     return row

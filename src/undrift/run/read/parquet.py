@@ -83,5 +83,5 @@ def typed_cells(source: Source, column: Series) -> Cells:
     if kind in (pl.String, pl.Categorical, pl.Enum) or (exact and kind == pl.Time):
         return column.cast(pl.String).to_list()
     raise DataError(
-        f"{source.name}: column '{column.name}' is {kind}, no number, text or time; pass --drop '{column.name}'"
+        f"{source.name}: column '{column.name}' is {kind}, no number, text or time; {source.leave_out(column.name)}"
     )

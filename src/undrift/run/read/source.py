@@ -44,6 +44,14 @@ class RowOrigin:
         """Return where something stands, for an error."""
         return f"{self.name}, {self.row_word} {line}"
 
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        return f"leave it out with --drop '{name}'"
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a text is said to mean missing, for an error."""
+        return f"pass --na {text[:20]!r} if it means missing"
+
 
 class Source(RowOrigin):
     """A file, or the standard input ("-").
