@@ -1,12 +1,18 @@
 """`undrift run --weight` and `--elapsed`: the numbers of the estimator, in the plan, exactly resumed and updated."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
 
 import undrift as ud
+from undrift.cli.summary import summary_lines
 from undrift.errors import ConditionError, DataError, InputError
-from undrift.run import Interrupted, Settings, certify_run, play_file, update_run
+from undrift.report import render
+from undrift.report.formatting import duration
+from undrift.report.half_life import mean_half_life
+from undrift.run import Interrupted, Settings, certify_run, play_file, read_run, update_run
 from undrift.run.play import run_loop
 from undrift.run.play.run_model import load_model
 
@@ -55,6 +61,22 @@ def test_new_rows_go_on_in_the_same_unit_of_time_after_the_last_row(tmp_path):
     update_run(tmp_path / "parts", str(tmp_path / "second.csv"))
     files = [next((tmp_path / name).glob("model*.undrift")) for name in ("whole", "parts")]
     assert load_model(str(files[0])) == load_model(str(files[1]))
+
+
+def test_memory_is_told_as_time_where_it_forgets_by_time(tmp_path):
+    frame().write_csv(tmp_path / "rows.csv")
+    play_file(str(tmp_path / "rows.csv"), tmp_path / "run", Settings(**SETTINGS))
+    data = read_run(tmp_path / "run")
+    assert data.memory_unit == 60.0
+    minutes = duration(60.0 * mean_half_life(data.half_lives, data.spectrum))
+    (said,) = [line for line in summary_lines(data, {"folder": "run", "report": None}) if line.startswith("Memory")]
+    assert said == f"Memory it found best: an observation counts half after about {minutes}."
+    page = render(data, tmp_path / "report.html").read_text()
+    text = page.split('<script type="application/json" id="numbers">')[0]
+    assert f"The memory it found best: a row counts half after {minutes}" in text
+    assert f'<div class="value">{minutes}</div>' in text
+    assert re.search(r"effective half-life starts at [\d.]+ (seconds|minutes|hours|days) and ends at", text)
+    assert not re.search(r"half-life \(rows\)|\d rows \(about", page)
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, monkeypatch):

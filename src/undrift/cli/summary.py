@@ -61,6 +61,7 @@ def _quality(run: RunData) -> str:
 
 def _memory(run: RunData) -> str:
     """Return how much of the past mattered: the half-life of the weights averaged over the run, as in the report."""
+    from undrift.report.formatting import duration
     from undrift.report.half_life import mean_half_life
 
     if not len(run.spectrum) or len(run.half_lives) < 2:
@@ -68,7 +69,8 @@ def _memory(run: RunData) -> str:
     half = mean_half_life(run.half_lives, run.spectrum)
     if math.isinf(half):
         return "Memory it found best: all of the past; nothing here is forgotten."
-    return f"Memory it found best: an observation counts half after about {_two_digits(half)} rows."
+    text = f"{_two_digits(half)} rows" if run.memory_unit is None else duration(half * run.memory_unit)
+    return f"Memory it found best: an observation counts half after about {text}."
 
 
 def _certificate(run: RunData) -> str:

@@ -81,14 +81,20 @@ def half_life_number(half_life: float, never: str = "∞") -> str:
     return number(half_life, 2 if half_life < 100 else 3) if math.isfinite(half_life) else never
 
 
-def half_life_text(half_life: float, spacing: float | None = None) -> str:
+def half_life_text(half_life: float, spacing: float | None = None, unit: float | None = None) -> str:
     """Return a half-life in rows and, when rows are `spacing` seconds apart, as time.
+
+    Where memories forget by time it is in units of so many seconds, and told as time alone.
 
     >>> half_life_text(310.4), half_life_text(310.4, 3600.0), half_life_text(math.inf)
     ('310 rows', '310 rows (about 13 days)', 'no forgetting')
+    >>> half_life_text(310.4, 3600.0, unit=60.0)
+    '5.2 hours'
     """
     if not math.isfinite(half_life):
         return "no forgetting"
+    if unit is not None:
+        return duration(half_life * unit)
     text = f"{half_life_number(half_life)} rows"
     return f"{text} (about {duration(half_life * spacing)})" if spacing else text
 

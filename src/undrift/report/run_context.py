@@ -11,6 +11,7 @@ from undrift._typing import Vector
 from undrift.report.blocks import Blocks, cut_blocks
 from undrift.report.certificate_text import CertificateSummary, summarize_certificates
 from undrift.report.class_rounds import ClassRounds, read_class_rounds
+from undrift.report.formatting import half_life_text
 from undrift.report.timeline import Timeline, make_timeline
 from undrift.run import RunData
 from undrift.run.finish.run_data import OWN
@@ -49,6 +50,10 @@ class RunContext:
     def loss_name(self) -> str:
         """The loss that is added up, in the units of certificates."""
         return "squared error / 2" if self.numbers else "log-loss"
+
+    def memory_text(self, half_life: float) -> str:
+        """Return a half-life of the run in words: in rows and as time, or as time alone if it forgets by that."""
+        return half_life_text(half_life, self.timeline.spacing, self.data.memory_unit)
 
     @cached_property
     def class_rounds(self) -> ClassRounds | None:

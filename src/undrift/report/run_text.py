@@ -14,7 +14,7 @@ from undrift.metrics import LEADING
 from undrift.report.certificate_text import choose_leading, comparison, proof
 from undrift.report.class_rounds import ClassRounds
 from undrift.report.figures.figure import Numbers
-from undrift.report.formatting import NONE, capitalize, half_life_text, join_items, number, percent, plural, shorten
+from undrift.report.formatting import NONE, capitalize, join_items, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
@@ -32,7 +32,8 @@ GLOSSARY = {
     "Row, round": "One line of your data. undrift predicts its label first, then learns from it.",
     "Baselines": "Naive guesses that need no learning, such as repeating the last value. Anything useful must beat "
     "them.",
-    "Half-life": "After so many rows, a row counts half as much as a new one. Short: the data changes fast.",
+    "Half-life": "After so many rows (with --elapsed: after so much time), a row counts half as much as a new one. "
+    "Short: the data changes fast.",
     "Regret": "undrift's total loss minus that of a rival who was chosen afterwards, knowing every label.",
     "Certificate": "A proof, computed for this very run, that the regret could not exceed a number: against every "
     "rival of a kind once the run is over, and by what the method promises beforehand.",
@@ -145,7 +146,7 @@ def _memory_sentence(run: RunContext, changes: int) -> str:
     if math.isinf(half_life):
         text = "This data hardly forgets: old rows help as much as new ones"
     else:
-        text = f"The memory it found best: a row counts half after {half_life_text(half_life, run.timeline.spacing)}"
+        text = f"The memory it found best: a row counts half after {run.memory_text(half_life)}"
     times = "once" if changes == 1 else f"{changes} times"
     return f"{text}; that changed {times} on the way." if changes else f"{text}."
 
@@ -170,7 +171,7 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
         found.append(Card(label, percent(abs(share)), f"{leading.name}{f'; {proven}' if same else ''}"))
     if numbers["spectrum"]:
         half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
-        text, _, about = half_life_text(half_life, run.timeline.spacing).partition(" (")
+        text, _, about = run.memory_text(half_life).partition(" (")
         found.append(Card("memory (half-life)", text, about.rstrip(")") or "until a row counts half"))
     intervals = numbers["intervals"]
     if intervals:
@@ -181,11 +182,10 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
 
 def memory_changes(run: RunContext, spectrum: Numbers | None) -> list[str]:
     """Return where the memory changed, in words."""
-    spacing = run.timeline.spacing
     return [
         f"Around {run.timeline.round_text(c['round'])} the memory "
-        f"{'shortened' if c['after'] < c['before'] else 'lengthened'} from {half_life_text(c['before'], spacing)} to "
-        f"{half_life_text(c['after'], spacing)}."
+        f"{'shortened' if c['after'] < c['before'] else 'lengthened'} from {run.memory_text(c['before'])} to "
+        f"{run.memory_text(c['after'])}."
         for c in (spectrum["changes"] if spectrum else [])
     ]
 

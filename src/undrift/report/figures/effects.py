@@ -47,7 +47,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         f"{_SEVERAL if run.several else _FAMILIES}",
         f"Bars of how far each column moves the last predictions, in {unit}: "
         + ", ".join(f"{name} {number(size)}" for name, size in shown),
-        f"Measured: mean change of the last predictions, in {unit}, with all features of one column (or of one cycle of "
+        f"Measured: mean change of the last predictions, in {unit}, with all features of one column (or one cycle of "
         "the calendar) at their means in the first rows and the rest kept. Columns that move together share their "
         "effect. Second view: coefficients of level 2's leading memory.",
         [

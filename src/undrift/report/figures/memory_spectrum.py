@@ -20,7 +20,7 @@ from undrift.report.figures.figure import (
     straight_line,
     x_axis,
 )
-from undrift.report.formatting import half_life_number, half_life_text
+from undrift.report.formatting import half_life_number
 from undrift.report.half_life import effective_half_life, find_changes
 from undrift.report.run_context import RunContext
 
@@ -81,7 +81,10 @@ def _line_heights(half_life: Vector, top: float) -> Vector:
 def draw(run: RunContext, numbers: Numbers) -> Figure:
     """Draw a heat map of weights under the line of the effective half-life."""
     spectrum, timeline = numbers["spectrum"], run.timeline
-    half_lives = [math.inf if h is None else h for h in spectrum["half_lives"]]
+    half_lives, effective = (
+        [math.inf if h is None else h for h in spectrum[name]] for name in ("half_lives", "effective")
+    )
+    by_time = run.data.memory_unit is not None
     heat: PlotSpec = {
         "type": "heatmap",
         "x": x_axis("spectrum"),
@@ -95,7 +98,7 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
             "tickformat": ".0%",
             "outlinewidth": 0,
         },
-        "text": {"$rows": [half_life_text(h, timeline.spacing) for h in half_lives], "along": ["spectrum", "axis"]},
+        "text": {"$rows": [run.memory_text(h) for h in half_lives], "along": ["spectrum", "axis"]},
         "hovertemplate": "half-life %{text}: weight %{z:.1%}<extra></extra>",
         "name": "weight",
     }
@@ -108,21 +111,20 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "line",
         label="effective half-life",
         shade="line",
-        customdata=ref("spectrum", "effective"),
-        hovertemplate="effective half-life %{customdata:,.3r} rows<extra></extra>",
+        customdata=[run.memory_text(h) for h in effective],
+        hovertemplate="effective half-life %{customdata}<extra></extra>",
         line={"width": 2.5},
     )
-    first, last = (math.inf if e is None else e for e in (spectrum["effective"][0], spectrum["effective"][-1]))
     changes = "".join(
-        f" Around {timeline.round_text(c['round'])} it went from {half_life_text(c['before'])} to "
-        f"{half_life_text(c['after'])}."
+        f" Around {timeline.round_text(c['round'])} it went from {run.memory_text(c['before'])} to "
+        f"{run.memory_text(c['after'])}."
         for c in spectrum["changes"]
     )
     layout: PlotSpec = {
         "yaxis": {
-            "title": {"text": "half-life (rows)"},
+            "title": {"text": "half-life" if by_time else "half-life (rows)"},
             "tickvals": spectrum["heights"],
-            "ticktext": [half_life_number(h, "no forgetting") for h in half_lives],
+            "ticktext": [run.memory_text(h) if by_time else half_life_number(h, "no forgetting") for h in half_lives],
             "showgrid": False,
         },
         "xaxis": {"showgrid": False},
@@ -137,9 +139,9 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "Each column is a moment, each line a memory length; the stronger the colour, the more undrift trusts models "
         "with that memory. Low means only recent rows count; high means old rows still help.",
         f"Heat map of weights over {len(half_lives)} memory lengths; the effective half-life starts at "
-        f"{half_life_text(first)} and ends at {half_life_text(last)}.{changes}",
-        "Measured: weights learned before each row. A half-life is the number of rows after which a row counts half; "
-        "the line is the half-life all weights amount to, averaged over a few columns. "
+        f"{run.memory_text(effective[0])} and ends at {run.memory_text(effective[-1])}.{changes}",
+        f"Measured: weights learned before each row. A half-life is the {'time' if by_time else 'number of rows'} "
+        "after which a row counts half; the line is the half-life all weights amount to, averaged over a few columns. "
         "Keys `linear-ensemble`, `logistic-ensemble`.",
         [View("", [heat, outline, line], layout)],
         height=400,

@@ -68,7 +68,7 @@ class RunData:
     spectrum_round: Vector
     """Rounds after which snapshots were taken (K,)."""
     half_lives: Vector
-    """Memory lengths in rounds (N,), ascending; infinity never forgets."""
+    """Memory lengths in rounds, or in `memory_unit` (N,), ascending; infinity never forgets."""
     spectrum: Matrix
     """Weight of each memory length (K, N); rows sum to 1."""
     candidates: Sequence[str]
@@ -84,6 +84,8 @@ class RunData:
     effects: Mapping[str, float] = field(default_factory=dict)
     """How far each column, cycle of the calendar or earlier label moves the predictions of the last rows, all features
     made of it at once; empty while the run goes on."""
+    memory_unit: float | None = None
+    """Seconds in a unit of `half_lives`, where memories forget by time (`--elapsed`); None where they count rounds."""
     combination: Mapping[str, float] = field(default_factory=dict)
     """How level 2 adds up the families and the last label at the end."""
     then: Matrix | None = None
@@ -199,6 +201,7 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         coef_names=[*state["coefficients"], "(intercept)"] if arrays["coef"].shape[1] else [],
         coef=arrays["coef"],
         effects=_plain_numbers(state.get("effects", {})),
+        memory_unit=state["plan"].get("spacing"),
         combination=_plain_numbers(state.get("combination", {})),
         then=_kept_rows(arrays, "then"),
         now=_kept_rows(arrays, "now"),
