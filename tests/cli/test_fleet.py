@@ -127,7 +127,7 @@ def test_a_fleet_that_learned_nothing_is_an_error_that_says_why(call):
     pumps(3).with_columns(load=pl.lit("heavy")).write_csv("pumps.csv")
     code, out, err = call("fleet", "pumps.csv", *OPTIONS, "--features", "load,speed")
     assert (code, out, err.count("\n")) == (3, "", 1)
-    assert "no row could be learned; most often (15 rows) because: poison: 'load' must be a number, got 'heavy'" in err
+    assert "no row could be learned; most often (15 rows) because 'load' must be a number, got 'heavy'" in err
     assert "'heavy'" in Path("pumps-fleet/predictions.csv").read_text()
 
 

@@ -134,6 +134,52 @@ def test_labels_that_come_later_are_learned_when_they_come():
     assert nothing.reasons == {0: "it has 'of' but no 'y'"}
 
 
+def test_the_label_of_a_served_row_may_come_with_the_row_itself_and_is_learned_once():
+    fleet = fleet_of(wait=0)
+    state, out = fleet.advance(None, [row(0, 1.0, 2.0), row(1, 2.0, None), row(2, 3.0, None), row(3, 1.0, 4.0)])
+    assert [one.status for one in out] == ["ok", "predicted", "predicted", "ok"]
+    predicted = out.prediction[1]
+    state, out = fleet.advance(state, [row(1, 2.0, 5.0), row(4, 1.0, 4.0)])
+    assert tuple(next(iter(out)))[1:] == (1, predicted, 5.0, "labelled", "its label came later")
+    model = ud.DiscountedVAW(half_life=10)
+    model.learn([1.0], 2.0)
+    first, _ = model.ask([2.0]), model.ask([3.0])
+    model.learn([1.0], 4.0)
+    model.tell(first, 5.0)
+    model.learn([1.0], 4.0)
+    assert fleet.model(state).snapshot()[1].keys() == model.snapshot()[1].keys()
+    for name, array in model.snapshot()[1].items():
+        assert fleet.model(state).snapshot()[1][name].tobytes() == array.tobytes()
+    assert fleet.info(state).unlabelled == 1
+    after, out = fleet.advance(state, [row(1, 2.0, 5.0), row(1, 2.0, None), row(2, 3.0, None)])
+    assert said(out) == [(1, "duplicate"), (1, "duplicate"), (2, "duplicate")]
+    assert fleet.model(after) == fleet.model(state)
+
+
+def test_a_label_that_cannot_be_used_leaves_its_row_waiting():
+    fleet = fleet_of()
+    state, _ = fleet.advance(None, [row(0, 1.0, 2.0), row(1, 2.0, None)])
+    state, out = fleet.advance(state, [row(1, 2.0, "many")])
+    assert [(one.status, one.reason) for one in out] == [("poison", "'y' must be a number, got 'many'")]
+    assert said(fleet.advance(state, [row(1, 2.0, 3.0)]).outputs) == [(1, "labelled")]
+
+
+def test_a_label_that_comes_before_its_row_was_predicted_is_learned_with_the_row():
+    fleet = fleet_of(wait=5)
+    state, out = fleet.advance(None, [row(0, 1.0, 2.0), row(2, 2.0, None)])
+    state, out = fleet.advance(state, [row(2, 2.0, 3.0)])
+    assert said(out) == [(2, "duplicate")]
+    assert said(fleet.finish(state, "a").outputs) == [(0, "ok"), (1, "gap"), (2, "ok")]
+
+
+def test_a_row_that_comes_twice_in_a_batch_is_predicted_before_its_label_is_learned():
+    records = [row(0, 1.0, 2.0), row(1, 2.0, 3.0), row(1, 2.0, None)]
+    together = fleet_of().run(records).outputs
+    assert [one.status for one in together] == ["ok", "predicted", "labelled"]
+    apart = fleet_of().run([records[0], records[2], records[1]], batch=1).outputs
+    assert together.canonical() == apart.canonical()
+
+
 class Fragile(ud.DiscountedVAW):
     """A user's model with a bug."""
 

@@ -148,3 +148,92 @@ def test_an_update_that_is_killed_is_done_again(begun):
     assert states(folder) == states(begun / "whole")  # its rows are saved, its tables are not
     assert update(folder, more) == 0
     assert_same(folder, begun / "whole")
+
+
+def without_labels(rows):
+    return [f"{line.rsplit(',', 1)[0]}," for line in rows]
+
+
+def asked_and_told(tmp_path, name="shops", options=()):
+    """A fleet of 300 rows, updated with 60 rows without labels; return the folder, and these rows with labels."""
+    rows = lines(360)
+    folder, path = tmp_path / name, write(tmp_path / "begin.csv", rows[:300])
+    assert run(["fleet", path, *OPTIONS, "--time", "time", *options, "-o", str(folder)]) == 0
+    assert update(folder, write(tmp_path / "asked.csv", without_labels(rows[300:]))) == 0
+    return folder, rows[300:]
+
+
+def statuses(folder):
+    return [row[4] for row in table(folder, "predictions.csv")]
+
+
+def test_labels_of_rows_that_were_predicted_are_learned_when_a_later_file_brings_them(tmp_path, capsys):
+    folder, rows = asked_and_told(tmp_path)
+    predicted = {row[:3] for row in table(folder, "predictions.csv") if row[4] == "predicted"}
+    assert len(predicted) == 60
+    capsys.readouterr()
+    assert update(folder, write(tmp_path / "told.csv", rows[:40])) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["added"], shown["labelled"], shown["skipped"], shown["rounds"]) == (0, 40, 0, 340)
+    labelled = {row[:3] for row in table(folder, "predictions.csv") if row[4] == "labelled"}
+    assert len(labelled) == 40
+    assert labelled < predicted  # the prediction that counts is the one that was served
+    capsys.readouterr()
+    assert update(folder, write(tmp_path / "again.csv", [*rows[:20], rows[45]])) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["added"], shown["labelled"], shown["skipped"], shown["rounds"]) == (0, 1, 20, 341)
+    assert statuses(folder).count("labelled") == 41
+
+
+def test_an_update_says_how_many_labels_came(tmp_path, capsys):
+    folder, rows = asked_and_told(tmp_path)
+    capsys.readouterr()
+    assert run(["update", str(folder), write(tmp_path / "told.csv", rows), "--no-report"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("0 new rows, 60 labels of rows predicted before\n")
+    assert "no row that is new" not in said.err
+
+
+def test_an_update_with_labels_that_is_killed_is_done_again(tmp_path):
+    whole, rows = asked_and_told(tmp_path, "whole")
+    folder, _ = asked_and_told(tmp_path, "killed")
+    more = write(tmp_path / "told.csv", rows)
+    for when in ("StateStore.put", "StateStore.add_outputs"):
+        kill(folder, more, f"from undrift.fleet.state_store import StateStore\n{when}")
+        assert statuses(folder).count("labelled") == 0
+    kill(folder, more, "from undrift.run.fleet import play\nplay.write_result")
+    assert update(folder, more) == 0
+    assert update(whole, more) == 0
+    assert_same(folder, whole)
+
+
+def kill(folder, path, function):
+    """Update a fleet in a process of its own that is killed when it calls a function."""
+    code = (
+        f"import os, signal, sys\nfrom undrift.cli.app import run\n"
+        f"{function} = lambda *some, **more: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run(['update', sys.argv[1], sys.argv[2], '--no-report', '-q'])\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", code, str(folder), path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+
+
+def test_more_rows_than_are_held_are_let_go_and_told(tmp_path):
+    folder, rows = asked_and_told(tmp_path, options=["--hold", "5"])
+    assert statuses(folder).count("expired") == 60 - 3 * 5
+    assert update(folder, write(tmp_path / "told.csv", rows)) == 0
+    assert statuses(folder).count("labelled") == 3 * 5
+    assert json.loads((folder / "fleet.json").read_text())["hold"] == 5
+
+
+def test_rows_without_an_order_cannot_be_told_their_labels_which_is_said(tmp_path, capsys):
+    rows = [line.split(",", 1)[1] for line in lines(360)]
+    folder, path = tmp_path / "shops", write(tmp_path / "begin.csv", rows[:300], "shop,x,y")
+    assert run(["fleet", path, "-k", "shop", "-t", "y", "--no-report", "-o", str(folder)]) == 0
+    assert "--order or --time" not in capsys.readouterr().err
+    path = write(tmp_path / "asked.csv", without_labels(rows[300:]), "shop,x,y")
+    assert run(["update", str(folder), path, "--no-report"]) == 0
+    assert (
+        "asked.csv: 60 rows without a target were predicted, and no later file can bring their labels, as only an "
+        "order or a time tells which row is which; name its column with --order or --time"
+    ) in capsys.readouterr().err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import format_number, print_interrupted, print_json, print_table, printable
+from undrift.cli.output import format_number, print_error, print_interrupted, print_json, print_table, printable
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ def fleet(
     drop: options.Drop = None,
     delay: Annotated[
         int | None, typer.Option("--delay", help="Labels become known so many rows of their key late [default: 0].")
+    ] = None,
+    hold: Annotated[
+        int | None,
+        typer.Option("--hold", help="Rows of a key that wait for their label from a later file [default: 256]."),
     ] = None,
     lag: options.Lag = None,
     calendar: options.Calendar = None,
@@ -75,6 +79,7 @@ def fleet(
     the same command continues; with another file or other settings it refuses, and --force begins anew.
     """
     from undrift.cli.signals import stop_signals
+    from undrift.fleet.fleet import HOLD
     from undrift.report import render_fleet
     from undrift.run import Settings, play_fleet
     from undrift.stopping import Interrupted
@@ -96,21 +101,25 @@ def fleet(
         try:
             found = play_fleet(
                 path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
-                use_texts=categories is not None, progress=show_progress, report=render_fleet if report else None,
-                stop=stop,
+                hold=HOLD if hold is None else hold, use_texts=categories is not None, progress=show_progress,
+                report=render_fleet if report else None, stop=stop,
             )  # fmt: skip
         except Interrupted:
             print_interrupted(left)
             return stop.code
     if not quiet and sys.stderr.isatty():
         print(file=sys.stderr)
-    show(found, folder, report=report, json=json)
+    show(found, folder, report=report, quiet=quiet, json=json)
     return 0
 
 
-def show(found: FleetResult, folder: Path, *, report: bool, json: bool, more: dict[str, Any] | None = None) -> None:
+def show(
+    found: FleetResult, folder: Path, *, report: bool, quiet: bool, json: bool, more: dict[str, Any] | None = None
+) -> None:
     """Print what was found; `more` are facts for JSON."""
     page = folder / "report.html" if report else None
+    for sentence in () if quiet else found.warnings:
+        print_error(sentence)
     if json:
         print_json(_facts(found, folder, page) | (more or {}))
     else:
@@ -129,6 +138,7 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
         "keys": len(found.keys),
         "rounds": found.rounds,
         "bytes_per_key": found.bytes_per_key,
+        "warnings": found.warnings,
         "problems": {one.text: one.count for one in found.problems},
         "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.worst[:SHOWN]],
         "drifting": [{"key": one.key, "half_life": one.half_life} for one in _drifting(found)],

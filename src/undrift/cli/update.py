@@ -102,10 +102,11 @@ def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: b
         except Interrupted:
             print_interrupted(left)
             return stop.code
-    if not done.added and not quiet:
+    if not (done.added or done.labelled or quiet):
         print_error(f"{file} has no row that is new to {folder}")
-    new = {"added": done.added, "skipped": done.skipped}
+    new = {"added": done.added, "labelled": done.labelled, "skipped": done.skipped}
     if not json:
-        print(f"{done.added:,} new rows" + (f", {done.skipped:,} learned before" if done.skipped else ""))
-    show(done.found, folder, report=report, json=json, more=new)
+        labels = f", {done.labelled:,} labels of rows predicted before" if done.labelled else ""
+        print(f"{done.added:,} new rows{labels}" + (f", {done.skipped:,} learned before" if done.skipped else ""))
+    show(done.found, folder, report=report, quiet=quiet, json=json, more=new)
     return 0

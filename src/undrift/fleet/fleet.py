@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
 
 
+HOLD = 256
+"""Rows of a key that wait for their label, at most, unless told otherwise."""
 MAX_WAIT = 2**61
 """Longest wait in orders: an order less a wait still fits_in_slots 64 bits."""
 
@@ -66,7 +68,8 @@ class Fleet:
     features
         Columns that make up z.
     target
-        Column of the label y. Missing (None, NaN): the record only asks for a prediction, and waits for its label.
+        Column of the label y. Missing (None, NaN): the record only asks for a prediction, and waits for its label,
+        which may come in a copy of the record that has one.
     order
         Column of integers or times that says a record's place in its stream, and is unique there. None: order of
         arrival; then nothing can be recognised as a duplicate.
@@ -79,7 +82,7 @@ class Fleet:
     delay
         Labels become known so many rows of their key late, though they stand beside their row.
     hold
-        At most this many rows of a key wait for their label.
+        At most this many rows of a key wait for their label; the oldest is let go for one more.
     numbered
         Whether orders count 1 by 1, so that gaps are worth reporting; False for times.
     time_unit
@@ -117,7 +120,7 @@ class Fleet:
         label_of: str | None = None,
         wait: int | dt.timedelta = 0,
         delay: int = 0,
-        hold: int = 256,
+        hold: int = HOLD,
         numbered: bool = True,
         time_unit: str = "us",
         on_error: str = "raise",

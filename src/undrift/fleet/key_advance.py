@@ -70,12 +70,17 @@ class KeyAdvance:
 
     def _arrive(self, order: int, record: WaitingRecord, why: str | None) -> None:
         tracker, waiting = self.state.tracker, self.state.waiting
+        if order in self.state.unlabelled and (why is not None or record.kind == ROW):
+            self._label_served(order, record, why)
+            return
         if tracker.next is not None and order < tracker.next:
             released = tracker.was_released(order)
             reason = "or a copy of a record long gone" if released is None else ""
             self._output(order, NAN, record.y, outputs.DUPLICATE if released else outputs.LATE, reason)
             return
         if order in waiting:
+            if waiting[order].kind == ASK and record.kind == ROW:  # its label came before it was predicted
+                waiting[order], record = record, waiting[order]
             self._output(order, NAN, record.y, outputs.DUPLICATE)
             return
         if why is not None:
@@ -131,20 +136,31 @@ class KeyAdvance:
 
     def _label(self, order: int, record: WaitingRecord) -> None:
         """Learn a label that came in a record of its own, from what was served for its row."""
-        serial = self.state.unlabelled.pop(record.label_of, None)
-        if serial is None:
+        if record.label_of not in self.state.unlabelled:
             self._output(order, NAN, record.y, outputs.POISON, f"no record {record.label_of} waits for a label")
             return
-        model = self._acquire()
+        self._tell(order, record.label_of, record.y, f"label of {record.label_of}")
+
+    def _label_served(self, order: int, record: WaitingRecord, why: str | None) -> None:
+        """Learn the label of a row that comes once more, from what was served for it the first time."""
+        self._learn()
+        if why is not None:
+            self._output(order, NAN, record.y, outputs.POISON, why)
+            return
+        self._tell(order, order, record.y, "its label came later")
+
+    def _tell(self, order: int, of: int, y: float, reason: str) -> None:
+        """Learn the label of the served row `of`, and put out the record `order` that brought it."""
+        serial, model = self.state.unlabelled.pop(of), self._acquire()
         try:
             served = model.find_pending(serial)
-            model.tell(served, record.y)
+            model.tell(served, y)
         except InputError as error:
-            self._output(order, NAN, record.y, outputs.POISON, str(error))
+            self._output(order, NAN, y, outputs.POISON, str(error))
             return
         prediction = _prediction(served)
-        self._score(np.array([prediction]), np.array([record.y]), binary=model.binary)
-        self._output(order, prediction, record.y, outputs.LABELLED, f"label of {record.label_of}")
+        self._score(np.array([prediction]), np.array([y]), binary=model.binary)
+        self._output(order, prediction, y, outputs.LABELLED, reason)
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -182,15 +198,19 @@ def _prediction(served: ServedPrediction) -> float:
 
 
 def _rows_in_order(batch: RecordBatch) -> Iterator[int]:
-    """Yield row numbers by order, then by content, so that a shuffle within the batch does not matter."""
+    """Yield row numbers by order, then by content, so that a shuffle within the batch does not matter.
+
+    Of a row that comes twice, the record without a label is first: it is predicted, and then its label is learned.
+    """
     by = np.argsort(batch.order, kind="stable")
     same = np.diff(batch.order[by]) == 0
     if not same.any():
         yield from by.tolist()
         return
 
-    def content(i: int) -> tuple[int, bool, int, bytes, bytes]:
-        return int(batch.order[i]), i in batch.bad, int(batch.label_of[i]), batch.y[i].tobytes(), batch.Z[i].tobytes()
+    def content(i: int) -> tuple[int, bool, int, bool, bytes, bytes]:
+        order, of, y = int(batch.order[i]), int(batch.label_of[i]), float(batch.y[i])
+        return order, i in batch.bad, of, y == y, batch.y[i].tobytes(), batch.Z[i].tobytes()
 
     yield from sorted(by.tolist(), key=content)
 

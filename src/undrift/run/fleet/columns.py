@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
+from undrift.fleet.fleet import HOLD
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.run.fleet.made_features import MadeFeatures, instants, make_features
 from undrift.run.fleet.orders import parse_wait, require_integer_column
@@ -36,7 +37,7 @@ class FleetColumns(NamedTuple):
 
 
 def infer_fleet_columns(
-    source: Source, key: str, order: str | None, wait: str, *, use_texts: bool = False
+    source: Source, key: str, order: str | None, wait: str, *, hold: int = HOLD, use_texts: bool = False
 ) -> FleetColumns:
     """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
     first, _ = read_first_rows(source)
@@ -89,11 +90,13 @@ def infer_fleet_columns(
             f"no column of numbers is left to learn from; {texts_there}--time COL --calendar makes features of a time"
         )
     unit = None if time is None else time.unit
-    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit))
+    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold)
     return FleetColumns(fleet, task, classes, time, left_out, made)
 
 
-def make_fleet(settings: Settings, task: str, key: str, order: str | None, features: Sequence[str], wait: int) -> Fleet:
+def make_fleet(
+    settings: Settings, task: str, key: str, order: str | None, features: Sequence[str], wait: int, hold: int
+) -> Fleet:
     """Return the fleet of these columns, before its first record; `wait` is in orders."""
     model = OnlineClassifier if task == "classification" else OnlineRegressor
     return Fleet(
@@ -104,6 +107,7 @@ def make_fleet(settings: Settings, task: str, key: str, order: str | None, featu
         target=settings.target,
         wait=wait,
         delay=settings.delay,
+        hold=hold,
         numbered=order is not None,
         on_error="report",
     )

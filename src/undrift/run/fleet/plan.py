@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.fleet.fleet import HOLD
 from undrift.folder import Folder, regular_file
 from undrift.run.fleet.columns import FleetColumns, make_fleet
 from undrift.run.fleet.made_features import MadeFeatures
@@ -30,6 +31,8 @@ class LearnedFile(NamedTuple):
     """Rows learned or skipped so far."""
     skipped: int
     """Rows whose order was there before, or given up."""
+    labelled: int = 0
+    """Rows that brought the label of one that was predicted before."""
 
 
 class FleetPlan(NamedTuple):
@@ -54,6 +57,7 @@ class FleetPlan(NamedTuple):
             "order": self.order,
             "wait": self.wait,
             "waiting_orders": columns.fleet.wait,
+            "hold": columns.fleet.hold,
             "features": list(columns.fleet.fields.features),
             "task": columns.task,
             "classes": columns.classes,
@@ -94,7 +98,8 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     order = None if plan["order"] is None else str(plan["order"])
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
-    fleet = make_fleet(settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"])
+    hold = plan.get("hold", HOLD)
+    fleet = make_fleet(settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"], hold)
     made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
     columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
     learned = [LearnedFile(**one) for one in plan["learned"]]

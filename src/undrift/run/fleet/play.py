@@ -12,13 +12,15 @@ import undrift
 from undrift import kernels
 from undrift.errors import DataError, InputError
 from undrift.fleet import FleetRun
-from undrift.fleet.outputs import DUPLICATE, LATE
+from undrift.fleet.fleet import HOLD
+from undrift.fleet.outputs import DUPLICATE, LABELLED, LATE, OK, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.folder import Folder
 from undrift.run.fleet.columns import infer_fleet_columns
 from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
+from undrift.run.fleet.warnings import find_unused_rows, find_warnings
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 from undrift.stopping import StopRequest
@@ -56,6 +58,7 @@ def play_fleet(
     key: str,
     order: str | None = None,
     wait: str = "0",
+    hold: int = HOLD,
     use_texts: bool = False,
     force: bool = False,
     workers: int = 1,
@@ -79,6 +82,8 @@ def play_fleet(
         Column of integers that says a row's place in its stream; None: `settings.time`, or the order of the file.
     wait
         How late a row may come: a number of orders, or for times a duration such as "90s", "15m", "2h", "1d".
+    hold
+        Rows without a label, of each key, that wait for a later file with their label.
     use_texts
         Whether the most frequent texts of text columns become features, `settings.categories` of each at most; every
         feature makes the state of every key larger.
@@ -103,7 +108,7 @@ def play_fleet(
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        columns = infer_fleet_columns(source, key, order, wait, use_texts=use_texts)
+        columns = infer_fleet_columns(source, key, order, wait, hold=hold, use_texts=use_texts)
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)
@@ -111,9 +116,10 @@ def play_fleet(
             labels = None if columns.classes is None else list(columns.classes)
             plan = FleetPlan(settings, key, order, wait, columns, labels, [])
             run = play_rows(source, digest, digest, fleet_folder, plan, force=force, workers=workers, progress=progress)
-            learned = learned_file(run, source, digest, digest)
+            outputs = run.outputs
+            learned = learned_file(run, outputs, source, digest, digest)
             plan.learned[:] = [learned, *updates]
-            return finish_fleet(run, fleet_folder, plan, source.name, report)
+            return finish_fleet(run, outputs, fleet_folder, plan, learned, report)
 
 
 def _updates_since(folder: Folder, digest: str) -> list[LearnedFile]:
@@ -130,10 +136,18 @@ def _updates_since(folder: Folder, digest: str) -> list[LearnedFile]:
 
 
 def finish_fleet(
-    run: FleetRun, folder: Folder, plan: FleetPlan, name: str, report: Callable[[FleetResult, Path], object] | None
+    run: FleetRun,
+    outputs: Outputs,
+    folder: Folder,
+    plan: FleetPlan,
+    learned: LearnedFile,
+    report: Callable[[FleetResult, Path], object] | None,
 ) -> FleetResult:
-    """Write tables, plan and report of a fleet whose rows are learned; `name` is the file they came from last."""
+    """Write tables, plan and report of a fleet that `learned` a file, of whose rows the outputs are given."""
     asked, first = plan.settings.as_dict(), plan.learned[0]
+    update = learned.source != first.source
+    unused = find_unused_rows(outputs, update=update)
+    warnings = find_warnings(outputs, unused, learned.path, ordered=run.fleet.fields.order is not None)
     used = {name: asked[name] for name in USED if name in asked}
     provenance: dict[str, Any] = {
         "undrift": undrift.__version__,
@@ -143,23 +157,22 @@ def finish_fleet(
     }
     if plan.learned[1:]:
         provenance["updates"] = [one.path for one in plan.learned[1:]]
-    found = write_result(run, folder, provenance, plan.columns)
+    found = write_result(run, folder, provenance, plan.columns)._replace(warnings=warnings)
     plan.write(folder)
-    if not found.rounds:
-        worst = found.problems[0] if found.problems else None
-        why = "" if worst is None else f"; most often ({worst.count} rows) because: {worst.text}"
-        raise DataError(f"{name}: no row could be learned{why}; {folder.path} has predictions.csv")
+    if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
+        why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""
+        raise DataError(f"{learned.path}: no row could be learned{why}; {folder.path} has predictions.csv")
     if report is not None:
         with folder.new_file(REPORT) as temporary:
             report(found, temporary)
     return found
 
 
-def learned_file(run: FleetRun, source: Source, digest: str, name: str) -> LearnedFile:
+def learned_file(run: FleetRun, outputs: Outputs, source: Source, digest: str, name: str) -> LearnedFile:
     """Return what to remember of a file whose records are in the store by this name."""
-    status = run.outputs.status
-    skipped = int(np.count_nonzero((status == DUPLICATE) | (status == LATE)))
-    return LearnedFile(source.name, digest, source.size, name, run.progress(name), skipped)
+    status = outputs.status
+    skipped, labelled = np.count_nonzero((status == DUPLICATE) | (status == LATE)), np.count_nonzero(status == LABELLED)
+    return LearnedFile(source.name, digest, source.size, name, run.progress(name), int(skipped), int(labelled))
 
 
 def play_rows(

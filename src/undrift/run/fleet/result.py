@@ -57,6 +57,8 @@ class FleetResult(NamedTuple):
     """Mean size of a saved state."""
     classes: tuple[str, ...] | None = None
     """The two labels, the negative one first; None for numbers."""
+    warnings: Sequence[str] = ()
+    """Sentences about the file that was learned last, for the user to hear at once."""
 
     @property
     def features(self) -> list[str]:

@@ -23,8 +23,10 @@ class FleetUpdate(NamedTuple):
     """The fleet over all rows so far."""
     added: int
     """Rows that are new."""
+    labelled: int
+    """Rows that brought the label of one that was predicted before."""
     skipped: int
-    """Rows that had been there before."""
+    """Rows that had been there before, with nothing new."""
 
 
 def update_fleet(
@@ -39,7 +41,8 @@ def update_fleet(
     """Learn the rows of a file that a fleet has not learned, with the columns and settings it began with.
 
     A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
-    whose order or time their key has not seen; without orders, all of them. A file that was learned already is refused.
+    whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
+    that was learned already is refused.
     Killed at any moment, the same call goes on behind the rows that are saved.
     """
     with (stop or StopRequest()).interruptible():
@@ -58,9 +61,10 @@ def update_fleet(
             before = next((one for one in reversed(plan.learned) if source.begins_with(one.size, one.sha256)), None)
             name, first = (digest if before is None else before.source), plan.learned[0].source
             run = play_rows(source, name, first, fleet_folder, plan, workers=workers, progress=progress)
-            now = learned_file(run, source, digest, name)
+            outputs = run.outputs
+            now = learned_file(run, outputs, source, digest, name)
             plan.learned.append(now)
-            found = finish_fleet(run, fleet_folder, plan, source.name, report)
+            found = finish_fleet(run, outputs, fleet_folder, plan, now, report)
     old = before or LearnedFile("", "", 0, name, 0, 0)
-    skipped = now.skipped - old.skipped
-    return FleetUpdate(found, now.rows - old.rows - skipped, old.rows + skipped)
+    skipped, labelled = now.skipped - old.skipped, now.labelled - old.labelled
+    return FleetUpdate(found, now.rows - old.rows - skipped - labelled, labelled, old.rows + skipped)
