@@ -220,6 +220,25 @@ def test_tiny_files_give_a_forecast(tmp_path, text, more, capsys):
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--known", "value"], 2, "must be different columns"),
         ("s,value\na,1\nb,2\n", ["-t", "value", "--series", "s"], 3, "need a column with times"),
         (
+            "value,promo\n1,low\n2,high\n3,none at all\n",
+            ["-t", "value", "--known", "promo"],
+            3,
+            "line 4: 'promo' is 'none at all', a third text after 'low' and 'high', but a column known in advance "
+            "holds numbers or two texts; write a column of 0 and 1 for each text, or leave it out of --known",
+        ),
+        (
+            "value,price\n" + "1,2\n" * 50 + "1,free\n",
+            ["-t", "value", "--known", "price"],
+            3,
+            "pass --na 'free' if it means missing, or leave it out of --known",
+        ),
+        (
+            "value,mine_1\n1,2\n1,high\n",
+            ["-t", "value", "--candidate", "mine"],
+            3,
+            "pass --na 'high' if it means missing, or leave it out of --candidate",
+        ),
+        (
             "s,time,value\n" + "".join(f"{s},2024-01-0{d},1\n" for d in range(1, 5) for s in "ab"),
             ["-t", "value"],
             3,
@@ -261,6 +280,21 @@ def test_a_season_that_repeats_exactly_is_called_exact(tmp_path, capsys):
     assert "same as last season was exact" in capsys.readouterr().out
 
 
+def test_files_without_a_header_are_forecast(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("".join(f"{k % 7}\n" for k in range(40)))
+    arguments = ["-H", "2", "-o", str(tmp_path / "out"), "--no-report"]
+    assert run(["forecast", str(tmp_path / "a.csv"), "-t", "0", *arguments]) == 3
+    assert "pass --no-header to call the columns c1, c2" in capsys.readouterr().err
+    assert run(["forecast", str(tmp_path / "a.csv"), "-t", "c1", "--no-header", *arguments]) == 0
+    assert state(tmp_path / "out")["rows"] == 40
+
+
+def test_a_column_that_counts_rows_is_left_out_without_advice_for_runs(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("id,value\n" + "".join(f"{k},{k % 7}\n" for k in range(40)))
+    assert run(["forecast", str(tmp_path / "a.csv"), "-t", "value", "-H", "2", "-o", str(tmp_path / "out")]) == 0
+    assert "--features" not in capsys.readouterr().err
+
+
 def test_every_keeps_fewer_origins(tmp_path):
     path, out = write(tmp_path / "a.csv", hours(60), seasonal(60, 12)), tmp_path / "out"
     arguments = ["-t", "value", "-H", "3", "--every", "7", "-o", str(out), "--no-report"]
@@ -285,6 +319,34 @@ def test_columns_known_in_advance_reach_beyond_the_last_value(tmp_path):
     model = Forecaster.load(out / state(out)["files"]["model"])
     assert model.rows == 200
     np.testing.assert_allclose(model.forecast().yhat[0], 4.0 * known[200:], atol=0.8)
+
+
+@pytest.mark.parametrize("key", [False, True])
+def test_two_texts_known_in_advance_are_0_and_1_in_later_files_too(tmp_path, key):
+    rng = np.random.default_rng(0)
+    known = (rng.random(203) < 0.3).astype(float)
+    known[198:] = 1.0
+    y = np.append(4.0 * known[:200] + 0.05 * rng.normal(size=200), np.full(3, np.nan))
+
+    def forecast(name, words):
+        """Forecast a file, and update it with rows that hold the second text alone."""
+        out = tmp_path / name
+        rows = [
+            f"{when},a,{'' if np.isnan(v) else v},{words[int(k)]}"
+            for when, v, k in zip(hours(203), y, known, strict=True)
+        ]
+        for part, some in (("a", rows[:198]), ("b", rows[198:])):
+            (tmp_path / f"{name}-{part}.csv").write_text("\n".join(["time,shop,value,promo", *some]) + "\n")
+        options = ["-t", "value", "--known", "promo", "-H", "3", "-o", str(out), *(["--key", "shop"] if key else [])]
+        assert run(["forecast", str(tmp_path / f"{name}-a.csv"), *options]) == 0
+        assert run(["update", str(out), str(tmp_path / f"{name}-b.csv")]) == 0
+        if key:
+            return ForecastFolder(out).read_table(state(out), "next")["yhat"].to_list()
+        return Forecaster.load(out / state(out)["files"]["model"]).forecast().yhat[0].tolist()
+
+    numbers = forecast("numbers", ["0", "1"])
+    assert forecast("texts", ["No", "yes"]) == numbers
+    assert forecast("later", ["a", "b"]) == numbers  # the later of two other texts is 1
 
 
 def test_the_table_is_read_by_others(whole):

@@ -52,6 +52,7 @@ def forecast(
     every: Annotated[int, typer.Option("--every", help="Keep the forecasts of every so many rows.")] = 1,
     na: options.Na = None,
     time_format: options.TimeFormat = None,
+    header: options.Header = None,
     encoding: options.Encoding = None,
     delimiter: options.Delimiter = None,
     format: options.Format = None,  # noqa: A002  # the option's name

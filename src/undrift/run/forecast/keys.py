@@ -17,6 +17,7 @@ from undrift.folder import regular_file
 from undrift.forecast import Forecast, Forecaster, ForecastTrace
 from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
+from undrift.run.forecast.forecast_source import ForecastSource
 from undrift.run.forecast.key_shards import SHARD_KEYS, KeyModel, read_shard, write_shard
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
 from undrift.run.forecast.play import Log, forecast_frame, instants
@@ -65,12 +66,12 @@ def forecast_keys(
     log
         Called with sentences for the user.
     """
-    source, folder = Source(path, settings.reading()), ForecastFolder(out)
+    source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
         digest = source.digest()
         if resume and folder.exists:
             state = folder.read_state()
-            if state["settings"] != settings.as_dict():
+            if ForecastSettings.from_dict(state["settings"]) != settings:
                 raise InputError(f"{out}: it was begun with other options; repeat them, or begin anew with --force")
         else:
             require_free(folder, force=force)
@@ -91,7 +92,7 @@ def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysRe
     folder = ForecastFolder(out)
     with folder.hold_lock():
         state = folder.read_state()
-        source = Source(path, ForecastSettings.from_dict(state["settings"]).reading())
+        source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
         digest = source.digest()
         if digest is not None and any(one["sha256"] == digest and one["done"] for one in state["learned"]):
             raise InputError(f"{path}: this very file was learned already; nothing was changed")
@@ -114,7 +115,7 @@ def _learn(
         learned.append({**entry, "whole": whole, "done": False})
         for note in cells.notes:
             (log or (lambda text: None))(note)
-        state |= {"plan": {**cells.plan._asdict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
+        state |= {"plan": {**cells.plan.as_dict(), "names": []}, "notes": [*state["notes"], *cells.notes]}
     work = _KeyPass(folder, state, settings, cells)
     for shard in range(work.shards):
         work.learn_shard(shard)

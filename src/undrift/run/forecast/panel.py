@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,7 @@ from undrift._typing import Matrix
 from undrift.errors import DataError
 from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
 from undrift.run.forecast.candidate_columns import CandidateColumns, find_candidates, make_own_forecasts
+from undrift.run.forecast.known_columns import read_known_column
 from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.prepare.columns import find_time_column
 from undrift.run.prepare.first_rows import FirstRows
@@ -32,6 +35,12 @@ class PanelPlan(NamedTuple):
     """How times are written."""
     spacing: int
     """Seconds from row to row; 0 without times."""
+    texts: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Columns known in advance that hold texts, and the one or two that they held: the first is 0, the second 1."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan for JSON."""
+        return {**self._asdict(), "texts": dict(self.texts)}
 
 
 class Panel(NamedTuple):
@@ -63,6 +72,8 @@ class _Cells(NamedTuple):
     """The candidates' columns, one after the other."""
     candidates: tuple[CandidateColumns, ...]
     horizon: int
+    texts: Mapping[str, Sequence[str]]
+    """As in the plan."""
 
 
 def read_panel(
@@ -83,7 +94,7 @@ def read_panel(
     """
     names, cells, (time, clock), notes = _read_cells(source, settings, plan)
     if time is None and settings.series is None:
-        return _in_order(cells, PanelPlan(names, None, clock, 0), notes, after)
+        return _in_order(cells, PanelPlan(names, None, clock, 0, cells.texts), notes, after)
     if time is None:
         raise DataError(f"{source.name}: several series need a column with times; name it with --time")
     return _on_grid(source, cells, names, time, clock, plan, after, notes)
@@ -116,7 +127,7 @@ def read_key_cells(source: Source, settings: ForecastSettings, plan: PanelPlan |
         gaps = np.diff(cells.when[order])[np.diff(cells.which[order]) == 0]
         found, counts = np.unique(gaps[gaps > 0], return_counts=True)
         spacing = int(found[np.argmax(counts)]) if len(found) else 0
-    return KeyCells(source, names, cells, PanelPlan((), time, clock, spacing), tuple(notes))
+    return KeyCells(source, names, cells, PanelPlan((), time, clock, spacing, cells.texts), tuple(notes))
 
 
 def key_panel(given: KeyCells, key: str, rows: NDArray[np.int64], after: int | None) -> Panel:
@@ -170,7 +181,10 @@ def _cells(
     candidates: tuple[CandidateColumns, ...],
 ) -> tuple[tuple[str, ...], _Cells]:  # fmt: skip
     names = [*settings.target, *settings.known, *(name for one in candidates for name in one.columns)]
-    numbers = np.column_stack([first.numbers(name) for name in names])
+    before = {} if plan is None else plan.texts
+    read = {name: read_known_column(first, name, before.get(name, ())) for name in settings.known}
+    texts = {name: found for name, (_, found) in read.items() if found}
+    numbers = np.column_stack([read[name][0] if name in read else first.numbers(name) for name in names])
     ends = np.cumsum([len(settings.target), len(settings.known)])
     values, known, own = np.split(numbers, ends, axis=1)
     for name, column in zip(names, numbers.T, strict=True):
@@ -188,26 +202,26 @@ def _cells(
     by = settings.key or settings.series
     if by is None:
         which = np.zeros(len(values), np.int64)
-        return settings.target, _Cells(when, which, values, known, own, candidates, settings.horizon)
-    texts = parse_texts(first.columns[by], first.na)
-    if None in texts:
-        where = first.source.at(int(first.lines[texts.index(None)]))
+        return settings.target, _Cells(when, which, values, known, own, candidates, settings.horizon, texts)
+    series = parse_texts(first.columns[by], first.na)
+    if None in series:
+        where = first.source.at(int(first.lines[series.index(None)]))
         raise DataError(f"{where}: '{by}' is empty; say which series the row is of, or drop it")
     fixed = None if plan is None or settings.key else plan.names
-    found = tuple(dict.fromkeys(str(text) for text in texts)) if fixed is None else fixed
+    found = tuple(dict.fromkeys(str(text) for text in series)) if fixed is None else fixed
     if len(found) > MOST_SERIES and not settings.key:
         raise DataError(
             f"{first.source.name}: {len(found):,} series in '{by}', more than {MOST_SERIES} are not forecast together; "
             f"forecast each by itself with --key {by}, or split the file"
         )
     index = {name: i for i, name in enumerate(found)}
-    strange = next((text for text in texts if text not in index), None)
+    strange = next((text for text in series if text not in index), None)
     if strange is not None:
         raise DataError(
             f"{first.source.name}: series '{strange:.60}' was not there in the first file; forecast it anew"
         )
-    which = np.array([index[str(text)] for text in texts])
-    return found, _Cells(when, which, values, known, own, candidates, settings.horizon)
+    which = np.array([index[str(text)] for text in series])
+    return found, _Cells(when, which, values, known, own, candidates, settings.horizon, texts)
 
 
 def _in_order(cells: _Cells, plan: PanelPlan, notes: list[str], after: int | None) -> Panel:
@@ -273,7 +287,7 @@ def _on_grid(
     if missing:
         notes.append(f"{missing:,} of {end:,} rows are missing between the first and the last time")
     times = later_times(start, np.arange(end) + (0 if after is None else 1), max(spacing, 1))
-    found = PanelPlan(names, time, clock, spacing)
+    found = PanelPlan(names, time, clock, spacing, cells.texts)
     said = make_own_forecasts(own, cells.candidates, end, cells.horizon)
     skipped = int(np.count_nonzero(~fresh))
     return Panel(found, times, values[:end], _fill_known(known), said, tuple(notes), skipped)

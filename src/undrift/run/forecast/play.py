@@ -14,10 +14,10 @@ from undrift.forecast import Forecaster, ForecastTrace
 from undrift.forecast.calendar import Seconds, later_times
 from undrift.run.extras import log_sentence, polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
+from undrift.run.forecast.forecast_source import ForecastSource
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
 from undrift.run.forecast.settings import ForecastSettings
-from undrift.run.read.source import Source
 
 Log = Callable[[str], None]
 Render = Callable[["ForecastResult", Path], object]
@@ -62,7 +62,7 @@ def forecast_file(
     report
         Writes the report.
     """
-    source, folder = Source(path, settings.reading()), ForecastFolder(out)
+    source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
         require_free(folder, force=force)
         digest = source.digest()
@@ -75,7 +75,7 @@ def forecast_file(
             (log or log_sentence)(note)
         state: dict[str, Any] = {
             "settings": settings.as_dict(),
-            "plan": panel.plan._asdict(),
+            "plan": panel.plan.as_dict(),
             "rows": 0,
             "last": None,
             "learned": [],
@@ -100,7 +100,7 @@ def update_forecast(
     with folder.hold_lock():
         state = folder.read_state()
         settings = ForecastSettings.from_dict(state["settings"])
-        source = Source(path, settings.reading())
+        source = ForecastSource(path, settings)
         digest = source.digest()
         if digest is not None and any(one["sha256"] == digest for one in state["learned"]):
             raise InputError(f"{path}: this very file was learned already; nothing was changed")
@@ -111,7 +111,7 @@ def update_forecast(
         for note in panel.notes:
             (log or log_sentence)(note)
         model, before = folder.read_model(state), read_tables(folder, state, settings)
-        state["plan"] = panel.plan._asdict()
+        state["plan"] = panel.plan.as_dict()
         learned = {"path": source.name, "sha256": digest, "size": source.size}
         return _learn(folder, state, model, panel, learned, before, report)
 
@@ -122,7 +122,7 @@ def find_forecast(out: str | Path, path: str) -> dict[str, Any] | None:
     if not folder.exists:
         return None
     state = folder.read_state()
-    digest = Source(path, ForecastSettings.from_dict(state["settings"]).reading()).digest()
+    digest = ForecastSource(path, ForecastSettings.from_dict(state["settings"])).digest()
     return state if any(one["sha256"] == digest and one.get("done", True) for one in state["learned"]) else None
 
 

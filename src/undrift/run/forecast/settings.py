@@ -12,7 +12,7 @@ from undrift.errors import InputError
 from undrift.forecast import Forecaster
 from undrift.run.settings import Settings
 
-READING = ("time", "na", "time_format", "encoding", "delimiter", "format", "limit")
+READING = ("time", "na", "time_format", "header", "encoding", "delimiter", "format", "limit")
 """Settings that forecasts share with runs."""
 
 
@@ -45,6 +45,8 @@ class ForecastSettings:
     """Texts that mean missing, besides the usual ones."""
     time_format: str | None = None
     """How times are written, in the letters of strptime."""
+    header: bool = True
+    """Whether the first line of a CSV file names the columns; if not, they are c1, c2, ..."""
     encoding: str = "utf-8"
     """How the file's text is encoded."""
     delimiter: str | None = None

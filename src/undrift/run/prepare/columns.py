@@ -105,7 +105,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         notes.append(note)
     set_apart = {settings.target, settings.weight, *settings.drop}
     others = [name for name in first.columns if name not in set_apart]
-    kinds = {name: _kind(first, name) for name in others}
+    kinds = {name: column_kind(first, name) for name in others}
     plain = {name: kind for name, kind in kinds.items() if name not in settings.candidate}
     time, time_format = _find_time(first, plain, notes)
     kinds |= plain  # a counter of rows has become that kind
@@ -124,7 +124,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
             elif texts:
                 text_columns.append((name, texts))
         elif kinds[name] == "counter":
-            continue
+            notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
         elif settings.features is not None:
             raise InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
         else:
@@ -150,10 +150,10 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:
     """Return which of some columns holds the times, if any, and how they are written; add what a user should know."""
-    return _find_time(first, {name: _kind(first, name) for name in others}, notes)
+    return _find_time(first, {name: column_kind(first, name) for name in others}, notes)
 
 
-def _kind(first: FirstRows, name: str) -> str:
+def column_kind(first: FirstRows, name: str) -> str:
     """Return "number", "time" or "text"; a column without a known cell counts as numbers."""
     cells = first.columns[name]
     if isinstance(cells, np.ndarray):
@@ -189,7 +189,7 @@ def _time_format(first: FirstRows, name: str, notes: list[str]) -> str:
 
 
 def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tuple[str | None, str]:
-    """Return the time column and how it is written; a counter of rows gets that kind, and a note."""
+    """Return the time column and how it is written; a counter of rows gets that kind."""
     settings = first.source.settings
     if settings.time is not None:
         named_format = "epoch" if kinds.get(settings.time) == "number" else _time_format(first, settings.time, notes)
@@ -208,7 +208,6 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
             if len(steps) and (steps >= 0.0).all() and (steps > 0.0).any():
                 if float(np.nanmin(column)) > 1e8:
                     return name, "epoch"
-                notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
                 kinds[name] = "counter"
     return None, settings.time_format or "iso"
 

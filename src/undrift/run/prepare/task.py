@@ -167,7 +167,16 @@ def _order_classes(first: FirstRows, labels: list[str]) -> tuple[str, ...]:
         if positive not in labels:
             raise InputError(f"--positive '{positive}': the target's labels are {labels[0]!r} and {labels[1]!r}")
         return tuple(sorted(labels, key=lambda label: label == positive))
-    return tuple(sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label))))
+    return tuple(negative_first(labels))
+
+
+def negative_first(labels: Sequence[str]) -> list[str]:
+    """Return labels in order: first those like "no", then by size or alphabet.
+
+    >>> negative_first(["yes", "no"]), negative_first(["10", "9"])
+    (['no', 'yes'], ['9', '10'])
+    """
+    return sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label)))
 
 
 def _sort_key(label: str) -> tuple[float, str]:
