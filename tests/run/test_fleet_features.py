@@ -157,3 +157,103 @@ def test_months_have_no_weekdays(folder):
     pl.DataFrame({"month": months, "x": np.arange(120) % 5, "y": y}).write_csv("m.csv")
     assert run(["run", "m.csv", "-t", "y", "--calendar", "--no-report", "--no-certify", "-q", "-o", "out"]) == 0
     assert json.loads(Path("out/run.json").read_text())["features"] == ["x", "year sin", "year cos"]
+
+
+def with_promo(texts):
+    """A frame with a column of texts that decide about the sales, drawn at random."""
+    frame, rng = frame_of(days=120), np.random.default_rng(4)
+    drawn = rng.integers(0, len(texts), size=len(frame))
+    promo = pl.Series("promo", np.array(texts)[drawn])
+    return frame.select("shop", "day", "price", promo, (pl.col("price") + 5.0 * pl.Series(drawn)).alias("sales"))
+
+
+@pytest.mark.parametrize("texts", [("no", "yes"), ("N", "Y"), ("off", "on"), ("false", "true"), ("card", "cash")])
+def test_a_feature_of_two_texts_is_used(folder, texts, capsys):
+    with_promo(texts).write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,promo", "-o", "out"]) == 0
+    assert {row["status"] for row in rows_of("out")} == {"ok"}
+    assert all(float(row["skill"]) > 0.9 for row in rows_of("out", "keys.csv"))
+    assert json.loads(Path("out/fleet.json").read_text())["features"][0] == "price"
+
+
+def test_a_feature_that_says_no_in_all_first_rows_is_used_once_it_says_yes(folder, monkeypatch):
+    frame = with_promo(("no", "yes"))
+    late = pl.when(pl.arange(0, len(frame)) < 100).then(pl.lit("no")).otherwise(pl.col("promo"))
+    frame.with_columns(promo=late, sales=pl.col("price") + 5.0 * (late == "yes")).write_csv("t.csv")
+    monkeypatch.setattr("undrift.run.read.csv_file.BATCH_ROWS", 40)  # so that the first rows are 80
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,promo", "-o", "out"]) == 0
+    assert all(float(row["skill"]) > 0.9 for row in rows_of("out", "keys.csv"))
+
+
+def test_other_texts_that_are_named_as_features_are_refused_before_any_work(folder, capsys):
+    frame_of().write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,offer", "-o", "out"]) == 2
+    assert (
+        "--features 'offer': a column must hold numbers or two texts such as yes and no, got 'no', 'large', 'small'; "
+        "pass --categories 20 to give the 20 most frequent texts a feature each"
+    ) in capsys.readouterr().err
+    assert not Path("out").exists()
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,offer", "--categories", "20", "-o", "out"]) == 0
+
+
+def test_a_time_that_is_named_as_a_feature_is_refused(folder, capsys):
+    frame_of().with_columns(pl.col("day").alias("other")).write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,other", "-o", "out"]) == 2
+    assert "--features 'other': that is a time, not a feature" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["%m/%d/%Y", "%d.%m.%Y", "%b %d, %Y", "%d/%m/%Y %H:%M", "%m/%d/%y %I:%M %p"])
+@pytest.mark.parametrize("by", ["day", "shop"])
+def test_times_are_found_as_people_write_them(folder, form, by, capsys):
+    frame = frame_of().sort(by, maintain_order=True)
+    frame.write_csv("iso.csv")
+    frame.with_columns(pl.col("day").cast(pl.Datetime).dt.strftime(form)).write_csv("t.csv")
+    for name in ("iso", "t"):
+        assert run(["fleet", f"{name}.csv", *LOUD, "--calendar", "-o", name]) == 0
+    assert rows_of("t") == rows_of("iso")
+    assert f"'day' is read as a time written {form} (" in capsys.readouterr().err
+    assert json.loads(Path("t/fleet.json").read_text())["time"] == ["day", form, "us"]
+
+
+def test_what_may_be_day_or_month_first_is_not_guessed(folder, capsys):
+    Path("t.csv").write_text("shop,day,x,sales\na,05/06/2024,1,2.5\na,07/08/2024,2,5\n")
+    assert run(["fleet", "t.csv", *OPTIONS, "-o", "out"]) == 3
+    assert "'day' may be written %m/%d/%Y or %d/%m/%Y ('05/06/2024'); pass one" in capsys.readouterr().err
+    assert run(["fleet", "t.csv", *OPTIONS, "--time-format", "%d/%m/%Y", "-o", "out"]) == 0
+    assert [row["time"][:10] for row in rows_of("out")] == ["2024-06-05", "2024-08-07"]
+
+
+def huge_price(frame, share):
+    """The frame with a price beyond what models take in this share of the rows, the last ones."""
+    huge = pl.arange(0, len(frame)) >= (1.0 - share) * len(frame)
+    return frame.with_columns(price=pl.when(huge).then(pl.lit(1e80)).otherwise(pl.col("price")))
+
+
+LOUD = [one for one in OPTIONS if one != "-q"]
+
+
+def test_a_file_of_which_most_is_unusable_says_so_in_one_line(folder, capsys):
+    huge_price(frame_of(), 0.4).write_csv("some.csv")
+    assert run(["fleet", "some.csv", *LOUD, "-o", "some"]) == 0
+    assert "were not used" not in capsys.readouterr().err
+    huge_price(frame_of(), 0.6).write_csv("most.csv")
+    assert run(["fleet", "most.csv", *LOUD, "-o", "most"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "undrift: most.csv: 108 of 180 rows (60%) were not used, as feature 'price' is 1e+80, beyond 1e75; "
+        "predictions.csv names each"
+    ]
+
+
+def test_an_order_that_never_changes_is_told(folder, capsys):
+    frame_of().with_columns(n=pl.lit(7)).write_csv("t.csv")
+    assert run(["fleet", "t.csv", "-k", "shop", "-t", "sales", "--order", "n", "--no-report", "-o", "out"]) == 0
+    assert "177 of 180 rows (98%) were not used, as the order or time of each" in capsys.readouterr().err
+
+
+def test_an_update_of_which_nothing_is_usable_is_bad_data(folder, capsys):
+    frame = frame_of()
+    frame[:90].write_csv("first.csv")
+    huge_price(frame[90:], 1.0).write_csv("more.csv")
+    assert run(["fleet", "first.csv", *OPTIONS, "-o", "out"]) == 0
+    assert run(["update", "out", "more.csv", "--no-report", "-q"]) == 3
+    assert "more.csv: no row could be learned; most often (90 rows) because feature 'price'" in capsys.readouterr().err

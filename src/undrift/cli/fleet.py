@@ -102,7 +102,7 @@ def fleet(
             found = play_fleet(
                 path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
                 hold=HOLD if hold is None else hold, use_texts=categories is not None, progress=show_progress,
-                report=render_fleet if report else None, stop=stop,
+                report=render_fleet if report else None, log=None if quiet else print_error, stop=stop,
             )  # fmt: skip
         except Interrupted:
             print_interrupted(left)

@@ -13,6 +13,7 @@ from undrift.run.fleet.made_features import MadeFeatures, instants, make_feature
 from undrift.run.fleet.orders import parse_wait, require_integer_column
 from undrift.run.fleet.times import TimeColumn, infer_time_column
 from undrift.run.prepare.calendar import find_calendar
+from undrift.run.prepare.columns import column_kind, find_flag, time_as_feature_error
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
 from undrift.run.read.source import Source
@@ -34,6 +35,8 @@ class FleetColumns(NamedTuple):
     """Columns that are no numbers, and that no feature is made of."""
     made: MadeFeatures = MadeFeatures()
     """Features that are made of other columns; they follow the number columns in those of the fleet."""
+    notes: Sequence[str] = ()
+    """What was decided that the user may want to know."""
 
 
 def infer_fleet_columns(
@@ -41,7 +44,7 @@ def infer_fleet_columns(
 ) -> FleetColumns:
     """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
     first, _ = read_first_rows(source)
-    settings = source.settings
+    settings, notes = source.settings, list[str]()
     if settings.lag:
         raise InputError(
             "undrift fleet: --lag is for undrift run; the models of a fleet see the last labels of their key by "
@@ -55,16 +58,13 @@ def infer_fleet_columns(
             raise InputError(f"column '{name}' not found{did_you_mean(name, first.columns)}")
     if settings.sort and settings.time is None:
         raise InputError("undrift fleet: --sort needs the times of the rows; name their column with --time")
-    features, left_out = list(settings.features or ()), list[str]()
-    if settings.features is None:
-        others = [name for name in first.columns if name not in (key, settings.target, order, settings.time)]
-        others = [name for name in others if name not in settings.drop]
-        features = [name for name in others if _is_numeric(first, name)]
-        left_out = [name for name in others if name not in features]
-    texts = [name for name in (left_out if settings.features is None else features) if not _is_numeric(first, name)]
-    if use_texts:
-        features = [name for name in features if name not in texts]
-        left_out = []
+    set_apart = {key, settings.target, order, settings.time, *settings.drop}
+    others = settings.features or [name for name in first.columns if name not in set_apart]
+    features = [name for name in others if _is_numeric(first, name)]
+    texts, left_out = [name for name in others if name not in features], list[str]()
+    flags = {} if use_texts or settings.features is None else _find_flags(first, texts)
+    if not use_texts and settings.features is None:
+        texts, left_out = [], texts
     task, classes = infer_task(first)
     if task == "multiclass":
         raise DataError(
@@ -76,13 +76,13 @@ def infer_fleet_columns(
     if order is not None:
         require_integer_column(first, order)
     elif settings.time is not None:
-        time = infer_time_column(first, settings.time)
+        time = infer_time_column(first, settings.time, notes)
     calendar = None
     if settings.calendar and time is not None:
         times = instants(time, time.read(source, first.lines, first.columns[time.name]))
         calendar = None if times is None else find_calendar(times)
     taken = [key, settings.target, *filter(None, (order, settings.time)), *features]
-    made = make_features(first, texts if use_texts else [], taken, settings.categories, calendar)
+    made = make_features(first, texts, flags, taken, settings.categories, calendar)
     features += made.names
     if not features:
         texts_there = f"{', '.join(left_out[:12])} are no numbers: --categories 20 uses texts, " if left_out else ""
@@ -91,7 +91,7 @@ def infer_fleet_columns(
         )
     unit = None if time is None else time.unit
     fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold)
-    return FleetColumns(fleet, task, classes, time, left_out, made)
+    return FleetColumns(fleet, task, classes, time, left_out, made, notes)
 
 
 def make_fleet(
@@ -111,6 +111,23 @@ def make_fleet(
         numbered=order is not None,
         on_error="report",
     )
+
+
+def _find_flags(first: FirstRows, columns: Sequence[str]) -> dict[str, str]:
+    """Return the text of each column of two that has a feature; refuse times, and columns of more texts."""
+    found = {}
+    for name in columns:
+        if column_kind(first, name) == "time":
+            raise time_as_feature_error(name)
+        text = find_flag(first, name)
+        if text is None:
+            texts = dict.fromkeys(f"{cell!r:.40}" for _, cell in first.known_cells(name))
+            raise InputError(
+                f"--features '{name}': a column must hold numbers or two texts such as yes and no, got "
+                f"{', '.join([*texts][:3])}; pass --categories 20 to give the 20 most frequent texts a feature each"
+            )
+        found[name] = text
+    return found
 
 
 def _is_numeric(first: FirstRows, name: str) -> bool:

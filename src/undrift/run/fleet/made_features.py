@@ -62,11 +62,22 @@ class MadeFeatures(NamedTuple):
 
 
 def make_features(
-    first: FirstRows, texts: Sequence[str], taken: Sequence[str], most: int, calendar: Calendar | None
+    first: FirstRows,
+    texts: Sequence[str],
+    flags: Mapping[str, str],
+    taken: Sequence[str],
+    most: int,
+    calendar: Calendar | None,
 ) -> MadeFeatures:
-    """Return the features to be made: of each text column its most frequent texts, `most` at most."""
-    kept = []
+    """Return the features to be made: of each text column its most frequent texts, `most` at most.
+
+    `flags` are text columns of which one text has a feature.
+    """
+    kept: list[tuple[str, tuple[str, ...]]] = []
     for name in texts:
+        if name in flags:
+            kept.append((name, (flags[name],)))
+            continue
         counts = Counter(cell[:LONGEST_TEXT] for cell in parse_texts(first.columns[name], first.na) if cell is not None)
         kept.append((name, tuple(text for text, _ in counts.most_common(most))))
     names = list(taken)

@@ -64,6 +64,7 @@ def play_fleet(
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
     report: Callable[[FleetResult, Path], object] | None = None,
+    log: Callable[[str], None] | None = None,
     stop: StopRequest | None = None,
 ) -> FleetResult:
     """Predict and learn every row of a file with the model of its key; the same call again continues.
@@ -95,6 +96,8 @@ def play_fleet(
         Called with the number of rows that are saved.
     report
         Writes report.html at the path it is given.
+    log
+        Called with what was decided about the columns that the user may want to know.
     stop
         A request to stop, which raises `Interrupted` in the middle of anything: what is saved stays whole.
 
@@ -109,6 +112,9 @@ def play_fleet(
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
         columns = infer_fleet_columns(source, key, order, wait, hold=hold, use_texts=use_texts)
+        if log is not None:
+            for note in columns.notes:
+                log(note)
         fleet_folder = Folder(folder, "fleet")
         with fleet_folder.hold_lock():
             fleet_folder.refuse_foreign(WRITTEN)

@@ -11,6 +11,7 @@ import numpy as np
 from undrift.errors import DataError
 from undrift.fleet.keys_and_orders import EPOCH, MAX_EXACT_FLOAT, NANOSECONDS
 from undrift.run.fleet.orders import Orders, parse_integer
+from undrift.run.prepare.columns import find_time_format
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.read.cells import is_missing, time_parser
 from undrift.run.read.rows import Cells, Lines
@@ -93,8 +94,8 @@ def parse_instant(text: str, time_format: str) -> int:
     return (time_parser(time_format)(text) - EPOCH) // dt.timedelta(microseconds=1) * 1000 + finer
 
 
-def infer_time_column(first: FirstRows, name: str) -> TimeColumn:
-    """Return how the times of a column are written, from the first rows."""
+def infer_time_column(first: FirstRows, name: str, notes: list[str]) -> TimeColumn:
+    """Return how the times of a column are written, from the first rows; add what a user should know."""
     source, cells = first.source, first.columns[name]
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
         return TimeColumn(name, "iso", np.datetime_data(cells.dtype)[0])  # type: ignore[arg-type]  # times, as just seen
@@ -110,7 +111,7 @@ def infer_time_column(first: FirstRows, name: str) -> TimeColumn:
                     "do not tell near times apart; write integers in a finer unit, or ISO 8601"
                 )
         return TimeColumn(name, "epoch", unit)
-    exact = TimeColumn(name, source.settings.time_format or "iso", "ns")
+    exact = TimeColumn(name, find_time_format(first, name, notes), "ns")
     counts = exact.read(source, first.lines, cells)
     fine = any(isinstance(count, int) and count % 1000 for count in counts)
     return exact if fine else exact._replace(unit="us")

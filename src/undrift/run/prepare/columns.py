@@ -12,7 +12,14 @@ import numpy as np
 from undrift.errors import DataError, InputError
 from undrift.run.prepare.calendar import Calendar, find_calendar
 from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.prepare.task import SHARE_OF_A_KIND, infer_task, name_classes, note_on_numbers
+from undrift.run.prepare.task import (
+    NEGATIVE,
+    SHARE_OF_A_KIND,
+    infer_task,
+    name_classes,
+    negative_first,
+    note_on_numbers,
+)
 from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.rows import Times
 from undrift.run.read.source import RowOrigin
@@ -126,7 +133,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         elif kinds[name] == "counter":
             notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
         elif settings.features is not None:
-            raise InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
+            raise time_as_feature_error(name)
         else:
             notes.append(f"'{name}' is a second time and was left out")
     found, spacing = Calendar(hours=False), None
@@ -164,6 +171,20 @@ def column_kind(first: FirstRows, name: str) -> str:
     return "time" if _time_formats(first, name) else "text"
 
 
+def time_as_feature_error(name: str) -> InputError:
+    """Return the error for a column of times that was named as a feature."""
+    return InputError(f"--features '{name}': that is a time, not a feature; pass --time '{name}' --calendar")
+
+
+def find_flag(first: FirstRows, name: str) -> str | None:
+    """Return the text that tells the rows of a column of two texts apart; None if it holds more texts than two.
+
+    Of yes and no it is yes; it is no where the first rows hold nothing else.
+    """
+    found = negative_first([*{text for text in parse_texts(first.columns[name], first.na) if text is not None}])
+    return found[-1] if len(found) == 2 or (len(found) == 1 and found[0].lower() in NEGATIVE) else None
+
+
 def _time_formats(first: FirstRows, name: str) -> list[str]:
     """Return the ways in which a column may be written if it holds times, the likeliest first."""
     cells, given = [cell for _, cell in first.known_cells(name)], first.source.settings.time_format
@@ -172,7 +193,7 @@ def _time_formats(first: FirstRows, name: str) -> list[str]:
     return find_formats(cells, SHARE_OF_A_KIND)
 
 
-def _time_format(first: FirstRows, name: str, notes: list[str]) -> str:
+def find_time_format(first: FirstRows, name: str, notes: list[str]) -> str:
     """Return how the times of a column are written, and tell it unless it is ISO 8601; refuse to guess."""
     given = first.source.settings.time_format
     found = [given] if given is not None else _time_formats(first, name)
@@ -192,13 +213,15 @@ def _find_time(first: FirstRows, kinds: dict[str, str], notes: list[str]) -> tup
     """Return the time column and how it is written; a counter of rows gets that kind."""
     settings = first.source.settings
     if settings.time is not None:
-        named_format = "epoch" if kinds.get(settings.time) == "number" else _time_format(first, settings.time, notes)
+        named_format = (
+            "epoch" if kinds.get(settings.time) == "number" else find_time_format(first, settings.time, notes)
+        )
         first.times(settings.time, named_format)
         return settings.time, named_format
     wanted = settings.features or ()
     found = [name for name, kind in kinds.items() if kind == "time" and name not in wanted]
     if found:
-        time_format = _time_format(first, found[0], notes)
+        time_format = find_time_format(first, found[0], notes)
         first.times(found[0], time_format)
         return found[0], time_format
     for name, kind in kinds.items():
