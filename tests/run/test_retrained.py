@@ -101,3 +101,14 @@ def test_constant_and_empty_columns_are_left_out(task):
     assert np.isfinite(out).all()
     assert [X.shape[1] for X, _ in Recorder.fits] == [2, 2]
     np.testing.assert_array_equal(Recorder.fits[0][0][:, 0], Z[:100, 0])
+
+
+def test_peers_of_one_seed_predict_the_same_twice():
+    pytest.importorskip("river")
+    rng = np.random.default_rng(5)
+    Z, y = rng.normal(size=(700, 2)), rng.normal(size=700)  # the graph of neighbours begins after 500 rows
+    first, second = (
+        next(one.play(Z, y) for one in peers.installed_peers("regression", 0) if one.name == "KNNRegressor")
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)

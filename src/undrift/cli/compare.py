@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import format_number, print_json, print_table, printable
+from undrift.cli.exit_codes import ExitCode
+from undrift.cli.output import format_number, print_interrupted, print_json, print_table, printable
+from undrift.cli.signals import stop_signals
+from undrift.stopping import Interrupted
+
+if TYPE_CHECKING:
+    from undrift.run import FileComparison
 
 
 def compare(
@@ -36,6 +43,12 @@ def compare(
     seed: options.Seed = None,
     settings: options.SettingsFile = None,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Learners of River and scikit-learn too.")] = True,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="Only learners of these names or libraries: best,ridge,river.")
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="No learners of these names or libraries: ARF,every 250.")
+    ] = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> int:
@@ -43,18 +56,62 @@ def compare(
 
     Peers run with their own defaults behind a scaler, those that are installed (pip install river scikit-learn
     lightgbm). Boosted trees are refitted on all past rows every 250 and every 1,000 rows, the last label a feature.
+    Those that cost least play first; Ctrl-C shows the table of those that are done (exit code 130).
     """
     from undrift.cli.progress import ProgressBar
-    from undrift.run import Settings, compare_file
-    from undrift.run.finish.peers import versions
+    from undrift.run import FileComparison, Settings
 
     path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
-    with ProgressBar(quiet) as bar:
-        found, rows, results = compare_file(path, Settings.from_dict(values), peers=peers, log=bar.log)
+    comparison: FileComparison | None = None
+    bar = ProgressBar(quiet)
+
+    def end_early() -> str:
+        """Show what there is so far; called in the place of all that follows if a learner cannot be interrupted."""
+        bar.close()
+        if comparison is None:
+            return "nothing was compared yet"
+        _show(path, comparison, json=json)
+        sys.stdout.flush()
+        return f"missing in the table: {', '.join(comparison.missing)}"
+
+    with stop_signals(end_early) as stop, bar:
+        try:
+            with stop.interruptible():
+                comparison = FileComparison(
+                    path, Settings.from_dict(values), peers=peers, only=_words(only), without=_words(without)
+                )
+            bar.log(_announce(comparison))
+            comparison.play(log=bar.log, show=bar.show, stop=stop)
+        except Interrupted:
+            pass  # what there is so far is shown when nobody waits for the end any more
+    if comparison is None or comparison.missing:
+        print_interrupted(end_early())
+        return stop.code
+    _show(path, comparison, json=json)
+    return ExitCode.FINE
+
+
+def _words(given: list[str] | None) -> list[str]:
+    return [word.strip() for one in given or () for word in one.split(",") if word.strip()]
+
+
+def _announce(comparison: FileComparison) -> str:
+    """Return who will play, and for how long."""
+    count, seconds = len(comparison.missing), comparison.seconds_left
+    who = "1 learner" if count == 1 else f"{count} learners"
+    long = f"{seconds / 60.0:.0f} minutes" if seconds > 90.0 else f"{max(seconds, 1.0):.0f} s"
+    return f"{who} on {comparison.rows:,} rows, roughly {long}; Ctrl-C shows those that are done"
+
+
+def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
+    """Print the results so far."""
+    from undrift.run.finish.peers import versions
+
+    results, rows = comparison.results, comparison.rows
     if json:
-        facts = {"file": path, "task": found, "rows": rows, "versions": versions()}
-        print_json(facts | {"results": [asdict(one) for one in results]})
-        return 0
+        facts = {"file": path, "task": comparison.task, "rows": rows, "versions": versions()}
+        print_json(facts | {"results": [asdict(one) for one in results], "missing": comparison.missing})
+        return
     measures = list(results[0].scores)
     print_table(
         ("learner", "from", *measures, "us/row"),
@@ -67,4 +124,3 @@ def compare(
     print(
         printable(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
     )
-    return 0

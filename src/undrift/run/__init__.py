@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from undrift.run.finish.certificates import certify_run as certify_run
 from undrift.run.finish.certificates import replay_run as replay_run
+from undrift.run.finish.compare import FileComparison as FileComparison
 from undrift.run.finish.compare import LearnerResult as LearnerResult
 from undrift.run.finish.compare import compare_file as compare_file
 from undrift.run.finish.compare_runs import ComparedRun as ComparedRun

@@ -10,39 +10,33 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import LEAST_PROBABILITY
 from undrift.online import OnlineClassifier
+from undrift.run.finish.contenders import MICROSECONDS, Contender
 from undrift.run.finish.retrained import FIRST_FIT, SCHEDULES, MakeModel, cut_fits, forest_makers, varies
 
 
-class ClassContender(NamedTuple):
-    """A learner of several classes in a comparison."""
-
-    library: str
-    name: str
-    play: Any
-    """Takes rows (n, d) and class numbers (n,), returns probabilities (n, K)."""
-
-
-def class_contenders(seed: int, *, peers: bool) -> Iterator[ClassContender]:
+def class_contenders(seed: int, *, peers: bool) -> Iterator[Contender]:
     """Yield our classifier at its speeds, and the learners of the libraries that are installed, with their defaults."""
     for speed in ("max", "best", "fast"):
-        yield ClassContender("undrift", f"OnlineClassifier ({speed})", partial(_play_ours, speed, seed))
+        play = partial(_play_ours, speed, seed)
+        yield Contender("undrift", f"OnlineClassifier ({speed})", play, MICROSECONDS[speed])
     if not peers:
         return
     if importlib.util.find_spec("river") is not None:
         for name, model in _river_models(seed).items():
-            yield ClassContender("river", name, partial(_play_river, model))
+            yield Contender("river", name, partial(_play_river, model), MICROSECONDS[name])
     if importlib.util.find_spec("sklearn") is not None:
-        yield ClassContender("scikit-learn", "SGDClassifier", partial(_play_sgd, seed))
+        yield Contender("scikit-learn", "SGDClassifier", partial(_play_sgd, seed), MICROSECONDS["SGDClassifier"])
     for library, name, make in islice(forest_makers("multiclass", seed), 1):  # two of them would take most of the time
         for every in SCHEDULES:
-            yield ClassContender(library, f"{name}, refitted every {every:,}", partial(_play_retrained, make, every))
+            play = partial(_play_retrained, make, every)
+            yield Contender(library, f"{name}, refitted every {every:,}", play, MICROSECONDS[name] * 1000 / every)
 
 
 def count_classes(y: Vector) -> int:

@@ -16,13 +16,15 @@ from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
-from undrift.run.finish.class_peers import ClassContender, class_contenders, count_classes
-from undrift.run.finish.peers import Contender, installed_peers
+from undrift.run.finish.class_peers import class_contenders, count_classes
+from undrift.run.finish.contenders import MICROSECONDS, Contender, choose_contenders, use_one_thread
+from undrift.run.finish.peers import installed_peers
 from undrift.run.play.scores import score_predictions
 from undrift.run.prepare.default_lags import add_default_lags
 from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
+from undrift.stopping import Interrupted, StopRequest
 
 ROWS = 20_000
 """Rows compared on unless told otherwise: some peers take a millisecond a row."""
@@ -42,65 +44,139 @@ class LearnerResult:
     """A row."""
 
 
-def compare_file(
-    path: str,
-    settings: Settings,
-    *,
-    peers: bool = True,
-    log: Callable[[str], None] | None = None,
-) -> tuple[str, int, list[LearnerResult]]:
-    """Return the task, the rows, and every learner's result, best first.
+class FileComparison:
+    """Learners beside each other on the rows of a file, one after the other, those that cost least first.
 
     All see the same rows: holes filled with the last value seen, scaled by their own means where they have any. Columns
     with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves. A file with
     nothing but a time and a target is compared on its own past, as `play_file` learns it.
+
+    Parameters
+    ----------
+    path
+        The file, which is read at once.
+    settings
+        What to predict, from what.
+    peers
+        Whether learners of other libraries take part.
+    only, without
+        Words that name learners or libraries: these alone, and all but these. Naive guesses always take part.
     """
-    if settings.weight is not None or settings.elapsed:
-        raise InputError(
-            "compare: weight and elapsed are not for comparisons, in which every learner counts rows alike"
-        )
-    rows = settings.limit or ROWS
-    with_lags = add_default_lags(path, settings)
-    table, y, task = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
-    Z = table.values
-    filled = np.nan_to_num(fill_holes(Z))
-    known = ~np.isnan(y)
-    known &= np.cumsum(known) > 1  # nobody is scored before a label was known
 
-    def score(name: str, kind: str, yhat: Vector | Matrix, seconds: float) -> LearnerResult:
-        return LearnerResult(name, kind, score_predictions(task, yhat[known], y[known]), seconds / len(y) * 1e6)
+    def __init__(
+        self,
+        path: str,
+        settings: Settings,
+        *,
+        peers: bool = True,
+        only: Sequence[str] = (),
+        without: Sequence[str] = (),
+    ) -> None:
+        if settings.weight is not None or settings.elapsed:
+            raise InputError(
+                "compare: weight and elapsed are not for comparisons, in which every learner counts rows alike"
+            )
+        rows = settings.limit or ROWS
+        with_lags = add_default_lags(path, settings)
+        table, self._y, self.task = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
+        self._Z = table.values
+        self._filled = np.nan_to_num(fill_holes(self._Z))
+        known = ~np.isnan(self._y)
+        self._scored = known & (np.cumsum(known) > 1)  # nobody is scored before a label was known
+        given = {name: table.columns.index(name) for name in settings.candidate}
+        self._contenders = choose_contenders(self._find_contenders(settings, [*given.values()], peers), only, without)
+        self._results = self._naive_results(given)
 
-    results = []
-    given = [table.columns.index(name) for name in settings.candidate]
-    several = task == "multiclass"
-    contenders: list[Contender | ClassContender] = list(class_contenders(settings.seed, peers=peers)) if several else [
-        *_our_learners(task, settings.seed, given), *(installed_peers(task, settings.seed) if peers else ()),
-    ]  # fmt: skip
-    for kind, name, play in contenders:
-        if log is not None:
-            log(f"{name} ...")
-        begin = time.perf_counter()
-        yhat = play(Z if kind == "undrift" else filled, y)
-        results.append(score(name, kind, yhat, time.perf_counter() - begin))
-    begin = time.perf_counter()
-    if several:
-        naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
-    else:
-        naive = list(Baselines(binary=task == "classification").play(y).T)
-    seconds = time.perf_counter() - begin
-    results += [score(name, "naive", yhat, seconds) for name, yhat in zip(BASELINES[task], naive, strict=True)]
-    for name, column in zip(settings.candidate, given, strict=True):  # where it is silent, the last baseline speaks
-        said = _score_units(task, Z[:, column])
-        results.append(score(name, "given", np.where(np.isnan(said), naive[-1], said), 0.0))
-    first = next(iter(results[0].scores))
-    return task, len(y), sorted(results, key=lambda one: one.scores[first])
+    @property
+    def rows(self) -> int:
+        """Rows that are compared on."""
+        return len(self._y)
+
+    @property
+    def results(self) -> list[LearnerResult]:
+        """Results of the learners that are done, best first."""
+        first = next(iter(self._results[0].scores))
+        return sorted(self._results, key=lambda one: one.scores[first])
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the learners that have not played."""
+        return [one.name for one in self._contenders]
+
+    @property
+    def seconds_left(self) -> float:
+        """About how long the learners take that have not played, by what they took on another machine."""
+        return sum(one.microseconds for one in self._contenders) * self.rows / 1e6
+
+    def play(
+        self,
+        *,
+        log: Callable[[str], None] | None = None,
+        show: Callable[[str, float], None] | None = None,
+        stop: StopRequest | None = None,
+    ) -> None:
+        """Let one learner after the other play; a request to stop is granted at any moment and raises Interrupted.
+
+        `log` is told how each one did, and `show` who plays and which share of the whole is over.
+        """
+        request, whole = stop or StopRequest(), self.seconds_left
+        while self._contenders:
+            one = self._contenders[0]
+            if show is not None:
+                show(one.name, 1.0 - self.seconds_left / whole)
+            begin = time.perf_counter()
+            with request.interruptible(), use_one_thread():
+                yhat = one.play(self._Z if one.library == "undrift" else self._filled, self._y)
+            if request():  # a learner may have caught the exception
+                raise Interrupted
+            seconds = time.perf_counter() - begin
+            result = self._score(one.name, one.library, yhat, seconds)
+            self._results.append(result)
+            del self._contenders[0]
+            if log is not None:
+                measure, value = next(iter(result.scores.items()))
+                log(f"{one.name}: {measure} {value:.4g}, {seconds:.1f} s")
+
+    def _score(self, name: str, kind: str, yhat: Vector | Matrix, seconds: float) -> LearnerResult:
+        scores = score_predictions(self.task, yhat[self._scored], self._y[self._scored])
+        return LearnerResult(name, kind, scores, seconds / len(self._y) * 1e6)
+
+    def _naive_results(self, given: dict[str, int]) -> list[LearnerResult]:
+        """Return how the naive guesses did, and columns of predictions made elsewhere."""
+        y, begin = self._y, time.perf_counter()
+        if self.task == "multiclass":
+            naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
+        else:
+            naive = list(Baselines(binary=self.task == "classification").play(y).T)
+        seconds = time.perf_counter() - begin
+        names = BASELINES[self.task]
+        found = [self._score(name, "naive", yhat, seconds) for name, yhat in zip(names, naive, strict=True)]
+        for name, column in given.items():  # where it is silent, the last baseline speaks
+            said = _score_units(self.task, self._Z[:, column])
+            found.append(self._score(name, "given", np.where(np.isnan(said), naive[-1], said), 0.0))
+        return found
+
+    def _find_contenders(self, settings: Settings, given: list[int], peers: bool) -> Iterator[Contender]:
+        if self.task == "multiclass":
+            yield from class_contenders(settings.seed, peers=peers)
+            return
+        yield from _our_learners(self.task, settings.seed, given)
+        if peers:
+            yield from installed_peers(self.task, settings.seed)
+
+
+def compare_file(path: str, settings: Settings, *, peers: bool = True) -> tuple[str, int, list[LearnerResult]]:
+    """Return the task, the rows, and every learner's result, best first; `FileComparison` says how they play."""
+    comparison = FileComparison(path, settings, peers=peers)
+    comparison.play()
+    return comparison.task, comparison.rows, comparison.results
 
 
 def _our_learners(task: str, seed: int, given: list[int]) -> Iterator[Contender]:
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
     for speed in ("max", "best", "fast"):
         model = cls(speed=speed, seed=seed, candidates=given or None)
-        yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, model))
+        yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, model), MICROSECONDS[speed])
 
 
 def _score_units(task: str, predictions: Vector) -> Vector:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import undrift
 from undrift._typing import Matrix, Vector
 from undrift.losses import log_odds
+from undrift.run.finish.contenders import MICROSECONDS, Contender
 from undrift.run.finish.retrained import (
     RIDGE_WINDOW,
     SCHEDULES,
@@ -25,17 +26,6 @@ from undrift.run.finish.retrained import (
 HUGE = 1e75
 """Stands for predictions that are infinite."""
 
-PlayFunction = Callable[[Matrix, Vector], Vector]
-"""Takes rows and labels, NaN where missing; returns predictions, or log-odds, one for each row."""
-
-
-class Contender(NamedTuple):
-    """A learner in a comparison."""
-
-    library: str
-    name: str
-    play: PlayFunction
-
 
 def installed_peers(task: str, seed: int) -> Iterator[Contender]:
     """Yield the learners of the libraries that are installed, with their own defaults behind a scaler.
@@ -44,14 +34,16 @@ def installed_peers(task: str, seed: int) -> Iterator[Contender]:
     """
     if importlib.util.find_spec("river") is not None:
         for name, model in _river_models(task, seed).items():
-            yield Contender("river", name, partial(_play_river, model, task))
+            yield Contender("river", name, partial(_play_river, model, task), MICROSECONDS[name])
     if importlib.util.find_spec("sklearn") is not None:
         for name, model in _sklearn_models(task, seed).items():
-            yield Contender("scikit-learn", name, partial(_play_sklearn, model, task))
+            yield Contender("scikit-learn", name, partial(_play_sklearn, model, task), MICROSECONDS[name])
     for library, name, make in forest_makers(task, seed):
         for every in SCHEDULES:
-            yield Contender(library, f"{name}, refitted every {every:,}", partial(play_retrained, make, every, task))
-    yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", partial(play_windowed_ridge, task))
+            play = partial(play_retrained, make, every, task)
+            yield Contender(library, f"{name}, refitted every {every:,}", play, MICROSECONDS[name] * 1000 / every)
+    ridge = partial(play_windowed_ridge, task)
+    yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", ridge, MICROSECONDS["ridge"])
 
 
 def _river_models(task: str, seed: int) -> dict[str, Any]:
@@ -64,7 +56,7 @@ def _river_models(task: str, seed: int) -> dict[str, Any]:
             "BayesianLinearRegression": scaled() | linear_model.BayesianLinearRegression(),
             "HoeffdingAdaptiveTreeRegressor": scaled() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
             "ARFRegressor": scaled() | forest.ARFRegressor(seed=seed),
-            "KNNRegressor": scaled() | neighbors.KNNRegressor(),
+            "KNNRegressor": scaled() | neighbors.KNNRegressor(engine=neighbors.SWINN(seed=seed)),
         }
     return {
         "LogisticRegression": scaled() | linear_model.LogisticRegression(),
@@ -104,13 +96,13 @@ def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
     for t, label in enumerate(y.tolist()):
         x = Z[t : t + 1]
         if t:
-            scaled = scaler.transform(x)
+            scaled = (x - scaler.mean_) / scaler.scale_  # as its transform, which checks the row at length
             if hasattr(model, "coef_"):
                 out[t] = model.decision_function(scaled)[0] if task != "regression" else model.predict(scaled)[0]
         scaler.partial_fit(x)
         if not math.isnan(label):
             extra = {} if task == "regression" else {"classes": [0.0, 1.0]}
-            model.partial_fit(scaler.transform(x), [label], **extra)
+            model.partial_fit((x - scaler.mean_) / scaler.scale_, [label], **extra)
     return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
 
 

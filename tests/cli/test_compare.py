@@ -1,0 +1,147 @@
+"""`undrift compare` tells how each learner did when it is done, and keeps what is done when it is told to stop."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from undrift.errors import InputError
+from undrift.run import FileComparison, Interrupted, Settings
+from undrift.run.finish import compare
+from undrift.run.finish.contenders import Contender, choose_contenders
+from undrift.stopping import StopRequest
+
+SCRIPT = """
+import hashlib, signal, sys, time
+for number in (signal.SIGINT, signal.SIGTERM):  # what runs the tests may have told it to ignore them
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+from undrift.cli.app import run
+from undrift.run.finish import compare
+from undrift.run.finish.contenders import Contender
+
+how, *command = sys.argv[1:]
+
+def play_endlessly(Z, y):
+    print("endless", file=sys.stderr, flush=True)
+    if how == "compiled":  # one long call, which no signal handler can enter
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+    time.sleep(600)
+
+compare.installed_peers = lambda task, seed: [
+    Contender("slow", "Slower still", play_endlessly, 2e6), Contender("slow", "Slow", play_endlessly, 1e6)
+]
+sys.exit(run(command))
+"""
+
+
+@pytest.fixture
+def stream(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{a},{a + b}\n" for a, b in rng.normal(size=(60, 2)))
+    (tmp_path / "s.csv").write_text("x,y\n" + rows)
+    return tmp_path / "s.csv"
+
+
+def contender(name, microseconds, library="slow"):
+    return Contender(library, name, lambda Z, y: np.zeros(len(y)), microseconds)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", ["python", "compiled"])
+def test_what_is_done_is_shown_when_it_is_told_to_stop(stream, how, number):
+    command = [sys.executable, "-c", SCRIPT, how, "compare", "s.csv", "-t", "y", "--json"]
+    process = subprocess.Popen(command, cwd=stream.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = []
+    while (line := process.stderr.readline()) not in ("endless\n", ""):
+        said.append(line)
+    process.send_signal(number)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    answer = json.loads(out)
+    assert answer["missing"] == ["Slow", "Slower still"]
+    done = {one["name"] for one in answer["results"]}
+    ours = [f"OnlineRegressor ({speed})" for speed in ("fast", "best", "max")]
+    assert done == {"last value", "running mean", *ours}
+    assert error == "undrift: interrupted; missing in the table: Slow, Slower still\n"
+    assert said[0].startswith("5 learners on 60 rows, roughly ")
+    assert [line.split(":")[0] for line in said[1:]] == ours
+
+
+def test_each_learner_is_told_when_it_is_done_the_cheapest_first(stream, monkeypatch):
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [contender("C", 3e5), contender("A", 1e5)])
+    comparison = FileComparison(str(stream), Settings(target="y"))
+    told, shown = [], []
+    comparison.play(log=told.append, show=lambda name, share: shown.append((name, share)))
+    assert [line.split(":")[0] for line in told] == [name for name, _ in shown]
+    assert [name for name, _ in shown][-2:] == ["A", "C"]
+    shares = [share for _, share in shown]
+    assert shares[0] == 0.0
+    assert shares == sorted(shares)
+    assert comparison.missing == []
+
+
+def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(stream, monkeypatch):
+    stop = StopRequest()
+
+    def play(Z, y):
+        try:
+            stop.request()
+        except Interrupted:
+            return np.zeros(len(y))
+
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [Contender("slow", "Deaf", play, 1e6)])
+    comparison = FileComparison(str(stream), Settings(target="y"))
+    with pytest.raises(Interrupted):
+        comparison.play(stop=stop)
+    assert comparison.missing == ["Deaf"]
+    assert "Deaf" not in [one.name for one in comparison.results]
+
+
+def test_learners_are_chosen_by_parts_of_their_names_or_by_library():
+    found = [
+        contender("Forest, every 250", 4.0),
+        contender("Forest, every 1,000", 1.0),
+        contender("Line", 2.0, "river"),
+    ]
+
+    def chosen(**words):
+        return [one.name for one in choose_contenders(found, **words)]
+
+    assert chosen() == ["Forest, every 1,000", "Line", "Forest, every 250"]
+    assert chosen(only=["forest"]) == ["Forest, every 1,000", "Forest, every 250"]
+    assert chosen(only=["River", "250"]) == ["Line", "Forest, every 250"]
+    assert chosen(without=["slow"]) == ["Line"]
+    assert chosen(only=["forest"], without=["250"]) == ["Forest, every 1,000"]
+    with pytest.raises(InputError, match=r"--without 'Lime': no learner is called that.* Did you mean 'Line'\?"):
+        chosen(without=["Lime"])
+
+
+def test_only_and_without_choose_learners_and_naive_guesses_stay(stream, call):
+    code, out, error = call("compare", stream, "-t", "y", "--only", "fast,best", "--without", "best", "--json")
+    assert code == 0
+    assert {one["name"] for one in json.loads(out)["results"]} == {
+        "OnlineRegressor (fast)", "last value", "running mean",
+    }  # fmt: skip
+    assert error.startswith(
+        "1 learner on 60 rows, roughly 1 s; Ctrl-C shows those that are done\nOnlineRegressor (fast): "
+    )
+
+
+def test_other_libraries_keep_to_one_thread(stream, monkeypatch):
+    pytest.importorskip("sklearn.ensemble")
+    from threadpoolctl import threadpool_info
+
+    seen = []
+
+    def play(Z, y):
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
+        return np.zeros(len(y))
+
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [Contender("slow", "Threads", play, 1e6)])
+    FileComparison(str(stream), Settings(target="y"), only=["Threads"]).play()
+    assert set(seen) == {1}
