@@ -114,7 +114,7 @@ def test_a_frame_gives_the_run_of_its_file(played, tmp_path, caplog):
     assert "What undrift learned about" in done.report.read_text(encoding="utf-8")
     assert repr(done).startswith("<FrameRun: undrift's typical error")
     assert cells(done._repr_html_())["rows"] == "300"
-    with pytest.raises(InputError, match=r"run_frame: .*run or run-rows\.parquet beside it is there"):
+    with pytest.raises(InputError, match=r"run_frame: .*run or run-rows\.parquet beside it is there; .* force=True"):
         ud.run_frame(table, tmp_path / "run", target="y")
     with pytest.raises(InputError, match="run_frame: frame must be a data frame"):
         ud.run_frame(np.ones((3, 2)), tmp_path / "new", target="y")

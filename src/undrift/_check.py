@@ -17,6 +17,9 @@ PathLike = str | os.PathLike[str]
 LIMIT = 1e75
 """Largest |z_j| and |y| accepted: squares and their ratios to the pivot floor stay inside float64."""
 
+ENCODE_TEXTS = "encode texts as 0 and 1, or let ud.run_frame do it"
+LEAVE_TIMES = "leave times out, or let ud.run_frame(..., calendar=True) make features of them"
+
 
 def name_of(who: object) -> str:
     """Return how an object is called in an error: a string as it is, anything else by its class."""
@@ -100,6 +103,7 @@ def as_column(who: object, name: str, y: ArrayLike, length: int | None = None) -
     if array.ndim != 1:
         several = name == "y" and array.ndim == 2
         cure = "; several outputs are for MultiOutputRegressor(model, outputs)" if several else ""
+        cure = "; pass its one column" if several and array.shape[1] == 1 else cure
         raise InputError(
             f"{name_of(who)}: {name} must be one number a round, got an array of shape {array.shape}{cure}"
         )
@@ -195,10 +199,21 @@ def _real_array(who: object, name: str, value: ArrayLike) -> NDArray[np.float64]
         why = "" if isinstance(value, (list, tuple)) else f" ({one_line(str(error), 120)})"
         raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {describe(value)}{why}") from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {describe(value)}")
+        cure = _cure(name, array)
+        raise InputError(f"{name_of(who)}: {name} must be an array of numbers, got {describe(value)}{cure}")
     with np.errstate(over="ignore"):
         array = array.astype(np.float64, copy=False)
     return array if array.flags.aligned else array.copy()  # received over a network, or out of packed records
+
+
+def _cure(name: str, array: NDArray[Any]) -> str:
+    """Return what to do about features or labels that are no numbers."""
+    if array.dtype.kind in "US" or any(isinstance(one, (str, bytes)) for one in array.flat):
+        return "; texts as labels are for OnlineClassifier" if name == "y" else f"; {ENCODE_TEXTS}" * (name == "z")
+    if array.dtype.kind in "mM":
+        return f"; {LEAVE_TIMES}" * (name == "z")
+    numbers = array.size and all(one is None or _holds_plain_numbers(one) for one in array.flat)
+    return "; convert it with astype(float)" if numbers else ""
 
 
 def fill_masked(value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undrift import _check
-from undrift.errors import MissingExtraError
+from undrift.errors import InputError, MissingExtraError
 from undrift.kernels import Lock
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -74,6 +74,14 @@ class KeptPredictions:
         return peeked
 
 
+def _has_features(who: object, x: object) -> bool:
+    """Whether a row has features; refuse what is no row of River's."""
+    if not isinstance(x, Mapping):
+        cure = "; pass x.to_dict()" if hasattr(x, "to_dict") else ""
+        raise InputError(f"{_check.name_of(who)}: x must be a dict of features, got a {type(x).__name__}{cure}")
+    return bool(x)
+
+
 def _identify(x: Row) -> Hashable | None:
     """Return what equal rows have in common; None for rows that cannot be compared."""
     try:
@@ -130,13 +138,13 @@ class DriftRegressor(base.MiniBatchRegressor):
     def learn_one(self, x: Row, y: float, w: float = 1.0) -> None:
         """Close one round; the row counts `w` times in the memories."""
         with self._lock:
-            if x:
+            if _has_features(self, x):
                 _learn(self.model, self._predicted, x, y, w)
 
     def predict_one(self, x: Row) -> float:
         """Return the prediction for the coming round, and keep it for a label that comes late."""
         with self._lock.shared:
-            return _predict(self.model, self._predicted, x) if x else 0.0
+            return _predict(self.model, self._predicted, x) if _has_features(self, x) else 0.0
 
     def predict_interval(self, x: Row, level: float = 0.9) -> Interval:
         """Return an interval for the label of a row; infinite before there is one."""
@@ -206,16 +214,16 @@ class DriftClassifier(base.MiniBatchClassifier):
         """Close one round; the row counts `w` times in the memories."""
         with self._lock:
             codes, classes = self._encode([y])
-            if x:
+            if _has_features(self, x):
                 _learn(self.model, self._predicted, x, codes[0], w)
             self.classes = classes
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
         """Return the probability of each class seen so far, and keep the prediction for a label that comes late."""
         with self._lock.shared:
-            if len(self.classes) > 2 and x:
+            if _has_features(self, x) and len(self.classes) > 2:
                 return dict(zip(self.classes, self._probabilities(_fill_row(x, self.model.names)), strict=True))
-            score = _predict(self.model, self._predicted, x) if x else 0.0
+            score = _predict(self.model, self._predicted, x) if _has_features(self, x) else 0.0
             if len(self.classes) < 2 or not x:
                 known = self.classes or [False, True]
                 return dict.fromkeys(known, 1.0 / len(known))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,20 @@ Data = Any
 """Whatever scikit-learn accepts as rows or labels."""
 
 
+@contextmanager
+def _explain_texts() -> Iterator[None]:
+    """Add to what scikit-learn says of texts and times what to do about them."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        said = str(error)
+        if "could not convert string" in said or "Cannot cast str" in said:
+            raise type(error)(f"{said}; encode texts first, for example with OneHotEncoder") from None
+        if "Cannot cast Datetime" in said:
+            raise type(error)(f"{said}; leave times out, or make numbers of them, such as the hour") from None
+        raise
+
+
 class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share: parameters as scikit-learn wants them, and an online learner in `model_`."""
 
@@ -45,7 +60,8 @@ class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _check_rows(self, X: Data, *, reset: bool) -> Data:
         rows = _check.fill_masked(X)
-        return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        with _explain_texts():
+            return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
 
     @staticmethod
     def _weights(X: Data, sample_weight: Data) -> Data:
@@ -149,7 +165,9 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X, y = _check.fill_masked(X), _check.fill_masked(y)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan", y_numeric=True, reset=reset)
+        options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "y_numeric": True}
+        with _explain_texts():
+            X, y = validate_data(self, X, y, reset=reset, **options)
         return X, y
 
 

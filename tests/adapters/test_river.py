@@ -112,3 +112,14 @@ def test_weights_of_rows_are_those_of_the_estimators(binary):
     rows = {"a": 0.3, "b": -0.2}
     score = (lambda one: one.log_odds(rows)) if binary else (lambda one: one.predict(rows))
     assert score(ours.model) == pytest.approx(score(model), rel=1e-9)
+
+
+def test_a_row_that_is_no_dict_is_told_what_to_pass():
+    model = host.DriftRegressor()
+    for call in (model.predict_one, lambda x: model.learn_one(x, 1.0), host.DriftClassifier().predict_proba_one):
+        with pytest.raises(
+            ud.errors.InputError, match=r"x must be a dict of features, got a Series; pass x\.to_dict\(\)"
+        ):
+            call(pd.Series({"a": 1.0}))
+        with pytest.raises(ud.errors.InputError, match=r"x must be a dict of features, got a list$"):
+            call([1.0])

@@ -94,3 +94,15 @@ def test_intervals_quantiles_limits_coefficients_and_a_fixed_memory_reach_scikit
     assert model.intercept_ == pytest.approx(6.0, abs=0.5)
     with pytest.raises(NotFittedError):
         host.DriftRegressor().predict_interval(X)
+
+
+@pytest.mark.parametrize("make", [host.DriftRegressor, host.DriftClassifier])
+def test_texts_and_times_are_told_what_to_do(make):
+    pd = pytest.importorskip("pandas")
+    for column, advice in (
+        (["a", "b"], "encode texts first, for example with OneHotEncoder"),
+        (pd.Categorical(["a", "b"]), "encode texts first, for example with OneHotEncoder"),
+        (pd.date_range("2024", periods=2), "leave times out, or make numbers of them"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=advice):
+            make().fit(pd.DataFrame({"x": [1.0, 2.0], "c": column}), [0, 1])

@@ -194,7 +194,7 @@ def test_data_frames_of_any_kind():
     expected = a.play(Z, y).yhat
     assert b.play(frame, y).yhat.tobytes() == expected.tobytes()
     assert c.play(frame.to_pandas(), y).yhat.tobytes() == expected.tobytes()
-    with pytest.raises(ud.errors.InputError, match="feature 'x' must be numbers, got String; encode it first"):
+    with pytest.raises(ud.errors.InputError, match="feature 'x' must be numbers, got String; encode texts as"):
         b.play(pl.DataFrame({"x": ["a"], "z": [1.0]}), [1.0])
 
 
@@ -205,7 +205,7 @@ def fed():
 
 
 BAD = {
-    "text": (lambda m: m.learn({"a": "1", "b": 1.0}, 1.0), "feature 'a' must be a number, got '1'; encode it first"),
+    "text": (lambda m: m.learn({"a": "1", "b": 1.0}, 1.0), "feature 'a' must be a number, got '1'; encode texts as"),
     "an object": (lambda m: m.learn({"a": [], "b": 1.0}, 1.0), "feature 'a' must be a number, got a list"),
     "infinity": (lambda m: m.learn({"a": math.inf}, 1.0), "z must be finite"),
     "arrays of another width after names": (lambda m: m.learn([1.0, 2.0, 3.0], 1.0), "features"),

@@ -14,7 +14,7 @@ from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
 from undrift.losses import sigmoid
 from undrift.online.any_label_files import AnyLabelFiles
-from undrift.online.label_kinds import Label
+from undrift.online.label_kinds import Label, label_array
 from undrift.online.rows import Rows
 
 
@@ -137,8 +137,8 @@ class OnlineClassifier(AnyLabelFiles):
         return super()._labels(y, count)
 
     def _name_labels(self, y: object) -> None:
-        given = np.asarray(y)
-        if given.dtype.kind == "b":
+        given = label_array(y)
+        if given.dtype.kind == "b" or getattr(getattr(y, "dtype", None), "kind", "") == "b":
             self._label_names = (False, True)
         elif np.any(given == -1):
             self._label_names = (-1, 1)

@@ -13,7 +13,7 @@ from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.learners import Learner
 from undrift.online.given import GivenCandidates
-from undrift.online.rows import Rows, is_named, matrix, names_in, refuse_slips
+from undrift.online.rows import Rows, is_named, matrix, names_in, read_series, refuse_slips
 
 
 class ArrivingRows(NamedTuple):
@@ -36,6 +36,7 @@ class NamedRows(Learner):
 
     def _rows_to_predict(self, z: Rows) -> tuple[Matrix, bool]:
         """Return rows in the order of the columns known so far, and whether there was one only."""
+        z = read_series(z)
         if not is_named(z):
             return self._rows(z)
         self._given.refuse_names(z)
@@ -53,6 +54,7 @@ class NamedRows(Learner):
 
     def _rows_to_learn(self, z: Rows) -> ArrivingRows:
         """Return rows with their columns; arrays after named rows are taken in the order of the names."""
+        z = read_series(z)
         if not is_named(z):
             if isinstance(z, (list, tuple)) and not len(z):
                 width = (self.dim or self.least_dim) + len(self._given)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift import _check, kernels
+from undrift._check import ENCODE_TEXTS, LEAVE_TIMES
 from undrift._names import find_similar
 from undrift._typing import Matrix
 from undrift.errors import InputError
@@ -30,6 +31,13 @@ class Table(NamedTuple):
 def is_named(z: Rows) -> bool:
     """Whether rows bring names: a mapping, mappings, or a data frame."""
     return isinstance(z, Mapping) or _are_mappings(z) or _is_frame(z)
+
+
+def read_series(z: Rows) -> Rows:
+    """Return one row of a pandas frame, a series whose index holds names, as a mapping; all other rows as they are."""
+    if getattr(getattr(z, "index", None), "inferred_type", None) == "string" and getattr(z, "ndim", 0) == 1:
+        return z.to_dict()
+    return z
 
 
 def _are_mappings(z: Rows) -> bool:
@@ -54,7 +62,8 @@ def names_in(who: object, z: Rows) -> list[str]:
     bad = next((name for name in found if not isinstance(name, str)), None)
     if bad is not None:
         raise InputError(
-            f"{_check.name_of(who)}: feature names must be text, got {_check.describe(bad)}; rename that column"
+            f"{_check.name_of(who)}: feature names must be text, got {_check.describe(bad)}; rename that column, or "
+            "pass an array"
         )
     twice = next((name for name, count in Counter(found).items() if count > 1), None)
     if twice is not None:
@@ -121,12 +130,13 @@ def _number(who: object, name: str, value: object) -> float:
     if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NullScalar"):
         return math.nan
     if isinstance(value, (str, bytes)):
-        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got {value!r}; encode it first")
+        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got {value!r:.60}; {ENCODE_TEXTS}")
     try:
-        return float(value)  # type: ignore[arg-type]  # anything else fails right here
+        return float("complex" if isinstance(value, complex) else value)  # type: ignore[arg-type]  # fails right here
     except (TypeError, ValueError, OverflowError):
+        cure = f"; {LEAVE_TIMES}" if hasattr(value, "isoformat") or isinstance(value, np.datetime64) else ""
         kind = type(value).__name__
-        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got a {kind}") from None
+        raise InputError(f"{_check.name_of(who)}: feature '{name}' must be a number, got a {kind}{cure}") from None
 
 
 def _from_frame(who: object, frame: Rows, names: Sequence[str]) -> Matrix:
@@ -141,11 +151,14 @@ def _from_frame(who: object, frame: Rows, names: Sequence[str]) -> Matrix:
     for j, name in enumerate(names):
         if name in here:
             column = table[name]
-            if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-                raise InputError(
-                    f"{_check.name_of(who)}: feature '{name}' must be numbers, got {column.dtype}; encode it first"
-                )
-            out[:, j] = column.cast(nw.Float64).fill_null(math.nan).to_numpy()
+            if column.dtype.is_numeric() or column.dtype == nw.Boolean:
+                out[:, j] = column.cast(nw.Float64).fill_null(math.nan).to_numpy()
+            elif column.dtype in (nw.Object, nw.Unknown):  # anything, or nothing but nulls
+                out[:, j] = [_number(who, name, value) for value in column.to_list()]
+            else:
+                texts = column.dtype in (nw.String, nw.Categorical, nw.Enum)
+                cure = ENCODE_TEXTS if texts else LEAVE_TIMES if column.dtype.is_temporal() else "leave it out"
+                raise InputError(f"{_check.name_of(who)}: feature '{name}' must be numbers, got {column.dtype}; {cure}")
     return out
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from undrift import _html
 from undrift.errors import ConditionError, InputError
+from undrift.report.frame_rows import Frame, read_frame
 from undrift.report.run_page import render
 from undrift.report.run_text import error_sentence
 from undrift.report.scores import score_predictors
 from undrift.run import RunData, Settings, certify_run, play_file, read_run, write_report
-from undrift.run.extras import log_sentence, polars
+from undrift.run.extras import log_sentence
+from undrift.run.play.state import STATE
 
 ROWS = "-rows.parquet"
 """Ends the name of the file beside the folder that keeps the frame's rows: `undrift certify` and `update` read them."""
-
-Frame = Any
-"""A data frame: pandas, polars, pyarrow, or whatever narwhals knows."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +49,13 @@ class FrameRun:
 
 
 def run_frame(
-    frame: Frame, out: str | os.PathLike[str], *, target: str, certify: bool = True, **settings: Any
+    frame: Frame,
+    out: str | os.PathLike[str],
+    *,
+    target: str,
+    certify: bool = True,
+    force: bool = False,
+    **settings: Any,
 ) -> FrameRun:
     """Predict every row of a data frame before its label, learn from it, and write the report of `undrift run`.
 
@@ -56,13 +63,15 @@ def run_frame(
     ----------
     frame
         A data frame of pandas, polars or any library that narwhals knows, in order of time. An index with a name, or
-        one of times, becomes a column.
+        one of times, becomes a column. Of times with a zone the local ones are used.
     out
-        Folder of the run; it must be new or empty. The rows are kept beside it, in `OUT-rows.parquet`.
+        Folder of the run. The rows are kept beside it, in `OUT-rows.parquet`.
     target
         Column to predict.
     certify
         Whether to bound the regret against comparators in hindsight, too.
+    force
+        Replace a run that is there, with its rows.
     settings
         Those of `undrift.run.Settings`: `speed`, `lag`, `delay`, `calendar`, `candidate`, ...
 
@@ -79,13 +88,17 @@ def run_frame(
     ...     done.report.name, done.data.rounds
     ('report.html', 300)
     """
-    table, folder, wanted = _read_frame(frame), Path(out), Settings.from_dict({"target": target, **settings})
+    folder, wanted = Path(out), Settings.from_dict({"target": target, **settings})
+    table = read_frame(frame, wanted.drop)
     rows = folder.with_name(folder.name + ROWS)
-    if rows.exists() or (folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise InputError(f"run_frame: {folder} or {rows.name} beside it is there; name another folder, or remove both")
+    if not force and (rows.exists() or (folder / STATE).exists()):
+        raise InputError(
+            f"run_frame: {folder} or {rows.name} beside it is there; replace both with force=True, or name another "
+            "folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    table.write_parquet(rows)
-    play_file(str(rows), folder, wanted, command="undrift.run_frame")
+    with _put_rows(table, rows):
+        play_file(str(rows), folder, wanted, force=force, command="undrift.run_frame")
     if certify:
         try:
             certify_run(folder)
@@ -95,20 +108,18 @@ def run_frame(
     return FrameRun(folder, read_run(folder))
 
 
-def _read_frame(frame: Frame) -> Any:
-    """Return the rows as a polars frame; an index of pandas that says something becomes a column."""
-    import narwhals as nw
-
-    pl = polars("run_frame")
-    index = getattr(frame, "index", None)
-    name = getattr(index, "name", None)
-    if name is not None or type(index).__name__ in ("DatetimeIndex", "PeriodIndex"):
-        frame = frame.rename_axis("time" if name is None else name).reset_index()
+@contextmanager
+def _put_rows(table: Any, path: Path) -> Iterator[None]:
+    """Keep rows in a file; if something inside fails, the file is as it was before."""
+    before = path.with_name(path.name + ".before")
+    if path.exists():
+        path.replace(before)
     try:
-        table = nw.from_native(frame, eager_only=True)
-    except TypeError:
-        raise InputError(
-            f"run_frame: frame must be a data frame (pandas, polars, ...), got {type(frame).__name__}; "
-            "for arrays make one: polars.DataFrame(Z).with_columns(y=y)"
-        ) from None
-    return pl.DataFrame({name: table[name].to_arrow() for name in table.columns})
+        table.write_parquet(path)
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        if before.exists():
+            before.replace(path)
+        raise
+    before.unlink(missing_ok=True)
