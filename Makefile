@@ -102,9 +102,9 @@ bench-quantiles: $(VENV)/.core  ## intervals and quantiles, beside one width for
 
 quality: $(VENV)/.core  ## test-then-train on every stream, beside peers; QUALITY=--quick for a rehearsal
 	$(PIP) --editable ".[bench]"
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md --headline README.md)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/quality.py $(or $(QUALITY),--write docs/benchmarks.md)
 	$(PIP) matplotlib
-	$(if $(QUALITY),,$(BIN)/python benchmarks/quality_figure.py)
+	$(if $(QUALITY),,$(BIN)/python benchmarks/quality_figure.py && $(BIN)/python benchmarks/first_screen.py --figure docs/first.png)
 
 bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, River interleaved
 	$(PIP) --editable ".[bench]"
@@ -127,6 +127,7 @@ bench-forests: $(VENV)/.core  ## what forests beside an estimator cost, LightGBM
 .PHONY: bench-forecast
 bench-forecast: $(VENV)/.core  ## forecasts of published sets by their protocol, leak-free, beside both naive ones; minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast.py $(or $(FORECAST),--write docs/forecast.md)
+	$(if $(FORECAST),,$(BIN)/python benchmarks/first_screen.py)
 
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py

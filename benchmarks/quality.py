@@ -1,6 +1,6 @@
 """Test-then-train on every stream of the data folder: our defaults beside peers and the naive.
 
-    python benchmarks/quality.py [--quick] [--again PART] [--write docs/benchmarks.md] [--headline README.md]
+    python benchmarks/quality.py [--quick] [--again PART] [--write docs/benchmarks.md]
 
 Finished cells (stream, contender) are kept in build/quality.json and not run again; `--again PART` forgets those whose
 contender's name contains PART. `--quick` runs the first 1500 rows. Times are CPU seconds of this process.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import sys
 import time
 import warnings
@@ -136,51 +135,11 @@ def tables(cells: dict[str, Cell]) -> list[str]:
     return out[:-1]
 
 
-HEADLINE = {
-    "**undrift max**": "undrift max",
-    "**undrift best** (default)": "undrift best",
-    "**undrift fast**": "undrift fast",
-    "LightGBM refitted every 250 rows": "lightgbm",
-    "LightGBM refitted every 1,000 rows": "lightgbm",
-    "ridge over the last 1,000 rows": "ridge",
-    "River's linear models, the best of them afterwards": ("River L", "River B"),
-    "last value / same as last time": ("last value", "same as last time"),
-}
-"""Lines of the small table, and how their contenders' names begin."""
-LEFT_OUT = "elec2"
-"""Its label is whether the price is above the mean of its day: nearly the last label."""
-
-
-def small_table(cells: dict[str, Cell]) -> list[str]:
-    """Return leading scores of a few contenders on all streams but one, and the median CPU time of a row."""
-    names = [name for name in dict.fromkeys(key.split("|")[0] for key in cells) if name != LEFT_OUT]
-    units = ["log-loss" if name in streams.BINARY else "R2" for name in names]
-    heads = [f"{name}, {unit}" for name, unit in zip(names, units, strict=True)]
-    out = [f"| | {' | '.join(heads)} | CPU us a row |", f"|{'---|' * (len(names) + 2)}"]
-    for label, begins in HEADLINE.items():
-        every = label.split(" every ")[1].split(" ")[0] if " every " in label else ""
-        found = [
-            min(
-                (
-                    cell
-                    for key, cell in cells.items()
-                    if key.split("|")[0] == name and key.split("|")[1].startswith(begins) and key.endswith(every)
-                ),
-                key=lambda cell: float(cell.get("log_loss", -float(cell.get("r2", -math.inf)))),
-            )
-            for name in names
-        ]
-        cost = statistics.median(1e6 * float(cell["seconds"]) / int(cell["rows"]) for cell in found)
-        out.append(f"| {label} | {' | '.join(shown(cell)[0] for cell in found)} | {cost:,.{1 if cost < 100 else 0}f} |")
-    return out
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the first rows only")
     parser.add_argument("--again", help="forget cells whose contender contains this text")
     parser.add_argument("--write", type=Path, help="put the tables between the marks of this file")
-    parser.add_argument("--headline", type=Path, help="put the small table between the marks of this file")
     options = parser.parse_args()
     kept = Path("build") / ("quality-quick.json" if options.quick else "quality.json")
     cells: dict[str, Cell] = json.loads(kept.read_text()) if kept.exists() else {}
@@ -202,8 +161,6 @@ def main() -> None:
         sys.exit(f"no streams in {streams.folder()}; set UNDRIFT_DATA")
     lines = tables({key: cells[key] for key in order})
     print("\n".join(lines))
-    if options.headline:
-        pages.put(options.headline, MARK, "\n".join(small_table({key: cells[key] for key in order})))
     if options.write:
         pages.put(options.write, MARK, "\n".join(lines))
 

@@ -1,0 +1,34 @@
+"""The first screen's numbers are those of the tables in the docs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def first_screen(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import first_screen
+
+    yield first_screen
+    sys.modules.pop("first_screen"), sys.modules.pop("pages")
+
+
+def test_the_sentences_are_worked_out_from_the_tables(first_screen):
+    for page in first_screen.PAGES:
+        assert first_screen.between_marks(page, first_screen.MARK).strip() == first_screen.sentences(), page.name
+
+
+def test_errors_are_compared_by_a_geometric_mean_and_costs_by_the_median(first_screen):
+    def stream(ours, theirs, cost):
+        line = first_screen.Line
+        return [line("undrift best (default)", ours, 2.0), line("lightgbm L, refitted every 250", theirs, cost)]
+
+    quality = {"a": stream(1.0, 4.0, 20.0), "b": stream(1.0, 1.0, 80.0), "c": stream(2.0, 1.0, 60.0)}
+    quality[first_screen.LEFT_OUT] = stream(1.0, 1e9, 1e9)
+    ratio, cheaper = first_screen.errors(quality, "undrift best", "LightGBM, every 250 rows")
+    assert ratio == pytest.approx((0.25 * 1.0 * 2.0) ** (1 / 3))
+    assert cheaper == pytest.approx(30.0)
