@@ -107,7 +107,8 @@ def sentences() -> str:
             f'time; with `speed="max"` {1 - most:.0%} less at 1/{still:.0f}.',
             f"- **{1 - river:.0%} less error than the best of River's linear models**, the best one chosen afterwards.",
             f"- **{published[0]:.0%} to {published[-1]:.0%} less error than the best published online forecaster** "
-            f"of ETTh2 that does not peek ahead, 1 to 48 steps ({naive[0]:.0%} to {naive[-1]:.0%} less than the last value).",
+            "of ETTh2 that does not peek ahead, 1 to 48 steps "
+            f"({naive[0]:.0%} to {naive[-1]:.0%} less than the last value).",
         ]
     )
 
