@@ -37,7 +37,7 @@ def _explain_texts() -> Iterator[None]:
         said = str(error)
         if "could not convert string" in said or "Cannot cast str" in said:
             raise type(error)(f"{said}; encode texts first, for example with OneHotEncoder") from None
-        if "Cannot cast Datetime" in said:
+        if "datetime" in said.lower():
             raise type(error)(f"{said}; leave times out, or make numbers of them, such as the hour") from None
         raise
 
