@@ -116,7 +116,7 @@ def test_errors_are_in_the_units_of_the_target(folder, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--time", "day", "--lag", "1"], "--lag is for undrift run; the models of a fleet see the last labels"),
+        (["--lag", "2", "--delay", "3"], "lag 2 is not known yet when labels are 3 rows late; use a lag of at least 4"),
         (["--calendar"], "undrift fleet: --calendar needs the times of the rows; name their column with --time"),
         (["--sort"], "undrift fleet: --sort needs the times of the rows; name their column with --time"),
     ],
@@ -131,7 +131,7 @@ def test_what_a_fleet_cannot_do_is_said(folder, capsys, options, message):
 def test_a_fleet_with_features_of_its_own_is_not_served(folder):
     frame_of().write_csv("t.csv")
     assert run(["fleet", "t.csv", *OPTIONS, "--calendar", "-o", "out"]) == 0
-    refused = pytest.raises(InputError, match=r"its models see texts or the calendar \('weekday sin'\)")
+    refused = pytest.raises(InputError, match=r"its models see texts, the calendar or earlier labels \('weekday sin'\)")
     with refused, begin_with_fleet(Path("out")):
         pass
 

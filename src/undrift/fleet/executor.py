@@ -29,7 +29,7 @@ class Executor:
 
     def __init__(self, fleet: Fleet, workers: int) -> None:
         self.fleet, self.workers, self.processes = fleet, workers, None
-        self.compiled = has_compiled_rounds(fleet.prototype) and not fleet.delay
+        self.compiled = has_compiled_rounds(fleet.prototype) and not fleet.one_by_one
         size = 8 * SlotStore(fleet).layout.size if _uses_slots(fleet) else 1
         self.keys = max(1, min(KEYS, MAX_BYTES // size))
         if workers > 1 and not self.compiled:
@@ -85,8 +85,8 @@ def split_by_key(batch: RecordBatch, size: int) -> Iterator[RecordBatch]:
 
 
 def _uses_slots(fleet: Fleet) -> bool:
-    """Whether keys are advanced in slots: their models fit there, and every label is learned with its row."""
-    return fits_in_slots(fleet.prototype) and not fleet.delay
+    """Whether keys are advanced in slots: their models fit there, and every label is learned with its row alone."""
+    return fits_in_slots(fleet.prototype) and not fleet.one_by_one
 
 
 def _run_task(fleet: Fleet, task: Task, threads: int = 1) -> TaskResult:

@@ -13,6 +13,7 @@ from undrift import _check, kernels
 from undrift.errors import InputError, UndriftError
 from undrift.fleet.key_advance import KeyAdvance
 from undrift.fleet.key_state import KeyState
+from undrift.fleet.last_labels import lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import ERROR, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 HOLD = 256
 """Rows of a key that wait for their label, at most, unless told otherwise."""
+MAX_LAG = 100_000
+"""Longest lag in rows: a key's state holds as many labels."""
 MAX_WAIT = 2**61
 """Longest wait in orders: an order less a wait still fits_in_slots 64 bits."""
 
@@ -81,6 +84,9 @@ class Fleet:
         times a `timedelta`; an integer counts in `time_unit`.
     delay
         Labels become known so many rows of their key late, though they stand beside their row.
+    lags
+        Give the model the label of so many rows of the key ago as a feature, for each of these numbers, NaN where it is
+        not known; each must be larger than `delay`. Keys are then advanced one by one.
     hold
         At most this many rows of a key wait for their label; the oldest is let go for one more.
     numbered
@@ -120,6 +126,7 @@ class Fleet:
         label_of: str | None = None,
         wait: int | dt.timedelta = 0,
         delay: int = 0,
+        lags: Sequence[int] = (),
         hold: int = HOLD,
         numbered: bool = True,
         time_unit: str = "us",
@@ -134,12 +141,25 @@ class Fleet:
         for name in names:
             if not isinstance(name, str) or names.count(name) > 1:
                 raise InputError(f"Fleet: columns must have different names, text all of them, got {name!r} in {names}")
-        if len(features) < self.prototype.least_dim:
+        if isinstance(lags, (int, str)):
+            raise InputError(f"Fleet: lags must be a list of whole numbers, got {lags!r}")
+        self.lags = tuple(_check.integer(self, "lags", lag, 1, MAX_LAG) for lag in lags)
+        if len(self.features) < self.prototype.least_dim:
             raise InputError("Fleet: features must name at least one column, got none")
         if isinstance(wait, dt.timedelta):
             wait = wait // dt.timedelta(microseconds=1) * (1000 if time_unit == "ns" else 1)
         self.wait = _check.integer(self, "wait", wait, 0, MAX_WAIT)
         self.delay = _check.integer(self, "delay", delay, 0, 1_000_000)
+        if self.lags and (min(self.lags) <= self.delay or len({*self.lags}) < len(self.lags)):
+            raise InputError(
+                f"Fleet: lags must be different numbers above the delay, {self.delay}, got {list(self.lags)}; a label "
+                "is known only so many rows after its own"
+            )
+        if self.lags and not self.prototype.accepts_nan:
+            raise InputError(
+                f"Fleet: lags need a model that takes missing values, as the first rows have none, got "
+                f"{type(self.prototype).__name__}; use OnlineRegressor or OnlineClassifier"
+            )
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
@@ -154,12 +174,26 @@ class Fleet:
         return AcceptedInput(self.prototype.accepts_nan, self.prototype.binary)
 
     @property
+    def features(self) -> list[str]:
+        """Names of the features that models see: the columns, then the lags."""
+        return [*self.fields.features, *lag_names(self.fields.target, self.lags)]
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether keys are advanced one after the other, because a label is learned or seen later than with its row."""
+        return bool(self.delay or self.lags)
+
+    @property
     def pool(self) -> ModelPool:
         """The model object that serves the keys, made when first used and not pickled with the fleet."""
         with self._lock:
             if self._pool is None:
-                self._pool = ModelPool(self.prototype, self.fields.features)
+                self._pool = self.make_pool()
             return self._pool
+
+    def make_pool(self) -> ModelPool:
+        """Return a new model object that can serve the keys."""
+        return ModelPool(self.prototype, self.features, len(self.lags))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -170,7 +204,7 @@ class Fleet:
         if isinstance(parameters, dict):
             named |= {f"model {name}": value for name, value in parameters.items()}
         columns = {**fields._asdict(), "features": list(fields.features)}
-        late = {"delay": self.delay} if self.delay else {}
+        late = {name: value for name, value in (("delay", self.delay), ("lags", list(self.lags))) if value}
         return {**named, **columns, "wait": self.wait, **late, "hold": self.hold, "numbered": self.numbered}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -305,7 +339,14 @@ class Fleet:
 
     def _key_advance(self, key: Key, state: KeyState) -> KeyAdvance:
         return KeyAdvance(
-            self.pool, key, state, wait=self.wait, delay=self.delay, hold=self.hold, numbered=self.numbered
+            self.pool,
+            key,
+            state,
+            wait=self.wait,
+            delay=self.delay,
+            lags=self.lags,
+            hold=self.hold,
+            numbered=self.numbered,
         )
 
     def _unpack(self, state: bytes | None) -> KeyState:

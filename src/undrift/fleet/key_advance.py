@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.fleet import outputs
 from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord
+from undrift.fleet.last_labels import fill_lags
 from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch
@@ -25,10 +26,19 @@ class KeyAdvance:
     """One key, advanced by the records of a batch."""
 
     def __init__(
-        self, pool: ModelPool, key: Key, state: KeyState, *, wait: int, delay: int, hold: int, numbered: bool
+        self,
+        pool: ModelPool,
+        key: Key,
+        state: KeyState,
+        *,
+        wait: int,
+        delay: int,
+        lags: Sequence[int],
+        hold: int,
+        numbered: bool,
     ) -> None:
         self.pool, self.key, self.state = pool, key, state
-        self.wait, self.delay, self.hold, self.numbered = wait, delay, hold, numbered
+        self.wait, self.delay, self.lags, self.hold, self.numbered = wait, delay, lags, hold, numbered
         self.rows: list[OutputRow] = []
         self._model: Learner | None = None
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
@@ -120,11 +130,13 @@ class KeyAdvance:
     def _ask(self, order: int, record: WaitingRecord) -> None:
         """Serve a row without a label; the model keeps its record until the label comes or the row expires."""
         model, unlabelled = self._acquire(), self.state.unlabelled
+        Z, last = self._with_lags(record.z[None], np.array([NAN]))
         try:
-            served = model.ask(record.z)
+            served = model.ask(Z[0])
         except InputError as error:
             self._output(order, NAN, NAN, outputs.POISON, str(error))
             return
+        self.state.last_labels = last
         self._output(order, _prediction(served), NAN, outputs.PREDICTED)
         unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
@@ -158,6 +170,9 @@ class KeyAdvance:
         except InputError as error:
             self._output(order, NAN, y, outputs.POISON, str(error))
             return
+        age = model.served_rows - serial
+        if age < len(self.state.last_labels):
+            self.state.last_labels[-1 - age] = y
         prediction = _prediction(served)
         self._score(np.array([prediction]), np.array([y]), binary=model.binary)
         self._output(order, prediction, y, outputs.LABELLED, reason)
@@ -169,6 +184,7 @@ class KeyAdvance:
             return
         Z, y = np.stack([record.z for _, record in block]), np.array([record.y for _, record in block])
         model = self._acquire()
+        Z, last = self._with_lags(Z, y)
         try:
             trace = model.play(Z, y, delay=self.delay)
         except InputError as error:
@@ -179,10 +195,22 @@ class KeyAdvance:
                 self._block = [one]
                 self._learn()
             return
+        self.state.last_labels = last
         yhat = trace.yhat if trace.known is None else np.where(trace.known, trace.yhat, NAN)
         self._score(yhat, y, binary=model.binary)
         for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
             self._output(order, prediction, record.y, outputs.OK)
+
+    def _with_lags(self, Z: Matrix, y: Vector) -> tuple[Matrix, Vector]:
+        """Return rows with the labels of earlier rows as features, and the last labels after them."""
+        last = self.state.last_labels
+        if not self.lags:
+            return Z, last
+        if not len(last):
+            last = np.full(max(self.lags), NAN)
+        lagged = np.empty((len(Z), len(self.lags)))
+        last = fill_lags(last, y, self.lags, lagged)
+        return np.concatenate((Z, lagged), axis=1), last
 
     def _score(self, yhat: Vector, y: Vector, *, binary: bool) -> None:
         """Add up the losses of learned rounds; those that were predicted from nothing, NaN, are only counted."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from undrift._typing import Vector
 from undrift.fleet.order_tracker import OrderTracker
 from undrift.learners.base import Arrays
@@ -39,6 +41,8 @@ class KeyState:
     """Records that wait for those before them, by order."""
     unlabelled: dict[int, int] = field(default_factory=dict)
     """Serial numbers of the served rows that wait for their label, by order, oldest first."""
+    last_labels: Vector = field(default_factory=lambda: np.empty(0))
+    """With lags: the last labels, NaN where not known, as many as the longest lag; none before the first row."""
     header: dict[str, Any] = field(default_factory=dict)
     """The model's header beyond its parameters."""
     arrays: Arrays = field(default_factory=dict)

@@ -20,17 +20,18 @@ class ModelPool:
     """Makes models from states and states from models.
 
     undrift's own learners are parameters and arrays, so that one object serves every key: `acquire` overwrites its
-    arrays. Learners of other packages may keep more than that, and get an object for every key.
+    arrays. Learners of other packages may keep more than that, and get an object for every key. The last `lags` of the
+    features are not in the records.
     """
 
-    def __init__(self, prototype: Learner, features: Sequence[str]) -> None:
+    def __init__(self, prototype: Learner, features: Sequence[str], lags: int = 0) -> None:
         self.prototype, self.dim = prototype, len(features)
         self.spec = prototype.snapshot()[0]
         text = json.dumps([self.spec, list(features)], sort_keys=True)
         self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).digest()
         initial = initial_model(prototype, self.dim)
         header, arrays = initial.snapshot()
-        self.codec = StateCodec(self.fingerprint, arrays, self.dim)
+        self.codec = StateCodec(self.fingerprint, arrays, self.dim, self.dim - lags)
         self._initial_header = {name: value for name, value in header.items() if name != "rounds"}
         self._shared: Learner | None = initial if type(prototype).__module__.startswith("undrift.") else None
 

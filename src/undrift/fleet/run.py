@@ -9,7 +9,6 @@ from typing import Any
 from undrift.errors import InputError
 from undrift.fleet.executor import KEYS, Executor, TaskResult, states_of
 from undrift.fleet.fleet import Fleet, KeyInfo
-from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import Key, Outputs
 from undrift.fleet.record_batch import RecordBatch, rebatch
 from undrift.fleet.record_digest import RecordDigest
@@ -56,7 +55,7 @@ class FleetRun:
 
     def iter_models(self, keys: Sequence[Key]) -> Iterator[tuple[Key, Learner]]:
         """Yield keys and their models, to be read at once: a model is valid only until the next one is asked for."""
-        pool = ModelPool(self.fleet.prototype, self.fleet.fields.features)  # not the fleet's own, which may be in use
+        pool = self.fleet.make_pool()  # not the fleet's own, which may be in use
         for a in range(0, len(keys), KEYS):
             for key, state in states_of(self.states, keys[a : a + KEYS]).items():
                 yield key, pool.acquire(pool.codec.unpack(state))

@@ -9,7 +9,8 @@
 | 8 | fingerprint of the model's parameters and the features |
 | 4 | length of the JSON text |
 | ... | JSON: the order tracker, counts, which records wait, what the model's header has beyond its parameters |
-| ... | float64: the loss, records that wait for those before them, the model's arrays, its records of served rows |
+| ... | float64: the loss, records that wait for those before them, the last labels, the model's arrays, its records of
+|     | served rows |
 | 8 | digest of everything before |
 
 A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half. Long
@@ -53,11 +54,12 @@ LONG = 128
 class StateCodec:
     """How the states of one fleet are written.
 
-    Array shapes are written only where they are not those of the model's arrays before its first round, `initial`.
+    Array shapes are written only where they are not those of the model's arrays before its first round, `initial`. The
+    model has `dim` features, of which a record has the first `columns`.
     """
 
-    def __init__(self, fingerprint: bytes, initial: Arrays, dim: int) -> None:
-        self.fingerprint, self.dim = fingerprint, dim
+    def __init__(self, fingerprint: bytes, initial: Arrays, dim: int, columns: int) -> None:
+        self.fingerprint, self.dim, self.columns = fingerprint, dim, columns
         self.initial = {name: initial[name] for name in sorted(initial)}
         self.shapes = {name: array.shape for name, array in self.initial.items()}
         self.sizes = {name: array.size for name, array in self.initial.items()}
@@ -95,6 +97,8 @@ class StateCodec:
         }
         if state.records:
             head["records"] = _shapes(state.records)
+        if len(state.last_labels):
+            head["labels"] = len(state.last_labels)
         if state.unscored:
             head["unscored"] = state.unscored
         if halved:
@@ -106,6 +110,7 @@ class StateCodec:
         parts = [fixed, text, struct.pack("<d", state.loss)]
         for _, one in waiting:
             parts += [struct.pack("<d", one.y), one.z.tobytes()]
+        parts.append(state.last_labels.tobytes())
         data += [state.records[name].tobytes() for name in sorted(state.records)]
         body = b"".join(parts + data)
         return body + hashlib.blake2b(body, digest_size=DIGEST_SIZE).digest()
@@ -137,7 +142,8 @@ class StateCodec:
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
         for order, kind, label_of in head["waiting"]:
-            state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.dim))
+            state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.columns))
+        state.last_labels = rest.take(state_check.integers([head.get("labels", 0)], 0)[0])
         state.unlabelled = dict(head["unlabelled"])
         for name in sorted(shapes):
             shape = shapes[name]

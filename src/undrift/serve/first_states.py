@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import undrift.online
 from undrift.errors import InputError
 from undrift.fleet.key_state import KeyState
+from undrift.fleet.last_labels import lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
@@ -90,10 +91,11 @@ def begin_with_fleet(folder: Path) -> Iterator[KeyedBeginning]:
     """Give what a fleet's folder holds, which is read as long as this is open."""
     path = folder / STORE_FILE
     about = read_about(path)
-    if about.get("made"):
+    made = about.get("made") or lag_names(about["target"], about.get("lags", ()))
+    if made:
         raise InputError(
-            f"{folder}: its models see texts or the calendar ('{about['made'][0]}'), of which only undrift fleet and "
-            "undrift update make features; serve a fleet of numbers alone"
+            f"{folder}: its models see texts, the calendar or earlier labels ('{made[0]}'), of which only undrift "
+            "fleet and undrift update make features; serve a fleet of numbers alone"
         )
     pool = ModelPool(_prototype(about, folder), about["features"])
     unused = [name for name in (about.get("order"), about.get("label_of")) if name is not None]

@@ -45,11 +45,6 @@ def infer_fleet_columns(
     """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
     first, _ = read_first_rows(source)
     settings, notes = source.settings, list[str]()
-    if settings.lag:
-        raise InputError(
-            "undrift fleet: --lag is for undrift run; the models of a fleet see the last labels of their key by "
-            "themselves, and older ones can be columns of the file"
-        )
     if settings.calendar and settings.time is None:
         raise InputError("undrift fleet: --calendar needs the times of the rows; name their column with --time")
     asked = [key, settings.target, *filter(None, (order, settings.time)), *(settings.features or ()), *settings.drop]
@@ -84,10 +79,11 @@ def infer_fleet_columns(
     taken = [key, settings.target, *filter(None, (order, settings.time)), *features]
     made = make_features(first, texts, flags, taken, settings.categories, calendar)
     features += made.names
-    if not features:
+    if not (features or settings.lag):
         texts_there = f"{', '.join(left_out[:12])} are no numbers: --categories 20 uses texts, " if left_out else ""
         raise InputError(
-            f"no column of numbers is left to learn from; {texts_there}--time COL --calendar makes features of a time"
+            f"no column of numbers is left to learn from; {texts_there}--time COL --calendar makes features of a time, "
+            "--lag 1 of earlier labels"
         )
     unit = None if time is None else time.unit
     fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold)
@@ -107,6 +103,7 @@ def make_fleet(
         target=settings.target,
         wait=wait,
         delay=settings.delay,
+        lags=settings.lag,
         hold=hold,
         numbered=order is not None,
         on_error="report",

@@ -38,6 +38,7 @@ USED = (
     "features",
     "drop",
     "calendar",
+    "lag",
     "delay",
     "task",
     "positive",
@@ -206,7 +207,7 @@ def play_rows(
         "classes": columns.classes,
         "clock": None if columns.time is None else (columns.time.format, columns.time.unit),
     }
-    size = max(FEWEST_RECORDS, min(MOST_RECORDS, MOST_CELLS // len(columns.fleet.fields.features)))
+    size = max(FEWEST_RECORDS, min(MOST_RECORDS, MOST_CELLS // len(columns.fleet.features)))
     try:
         return columns.fleet.run(
             rows.batches(source),

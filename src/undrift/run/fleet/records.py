@@ -73,7 +73,9 @@ class RecordReader:
         fields, n = self.fleet.fields, len(keys)
         order, absent = np.full(n, ABSENT, np.int64), np.full(n, ABSENT, np.int64)
         try:
-            Z = np.stack([parse_numbers(batch.columns[name], self.na) for name in fields.features], axis=1)
+            Z = np.empty((n, len(fields.features)))
+            for j, name in enumerate(fields.features):
+                Z[:, j] = parse_numbers(batch.columns[name], self.na)
             y, unknown = self._targets(batch)
             if orders is not None:
                 if not all(type(one) is int and -MAX_ORDER <= one <= MAX_ORDER for one in orders):

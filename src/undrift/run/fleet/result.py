@@ -63,7 +63,7 @@ class FleetResult(NamedTuple):
     @property
     def features(self) -> list[str]:
         """Columns learned from."""
-        return list(self.run.fleet.fields.features)
+        return self.run.fleet.features
 
     @property
     def worst(self) -> list[KeyReport]:

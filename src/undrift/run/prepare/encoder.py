@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
+from undrift.fleet.last_labels import fill_lags, lag_names
 from undrift.kernels.definitions import WEIGHT_LIMIT
 from undrift.run.prepare.calendar import fill_calendar
 from undrift.run.prepare.column_statistics import ColumnStatistics
@@ -67,7 +68,8 @@ class Encoder:
         self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
         self._fixed_names = list(roles.numbers)
-        for name in (*(name for waves in self._cycles().values() for name in waves), *self._lag_names()):
+        lags = lag_names(self.settings.target, self.settings.lag)
+        for name in (*(name for waves in self._cycles().values() for name in waves), *lags):
             self._fixed_names.append(unused_name(name, self._fixed_names))
         self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
         self.text_features = TextFeatures(
@@ -100,7 +102,8 @@ class Encoder:
             weight = None if weight is None else weight[keep]
             times = None if times is None else times[keep]
             categories = {name: list(compress(cells, keep)) for name, cells in categories.items()}
-        self._fill_lags(y, Z)
+        if self.settings.lag:
+            self.last_labels = fill_lags(self.last_labels, y, self.settings.lag, Z[:, self.lags.start : self.lags.stop])
         self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
         self.statistics.add(Z[:, : self._fixed])
         self.rows += len(line)
@@ -302,19 +305,6 @@ class Encoder:
     def _cycles(self) -> dict[str, list[str]]:
         """Return the features of the calendar by the cycle they tell of."""
         return self.roles.calendar.cycles() if self.settings.calendar and self.roles.time is not None else {}
-
-    def _lag_names(self) -> list[str]:
-        return [f"{self.settings.target} {lag} row{'s' if lag > 1 else ''} ago" for lag in self.settings.lag]
-
-    def _fill_lags(self, y: Vector, Z: Matrix) -> None:
-        """Write the labels of earlier rows into the features, and keep those that later rows need."""
-        if not self.settings.lag:
-            return
-        series = np.concatenate((self.last_labels, y))
-        longest = len(self.last_labels)
-        for k, lag in zip(self.lags, self.settings.lag, strict=True):
-            Z[:, k] = series[longest - lag : len(series) - lag]
-        self.last_labels = series[len(series) - longest :]
 
     def all_problems(self) -> list[Mapping[str, Any]]:
         """Return every problem found so far, those of whole columns included."""
