@@ -41,6 +41,8 @@ RATES = {
 }
 WARM_UP = 0.1
 """Share of the steps over which the rate rises, where a method has a warm-up."""
+FAR_BEHIND = 0.1
+"""A rate whose validation loss is so much above the best one's with the first seed is not run with the second."""
 RECORD = Path("build/characters.jsonl")
 
 
@@ -152,14 +154,28 @@ def ensure(**job):
             file.write(json.dumps({**job, "losses": run(**job)}) + "\n")
 
 
-def chosen(name):
-    """Return the rate and the output with the least mean validation loss in the tuning runs."""
+def tuned(name, seeds=TUNING_SEEDS):
+    """Return the mean validation loss in the tuning runs, by rate and output."""
     losses = {}
     for one in record():
-        if one["name"] == name and one["seed"] in TUNING_SEEDS:
+        if one["name"] == name and one["seed"] in seeds:
             for key, (validation, _) in one["losses"].items():
                 losses.setdefault((one["lr"], key), []).append(validation)
-    return min(losses, key=lambda choice: statistics.mean(losses[choice]))
+    return {choice: statistics.mean(found) for choice, found in losses.items()}
+
+
+def chosen(name):
+    """Return the rate and the output with the least mean validation loss in the tuning runs."""
+    losses = tuned(name)
+    return min(losses, key=losses.__getitem__)
+
+
+def rates_to_tune(name, seed):
+    """Return all rates for the first seed, then those that were not far behind with it."""
+    if seed == TUNING_SEEDS[0]:
+        return RATES[name]
+    losses = tuned(name, TUNING_SEEDS[:1])
+    return sorted({lr for lr, key in losses if losses[lr, key] < min(losses.values()) + FAR_BEHIND})
 
 
 def table():
@@ -199,7 +215,7 @@ def main():
     names = [name for name in RATES if name.endswith("warm-up") or not options.warm_up]
     if options.what == "tune":
         for seed, name in itertools.product(TUNING_SEEDS, names):
-            for lr in RATES[name]:
+            for lr in rates_to_tune(name, seed):
                 ensure(name=name, lr=lr, steps=TUNED_STEPS, seed=seed, cosine=False)
     elif options.what == "judge":
         names = [name for name in names if not (options.cosine and name.startswith("schedule-free"))]

@@ -20,7 +20,7 @@ from undrift.torch import ClipFreeAdam, ClippedAdam
 CASES = {
     "clipped-all": (ClippedAdam, {"norm": "all", "clip": 0.5}),
     "clipped-tensor": (ClippedAdam, {"norm": "tensor", "clip": 0.5}),
-    "clipped-coord": (ClippedAdam, {"norm": "coord", "average_horizon": "growing"}),
+    "clipped-coord": (ClippedAdam, {"norm": "coord"}),
     "clip-free-all-exp": (ClipFreeAdam, {"norm": "all", "random_scaling": "exp", "seed": 3}),
 }
 STEPS, SAVED = 20, 12

@@ -10,7 +10,7 @@ class Stepper:
 
     def __init__(
         self, blocks, *, lr, betas, eps, clip=None, mu=0.0, norm="coord", seed=None, bias_correction=False,
-        average_horizon=None,
+        average_horizon="growing",
     ):  # fmt: skip
         self.x = [np.array(b, dtype=np.float64) for b in blocks]
         self.average = [b.copy() for b in self.x]

@@ -24,8 +24,8 @@ def test_the_certificate_is_that_of_the_core(norm):
     start, stream = problem(seed=2, steps=25)
     params = [torch.nn.Parameter(torch.tensor(b)) for b in start]
     groups = [{"params": params[:2]}, {"params": params[2:]}]
-    opt = ClippedAdam(groups, norm=norm, lr=0.01, c=3.0, noise=0.7, bias_correction=False)
-    reference = Stepper(start, lr=0.01, betas=(0.9, 0.999), eps=1e-8, clip=1.0, norm=norm)
+    opt = ClippedAdam(groups, norm=norm, lr=0.01, c=3.0, noise=0.7, bias_correction=False, average_horizon=None)
+    reference = Stepper(start, lr=0.01, betas=(0.9, 0.999), eps=1e-8, clip=1.0, norm=norm, average_horizon=None)
     meter = StationarityMeter(c=3.0, noise=0.7, gap1=reference.gap1)
     assert opt.certificate.rounds == 0
     for gradients in stream:
@@ -62,7 +62,7 @@ def test_the_noise_is_estimated_where_it_is_not_given():
 
 def test_the_certificate_reads_like_what_it_is():
     p = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
-    opt = ClippedAdam([p])
+    opt = ClippedAdam([p], average_horizon=None)
     assert str(opt.certificate) == "no round yet"
     for sign in (1.0, 1.0, -1.0):
         p.grad = sign * torch.ones(2, dtype=torch.float64)
@@ -79,7 +79,7 @@ def test_the_certificate_reads_like_what_it_is():
     assert str(opt.certificate).endswith("for noise)")
     assert "<=" in str(opt.certificate)
     for group in opt.param_groups:
-        group["average_horizon"] = 30.0
+        group["average_horizon"] = "growing"
     assert "over the last points; averaged ones are at rms distance" in str(opt.certificate)
     assert opt.certificate.theorem is None  # the average has other weights than m
 

@@ -225,9 +225,9 @@ def test_weights_changed_by_hand_are_averaged_as_they_are_left():
                 assert p[0].item() == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_growing_horizon_averages_about_a_tenth_of_the_run():
+def test_averages_are_of_about_the_last_tenth_of_the_run():
     p = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
-    opt = ClippedAdam([p], lr=0.0, average_horizon="growing")
+    opt = ClippedAdam([p], lr=0.0)
     for k in range(1, 1001):
         with torch.no_grad():
             p.fill_(float(k))

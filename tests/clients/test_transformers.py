@@ -46,7 +46,7 @@ def trainer_of(folder, **options):
     return transformers.Trainer(model=model, args=arguments, optimizers=(opt, constant), **data), opt
 
 
-@pytest.mark.parametrize("options", [{}, {"average": False}, {"average_horizon": "growing"}])
+@pytest.mark.parametrize("options", [{}, {"average": False}, {"average_horizon": None}])
 def test_a_run_that_evaluates_and_saves_resumes_bit_for_bit(tmp_path, options):
     straight, opt = trainer_of(tmp_path / "straight", **options)
     straight.train()

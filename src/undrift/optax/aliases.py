@@ -28,7 +28,7 @@ def clipped_adam(
     random_scaling: str | None = None,
     seed: Any = 0,
     average: bool = True,
-    average_horizon: Any = None,
+    average_horizon: Any = "growing",
     weight_decay: Any = 0.0,
     mask: Any = None,
     axis_name: Any = None,
@@ -78,7 +78,7 @@ def clip_free_adam(
     random_scaling: str | None = None,
     seed: Any = 0,
     average: bool = True,
-    average_horizon: Any = None,
+    average_horizon: Any = "growing",
     weight_decay: Any = 0.0,
     mask: Any = None,
     axis_name: Any = None,
@@ -106,6 +106,7 @@ def from_tuning(params: Tree, tuning: Tuning, *, seed: int = 0) -> optax.Gradien
     """
     lr = tuning.gamma / math.sqrt(sum(leaf.size for leaf in jax.tree.leaves(params)))
     options: dict[str, Any] = {"norm": "all", "bias_correction": False, "random_scaling": "exp", "seed": seed}
+    options["average_horizon"] = None  # that of the momentum
     if not tuning.clips:
         return clip_free_adam(lr, tuning.beta1, tuning.beta2, tuning.nu, mu=tuning.mu, **options)
     if tuning.clip_norm is None:

@@ -65,7 +65,7 @@ class ClipFreeAdam(DiscountedAdam):
         random_scaling: str | None = None,
         seed: int = 0,
         average: bool = True,
-        average_horizon: float | str | None = None,
+        average_horizon: float | str | None = "growing",
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
         nonfinite: str = "skip",

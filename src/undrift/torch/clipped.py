@@ -43,8 +43,9 @@ class ClippedAdam(DiscountedAdam):
     average
         Keep averaged weights: `with opt.averaged():`. Weights that you change between steps are averaged as changed.
     average_horizon
-        How many steps they remember, >= 1; "growing" for about the last tenth of the run. None is the horizon of the
-        momentum, $1/(1-\beta_1)$, as in the theory, the only one with which `certificate` has a bound.
+        How many steps they remember: "growing" for about the last tenth of the run, or a number >= 1, better where the
+        task itself drifts. None is the horizon of the momentum, $1/(1-\beta_1)$, as in the theory, the only one with
+        which `certificate` has a bound.
     nonfinite
         "skip" a step with a non-finite gradient (nothing advances, a warning, `skipped` counts it) or "raise". To know
         in time, all gradients are read once before the step; "ignore" saves that with norm "coord", and a gradient
@@ -92,7 +93,7 @@ class ClippedAdam(DiscountedAdam):
         random_scaling: str | None = None,
         seed: int = 0,
         average: bool = True,
-        average_horizon: float | str | None = None,
+        average_horizon: float | str | None = "growing",
         decoupled_weight_decay: bool = True,
         maximize: bool = False,
         nonfinite: str = "skip",
