@@ -67,6 +67,27 @@ def test_the_page_shows_and_follows_what_is_served(served, browser, width, dark)
     page.close()
 
 
+def test_axes_have_round_numbers_and_rounds_that_fit(served, browser):
+    url, client = served
+    send(client, 300)
+    for width, most in ((1200, 300), (390, 150)):
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto(url)
+        page.wait_for_selector("#rounds td")
+        for figure in ("#predictions", "#errors"):
+            texts = page.locator(f"{figure} text").all_text_contents()
+            values = [float(text.replace(",", "")) for text in texts if not text.startswith("row")]
+            steps = np.diff(values)
+            assert 2 <= len(values) <= 6
+            np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+            digits = f"{steps[0]:e}"
+            assert digits.startswith(("1.000000e", "2.000000e", "5.000000e")), texts
+            np.testing.assert_allclose(values, steps[0] * np.round(values / steps[0]), atol=1e-9)
+            assert texts[-1] == "row " + page.locator("#rounds td").first.inner_text()
+        assert 60 <= page.locator("#predictions circle").count() <= most
+        page.close()
+
+
 def test_keys_are_listed_and_one_can_be_chosen(keyed, browser):
     page = browser.new_page(viewport={"width": 390, "height": 800})
     page.goto(keyed)
