@@ -228,6 +228,8 @@ def _check_input(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
     fields = fleet.fields
     if fields.order is None:
         raise InputError("undrift.spark: the fleet needs order=, since a shuffle forgets what came first")
+    if fleet.interval is not None:
+        raise InputError("undrift.spark: rows of outputs have no intervals; make the fleet without interval=")
     for name in fields.names:
         if name not in df.columns:
             near = difflib.get_close_matches(name, df.columns, 1)

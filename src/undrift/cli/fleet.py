@@ -45,6 +45,10 @@ def fleet(
         int | None,
         typer.Option("--hold", help="Rows of a key that wait for their label from a later file [default: 256]."),
     ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option("--interval", help="Add intervals of this level, such as 0.9, to predictions of numbers."),
+    ] = None,
     lag: options.Lag = None,
     calendar: options.Calendar = None,
     categories: Annotated[
@@ -101,8 +105,9 @@ def fleet(
         try:
             found = play_fleet(
                 path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
-                hold=HOLD if hold is None else hold, use_texts=categories is not None, progress=show_progress,
-                report=render_fleet if report else None, log=None if quiet else print_error, stop=stop,
+                hold=HOLD if hold is None else hold, interval=interval, use_texts=categories is not None,
+                progress=show_progress, report=render_fleet if report else None,
+                log=None if quiet else print_error, stop=stop,
             )  # fmt: skip
         except Interrupted:
             print_interrupted(left)

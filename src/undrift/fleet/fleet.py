@@ -15,10 +15,12 @@ from undrift.fleet.key_advance import KeyAdvance
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.last_labels import lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
-from undrift.fleet.outputs import ERROR, Key, OutputRow, Outputs
+from undrift.fleet.outputs import ERROR, NO_INTERVAL, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
 from undrift.folder import Folder
 from undrift.learners import Learner
+from undrift.online import OnlineRegressor
+from undrift.online.intervals import LEVELS
 from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
@@ -87,6 +89,9 @@ class Fleet:
     lags
         Give the model the label of so many rows of the key ago as a feature, for each of these numbers, NaN where it is
         not known; each must be larger than `delay`. Keys are then advanced one by one.
+    interval
+        Level of the intervals that are put out with every prediction (`Outputs.intervals`), for `OnlineRegressor`: 0.5,
+        0.6, 0.7, 0.8, 0.9, 0.95, 0.98 or 0.99; None: none. Keys are then advanced one by one.
     hold
         At most this many rows of a key wait for their label; the oldest is let go for one more.
     numbered
@@ -127,6 +132,7 @@ class Fleet:
         wait: int | dt.timedelta = 0,
         delay: int = 0,
         lags: Sequence[int] = (),
+        interval: float | None = None,
         hold: int = HOLD,
         numbered: bool = True,
         time_unit: str = "us",
@@ -160,6 +166,15 @@ class Fleet:
                 f"Fleet: lags need a model that takes missing values, as the first rows have none, got "
                 f"{type(self.prototype).__name__}; use OnlineRegressor or OnlineClassifier"
             )
+        self.interval = interval
+        if interval is not None:
+            if not isinstance(self.prototype, OnlineRegressor):
+                raise InputError(
+                    f"Fleet: interval is for OnlineRegressor, got {type(self.prototype).__name__}; leave it out"
+                )
+            if interval not in LEVELS.tolist():
+                levels = ", ".join(f"{level:g}" for level in LEVELS)
+                raise InputError(f"Fleet: interval must be one of {levels}, got {interval!r:.40}")
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))
@@ -180,8 +195,8 @@ class Fleet:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether keys are advanced one after the other, because a label is learned or seen later than with its row."""
-        return bool(self.delay or self.lags)
+        """Whether keys are advanced one after the other: labels are used later, or intervals are asked for."""
+        return bool(self.delay or self.lags or self.interval is not None)
 
     @property
     def pool(self) -> ModelPool:
@@ -204,7 +219,8 @@ class Fleet:
         if isinstance(parameters, dict):
             named |= {f"model {name}": value for name, value in parameters.items()}
         columns = {**fields._asdict(), "features": list(fields.features)}
-        late = {name: value for name, value in (("delay", self.delay), ("lags", list(self.lags))) if value}
+        more = {"delay": self.delay, "lags": list(self.lags), "interval": self.interval}
+        late = {name: value for name, value in more.items() if value}
         return {**named, **columns, "wait": self.wait, **late, "hold": self.hold, "numbered": self.numbered}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -345,6 +361,7 @@ class Fleet:
             wait=self.wait,
             delay=self.delay,
             lags=self.lags,
+            interval=self.interval,
             hold=self.hold,
             numbered=self.numbered,
         )
@@ -355,7 +372,7 @@ class Fleet:
     def _report_failure(self, state: bytes | None, batch: RecordBatch, why: str) -> tuple[bytes, list[OutputRow]]:
         """Return the state as it was, and a row of output for every record of the batch."""
         columns = zip(batch.keys, batch.order.tolist(), batch.y.tolist(), strict=True)
-        rows: list[OutputRow] = [(key, order, math.nan, y, ERROR, why) for key, order, y in columns]
+        rows: list[OutputRow] = [(key, order, math.nan, y, ERROR, why, NO_INTERVAL) for key, order, y in columns]
         return self.pool.codec.pack(KeyState()) if state is None else bytes(state), rows
 
     def __repr__(self) -> str:

@@ -16,8 +16,10 @@ from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch
 from undrift.learners import Learner
-from undrift.learners.served import ServedPrediction
+from undrift.learners.served import Interval, ServedPrediction
 from undrift.metrics import round_losses
+from undrift.online import OnlineRegressor
+from undrift.trace import Trace
 
 NAN = math.nan
 
@@ -34,11 +36,13 @@ class KeyAdvance:
         wait: int,
         delay: int,
         lags: Sequence[int],
+        interval: float | None,
         hold: int,
         numbered: bool,
     ) -> None:
         self.pool, self.key, self.state = pool, key, state
-        self.wait, self.delay, self.lags, self.hold, self.numbered = wait, delay, lags, hold, numbered
+        self.wait, self.delay, self.lags, self.interval = wait, delay, lags, interval
+        self.hold, self.numbered = hold, numbered
         self.rows: list[OutputRow] = []
         self._model: Learner | None = None
         self._block: list[tuple[int, WaitingRecord]] = []  # rows that will be learned in one call
@@ -75,8 +79,16 @@ class KeyAdvance:
             self.state.counts[status] = self.state.counts.get(status, 0) + 1
         return self.rows
 
-    def _output(self, order: int, prediction: float, target: float, status: int, reason: str = "") -> None:
-        self.rows.append((self.key, order, prediction, target, status, reason))
+    def _output(
+        self,
+        order: int,
+        prediction: float,
+        target: float,
+        status: int,
+        reason: str = "",
+        interval: Interval = outputs.NO_INTERVAL,
+    ) -> None:
+        self.rows.append((self.key, order, prediction, target, status, reason, interval))
 
     def _arrive(self, order: int, record: WaitingRecord, why: str | None) -> None:
         tracker, waiting = self.state.tracker, self.state.waiting
@@ -137,7 +149,7 @@ class KeyAdvance:
             self._output(order, NAN, NAN, outputs.POISON, str(error))
             return
         self.state.last_labels = last
-        self._output(order, _prediction(served), NAN, outputs.PREDICTED)
+        self._output(order, _prediction(served), NAN, outputs.PREDICTED, "", self._interval(served))
         unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
             oldest = next(iter(unlabelled))
@@ -175,7 +187,7 @@ class KeyAdvance:
             self.state.last_labels[-1 - age] = y
         prediction = _prediction(served)
         self._score(np.array([prediction]), np.array([y]), binary=model.binary)
-        self._output(order, prediction, y, outputs.LABELLED, reason)
+        self._output(order, prediction, y, outputs.LABELLED, reason, self._interval(served))
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -186,7 +198,7 @@ class KeyAdvance:
         model = self._acquire()
         Z, last = self._with_lags(Z, y)
         try:
-            trace = model.play(Z, y, delay=self.delay)
+            trace = self._play(model, Z, y)
         except InputError as error:
             if len(block) == 1:
                 self._output(block[0][0], NAN, float(y[0]), outputs.POISON, str(error))
@@ -198,8 +210,25 @@ class KeyAdvance:
         self.state.last_labels = last
         yhat = trace.yhat if trace.known is None else np.where(trace.known, trace.yhat, NAN)
         self._score(yhat, y, binary=model.binary)
-        for (order, record), prediction in zip(block, yhat.tolist(), strict=True):
-            self._output(order, prediction, record.y, outputs.OK)
+        if trace.lower is None or trace.upper is None:
+            intervals = [outputs.NO_INTERVAL] * len(block)
+        else:
+            intervals = [_finite(*ends) for ends in zip(trace.lower.tolist(), trace.upper.tolist(), strict=True)]
+        for (order, record), prediction, interval in zip(block, yhat.tolist(), intervals, strict=True):
+            self._output(order, prediction, record.y, outputs.OK, "", interval)
+
+    def _play(self, model: Learner, Z: Matrix, y: Vector) -> Trace:
+        """Predict and learn rows, with intervals if they are asked for."""
+        if self.interval is not None and isinstance(model, OnlineRegressor):
+            return model.play(Z, y, delay=self.delay, interval=self.interval)
+        return model.play(Z, y, delay=self.delay)
+
+    def _interval(self, served: ServedPrediction) -> Interval:
+        """Return the interval that was served, if intervals are asked for."""
+        if self.interval is None:
+            return outputs.NO_INTERVAL
+        low, high = served.interval(self.interval)
+        return _finite(float(low), float(high))
 
     def _with_lags(self, Z: Matrix, y: Vector) -> tuple[Matrix, Vector]:
         """Return rows with the labels of earlier rows as features, and the last labels after them."""
@@ -218,6 +247,11 @@ class KeyAdvance:
         self.state.unscored += int(np.count_nonzero(~known))
         for loss in round_losses(yhat[known], y[known], binary=binary).tolist():
             self.state.loss += loss
+
+
+def _finite(low: float, high: float) -> Interval:
+    """Return an interval; none while it is infinite, as before the first errors are known."""
+    return Interval(low, high) if math.isfinite(low) and math.isfinite(high) else outputs.NO_INTERVAL
 
 
 def _prediction(served: ServedPrediction) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
+from undrift.learners.served import Interval
 
 Key = Any
 """What names a stream: text or an integer; None where a record had no usable key."""
@@ -39,8 +41,9 @@ _DIGEST = 8
 """Bytes of the digest of packed rows."""
 
 
-OutputRow = tuple[Key, int, float, float, int, str]
-"""A row before it is put into columns: key, order, prediction, target, number of the status, reason."""
+OutputRow = tuple[Key, int, float, float, int, str, Interval]
+"""A row before it is put into columns: key, order, prediction, target, number of the status, reason, interval."""
+NO_INTERVAL = Interval(math.nan, math.nan)
 
 
 class Output(NamedTuple):
@@ -71,6 +74,8 @@ class Outputs:
     status: NDArray[np.uint8]
     reasons: dict[int, str] = field(default_factory=dict)
     """Row number -> reason, where there is one."""
+    ends: Matrix | None = None
+    """Lower and upper ends of the intervals (rows, 2), NaN where there is none; None if no row has one."""
 
     @classmethod
     def empty(cls) -> Outputs:
@@ -82,7 +87,8 @@ class Outputs:
         """Return rows as columns."""
         if not rows:
             return cls.empty()
-        keys, order, prediction, target, status, reason = zip(*rows, strict=True)
+        keys, order, prediction, target, status, reason, intervals = zip(*rows, strict=True)
+        ends = None if all(one is NO_INTERVAL for one in intervals) else np.array(intervals)
         return cls(
             list(keys),
             np.array(order, np.int64),
@@ -90,6 +96,7 @@ class Outputs:
             np.array(target),
             np.array(status, np.uint8),
             {i: why for i, why in enumerate(reason) if why},
+            ends,
         )
 
     @classmethod
@@ -107,10 +114,17 @@ class Outputs:
             np.concatenate([part.target for part in filled]),
             np.concatenate([part.status for part in filled]),
             {int(a) + i: why for a, part in zip(starts, filled, strict=False) for i, why in part.reasons.items()},
+            None
+            if all(part.ends is None for part in filled)
+            else np.concatenate([part.intervals() for part in filled]),
         )
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def intervals(self) -> Matrix:
+        """Return the lower and upper ends of the intervals (rows, 2), NaN where there is none."""
+        return np.full((len(self), 2), math.nan) if self.ends is None else self.ends
 
     def __iter__(self) -> Iterator[Output]:
         columns = self.order.tolist(), self.prediction.tolist(), self.target.tolist(), self.status.tolist()
@@ -148,12 +162,13 @@ class Outputs:
             b = a + size
             reasons = {i - a: self.reasons[i] for i in numbers[bisect_left(numbers, a) : bisect_left(numbers, b)]}
             columns = (self.order[a:b], self.prediction[a:b], self.target[a:b], self.status[a:b])
-            yield Outputs(self.keys[a:b], *columns, reasons)
+            yield Outputs(self.keys[a:b], *columns, reasons, None if self.ends is None else self.ends[a:b])
 
     def pack(self) -> bytes:
         """Return the rows as data-only bytes: length of the JSON text, the text, the columns, a digest."""
         head = json.dumps({"keys": self.keys, "reasons": {str(i): why for i, why in self.reasons.items()}}).encode()
-        columns = (self.order, self.prediction, self.target, self.status)
+        ends = [] if self.ends is None else [*self.ends.T]
+        columns = (self.order, self.prediction, self.target, *ends, self.status)
         body = b"".join([len(head).to_bytes(8, "little"), head, *(column.tobytes() for column in columns)])
         return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
@@ -168,17 +183,19 @@ class Outputs:
             head = json.loads(data[8 : 8 + size])
             keys, n = head["keys"], len(head["keys"])
             reasons = {int(i): str(why) for i, why in head["reasons"].items()}
-            if len(body) != 25 * n or not all(0 <= i < n for i in reasons):
+            width = 5 if n and len(body) == 41 * n else 3  # columns of 8 bytes: with intervals, or without
+            if len(body) != (8 * width + 1) * n or not all(0 <= i < n for i in reasons):
                 raise ValueError
             if not isinstance(keys, list) or not {type(key) for key in keys} <= {str, int, NoneType}:
                 raise ValueError
-            numbers = np.frombuffer(body[: 24 * n], np.int64).reshape(3, n).copy()
-            status = np.frombuffer(body[24 * n :], np.uint8).copy()
+            numbers = np.frombuffer(body[: 8 * width * n], np.int64).reshape(width, n).copy()
+            status = np.frombuffer(body[8 * width * n :], np.uint8).copy()
             if (status >= len(STATUSES)).any():
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ModelFileError("Outputs: the saved rows are cut off or damaged") from None
-        return cls(keys, numbers[0], numbers[1].view(np.float64), numbers[2].view(np.float64), status, reasons)
+        prediction, target, *ends = numbers[1:].view(np.float64)
+        return cls(keys, numbers[0], prediction, target, status, reasons, np.column_stack(ends) if ends else None)
 
 
 def canonical(rows: Iterable[Sequence[Any]]) -> list[tuple[str, ...]]:

@@ -40,7 +40,14 @@ class FleetColumns(NamedTuple):
 
 
 def infer_fleet_columns(
-    source: Source, key: str, order: str | None, wait: str, *, hold: int = HOLD, use_texts: bool = False
+    source: Source,
+    key: str,
+    order: str | None,
+    wait: str,
+    *,
+    hold: int = HOLD,
+    interval: float | None = None,
+    use_texts: bool = False,
 ) -> FleetColumns:
     """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
     first, _ = read_first_rows(source)
@@ -86,14 +93,23 @@ def infer_fleet_columns(
             "--lag 1 of earlier labels"
         )
     unit = None if time is None else time.unit
-    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold)
+    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold, interval)
     return FleetColumns(fleet, task, classes, time, left_out, made, notes)
 
 
 def make_fleet(
-    settings: Settings, task: str, key: str, order: str | None, features: Sequence[str], wait: int, hold: int
+    settings: Settings,
+    task: str,
+    key: str,
+    order: str | None,
+    features: Sequence[str],
+    wait: int,
+    hold: int,
+    interval: float | None,
 ) -> Fleet:
     """Return the fleet of these columns, before its first record; `wait` is in orders."""
+    if interval is not None and task == "classification":
+        raise InputError("undrift fleet: --interval is for numbers, and the target is one of two classes; leave it out")
     model = OnlineClassifier if task == "classification" else OnlineRegressor
     return Fleet(
         model(speed=settings.speed, seed=settings.seed),
@@ -104,6 +120,7 @@ def make_fleet(
         wait=wait,
         delay=settings.delay,
         lags=settings.lag,
+        interval=interval,
         hold=hold,
         numbered=order is not None,
         on_error="report",

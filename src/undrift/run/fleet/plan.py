@@ -58,6 +58,7 @@ class FleetPlan(NamedTuple):
             "wait": self.wait,
             "waiting_orders": columns.fleet.wait,
             "hold": columns.fleet.hold,
+            "interval": columns.fleet.interval,
             "features": list(columns.fleet.fields.features),
             "task": columns.task,
             "classes": columns.classes,
@@ -98,8 +99,10 @@ def _from_json(plan: dict[str, Any]) -> FleetPlan:
     order = None if plan["order"] is None else str(plan["order"])
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
-    hold = plan.get("hold", HOLD)
-    fleet = make_fleet(settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"], hold)
+    hold, interval = plan.get("hold", HOLD), plan.get("interval")
+    fleet = make_fleet(
+        settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"], hold, interval
+    )
     made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
     columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
     learned = [LearnedFile(**one) for one in plan["learned"]]

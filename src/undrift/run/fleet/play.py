@@ -60,6 +60,7 @@ def play_fleet(
     order: str | None = None,
     wait: str = "0",
     hold: int = HOLD,
+    interval: float | None = None,
     use_texts: bool = False,
     force: bool = False,
     workers: int = 1,
@@ -86,6 +87,8 @@ def play_fleet(
         How late a row may come: a number of orders, or for times a duration such as "90s", "15m", "2h", "1d".
     hold
         Rows without a label, of each key, that wait for a later file with their label.
+    interval
+        Level of the intervals in predictions.csv; None: none.
     use_texts
         Whether the most frequent texts of text columns become features, `settings.categories` of each at most; every
         feature makes the state of every key larger.
@@ -112,7 +115,7 @@ def play_fleet(
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        columns = infer_fleet_columns(source, key, order, wait, hold=hold, use_texts=use_texts)
+        columns = infer_fleet_columns(source, key, order, wait, hold=hold, interval=interval, use_texts=use_texts)
         if log is not None:
             for note in columns.notes:
                 log(note)

@@ -82,6 +82,10 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
     outputs = run.all_outputs()
     rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in outputs)
     names = list(Output._fields)
+    if columns.fleet.interval is not None:
+        names += ["lower", "upper"]
+        ends = (["" if x != x else x for x in both] for both in outputs.intervals().tolist())
+        rows = ([*row, *both] for row, both in zip(rows, ends, strict=True))
     if columns.time is not None:
         names.append("time")
         rows = ([*row, time] for row, time in zip(rows, _time_texts(outputs.order, columns.time.unit), strict=True))

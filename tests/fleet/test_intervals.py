@@ -1,0 +1,105 @@
+"""Intervals that fleets put out with every prediction: those of one estimator for each key."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import undrift as ud
+from undrift.cli.app import run
+from undrift.errors import InputError
+from undrift.fleet import Outputs
+
+FIELDS = {"key": "k", "order": "n", "features": ["x"], "target": "y"}
+
+
+def fleet_of(**more):
+    return ud.Fleet(ud.OnlineRegressor(speed="light"), **{**FIELDS, "interval": 0.9, **more})
+
+
+def stream(rows=300, keys="ab", seed=0):
+    rng = np.random.default_rng(seed)
+    x, noise = rng.normal(size=(rows, len(keys))), rng.normal(size=(rows, len(keys)))
+    return [{"k": k, "n": n, "x": x[n, j], "y": x[n, j] + noise[n, j]} for n in range(rows) for j, k in enumerate(keys)]
+
+
+def test_intervals_are_those_of_an_estimator_for_each_key_and_hold_the_labels():
+    records = stream()
+    found = fleet_of().run(records, batch=37)
+    assert found.outputs.canonical() == fleet_of(interval=None).run(records, batch=37).outputs.canonical()
+    ends = found.outputs.intervals()
+    for key in "ab":
+        own = [one for one in records if one["k"] == key]
+        Z, y = np.array([[one["x"]] for one in own]), np.array([one["y"] for one in own])
+        trace = ud.OnlineRegressor(speed="light").play(Z, y, interval=0.9)
+        rows = [i for i, one in enumerate(found.outputs.keys) if one == key]
+        there = np.isfinite(trace.lower) & np.isfinite(trace.upper)
+        expected = np.where(there[:, None], np.column_stack([trace.lower, trace.upper]), np.nan)
+        assert ends[rows].tobytes() == expected.tobytes()
+        assert there.sum() > 250
+        inside = (trace.lower[there] <= y[there]) & (y[there] <= trace.upper[there])
+        assert 0.85 <= inside.mean() <= 0.95
+
+
+def test_a_served_row_keeps_its_interval_until_its_label_comes():
+    records = stream(60, "a")
+    state, _ = fleet_of().advance(None, records[:50])
+    state, asked = fleet_of().advance(state, [{**records[50], "y": None}])
+    _, told = fleet_of().advance(state, [records[50]])
+    assert [one.status for one in (*asked, *told)] == ["predicted", "labelled"]
+    assert asked.intervals().tobytes() == told.intervals().tobytes()
+    model = fleet_of().model(fleet_of().advance(None, records[:50]).state)
+    assert asked.intervals()[0].tolist() == [float(end) for end in model.predict_interval([records[50]["x"]], 0.9)]
+
+
+def test_outputs_with_intervals_are_saved_and_joined_to_the_bit(tmp_path):
+    whole = fleet_of().run(stream())
+    kept = fleet_of().run(stream(), folder=tmp_path / "f", batch=50)
+
+    def rows(found):
+        return sorted((one.key, one.order, ends.tobytes()) for one, ends in zip(found, found.intervals(), strict=True))
+
+    assert rows(kept.outputs) == rows(whole.outputs)
+    packed = Outputs.unpack(whole.outputs.pack())
+    assert packed.intervals().tobytes() == whole.outputs.intervals().tobytes()
+    pieces = Outputs.concat([Outputs.unpack(part.pack()) for part in whole.outputs.split(7)])
+    assert pieces.intervals().tobytes() == whole.outputs.intervals().tobytes()
+
+
+@pytest.mark.parametrize(
+    ("model", "interval", "message"),
+    [
+        (ud.OnlineRegressor(), 0.3, r"interval must be one of 0.5, 0.6, .*, 0.99, got 0.3"),
+        (ud.OnlineClassifier(), 0.9, "interval is for OnlineRegressor, got OnlineClassifier"),
+    ],
+)
+def test_intervals_that_cannot_be_are_refused(model, interval, message):
+    with pytest.raises(InputError, match=message):
+        ud.Fleet(model, **FIELDS, interval=interval)
+
+
+def lines_of(folder):
+    return Path(folder, "predictions.csv").read_text().splitlines()
+
+
+def test_the_command_writes_both_ends_and_an_update_goes_on_with_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in stream(100)]
+    for name, rows in (("whole", lines), ("first", lines[:120]), ("more", lines[120:])):
+        Path(f"{name}.csv").write_text("\n".join(["k,n,x,y", *rows]) + "\n")
+    options = ["-k", "k", "-t", "y", "--order", "n", "--no-report", "-q"]
+    for name in ("whole", "first"):
+        assert run(["fleet", f"{name}.csv", *options, "--interval", "0.8", "-o", name]) == 0
+    assert run(["update", "first", "more.csv", "--no-report", "-q"]) == 0
+    found = {name: sorted(map(tuple, csv.reader(lines_of(name)))) for name in ("whole", "first")}
+    assert found["whole"] == found["first"]
+    rows = list(csv.DictReader(lines_of("whole")))
+    assert list(rows[0]) == ["key", "order", "prediction", "target", "status", "reason", "lower", "upper"]
+    assert rows[0]["lower"] == rows[0]["upper"] == ""
+    assert all(float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows[-50:])
+    assert run(["fleet", "whole.csv", *options, "-o", "whole"]) == 2
+    assert "this fleet has interval = 0.8, not None" in capsys.readouterr().err
+    Path("two.csv").write_text("k,n,x,y\n" + "\n".join(f"a,{i},{i},{'yes' if i % 3 else 'no'}" for i in range(30)))
+    assert run(["fleet", "two.csv", *options, "--interval", "0.9"]) == 2
+    assert "--interval is for numbers, and the target is one of two classes" in capsys.readouterr().err
