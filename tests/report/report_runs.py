@@ -35,12 +35,13 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
     scaled = np.nan_to_num((Z - np.nanmean(Z, axis=0)) / np.maximum(np.nanstd(Z, axis=0), 1e-9))
     rows = np.column_stack([scaled, np.ones(T)])
     linear = ud.DiscountedAIOLI(half_life=300, bound=8.0) if classify else ud.DiscountedVAW(half_life=300)
-    traces, spectrum, weights, coef = [], [], [], []
+    traces, spectrum, weights, coef, combination = [], [], [], [], []
     for a, b in itertools.pairwise(cuts):
         traces.append(model.play(Z[a:b], y[a:b]) if classify else model.play(Z[a:b], y[a:b], interval=0.9))
         linear.play(rows[a:b], y[a:b])
         spectrum.append(model.spectrum().weights)
         weights.append(model.weights)
+        combination.append([*model.combination().values()])
         coef.append(linear.coef.copy())
     yhat = np.concatenate([trace.yhat for trace in traces])
     snapshot_rounds = cuts[1:].astype(np.float64)
@@ -81,7 +82,8 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "coef_names": [*names, "(intercept)"],
         "coef": np.array(coef),
         "effects": dict(zip(names, model.effects(Z[-50:]).tolist(), strict=True)),
-        "combination": model.combination(),
+        "families": [*model.combination()],
+        "combination": np.array(combination),
         "then": Z[:200],
         "now": Z[-200:],
         "certificates": certificates(task, rows, y, yhat) if certify else [],

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
 TASKS = ("regression", "classification")
 PLOTS = {"regression": 8 + 4 + 5, "classification": 10 + 4 + 5, "multiclass": 9 + 4}
 """Figures, panels of contributions (not of several classes), and of target and features then and now."""
-VIEWS = {"regression": 8, "classification": 14, "multiclass": 15}
+VIEWS = {"regression": 6, "classification": 12, "multiclass": 13}
 
 
 class Page:
@@ -62,6 +62,14 @@ class Page:
         assert self.requests == [self.path.as_uri()]
 
 
+def label_gaps(page):
+    """The spaces between the labels below small panels, in pixels."""
+    return page.value("""() => [...document.querySelectorAll('.panel')].flatMap(panel => {
+        const boxes = [...panel.querySelectorAll('.xtick text')].map(text => text.getBoundingClientRect());
+        boxes.sort((a, b) => a.left - b.left);
+        return boxes.slice(1).map((box, k) => box.left - boxes[k].right); })""")
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
@@ -95,6 +103,27 @@ def test_every_figure_and_every_view_draws(wide, task):
         assert page.page.locator(f"[data-figure={key}][aria-pressed=true]").count() == 1
         assert page.drawn()[f"plot-{key}"] > 0
     assert page.value("() => document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.parametrize("task", PLOTS)
+def test_bands_have_colours_of_their_own_and_titles_are_whole(wide, task):
+    page = wide[task]
+    shades = page.value("() => document.getElementById('plot-candidates')._fullData.map(trace => trace.fillcolor)")
+    assert len(set(shades)) == len(shades) > 1
+    unit = {"regression": "units of count", "classification": "log-odds", "multiclass": "probability"}[task]
+    title = page.value("() => document.getElementById('plot-effects')._fullLayout.xaxis.title.text")
+    assert title == f"change in {unit}"
+
+
+def test_dates_of_small_panels_stand_apart_on_a_large_screen(wide):
+    assert min(label_gaps(wide["regression"])) > 2
+
+
+def test_small_panels_have_no_toolbar(wide):
+    bars = wide["regression"].value("""() => Object.fromEntries(['.panel .plot', '#plot-rolling'].map(
+        name => [name, document.querySelectorAll(name + ' .modebar-btn').length]))""")
+    assert bars[".panel .plot"] == 0
+    assert bars["#plot-rolling"] > 0
 
 
 def test_the_axis_can_be_rows_or_time(wide):
@@ -203,12 +232,8 @@ def test_a_phone_shows_dates_apart_and_says_where_tables_go_on(browser, reports)
         box => [box.scrollWidth > box.clientWidth + 1, box.hasAttribute('data-wide')])""")
     assert any(is_wide for is_wide, _ in signs)
     assert all(is_wide == told for is_wide, told in signs)
-    gaps = page.value("""() => [...document.querySelectorAll('.panel')].flatMap(panel => {
-        const boxes = [...panel.querySelectorAll('.xtick text')].map(text => text.getBoundingClientRect());
-        boxes.sort((a, b) => a.left - b.left);
-        return boxes.slice(1).map((box, k) => box.left - boxes[k].right); })""")
-    assert gaps
-    assert min(gaps) > 2
+    assert min(label_gaps(page)) > 2
+    assert page.value("() => document.querySelectorAll('.modebar-btn').length") == 0
     page.close()
 
 
@@ -240,7 +265,7 @@ def test_the_keys_of_a_fleet_sort_and_filter(browser, tmp_path):
     found = fleet_run(names=lambda k: EVIL[k] if k < 6 else f"p{k}")
     phone = {"viewport": {"width": 360, "height": 800}, "is_mobile": True, "has_touch": True}
     page = Page(browser, render_fleet(found, tmp_path / "fleet.html"), **phone)
-    assert len(page.drawn()) == 4
+    assert len(page.drawn()) == 5
     assert all(page.drawn().values()), page.drawn()
     assert page.value("() => [window.innerWidth, document.documentElement.scrollWidth]") == [360, 360]
     names = (
@@ -260,4 +285,21 @@ def test_the_keys_of_a_fleet_sort_and_filter(browser, tmp_path):
     assert set(page.value(names)) == {name for name in EVIL if "<script>" in name}
     assert "of 40 keys" in page.page.inner_text("[data-matches]")
     assert page.value("() => window.pwned === undefined && !document.querySelector('img, main script')")
+    page.close()
+
+
+def test_the_name_of_a_key_leads_to_its_curve_which_stays_when_the_colours_change(browser, tmp_path):
+    found = fleet_run(spoiled=False)
+    page = Page(browser, render_fleet(found, tmp_path / "fleet.html"))
+    drawn = "() => [...document.getElementById('plot-curve').data[0].y]"
+    first = page.value(drawn)
+    assert page.page.inner_text("#title-curve") == f"One key: {found.keys[0].key}"
+    page.press("#keys tbody tr:nth-child(5) a")
+    assert page.page.inner_text("#title-curve") == f"One key: {found.keys[4].key}"
+    rows = [i for i, key in enumerate(found.run.outputs.keys) if key == found.keys[4].key]
+    shown = page.value(drawn)
+    assert shown != first
+    assert shown == pytest.approx(found.run.outputs.target[rows].tolist(), rel=1e-3)
+    page.press("#theme")
+    assert page.value(drawn) == shown
     page.close()

@@ -12,6 +12,7 @@ from report_runs import play_run, stream
 from undrift.losses import sigmoid
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures import calibration, interval_coverage
+from undrift.report.figures.candidate_weights import listened_shares
 from undrift.report.figures.data_drift import largest_gap
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.half_life import effective_half_life, find_changes
@@ -99,8 +100,44 @@ def test_curves_end_at_the_totals(regression):
     loss = measure(regression)["loss"]
     totals = [one.total for one in score_predictors(regression)]
     assert [curve[-1] for curve in loss["cumulative"]] == pytest.approx(totals, rel=1e-5)
-    assert loss["behind"][0] == [0.0] * len(loss["behind"][0])
-    assert loss["behind"][1][-1] == pytest.approx(totals[1] - totals[0], rel=1e-4)
+    assert loss["best"] == "running mean"
+    assert loss["saved"][-1] == pytest.approx(min(totals[1:]) - totals[0], rel=1e-4)
+    each = regression.losses("running mean") - regression.losses("undrift")
+    assert loss["saved"][99] == pytest.approx(each[:100].sum(), rel=1e-3)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_parts_of_models_are_weights_of_the_mixer_and_of_level_2(request, task):
+    data = request.getfixturevalue(task)
+    shares = listened_shares(data)
+    assert np.sum([*shares.values()], axis=0) == pytest.approx(1.0)
+    assert all((share >= 0.0).all() for share in shares.values())
+    weight = dict(zip(data.candidates, data.candidate_weights[-1], strict=True))
+    size = dict(zip(data.families, np.abs(data.combination[-1]), strict=True))
+    level2 = weight["level 2"] / sum(size.values())
+    assert shares["recent past (last labels, running means)"][-1] == pytest.approx(
+        weight["context"] + level2 * size["context"]
+    )
+    again = "last value" if task == "regression" else "same as last time"
+    assert shares["the last label again"][-1] == pytest.approx(weight[again] + level2 * size["last label"])
+    assert shares["all kinds together"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_first_moments_do_not_flatten_all_contributions(regression):
+    far = regression.coef.copy()
+    far[:2, 0] *= 1e6
+    part, usual = (
+        measure(dataclasses.replace(regression, coef=one))["contributions"] for one in (far, regression.coef)
+    )
+    assert part["far"] < 3.0 * usual["far"]
+    assert [one["name"] for one in part["panels"]] == [one["name"] for one in usual["panels"]]
+
+
+def test_level_2_is_one_part_where_its_coefficients_were_not_kept(regression):
+    none = np.full_like(regression.combination, np.nan)
+    for old in ({"families": (), "combination": None}, {"combination": none}):
+        shares = listened_shares(dataclasses.replace(regression, **old))
+        np.testing.assert_allclose(shares["all kinds together"], regression.candidate_weights[:, 0])
 
 
 def test_coverage_counts_labels_inside(regression):

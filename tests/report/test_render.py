@@ -221,7 +221,7 @@ def test_a_constant_target_and_no_snapshots_are_fine(tmp_path):
     shown = {one["key"] for one in json.loads(found.blocks["figures"])}
     assert shown == {"predictions", "rolling", "cumulative", "drift"}
     text = " ".join(found.text)
-    assert "No certificate was computed" in text
+    assert "Nothing beyond the scores above" in text
     assert "None found" in text
     assert math.nan not in json.loads(found.blocks["numbers"])["scores"][0]["measures"].values()
 

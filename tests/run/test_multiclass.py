@@ -11,6 +11,7 @@ from row_files import write_csv
 import undrift as ud
 from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError
+from undrift.report import render
 from undrift.run import Settings, certify_run, play_file, read_run
 from undrift.run.finish.certificates import replay_run
 from undrift.run.finish.compare import compare_file
@@ -166,8 +167,13 @@ def test_the_model_predicts_other_rows_with_a_column_for_each_class(tmp_path, ca
 def test_what_several_classes_cannot_have_is_one_sentence(tmp_path):
     path = str(write_csv(tmp_path / "t.csv", columns(60)))
     play_file(path, tmp_path / "run", SETTINGS)
-    with pytest.raises(ConditionError, match="runs of several classes are not certified"):
+    with pytest.raises(ConditionError, match="proofs cover runs that predict a number or one of two classes"):
         certify_run(tmp_path / "run")
+    (note,) = read_run(tmp_path / "run").notes
+    assert note.startswith("Not certified: proofs cover runs that predict a number")
+    text = render(read_run(tmp_path / "run"), tmp_path / "report.html").read_text()
+    assert text.index('<section id="proven">') < text.index(f"<p>{note}</p>")
+    assert '<div class="notes">' not in text
     with pytest.raises(InputError, match="--live predicts numbers or two classes"):
         next(play_live([], Settings(target="y", task="multiclass"), complain=print))
 

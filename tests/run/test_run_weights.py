@@ -47,7 +47,7 @@ def test_a_run_is_the_estimator_told_weights_and_times(tmp_path, delay):
     trace = model.play(rows, y, delay=delay, weight=weight, elapsed=elapsed)
     yhat = pl.read_parquet(tmp_path / "run" / "predictions.parquet")["yhat"].to_numpy()
     np.testing.assert_array_equal(yhat[delay + 1 :], trace.yhat[delay + 1 :])
-    with pytest.raises(ConditionError, match="runs with --weight or --elapsed are not certified"):
+    with pytest.raises(ConditionError, match="memories forget by rows, and this one has --weight or --elapsed"):
         certify_run(tmp_path / "run")
 
 

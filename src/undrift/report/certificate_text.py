@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from undrift.report.formatting import capitalize, number, percent, plural
 from undrift.run import RunData
+from undrift.run.play.state import NOT_CERTIFIED
 
 TERMS = {
     "start": "getting started",
@@ -177,13 +179,19 @@ def explanation(one: CertificateSummary, rounds: int) -> str:
     )
 
 
-def section_text(certificates: list[CertificateSummary], rounds: int) -> dict[str, object]:
+def select_reasons(notes: Sequence[str]) -> list[str]:
+    """Return the notes that say why a run has no certificates."""
+    return [note for note in notes if note.startswith(NOT_CERTIFIED)]
+
+
+def section_text(certificates: list[CertificateSummary], data: RunData) -> dict[str, object]:
     """Return the sentences of the page's section about certificates."""
     leading = choose_leading(certificates)
     return {
         "claim": f"{capitalize(comparison(leading))}." if leading else "",
         "proof": f"Proven: {proof(leading)}." if leading else "",
-        "explanation": explanation(leading, rounds) if leading else "",
+        "explanation": explanation(leading, data.rounds) if leading else "",
+        "reasons": [] if leading else select_reasons(data.notes),
         "other_claims": [
             f"{capitalize(comparison(one))}. Proven: {proof(one)}."
             for one in select_given(certificates)

@@ -14,6 +14,8 @@ from undrift.metrics import confusion
 from undrift.report.formatting import number, percent, shorten
 from undrift.run import RunData
 
+COMMON = 20
+"""Rows of a class that is worth a word, and a curve."""
 CLASS_COLUMNS = ("Class", "rows", "share", "predicted", "recall", "precision", "F1")
 """Titles of the table of scores by class."""
 

@@ -59,7 +59,8 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
     run = make_context(data)
     scores = score_predictors(data)
     measured, figures = make_figures(RUN_FIGURES, run, SECTIONS)
-    warning = run.timeline.warning
+    warning, reasons = run.timeline.warning, certificate_text.select_reasons(data.notes)
+    notes = [note for note in data.notes if note not in reasons]  # which stand where the proof would be
     content: dict[str, Any] = {
         "target": data.target,
         "subtitle": run_text.subtitle(run),
@@ -69,7 +70,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "sections": [(key, name) for key, name in SECTIONS.items() if _is_shown(key, data, figures)],
         "takeaways": run_text.takeaways(run, scores, measured),
         "cards": run_text.cards(run, scores, measured),
-        "notes": [*data.notes, *([f"{capitalize(warning)}."] if warning else [])],
+        "notes": notes + ([f"{capitalize(warning)}."] if warning else []),
         "score_columns": run_text.score_columns(scores),
         "scores": run_text.score_rows(scores),
         "class_columns": CLASS_COLUMNS,
@@ -79,7 +80,7 @@ def render(data: RunData, out: str | os.PathLike[str]) -> Path:
         "events": run_text.event_rows(run, MOST_EVENTS),
         "more_events": max(0, len(data.events or ()) - MOST_EVENTS),
         "loss": run.loss_name,
-        "certificates": certificate_text.section_text(run.certificates, data.rounds),
+        "certificates": certificate_text.section_text(run.certificates, data),
         "coefficients": contributions.table_rows(measured["coefficients"]),
         "coefficient_count": measured["coefficients"]["features"] if measured["coefficients"] else 0,
         "drift": data_drift.table_rows(measured["drift"]),

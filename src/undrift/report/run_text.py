@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from undrift.metrics import LEADING
-from undrift.report.certificate_text import choose_leading, comparison, proof
-from undrift.report.class_rounds import ClassRounds
+from undrift.report.certificate_text import CertificateSummary, choose_leading, comparison, proof
+from undrift.report.class_rounds import COMMON, ClassRounds
 from undrift.report.figures.figure import Numbers
 from undrift.report.formatting import NONE, capitalize, join_items, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
@@ -22,8 +22,6 @@ from undrift.report.timeline import iso_times
 from undrift.run import RunData
 from undrift.run.prepare.task import name_classes
 
-COMMON = 20
-"""Rows of a class that is worth a word."""
 SHARES = ("r2", "accuracy")
 """Scores shown as percentages."""
 TASKS = {"regression": "a number", "classification": "one of two classes", "multiclass": "one of several classes"}
@@ -63,12 +61,9 @@ class Card:
 def subtitle(run: RunContext) -> str:
     """Return what was run on what."""
     data = run.data
-    text = (
-        f"{plural(data.rounds, 'row')} of {source_name(data)}, {plural(len(data.features), 'feature')}, predicting "
-        f"{TASKS[data.task]}"
-    )
-    if data.classes:
-        text += f" ({name_classes([shorten(one) for one in data.classes])})"
+    what = TASKS[data.task] if data.classes is None else name_classes([shorten(one) for one in data.classes])
+    features = plural(len(data.features), "feature")
+    text = f"{plural(data.rounds, 'row')} of {source_name(data)}, {features}, predicting {what}"
     if run.timeline.time is not None:
         first, last = iso_times(run.timeline.time[[0, -1]])
         text += f", {first[:10]} to {last[:10]}"
@@ -92,9 +87,6 @@ def predicted_rows(data: RunData) -> str:
 def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[str]:
     """Return the sentences a reader should remember."""
     sentences = [error_sentence(run.data, scores)]
-    leading = choose_leading(run.certificates)
-    if leading is not None:
-        sentences.append(f"{capitalize(comparison(leading))}. Proven: {proof(leading)}.")
     if numbers["spectrum"]:
         sentences.append(_memory_sentence(run, len(numbers["spectrum"]["changes"])))
     intervals, calibration = numbers["intervals"], numbers["calibration"]
@@ -107,6 +99,9 @@ def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[st
         sentences.extend(_class_sentence(run.class_rounds))
     if calibration:
         sentences.append(f"Its probabilities were off by {percent(calibration['gap'], 2)} on average.")
+    leading = choose_leading(run.certificates)
+    if leading is not None:
+        sentences.append(f"{capitalize(comparison(leading))}. Proven: {proof(leading)}.")
     return sentences
 
 
@@ -161,14 +156,6 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
 
     shown = ["rmse", "r2"] if run.numbers else ["log_loss", "accuracy"]
     found = [score_card(score) for score in shown if score != "r2" or math.isfinite(own["r2"])]
-    leading = choose_leading(run.certificates)
-    share = math.inf if leading is None else leading.relative(leading.regret)
-    if leading is not None and math.isfinite(share):
-        label = "loss above the rival's" if share >= 0.0 else "loss below the rival's"
-        limit = leading.relative(min(leading.bounds))
-        proven = f"proven: at {'most' if share >= 0.0 else 'least'} {percent(abs(limit))}"
-        same = (share >= 0.0) == (limit >= 0.0)
-        found.append(Card(label, percent(abs(share)), f"{leading.name}{f'; {proven}' if same else ''}"))
     if numbers["spectrum"]:
         half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
         text, _, about = run.memory_text(half_life).partition(" (")
@@ -177,7 +164,18 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
     if intervals:
         promised = f"{percent(intervals['level'])} promised"
         found.append(Card("inside the interval", percent(intervals["measured"]), promised))
-    return found
+    leading = choose_leading(run.certificates)
+    return found if leading is None else [*found, *_proof_card(leading)]
+
+
+def _proof_card(one: CertificateSummary) -> list[Card]:
+    """Return the loss beside that of a rival who knew every label, and what is proven about it."""
+    share, limit = one.relative(one.regret), one.relative(min(one.bounds))
+    if not math.isfinite(share):
+        return []
+    proven = f"; proven: at {'most' if share >= 0.0 else 'least'} {percent(abs(limit))}"
+    note = f"who knew every label{proven if (share >= 0.0) == (limit >= 0.0) else ''}"
+    return [Card(f"loss {'above' if share >= 0.0 else 'below'} a rival's", percent(abs(share)), note)]
 
 
 def memory_changes(run: RunContext, spectrum: Numbers | None) -> list[str]:

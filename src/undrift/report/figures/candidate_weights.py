@@ -1,72 +1,114 @@
-"""The weights of the last mixer's candidates through time."""
+"""Who is listened to: the part of the predictions that each kind of model has, through time."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from undrift._typing import Vector
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import COLOURS, Figure, Measured, Numbers, View, colour, curve, round_numbers
 from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
+from undrift.run import RunData
 
 SECTION = "memory"
 POINTS = 300
 """Points of a curve, at most."""
 SMALL = 0.02
-"""Candidates that never have this share of the weight are drawn together."""
-PLAIN_NAMES = {
-    "level 2": "all combined (level 2)",
-    "linear": "linear models",
-    "waves": "curved models (waves)",
-    "context": "models in context (last labels, running means)",
+"""Kinds that never have this share are drawn together, and so are those beyond the colours there are."""
+MOST = len(COLOURS) - 1
+"""Kinds beside the others."""
+COMBINED = "level 2"
+"""The candidate that adds up the kinds."""
+KINDS = {
+    "level 2": "all kinds together",
+    "linear": "straight lines",
+    "curvature": "straight lines",
+    "waves": "smooth curves",
+    "context": "recent past (last labels, running means)",
+    "hinges and products": "bends, and columns times columns",
+    "products in context": "columns times the recent past",
+    "last label": "the last label again",
+    "last value": "the last label again",
+    "same as last time": "the last label again",
+    "running mean": "what is usual",
+    "base rate": "what is usual",
+    "base rates": "what is usual",
+    "level 2, short memory": "classes together, short memory",
+    "level 2, long memory": "classes together, long memory",
+    "level 2, never forgets": "classes together, all of the past",
+    "each class against the rest": "each class by itself",
 }
-"""The candidates of our estimators in plain words."""
+"""The candidates of our estimators and the families of level 2 in plain words; others keep their names."""
 
 
 def measure(run: RunContext) -> Measured:
-    """Return the weight of each candidate that ever mattered, and of the others together."""
+    """Return the share of each kind that ever mattered, and of the others together."""
     data = run.data
     if not data.candidate_weights.size:
         return {"candidates": None}
     blocks = cut_blocks(len(data.candidate_weights), POINTS)
     rounds = np.clip(data.spectrum_round[blocks.last - 1].astype(np.int64), 1, data.rounds)
-    means = blocks.column_means(data.candidate_weights)
-    large = np.max(means, axis=0) >= SMALL
-    names = [name for name, kept in zip(data.candidates, large, strict=True) if kept]
-    weights = [*means.T[large]]
-    if not large.all():
-        names.append("others")
-        weights.append(np.sum(means[:, ~large], axis=1))
+    means = {name: blocks.mean(share) for name, share in listened_shares(data).items()}
+    ranked = sorted(means, key=lambda name: -float(np.mean(means[name])))
+    large = [name for name in ranked if np.max(means[name]) >= SMALL]
+    shown = {name: means[name] for name in (large if len(large) == len(means) <= len(COLOURS) else large[:MOST])}
+    if len(shown) < len(means):
+        shown["others"] = np.sum([mean for name, mean in means.items() if name not in shown], axis=0)
     return {
         "candidates": {
             "axis": run.timeline.axis(rounds),
-            "names": names,
-            "weights": [round_numbers(weight, 4) for weight in weights],
+            "names": list(shown),
+            "weights": [round_numbers(mean, 4) for mean in shown.values()],
         }
     }
 
 
+def listened_shares(data: RunData) -> dict[str, Vector]:
+    """Return the share of each kind of model after every snapshot (K,); they sum to 1.
+
+    That is its weight in the last mixer, and of level 2's weight the part that its coefficient has in the sum of all
+    coefficients' sizes. Where no coefficients were kept, level 2 is a kind of its own.
+    """
+    shares: dict[str, Vector] = {}
+
+    def add(name: str, share: Vector) -> None:
+        kind = KINDS.get(name.split()[0] if name.startswith("curvature ") else name, name)
+        shares[kind] = shares.get(kind, 0.0) + share
+
+    for name, weight in zip(data.candidates, data.candidate_weights.T, strict=True):
+        if name != COMBINED or data.combination is None:
+            add(name, weight)
+            continue
+        sizes = np.abs(np.nan_to_num(data.combination))
+        total = np.sum(sizes, axis=1)
+        for family, size in zip(data.families, sizes.T, strict=True):
+            add(family, weight * size / np.where(total > 0.0, total, 1.0))
+        add(COMBINED, np.where(total > 0.0, 0.0, weight))
+    return shares
+
+
 def draw(run: RunContext, numbers: Numbers) -> Figure:
-    """Draw the weights as stacked areas."""
+    """Draw the shares as stacked areas."""
     part = numbers["candidates"]
-    names = [PLAIN_NAMES.get(name, name.replace("curvature", "linear models, curvature")) for name in part["names"]]
-    shades = [COLOURS[min(k, 5)] for k in range(len(names))]
+    names = part["names"]
     areas = [
         {
             **curve("candidates", "weights", k, label=name, shade=shade, line={"width": 0.5}),
             "stackgroup": "all",
             "fillcolor": colour(shade),
         }
-        for k, (name, shade) in enumerate(zip(names, shades, strict=True))
+        for k, (name, shade) in enumerate(zip(names, COLOURS, strict=False))
     ]
     ends = ", ".join(f"{name} ({percent(x[-1])} at the end)" for name, x in zip(names, part["weights"], strict=True))
     return Figure(
         "candidates",
         "Who is listened to",
-        "undrift predicts with several models and naive guesses at once; the taller a band, the more it counts. Bands "
-        "change when another model starts to do better.",
-        f"Stacked areas of the weights of {ends}.",
-        "Measured: weights of the last mixer. Its cost over every one of these is bounded by `cost()`.",
-        [View("", areas, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "weight"}}})],
-        height=280,
+        "Every prediction is put together from several kinds of models, which learn side by side. The taller a band, "
+        "the larger the part of that kind; a band grows when its kind begins to do better.",
+        f"Stacked areas of the parts of {ends}.",
+        "Measured: weights of the last mixer, and of level 2's the part of each kind by the size of its coefficients "
+        "there. The mixer's cost over every candidate is bounded by `cost()`.",
+        [View("", areas, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "part"}}})],
+        height=360,
     )

@@ -15,6 +15,8 @@ POINTS = 40
 """Points of a curve, at most: each is the median of several moments, as the leading memory changes from row to row."""
 PANELS = 8
 """Features that are drawn, at most."""
+USUAL = 0.95
+"""Part of each curve that its panel must hold: the first coefficients, learned from a few rows, may be far off."""
 ROWS = 500
 """Features in the table, at most."""
 
@@ -52,12 +54,12 @@ def _measure_contributions(run: RunContext) -> Numbers | None:
     ends = np.linspace(0, len(data.coef), min(len(data.coef), POINTS) + 1).round().astype(np.int64)[1:]
     medians = _block_medians(data.coef[:, columns], ends)
     values = medians * np.array([spread[data.coef_names[j]] for j in columns])
-    order = np.argsort(-np.nanmean(np.abs(values), axis=0))[:PANELS]
+    order = np.argsort(-np.median(np.abs(values), axis=0), kind="stable")[:PANELS]
     rounds = np.clip(data.coef_round[ends - 1].astype(np.int64), 1, data.rounds)
-    far = float(np.nanmax(np.abs(values[:, order])))
+    far = float(np.max(np.quantile(np.abs(values[:, order]), USUAL, axis=0)))
     return {
         "axis": run.timeline.axis(rounds),
-        "far": float(f"{1.1 * far:.4g}"),
+        "far": float(f"{1.3 * far:.4g}"),
         "panels": [{"name": data.coef_names[columns[k]], "values": round_numbers(values[:, k])} for k in order],
         "features": len(columns),
     }
@@ -89,7 +91,8 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "contributions",
         "Contributions through time",
         f"How far the prediction moves, in {unit}, when a feature lies one usual distance above its mean, as the "
-        f"leading linear model saw it. All panels have one scale; a line that wanders is drift.{left_out}",
+        f"leading linear model saw it. All panels have one scale; a line that wanders is drift, "
+        f"and one that leaves its panel was far off for a moment.{left_out}",
         f"Small line charts of contributions through time; at the end {ends}.",
         "Measured: coefficients of the linear model with the most weight, times the feature's standard deviation over "
         "the first and the last rows; medians over parts of the run. Features that move together share their effect.",

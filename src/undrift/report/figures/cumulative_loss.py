@@ -1,11 +1,23 @@
-"""The loss added up from the first row on, and how far each baseline fell behind."""
+"""The loss added up from the first row on: what undrift saved beside the best naive guess, and everybody's total."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
-from undrift.report.formatting import number
+from undrift.report.figures.figure import (
+    Figure,
+    Measured,
+    Numbers,
+    PlotSpec,
+    View,
+    colour,
+    curve,
+    curves,
+    round_numbers,
+    straight_line,
+    y_title,
+)
+from undrift.report.formatting import number, percent
 from undrift.report.run_context import RunContext
 from undrift.report.scores import OWN
 
@@ -13,34 +25,44 @@ SECTION = "well"
 
 
 def measure(run: RunContext) -> Measured:
-    """Return the cumulative loss of the run and of every baseline, and each minus the run's own."""
+    """Return the cumulative loss of the run and of every baseline, and what the run saved beside the best of these."""
     totals = {name: np.cumsum(sums) for name, sums in run.block_losses.items()}
+    best = min((name for name in totals if name != OWN), key=lambda name: float(totals[name][-1]), default=None)
     return {
         "loss": {
             "axis": run.timeline.axis(run.blocks.last),
             "names": list(totals),
             "cumulative": [round_numbers(total, 6) for total in totals.values()],
-            "behind": [round_numbers(total - totals[OWN], 6) for total in totals.values()],
+            "best": best,
+            "saved": None if best is None else round_numbers(totals[best] - totals[OWN], 6),
         }
     }
 
 
 def draw(run: RunContext, numbers: Numbers) -> Figure:
-    """Draw the totals and, as a second view, the lead over each baseline."""
+    """Draw what was saved and, as a second view, the totals."""
     loss = numbers["loss"]
-    names = loss["names"]
-    totals = curves("loss", "cumulative", names)
-    lead = curves("loss", "behind", [f"{name} minus undrift" for name in names])[1:]
+    names, best = loss["names"], loss["best"]
     ends = ", ".join(f"{name}: {number(x[-1])}" for name, x in zip(names, loss["cumulative"], strict=True))
+    title = y_title(f"sum of {run.loss_name}")
+    total = View("Total", curves("loss", "cumulative", names), {"yaxis": {"rangemode": "tozero", **title}})
+    measured = f"Measured: sum of {run.loss_name} from the first row on."
+    if best is None:
+        how = "A steeper line loses faster."
+        return Figure("cumulative", "Loss added up", how, f"Cumulative losses; at the end {ends}.", measured, [total])
+    theirs = dict(zip(names, loss["cumulative"], strict=True))[best][-1]
+    share = percent(loss["saved"][-1] / theirs) if theirs and loss["saved"][-1] is not None else ""
+    saved: PlotSpec = curve("loss", "saved", label="undrift", shade="own", fill="tozeroy", fillcolor=colour("band"))
+    over_all = f" Over all rows it saved {share}." if share and loss["saved"][-1] > 0.0 else ""
     return Figure(
         "cumulative",
-        "Loss added up",
-        "A steeper line loses faster. “Lead” shows how much more each naive guess has lost than undrift: "
-        "rising is good.",
-        f"Line chart of cumulative losses; at the end {ends}.",
-        f"Measured: sum of {run.loss_name} from the first row on. Held against: the naive guesses.",
+        "Loss saved",
+        f"How much less undrift has lost so far than “{best}”, the best naive guess, which is the dashed line. Where "
+        f"the line rises undrift does better, where it falls the guess does.{over_all} “Total” shows everybody's loss.",
+        f"Line chart of the loss saved beside {best}; at the end {number(loss['saved'][-1])}. Total losses: {ends}.",
+        f"{measured} Held against: the naive guess that lost least over all rows, which is known only afterwards.",
         [
-            View("Total", totals, {"yaxis": {"rangemode": "tozero", **y_title(f"sum of {run.loss_name}")}}),
-            View("Lead", lead, {"yaxis": y_title("lost more than undrift")}),
+            View("Saved", [saved], {"yaxis": y_title("loss saved"), "shapes": [straight_line("first", y=0.0)]}),
+            total,
         ],
     )

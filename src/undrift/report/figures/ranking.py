@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.metrics import RankingCurve, ranking_curve
+from undrift.report.class_rounds import COMMON
 from undrift.report.figures.figure import (
     COLOURS,
     Figure,
@@ -25,7 +26,7 @@ from undrift.report.run_context import RunContext
 
 SECTION = "well"
 CURVES = 5
-"""Classes whose curves are drawn against the rest, the most frequent ones."""
+"""Classes whose curves are drawn against the rest, the most frequent ones; a curve of a few rows says nothing."""
 POINTS = 120
 """Points of a curve, at most."""
 
@@ -35,7 +36,8 @@ def measure(run: RunContext) -> Measured:
     found = run.class_rounds
     if found is None:
         return {"ranking": None}
-    chosen = [1] if run.binary else found.frequent_first[:CURVES]
+    common = [k for k in found.frequent_first if found.counts[k].sum() >= COMMON]
+    chosen = [1] if run.binary else common[:CURVES]
     curves = []
     for k in chosen:
         curve = ranking_curve(found.p[:, k], found.y == k)

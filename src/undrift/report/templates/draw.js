@@ -5,7 +5,7 @@
   const figures = read("figures");
   const root = document.documentElement;
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const touch = window.matchMedia("(pointer: coarse)").matches;
+  const touch = window.matchMedia("(pointer: coarse), (hover: none)").matches;
   const activeView = {};                            // figure -> index of the view the reader chose
   let axis = document.querySelector("[data-axis]") ? "time" : "round";
   let zoom = null;                                  // the x range that linked figures share, or null for all
@@ -46,7 +46,7 @@
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", size: phone ? 12 : 13, color: colour("soft") },
       margin: small ? { l: 36, r: 8, t: 6, b: 24 } : { l: phone ? 40 : 56, r: 12, t: 8, b: timed && axis === "time" ? 28 : 40 },
-      xaxis: { ...line, ...(timed ? xAxisType(small) : {}), showgrid: false, tickangle: 0, nticks: small ? (printing ? 3 : phone ? 2 : 4) : phone ? 4 : 9, title: { font: { size: 12 }, standoff: 8, text: timed && axis === "round" && !small ? "row" : "" } },
+      xaxis: { ...line, ...(timed ? xAxisType(small) : {}), showgrid: false, tickangle: 0, nticks: small ? (printing ? 3 : phone ? 2 : timed && axis === "time" ? 3 : 4) : phone ? 4 : 9, title: { font: { size: 12 }, standoff: 8, text: timed && axis === "round" && !small ? "row" : "" } },
       yaxis: { ...line, nticks: small ? 4 : undefined, zeroline: true, title: { standoff: 8, font: { size: 12 } } },
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", xanchor: "left", font: { size: phone ? 11 : 12 }, traceorder: "normal" },
       hovermode: small || phone ? "closest" : "x unified",
@@ -55,7 +55,8 @@
       showlegend: !small,
     };
   };
-  const config = { responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "pan2d"] };
+  // The toolbar appears under the pointer. Where none hovers it would cover the figure for good, and small panels always.
+  const config = (small) => ({ responsive: true, displaylogo: false, displayModeBar: touch || small ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d", "pan2d"] });
 
   const timed = (view) => view.data.some((trace) => trace.x && trace.x.$x);
   const plots = () => figures.flatMap((figure) => figure.panels.length
@@ -78,7 +79,7 @@
     }
     if (printing) layoutOfPlot.width = plot.small ? 205 : 660;
     if (linked && zoom) layoutOfPlot.xaxis = { ...layoutOfPlot.xaxis, range: zoom.slice(), autorange: false };
-    await Plotly.react(box, data, layoutOfPlot, config);
+    await Plotly.react(box, data, layoutOfPlot, config(plot.small));
     if (!box.dataset.ready) {
       box.dataset.ready = "yes";
       box.on("plotly_relayout", (change) => syncZoom(box, change));
@@ -125,6 +126,14 @@
       press(button);
       activeView[button.dataset.figure] = Number(button.dataset.view);
       draw(plots().find((plot) => plot.id === `plot-${button.dataset.figure}`));
+    });
+  }
+  // The figure of one key shows the key whose name the reader presses.
+  for (const link of document.querySelectorAll("[data-shown]")) {
+    link.addEventListener("click", () => {
+      numbers.curve.shown = numbers.curve.keys[Number(link.dataset.shown)];
+      document.getElementById("title-curve").textContent = `One key: ${numbers.curve.shown.name}`;
+      draw(plots().find((plot) => plot.id === "plot-curve"));
     });
   }
   let wasDark = false;

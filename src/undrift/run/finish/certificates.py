@@ -23,7 +23,7 @@ from undrift.run.finish.run_comparators import run_comparators
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import make_model
 from undrift.run.play.runner import play_file
-from undrift.run.play.state import RunState, settings_of
+from undrift.run.play.state import NOT_CERTIFIED, RunState, settings_of
 from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.trace import Trace
@@ -170,13 +170,14 @@ def _certify_rows(
     """Return the certificates of a run and notes about them; the source is read again."""
     if state["task"] == "multiclass":
         raise ConditionError(
-            f"{folder.path}: runs of several classes are not certified; certify a DiscountedSoftmax by undrift.regret"
+            f"{folder.path}: proofs cover runs that predict a number or one of two classes, and this one predicts one "
+            "of several; its scores were measured and stand without a proof"
         )
     settings = settings_of(folder.path, state)
     if settings.weight is not None or settings.elapsed:
         raise ConditionError(
-            f"{folder.path}: runs with --weight or --elapsed are not certified; certify a DiscountedVAW by "
-            "undrift.regret"
+            f"{folder.path}: proofs cover runs in which every row counts once and memories forget by rows, and this "
+            "one has --weight or --elapsed; its scores were measured and stand without a proof"
         )
     progress("certifying: reading the rows again", 0.0)
     table = folder.table(state)
@@ -236,7 +237,8 @@ def certify_run(out: str | Path, progress: CertifyProgress = ignore_progress) ->
         try:
             found, notes = _certify_rows(folder, state, progress)
         except ConditionError as error:
-            folder.write_state(state | {"notes": [*state["plan"]["notes"], f"Not certified: {error}."]})
+            why = str(error).removeprefix(f"{folder.path}: ")
+            folder.write_state(state | {"notes": [*state["plan"]["notes"], f"{NOT_CERTIFIED}: {why}."]})
             raise
         state["certificates"], state["notes"] = found, [*state["plan"]["notes"], *notes]
         folder.write_state(state)

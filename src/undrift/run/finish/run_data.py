@@ -19,7 +19,7 @@ from undrift.folder import regular_file
 from undrift.run.extras import polars
 from undrift.run.play.class_table import probability_column
 from undrift.run.play.run_folder import REPORT, RunFolder
-from undrift.run.play.state import RunState, explain_damage
+from undrift.run.play.state import NOT_CERTIFIED, RunState, explain_damage
 from undrift.run.read.rows import Lines, Times
 
 if TYPE_CHECKING:
@@ -86,8 +86,10 @@ class RunData:
     made of it at once; empty while the run goes on."""
     memory_unit: float | None = None
     """Seconds in a unit of `half_lives`, where memories forget by time (`--elapsed`); None where they count rounds."""
-    combination: Mapping[str, float] = field(default_factory=dict)
-    """How level 2 adds up the families and the last label at the end."""
+    families: Sequence[str] = ()
+    """Kinds of models that level 2 adds up, and the last label (F); none of several classes."""
+    combination: Matrix | None = None
+    """Their coefficients in level 2 (K, F), NaN where none were kept; None where there are no families."""
     then: Matrix | None = None
     """The first rows as the model saw them (n, features), missing values as NaN; None for runs that kept none."""
     now: Matrix | None = None
@@ -149,8 +151,8 @@ def _notes(state: RunState) -> list[str]:
     notes = list(state["notes"])
     if state["status"] != "finished":
         notes.append(f"The run was interrupted after {state['rows']:,} rows; what follows is about those.")
-    elif not state["certificates"] and not any(note.startswith("Not certified") for note in notes):
-        notes.append("Not certified yet: undrift certify does that.")
+    elif not state["certificates"] and not any(note.startswith(NOT_CERTIFIED) for note in notes):
+        notes.append(f"{NOT_CERTIFIED} yet: undrift certify does that.")
     return notes
 
 
@@ -178,6 +180,10 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }
+    used = arrays.get("combination", np.zeros((0, 0)))  # earlier versions kept none
+    families = [*state.get("combination", {})] if used.size else []
+    if families and used.shape != (len(arrays["round"]), len(families)):
+        raise ValueError("'combination' does not fit its families")
     return RunData(
         settings=state["settings"],
         provenance=state["provenance"],
@@ -202,7 +208,8 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         coef=arrays["coef"],
         effects=_plain_numbers(state.get("effects", {})),
         memory_unit=state["plan"].get("spacing"),
-        combination=_plain_numbers(state.get("combination", {})),
+        families=families,
+        combination=arrays["combination"] if families else None,
         then=_kept_rows(arrays, "then"),
         now=_kept_rows(arrays, "now"),
         certificates=state["certificates"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,21 @@ MOST = 1000
 FIRST_STRIDE = 16
 
 
+class Snapshot(NamedTuple):
+    """What the model believed after a round."""
+
+    round: float
+    """The round, from 1."""
+    spectrum: Vector
+    """Weight of each memory length."""
+    weights: Vector
+    """Weight of each candidate of the last mixer."""
+    combination: Vector
+    """Coefficients of level 2 by family, the last label's last; none of several classes."""
+    coef: Vector
+    """Coefficients of the line, the intercept last; none of several classes."""
+
+
 class Snapshots:
     """Spectrum, candidates' weights and coefficients every so many rounds, thinned as the run grows.
 
@@ -22,7 +38,7 @@ class Snapshots:
     width
         Features.
     lines
-        Whether the model has a line, and so coefficients.
+        Whether the model has a line, and so coefficients; those of several classes have none.
     """
 
     def __init__(self, width: int, *, lines: bool = True) -> None:
@@ -30,7 +46,7 @@ class Snapshots:
         self.most = max(100, min(MOST, 400_000 // max(width, 1)))
         self.stride = FIRST_STRIDE
         self.half_lives = np.zeros(0)
-        self.rows: list[tuple[float, Vector, Vector, Vector]] = []
+        self.rows: list[Snapshot] = []
 
     def next_round(self, rounds: int) -> int:
         """Return the next round after which one is due."""
@@ -38,33 +54,38 @@ class Snapshots:
 
     def take(self, model: OnlineLearner) -> None:
         """Read the model."""
-        spectrum, coef = model.spectrum(), np.zeros(0)
+        spectrum, coef, combination = model.spectrum(), np.zeros(0), np.zeros(0)
         if self._lines:
             line = model.line()
-            coef = np.append(line.coef, line.intercept)
+            coef, combination = np.append(line.coef, line.intercept), np.array([*model.combination().values()])
         self.half_lives = spectrum.half_lives
-        row = (float(model.rounds), spectrum.weights, model.weights, coef)
-        if self.rows and self.rows[-1][0] == row[0]:
+        row = Snapshot(float(model.rounds), spectrum.weights, model.weights, combination, coef)
+        if self.rows and self.rows[-1].round == row.round:
             return
         self.rows.append(row)
         if len(self.rows) > self.most:
             self.stride *= 2
-            self.rows = [one for one in self.rows if one[0] % self.stride == 0.0]
+            self.rows = [one for one in self.rows if one.round % self.stride == 0.0]
 
     def arrays(self) -> dict[str, Vector]:
         """Return everything as arrays; coefficients of features that were not there yet are NaN."""
         out = {"half_lives": self.half_lives, "stride": np.array([float(self.stride)])}
         if not self.rows:
-            return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in ("spectrum", "weights", "coef")}}
-        rounds, spectrum, weights, coef = zip(*self.rows, strict=True)
-        wide = np.full((len(coef), max(len(one) for one in coef)), np.nan)
+            return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in Snapshot._fields[1:]}}
+        rounds, spectrum, weights, combination, coef = zip(*self.rows, strict=True)
+        wide, families = (
+            np.full((len(rounds), max(len(one) for one in every)), np.nan) for every in (coef, combination)
+        )
         for k, one in enumerate(coef if self._lines else ()):
             wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
+        for k, one in enumerate(combination):
+            families[k, : len(one)] = one
         out |= {"round": np.array(rounds), "spectrum": np.array(spectrum), "weights": np.array(weights)}
-        return {**out, "coef": wide}
+        return {**out, "combination": families, "coef": wide}
 
     def resume(self, arrays: Mapping[str, Vector]) -> None:
         """Go on where `arrays` left off."""
         self.stride, self.half_lives = int(arrays["stride"][0]), arrays["half_lives"]
-        columns = (arrays[name] for name in ("round", "spectrum", "weights", "coef"))
-        self.rows = [(float(r), s, w, c) for r, s, w, c in zip(*columns, strict=True)]
+        none = np.zeros((len(arrays["round"]), 0))  # runs of earlier versions kept no combinations
+        columns = (arrays.get(name, none) for name in Snapshot._fields)
+        self.rows = [Snapshot(float(each[0]), *each[1:]) for each in zip(*columns, strict=True)]

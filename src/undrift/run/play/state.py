@@ -18,6 +18,8 @@ STATE = "run.json"
 FORMAT = 1
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
+NOT_CERTIFIED = "Not certified"
+"""How the note begins that says why there are no certificates."""
 RunState = dict[str, Any]
 """What `run.json` holds."""
 
