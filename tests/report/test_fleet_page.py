@@ -5,11 +5,14 @@ import math
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from fleet_runs import fleet_run
 from test_render import EVIL, Elements
 
 from undrift.errors import InputError
+from undrift.fleet import STATUSES, FleetRun, Outputs
+from undrift.losses import sigmoid
 from undrift.report import render_fleet
 from undrift.run import KeyReport
 
@@ -35,11 +38,47 @@ def test_the_numbers_are_those_of_the_run(task, tmp_path):
     assert sum(numbers["saved"]["count"]) == numbers["saved"]["keys"] == 40
     assert sum(numbers["memory"]["count"]) + numbers["memory"]["never"] == 40
     assert numbers["problems"][0]["count"] == run.problems[0].count
-    assert {one["key"] for one in json.loads(found.blocks["figures"])} == {"saved", "ages", "memories", "points"}
+    assert {one["key"] for one in json.loads(found.blocks["figures"])} == {
+        "saved",
+        "ages",
+        "memories",
+        "points",
+        "curve",
+    }
     text = " ".join(found.text)
     better = sum(one.skill > 0.0 for one in run.keys)
     assert f"undrift beat the best naive guess on {better} of 40 keys" in text
     assert "Left out, as they are no numbers: site." in text
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_listed_key_has_its_last_rows_and_a_way_to_them(task, tmp_path):
+    run = fleet_run(task=task, spoiled=False)
+    found = page(run, tmp_path)
+    curves, outputs = json.loads(found.blocks["numbers"])["curve"]["keys"], run.run.outputs
+    assert [one["name"] for one in curves] == [one.key for one in run.keys]
+    for one in curves:
+        rows = [i for i, key in enumerate(outputs.keys) if key == one["name"]]
+        assert one["at"] == outputs.order[rows].tolist()
+        assert one["y"] == pytest.approx(outputs.target[rows].tolist(), rel=1e-3)
+        said = outputs.prediction[rows]
+        assert one["yhat"] == pytest.approx((sigmoid(said) if task == "classification" else said).tolist(), rel=1e-3)
+    links = [int(value) for name, value in found.attributes if name == "data-shown"]
+    assert set(links) == set(range(40))
+    assert links[:8] == [run.keys.index(one) for one in run.worst[:8]]
+
+
+def test_a_row_that_was_labelled_later_is_drawn_once_at_its_time(tmp_path):
+    run = fleet_run(keys=1, rounds=30, spoiled=False)
+    said = run.run.outputs
+    said.status[3] = STATUSES.index("predicted")
+    more = Outputs(["0"], np.array([3]), said.prediction[3:4], np.array([7.5]), np.array([2], np.uint8))
+    target = said.target.copy()
+    target[3] = math.nan
+    joined = Outputs.concat([replace(said, target=target), more])
+    drawn = page(run._replace(run=FleetRun(run.run.fleet, {}, lambda: joined), time_unit="s"), tmp_path)
+    (curve,) = json.loads(drawn.blocks["numbers"])["curve"]["keys"]
+    assert (len(curve["at"]), curve["at"][3], curve["y"][3]) == (30, "1970-01-01T00:00:03", 7.5)
 
 
 def test_keys_that_turned_are_named(tmp_path):

@@ -48,7 +48,8 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
     rankings = key_lists.rank_keys(fleet)
     listed = key_lists.select_listed(fleet, rankings)
     target = fleet.run.fleet.fields.target
-    worst, shortest_memory, changed, most_problems = (keys[: key_lists.SHORT_LIST] for keys in rankings)
+    short = key_lists.KeyRankings(*(keys[: key_lists.SHORT_LIST] for keys in rankings))
+    at = {id(key): k for k, key in enumerate(listed)}
     content = {
         "target": target,
         "subtitle": fleet_text.subtitle(fleet),
@@ -59,9 +60,10 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "scores": fleet_text.score_rows(fleet),
         "error": key_lists.error_title(fleet.task),
         "figures": figures,
-        "worst": _texts(worst, fleet.task),
-        "shortest_memory": _texts(shortest_memory, fleet.task),
-        "changed": _texts(changed, fleet.task),
+        "worst": _texts(short.worst, fleet.task),
+        "shortest_memory": _texts(short.shortest_memory, fleet.task),
+        "changed": _texts(short.changed, fleet.task),
+        "shown": {name: [at[id(key)] for key in keys] for name, keys in short._asdict().items()},
         "titles": [title for title, _ in key_lists.columns(fleet.task)],
         "key_columns": key_lists.columns(fleet.task),
         "key_rows": [key_lists.table_row(key, fleet.task) for key in listed],
@@ -69,7 +71,7 @@ def render_fleet(fleet: FleetResult, out: str | os.PathLike[str]) -> Path:
         "all_keys": len(listed) == len(fleet.keys),
         "problems": fleet_text.problem_rows(fleet, PROBLEMS),
         "more_problems": max(0, len(fleet.problems) - PROBLEMS),
-        "most_problems": key_lists.problem_rows(most_problems),
+        "most_problems": key_lists.problem_rows(short.most_problems),
         "about": flatten(fleet.provenance),
         "glossary": fleet_text.GLOSSARY,
     }

@@ -25,7 +25,7 @@ RUN_FIGURES = (
     "interval_coverage",
 )
 """Figures of a run's page; their subject is a `undrift.report.run_context.RunContext`."""
-FLEET_FIGURES = ("loss_saved", "loss_by_rows_seen", "key_half_lives", "key_scatter")
+FLEET_FIGURES = ("loss_saved", "loss_by_rows_seen", "key_half_lives", "key_scatter", "key_curve")
 """Figures of a fleet's page; their subject is a `undrift.run.FleetResult`."""
 
 FORECAST_FIGURES = ("forecast_fan", "error_by_step", "coverage_by_step")

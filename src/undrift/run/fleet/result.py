@@ -57,6 +57,8 @@ class FleetResult(NamedTuple):
     """Mean size of a saved state."""
     classes: tuple[str, ...] | None = None
     """The two labels, the negative one first; None for numbers."""
+    time_unit: str | None = None
+    """What orders that are times count in; None: they are no times."""
     warnings: Sequence[str] = ()
     """Sentences about the file that was learned last, for the user to hear at once."""
 
@@ -104,9 +106,9 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
     folder.put(KEYS, _csv_pieces(chain([names], lines)))
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
-    return FleetResult(
-        run, provenance, columns.task, columns.left_out, found.keys, found.problems, found.ages, size, columns.classes
-    )
+    unit = None if columns.time is None else columns.time.unit
+    parts = found.keys, found.problems, found.ages, size, columns.classes, unit
+    return FleetResult(run, provenance, columns.task, columns.left_out, *parts)
 
 
 def _key_row(one: KeyReport) -> list[Any]:

@@ -1,0 +1,99 @@
+"""One key, row by row: what came true, and what was predicted before; the reader chooses the key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift.fleet.outputs import LABELLED, OK, PREDICTED, Outputs
+from undrift.losses import sigmoid
+from undrift.report.figures.figure import (
+    Figure,
+    Measured,
+    Numbers,
+    PlotSpec,
+    View,
+    colour,
+    escape,
+    ref,
+    round_numbers,
+    y_title,
+)
+from undrift.report.key_lists import rank_keys, select_listed
+from undrift.run import FleetResult
+
+SECTION = "keys"
+MOST_POINTS, MOST_ROWS = 20_000, 200
+"""Rows of all keys that are embedded, and of one key, at most."""
+DIGITS = 4
+
+
+def measure(fleet: FleetResult) -> Measured:
+    """Return the last rows of every listed key, in the order of the list; the first key is shown first."""
+    listed = select_listed(fleet, rank_keys(fleet))
+    names = [key.key for key in listed]
+    last = max(1, min(MOST_ROWS, MOST_POINTS // len(names)))
+    outputs = fleet.run.all_outputs()
+    yhat = sigmoid(outputs.prediction) if fleet.task == "classification" else outputs.prediction
+    keys = []
+    for name, rows in zip(names, _rows_by_key(outputs, names), strict=True):
+        some = rows[-last:]
+        keys.append(
+            {
+                "name": name,
+                "at": _places(outputs.order[some], fleet.time_unit),
+                "y": round_numbers(outputs.target[some], DIGITS),
+                "yhat": round_numbers(yhat[some], DIGITS),
+            }
+        )
+    return {"curve": {"keys": keys, "shown": keys[0], "last": last}}
+
+
+def _rows_by_key(outputs: Outputs, names: list[str]) -> list[NDArray[np.intp]]:
+    """Return the rows of each key by their order; of one that was predicted and labelled later, the labelled one."""
+    index = {name: k for k, name in enumerate(names)}
+    code = np.fromiter((index.get(str(key), -1) for key in outputs.keys), np.int64, len(outputs))
+    rows = np.flatnonzero((code >= 0) & np.isin(outputs.status, (OK, LABELLED, PREDICTED)))
+    rows = rows[np.lexsort((outputs.order[rows], code[rows]))]
+    same = (np.diff(code[rows]) == 0) & (np.diff(outputs.order[rows]) == 0)
+    rows = rows[np.append(~same, True)] if len(rows) else rows
+    return np.split(rows, np.searchsorted(code[rows], np.arange(1, len(names))))
+
+
+def _places(orders: NDArray[np.int64], unit: str | None) -> list[Any]:
+    """Return orders as they are, or as the times that they count."""
+    if unit is None:
+        return list(orders.tolist())
+    return list(np.datetime_as_string(orders.view(f"datetime64[{unit}]"), unit="auto").tolist())
+
+
+def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
+    """Draw labels and predictions of the key that is shown."""
+    target, last = fleet.run.fleet.fields.target, numbers["curve"]["last"]
+    what = f"the chance of “{fleet.classes[1]}”" if fleet.classes is not None else target
+    return Figure(
+        "curve",
+        f"One key: {numbers['curve']['shown']['name']}",
+        "The coloured line was predicted before the other one, the true value, was seen. Press the name of a key in "
+        "any table to see its rows here.",
+        f"Line chart of the last rows of one key: {target} and the predictions made before.",
+        f"Measured: every label of the key's last {last:,} rows and the prediction made before it; {what}, as in "
+        "predictions.csv, which has all rows.",
+        [
+            View(
+                "",
+                [_line("y", f"true {target}", "ink"), _line("yhat", "predicted", "own")],
+                {"yaxis": y_title(what)},
+                linked=False,
+            )
+        ],
+        height=320,
+    )
+
+
+def _line(name: str, label: str, shade: str) -> PlotSpec:
+    style = {"color": colour(shade), "width": 2.0 if shade == "own" else 1.5}
+    points = {"x": ref("curve", "shown", "at"), "y": ref("curve", "shown", name)}
+    return {"type": "scatter", "mode": "lines", **points, "name": escape(label), "line": style}
