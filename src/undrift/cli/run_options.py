@@ -52,7 +52,9 @@ Missing = Annotated[
 Na = Annotated[list[str] | None, typer.Option("--na", help="Texts that mean missing, besides the usual ones.")]
 Categories = Annotated[
     int | None,
-    typer.Option("--categories", help="Most texts of a column with a feature each, else means [default: 20]."),
+    typer.Option(
+        "--categories", help="Most texts of a column with a feature each, else means [default: 20, 100 if frequent]."
+    ),
 ]
 TimeFormat = Annotated[str | None, typer.Option("--time-format", help="How times are written, as in %d.%m.%Y %H:%M.")]
 Sort = Annotated[bool | None, typer.Option("--sort", help="Learn rows in order of their times.", show_default=False)]

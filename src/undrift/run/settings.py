@@ -20,6 +20,8 @@ MISSING = ("fill", "indicators", "skip", "refuse")
 TASKS = ("auto", "regression", "classification", "multiclass")
 FORMATS = ("auto", "csv", "parquet", "ndjson", "excel")
 SPEEDS = ("best", "max", "fast", "light")
+FEW_TEXTS = 20
+"""Texts of a column that get a feature each, however few rows there are."""
 LONGEST = 1 << 20
 """Bytes of a settings file."""
 _LISTS = ("features", "drop", "candidate", "na", "lag")
@@ -68,8 +70,9 @@ class Settings:
     """"fill" with the last value seen, "indicators" (fill, and a feature that tells), "skip" such rows, or "refuse"."""
     na: tuple[str, ...] = ()
     """Texts that mean missing, besides the usual ones."""
-    categories: int = 20
-    """Most different texts of a column that get a feature each; with more, it is learned by the mean of each text."""
+    categories: int | None = None
+    """Most different texts of a column that get a feature each; with more, it is learned by the mean of each text.
+    None: 20, and 100 where each has 20 of the first rows or more."""
     time_format: str | None = None
     """How times are written, in the letters of strptime; None: ISO 8601, or seconds since 1970."""
     sort: bool = False
@@ -123,7 +126,8 @@ class Settings:
         if self.half_life is not None:
             _check.interval(who, "half_life", self.half_life, "(0, inf]")
         _check.integer(who, "delay", self.delay, 0, 1_000_000)
-        _check.integer(who, "categories", self.categories, 1, 10_000)
+        if self.categories is not None:
+            _check.integer(who, "categories", self.categories, 1, 10_000)
         _check.integer(who, "seed", self.seed, 0, 2**53)
         if self.limit is not None:
             _check.integer(who, "limit", self.limit, 1, 2**53)
@@ -159,6 +163,11 @@ class Settings:
             raise InputError("settings: candidate must not name a column twice")
         if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
+
+    @property
+    def most_texts(self) -> int:
+        """Texts of a column that get a feature each where nobody counts their rows."""
+        return FEW_TEXTS if self.categories is None else self.categories
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings as a settings file would hold them; what is None is left out.

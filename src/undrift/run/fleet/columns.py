@@ -84,7 +84,7 @@ def infer_fleet_columns(
         times = instants(time, time.read(source, first.lines, first.columns[time.name]))
         calendar = None if times is None else find_calendar(times)
     taken = [key, settings.target, *filter(None, (order, settings.time)), *features]
-    made = make_features(first, texts, flags, taken, settings.categories, calendar)
+    made = make_features(first, texts, flags, taken, settings.most_texts, calendar)
     features += made.names
     if not (features or settings.lag):
         texts_there = f"{', '.join(left_out[:12])} are no numbers: --categories 20 uses texts, " if left_out else ""

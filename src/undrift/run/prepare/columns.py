@@ -24,11 +24,14 @@ from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.rows import Times
 from undrift.run.read.source import RowOrigin
 from undrift.run.read.time_formats import are_alike, find_formats, reads
+from undrift.run.settings import FEW_TEXTS, Settings
 
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
 SHARE_THAT_NAMES_ROWS = 0.95
 """Part of a column's cells that are different texts, from which on they name rows and tell nothing of later ones."""
+MANY_TEXTS, ROWS_A_TEXT = 100, 20
+"""Texts that get a feature each in columns of more than a few, together, if each has so many of the first rows."""
 COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "ts", "epoch", "unix", "index", "id", "row")
 """Names of number columns that are times or row counters if they never decrease."""
 
@@ -104,12 +107,13 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     first.require([] if settings.weight is None else [settings.weight], "--weight")
     if len(first.lines) == 1 and first.whole:
         raise DataError(f"{source.name} has one row; a stream needs at least two, each predicted from those before it")
-    notes: list[str] = []
+    notes = list(source.notes)
     task, classes = infer_task(first)
     if classes is None:
         _require_usable_target(first)
     elif task == "multiclass" and settings.task == "auto" and (note := note_on_numbers(classes)) is not None:
         notes.append(note)
+    _note_on_case(settings.target, classes or (), notes)
     set_apart = {settings.target, settings.weight, *settings.drop}
     others = [name for name in first.columns if name not in set_apart]
     kinds = {name: column_kind(first, name) for name in others}
@@ -120,16 +124,19 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     if settings.features is not None:
         columns = [name for name in columns if name in settings.features]
     _require_numbers(settings.candidate, kinds)
-    number_columns, text_columns, many_texts = [], [], []
+    number_columns, many_texts = [], []
+    text_columns: list[tuple[str, tuple[str, ...]]] = []
     for name in columns:
         if kinds[name] == "number":
             number_columns.append(name)
         elif kinds[name] == "text":
-            texts = _categories(first, name, task, notes)
+            taken = sum(len(texts) for _, texts in text_columns if len(texts) > FEW_TEXTS)
+            texts = _categories(first, name, task, taken, notes)
             if texts is None:
                 many_texts.append(name)
             elif texts:
                 text_columns.append((name, texts))
+                _note_on_case(name, texts, notes)
         elif kinds[name] == "counter":
             notes.append(f"'{name}' counts the rows and was left out; pass --features to use it")
         elif settings.features is not None:
@@ -289,27 +296,48 @@ def require_short(source: RowOrigin, line: int, name: str, text: str) -> None:
         )
 
 
+def _note_on_case(name: str, texts: Sequence[str], notes: list[str]) -> None:
+    """Tell if some texts of a column are one but for upper and lower case."""
+    seen: dict[str, str] = {}
+    for text in texts:
+        if (other := seen.setdefault(text.lower(), text)) != text:
+            notes.append(f"'{name}' holds {other!r:.40} and {text!r:.40}, which count as different; write them alike")
+            return
+
+
 def has_means(task: str) -> bool:
     """Whether texts can be learned by means of the target: of numbers, or of two classes."""
     return task != "multiclass"
 
 
-def _categories(first: FirstRows, name: str, task: str, notes: list[str]) -> tuple[str, ...] | None:
+def text_limit(settings: Settings, first: int) -> int:
+    """Return how many texts of a column may get a feature each if so many do from the first rows on."""
+    return MANY_TEXTS if settings.categories is None and first > FEW_TEXTS else settings.most_texts
+
+
+def _most_texts(settings: Settings, found: int, rows: int, taken: int) -> int:
+    """Return how many texts of a column get a feature each, of so many in so many rows; others have taken some."""
+    often = rows >= ROWS_A_TEXT * found and found + taken <= MANY_TEXTS
+    return text_limit(settings, found) if often else settings.most_texts
+
+
+def _categories(first: FirstRows, name: str, task: str, taken: int, notes: list[str]) -> tuple[str, ...] | None:
     """Return the texts of a column that get features, in order of arrival; none if it is no use; None if too many."""
     settings, cells = first.source.settings, parse_texts(first.columns[name], first.na)
     known = [text for text in cells if text is not None]
     found = tuple(dict.fromkeys(known))
-    if len(found) > settings.categories:
+    most = _most_texts(settings, len(found), len(known), taken)
+    if len(found) > most:
         if name not in (settings.features or ()) and len(found) > SHARE_THAT_NAMES_ROWS * len(known):
             notes.append(f"'{name}' has another text in almost every row and was left out; pass --features to use it")
             return ()
-        many = f"'{name}' has {len(found)} different texts in {first.where}, more than {settings.categories}"
+        many = f"'{name}' has {len(found)} different texts in {first.where}"
         if has_means(task):
             how = f"it is learned by the mean of '{settings.target}' in earlier rows of each text"
             notes.append(f"{many}: {how}; see --categories")
             return None
-        notes.append(f"{many}: the most frequent ones get a feature each, the others none; see --categories")
-        found = tuple(text for text, _ in Counter(known).most_common(settings.categories))
+        notes.append(f"{many}: the {most} most frequent ones get a feature each, the others none; see --categories")
+        found = tuple(text for text, _ in Counter(known).most_common(most))
     longest = max(found, key=len, default="")
     require_short(first.source, int(first.lines[cells.index(longest)]) if longest else 0, name, longest)
     return found

@@ -72,7 +72,8 @@ class FirstRows:
         try:
             return parse_numbers(self.columns[name], self.na)
         except UnreadableCell as bad:
-            raise not_a_number(self.source, int(self.lines[bad.row]), name, bad.cell) from None
+            error = not_a_number(self.source, int(self.lines[bad.row]), name, bad.cell)
+            raise error if bad.row else DataError(f"{error}; if the line holds units, delete it") from None
 
     def times(self, name: str, time_format: str) -> Times:
         """Return a column of times, NaT where missing; refuse it at the first cell that is none."""

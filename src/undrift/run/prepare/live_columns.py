@@ -21,7 +21,7 @@ class LiveColumns:
     def __init__(self, settings: Settings, id_column: str | None) -> None:
         self._left_out = {*settings.drop, settings.target, id_column, settings.time}
         self._chosen = None if settings.features is None else {*settings.features}
-        self._most_texts, self._na = settings.categories, frozenset(settings.na)
+        self._most_texts, self._na = settings.most_texts, frozenset(settings.na)
         self.places: dict[str, int] = {}
         """Features and their places."""
         self._numbers: set[str] = set()

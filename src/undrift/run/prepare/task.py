@@ -108,7 +108,7 @@ def _require_several(first: FirstRows, labels: list[str]) -> None:
     if len(labels) > MOST_CLASSES:
         raise DataError(
             f"{name} has {len(labels)} classes in {first.where}, where {MOST_CLASSES} are allowed; join rare ones, or "
-            "pass --task regression if they are numbers"
+            f"pass --task regression if they are numbers, written without what is beside them ({labels[0]!r:.40})"
         )
     if len(labels) == 1 and first.whole:
         raise DataError(f"{name} is {labels[0]!r} in every row; there is nothing to learn")

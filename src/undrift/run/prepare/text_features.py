@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.run.prepare.category_means import NO_CATEGORY, CategoryMeans
-from undrift.run.prepare.columns import LONGEST_TEXT, ColumnRoles, has_means, require_short
+from undrift.run.prepare.columns import LONGEST_TEXT, ColumnRoles, has_means, require_short, text_limit
 from undrift.run.read.rows import Lines
 from undrift.run.read.source import RowOrigin
 
@@ -43,6 +43,7 @@ class TextFeatures:
         """Names of the features."""
         self.texts: dict[str, list[str]] = {name: [] for name in roles.text_columns}
         """Columns, and their texts that have a feature."""
+        self._limits = {name: text_limit(source.settings, len(values)) for name, values in roles.texts}
         self._places: dict[tuple[str, str], int] = {}
         self._mean_places: dict[str, int] = {}
         self._has_means = has_means(roles.task)
@@ -89,7 +90,7 @@ class TextFeatures:
         for row, text in enumerate(cells):
             if text is None or (name, text) in self._places:
                 continue
-            if len(self.texts[name]) >= self._source.settings.categories:
+            if len(self.texts[name]) >= self._limits[name]:
                 if not self._has_means:
                     break
                 self._begin_means(name)

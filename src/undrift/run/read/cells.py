@@ -12,16 +12,20 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.run.read.rows import Cells, Times
 
-MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-"))
-"""Texts that mean missing, in lower case."""
+MISSING = frozenset(
+    ("", "na", "n/a", "n.a.", "n/d", "<na>", "nan", "nat", "null", "(null)", "\\n", "none", "nil", "?", "-", "--", "."),
+) | {"#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?", "#null!"}
+"""Texts that mean missing, in lower case; those with # are what spreadsheets write."""
 LIMIT = 1e75
 """Larger numbers are as good as infinite: learners refuse them."""
 FLAGS = {"true": 1.0, "false": 0.0}
 EPOCH = dt.datetime(1970, 1, 1)
 
 
-_DECORATED = re.compile(r"([+-]?)\s*[$€£¥]?\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]*)?\s*[$€£¥%]?")
-"""Amounts of money, shares and large numbers as people write them: $1,234.50, -12%, 3 €."""
+_DECORATED = re.compile(
+    r"([+-]?)\s*[$€£¥]?\s*([0-9]{1,3}(?:([,'\u2019 \u00a0\u202f])[0-9]{3}(?:\3[0-9]{3})*)|[0-9]+)(\.[0-9]*)?\s*[$€£¥%]?"
+)
+"""Amounts of money, shares and large numbers as people write them: $1,234.50, -12%, 3 €, 1'234, 1 234."""
 
 
 class UnreadableCell(Exception):
@@ -42,16 +46,18 @@ def is_missing(cell: object, na: frozenset[str]) -> bool:
 def parse_number(cell: object) -> float | None:
     """Return a cell as a number; None if it is none.
 
-    Signs of money and percent are left out, and so are commas between groups of three digits.
+    Signs of money and percent are left out, and so are commas, apostrophes and spaces between groups of three digits.
 
-    >>> parse_number("-$1,234.50"), parse_number("12%"), parse_number("1,23")
-    (-1234.5, 12.0, None)
+    >>> parse_number("-$1,234.50"), parse_number("12%"), parse_number("(1 234)"), parse_number("1,23")
+    (-1234.5, 12.0, -1234.0, None)
     """
     if isinstance(cell, str):
         text = cell.strip()
+        if text[:1] == "(" and text[-1:] == ")":  # how accountants write what is below 0
+            text = f"-{text[1:-1].strip()}"
         plain = _DECORATED.fullmatch(text)
         if plain is not None:
-            return float(f"{plain[1]}{plain[2].replace(',', '')}{plain[3] or ''}")
+            return float(f"{plain[1]}{plain[2].replace(plain[3] or ',', '')}{plain[4] or ''}")
         if "_" in text or not text.isascii():
             return None
         flag = FLAGS.get(text.lower())
@@ -166,7 +172,7 @@ def times_since_1970(seconds: Vector) -> Times:
 
 
 def _parse_iso(text: str) -> dt.datetime:
-    return _without_zone(dt.datetime.fromisoformat(text))
+    return _without_zone(dt.datetime.fromisoformat(text.removesuffix(" UTC").removesuffix(" GMT")))
 
 
 def _without_zone(when: dt.datetime) -> dt.datetime:

@@ -11,45 +11,50 @@ import numpy as np
 
 from undrift.errors import DataError
 from undrift.run.read.decimal_commas import with_points
+from undrift.run.read.header_line import HeaderLine, find_header, is_number
 from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, RowBatch
 
 if TYPE_CHECKING:
     from undrift.run.read.source import Source
 
-DELIMITERS = ",;\t|"
+TOTALS = ("total", "totals", "grand total", "subtotal", "sum", "summe", "gesamt")
+"""What the first cell of a last row says that sums up the others, in lower case."""
 
 
 def csv_batches(source: Source) -> Iterator[RowBatch]:
     """Yield the rows of a CSV file."""
-    lines = source.lines()
-    first = next(lines, None)
-    if first is None or (not first.strip() and not any(line.strip() for line in lines)):
+    found = find_header(source.lines(), source.settings.delimiter, has_names=source.settings.header)
+    if found is None or (not found.text.strip() and not any(line.strip() for line in found.below)):
         raise DataError(f"{source.name} is empty; it needs a header line and rows")
-    delimiter = source.settings.delimiter or max(DELIMITERS, key=_bare(first).count)
-    counted = _BoundedLines(source, chain([first], lines))
-    reader = csv.reader(counted.lines(), delimiter=delimiter)
+    source.notes = [_note_on_title(found.above)] if found.above else []
+    counted = _BoundedLines(source, found)
+    reader = csv.reader(counted.lines(), delimiter=found.delimiter)
     try:
-        header = _header(source, next(reader)) if source.settings.header else _number_columns(source, first, delimiter)
-        yield from with_points(_rows(source, reader, header, counted), source.settings.decimal, delimiter)
+        if source.settings.header:
+            header = _header(source, found.above + 1, next(reader))
+        else:
+            header = _number_columns(source, found)
+        yield from with_points(_rows(source, reader, header, counted), source.settings.decimal, found.delimiter)
     except csv.Error as error:
         if "new-line" in str(error):
             raise DataError(
                 f"{source.name}: lines end in a bare carriage return; save it with ordinary line ends"
             ) from None
         raise DataError(
-            f"{source.at(reader.line_num)}: not CSV ({error}); is there a quote that never closes?"
+            f"{source.at(found.above + reader.line_num)}: not CSV ({error}); is there a quote that never closes?"
         ) from None
 
 
 class _BoundedLines:
     """Lines for the CSV reader, which joins lines inside quotes; a row that grows too long that way is refused."""
 
-    def __init__(self, source: Source, lines: Iterator[str]) -> None:
-        self._source, self._lines = source, lines
+    def __init__(self, source: Source, found: HeaderLine) -> None:
+        self._source, self._lines = source, chain([found.text], found.below)
+        self.above = found.above
         self.row = self.batch = 0  # characters since the last row and the last batch
 
     def lines(self) -> Iterator[str]:
-        for number, line in enumerate(self._lines, start=1):
+        for number, line in enumerate(self._lines, start=self.above + 1):
             self.row += len(line)
             if self.row > MAX_LINE_BYTES:
                 raise DataError(
@@ -64,36 +69,40 @@ class _BoundedLines:
         self.row = 0
 
 
-def _bare(line: str) -> str:
-    """Return a line without what stands in quotes."""
-    return "".join(line.split('"')[::2])
+def _note_on_title(above: int) -> str:
+    lines = "the first line stands" if above == 1 else f"the first {above} lines stand"
+    return f"{lines} above the names of the columns and {'was' if above == 1 else 'were'} left out"
 
 
-def _header(source: Source, cells: Sequence[str]) -> list[str]:
+def _header(source: Source, line: int, cells: Sequence[str]) -> list[str]:
     """Return the columns' names, or say what is wrong with them; "" for those without one."""
     if len(cells) > MAX_COLUMNS:
-        raise DataError(f"{source.at(1)}: {len(cells):,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
+        raise DataError(f"{source.at(line)}: {len(cells):,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
     names = [cell.strip() for cell in cells]
     if not any(names):
-        raise DataError(f"{source.at(1)}: the header is empty; name the columns in the first line")
-    if all(_is_number(name) for name in names if name):
+        raise DataError(f"{source.at(line)}: the header is empty; name the columns in the first line")
+    if all(is_number(name) for name in names if name):
         raise DataError(
-            f"{source.at(1)}: there are numbers where names should be; add a header line above the data, "
+            f"{source.at(line)}: there are numbers where names should be; add a header line above the data, "
             "or pass --no-header to call the columns c1, c2, ..."
         )
     where: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
         if name and name in where:
-            raise DataError(f"{source.at(1)}: columns {where[name]} and {place} are both called '{name}'; rename one")
+            raise DataError(
+                f"{source.at(line)}: columns {where[name]} and {place} are both called '{name}'; rename one"
+            )
         where[name] = place
     return names
 
 
-def _number_columns(source: Source, first: str, delimiter: str) -> list[str]:
+def _number_columns(source: Source, found: HeaderLine) -> list[str]:
     """Return names for the columns of a file without a header: c1, c2, ..."""
-    width = len(next(csv.reader([first], delimiter=delimiter)))
+    width = len(next(csv.reader([found.text], delimiter=found.delimiter)))
     if width > MAX_COLUMNS:
-        raise DataError(f"{source.at(1)}: {width:,} columns, where {MAX_COLUMNS:,} are allowed; leave some out")
+        raise DataError(
+            f"{source.at(found.above + 1)}: {width:,} columns, where {MAX_COLUMNS:,} are allowed; leave some out"
+        )
     return [f"c{place}" for place in range(1, width + 1)]
 
 
@@ -104,17 +113,18 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counte
     lines: list[int] = []
     for row in reader:
         counted.end_row()
+        line, last = counted.above + last + 1, reader.line_num  # type: ignore[attr-defined]  # csv readers have it
         if len(row) != width:
             if not row:
-                last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
                 continue
-            raise DataError(
-                f"{source.at(last + 1)}: {len(row)} cell{'s' if len(row) > 1 else ''} where the header has {width}; "
-                "correct the line, or quote cells that hold the delimiter"
-            )
+            if len(row) < width or any(cell.strip() for cell in row[width:]):
+                raise DataError(
+                    f"{source.at(line)}: {len(row)} cell{'s' if len(row) > 1 else ''} where the header has {width}; "
+                    "correct the line, or quote cells that hold the delimiter"
+                )
+            del row[width:]
         rows.append(row)
-        lines.append(last + 1)
-        last = reader.line_num  # type: ignore[attr-defined]  # csv readers have it
+        lines.append(line)
         taken += 1
         if len(rows) == BATCH_ROWS or counted.batch >= BATCH_CHARACTERS or taken == source.settings.limit:
             yield _batch(header, rows, lines)
@@ -122,17 +132,24 @@ def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counte
             if taken == source.settings.limit:
                 return
     if rows:
+        _require_no_total(source, rows, lines[-1], taken)
         yield _batch(header, rows, lines)
+
+
+def _require_no_total(source: Source, rows: list[list[str]], line: int, taken: int) -> None:
+    """Refuse a last row that sums up the others, of which none says so."""
+    said = next((cell for cell in rows[-1] if _is_total(cell)), None)
+    if said is not None and len(rows) > 1 and not any(_is_total(cell) for row in rows[:-1] for cell in row):
+        raise DataError(
+            f"{source.at(line)}: the last row says {said.strip()!r} and looks like a sum of the others; delete it, or "
+            f"pass --limit {taken - 1} to stop before it"
+        )
+
+
+def _is_total(cell: str) -> bool:
+    return cell.strip(" :").lower() in TOTALS
 
 
 def _batch(header: list[str], rows: list[list[str]], lines: list[int]) -> RowBatch:
     columns = zip(header, zip(*rows, strict=True), strict=True)
     return RowBatch(np.array(lines, dtype=np.int64), {name: cells for name, cells in columns if name})
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -8,9 +8,11 @@ from itertools import chain
 
 from undrift.run.read.rows import Cells, RowBatch
 
-COMMA = re.compile(r"\s*[+-]?(\d+|\d{1,3}(\.\d{3})+)(,\d+)?\s*[$€£¥%]?\s*", re.ASCII)
-"""A number whose decimal sign is a comma; points stand between groups of three digits."""
-SURELY_COMMA = re.compile(r"\s*[+-]?(\d{1,3}(\.\d{3})+,\d+|\d+,(\d{1,2}|\d{4,}))\s*[$€£¥%]?\s*", re.ASCII)
+GROUPS = r"\d{1,3}([.'\u2019 \u00a0\u202f]\d{3})+"
+"""Groups of three digits, between which stand points, apostrophes or spaces."""
+COMMA = re.compile(rf"\s*[+-]?(\d+|{GROUPS})(,\d+)?\s*[$€£¥%]?\s*", re.ASCII)
+"""A number whose decimal sign is a comma."""
+SURELY_COMMA = re.compile(rf"\s*[+-]?({GROUPS},\d+|\d+,(\d{{1,2}}|\d{{4,}}))\s*[$€£¥%]?\s*", re.ASCII)
 """A number that cannot be read otherwise: 1.234,5 or 12,5."""
 EITHER = re.compile(r"\s*[+-]?\d{1,3},\d{3}\s*[$€£¥%]?\s*", re.ASCII)
 """1,234: more than a thousand, or a little more than one."""

@@ -39,6 +39,8 @@ class RowOrigin:
 
     def __init__(self, name: str, settings: Settings) -> None:
         self.name, self.settings = name, settings
+        self.notes: list[str] = []
+        """What was found while reading that the user may want to know."""
 
     def at(self, line: int) -> str:
         """Return where something stands, for an error."""
