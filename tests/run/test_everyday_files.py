@@ -2,10 +2,12 @@
 
 import bz2
 import datetime as dt
-import importlib.util
 import json
 import lzma
+import sys
+import tomllib
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,17 +213,28 @@ def workbook(path, rows):
     return path
 
 
-def test_a_spreadsheet_is_read_or_the_extra_is_named(columns, plain, tmp_path):
+def test_a_spreadsheet_is_read(columns, plain, tmp_path):
+    pytest.importorskip("fastexcel")
     rows = [list(columns), *zip(*columns.values(), strict=True)]
     book = workbook(tmp_path / "rows.xlsx", rows)
-    if importlib.util.find_spec("fastexcel") is None:
-        with pytest.raises(MissingExtraError, match=r"needs fastexcel; .*pip install 'undrift\[excel\]'"):
-            run(book, tmp_path / "run")
-        return
     assert same(run(book, tmp_path / "run")[1], plain)
     (tmp_path / "bad.xlsx").write_bytes(book.read_bytes()[:300])
     with pytest.raises(DataError, match=r"bad\.xlsx: not a spreadsheet, or damaged"):
         run(tmp_path / "bad.xlsx", tmp_path / "bad")
+
+
+def test_a_spreadsheet_without_its_reader_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastexcel", None)
+    book = workbook(tmp_path / "rows.xlsx", [["a", "y"], [1.0, 2.0]])
+    with pytest.raises(MissingExtraError, match=r"needs fastexcel; .*pip install 'undrift\[cli\]'"):
+        run(book, tmp_path / "run")
+
+
+def test_what_installs_the_commands_installs_the_reader_of_spreadsheets():
+    root = Path(__file__).parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert any(one.startswith("fastexcel") for one in extras["cli"])
+    assert "\nfastexcel==" in (root / "locks" / "test.txt").read_text()
 
 
 def test_a_spreadsheet_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):

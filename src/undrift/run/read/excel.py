@@ -29,7 +29,7 @@ def excel_batches(source: Source) -> Iterator[RowBatch]:
         import fastexcel  # type: ignore[import-not-found, unused-ignore]  # noqa: F401  # polars reads sheets by it
     except ImportError:
         raise MissingExtraError(
-            f"{source.name}: a spreadsheet, which needs fastexcel; install it with: pip install 'undrift[excel]', "
+            f"{source.name}: a spreadsheet, which needs fastexcel; install it with: pip install 'undrift[cli]', "
             "or save the sheet as CSV"
         ) from None
     if not source.settings.header:
