@@ -196,6 +196,12 @@ def test_other_texts_that_are_named_as_features_are_refused_before_any_work(fold
     assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,offer", "--categories", "20", "-o", "out"]) == 0
 
 
+def test_a_feature_that_is_empty_so_far_is_a_number(folder):
+    frame_of().with_columns(extra=pl.lit("")).write_csv("t.csv")
+    assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,extra", "-o", "out"]) == 0
+    assert json.loads(Path("out/fleet.json").read_text())["features"] == ["price", "extra"]
+
+
 def test_a_time_that_is_named_as_a_feature_is_refused(folder, capsys):
     frame_of().with_columns(pl.col("day").alias("other")).write_csv("t.csv")
     assert run(["fleet", "t.csv", *OPTIONS, "--features", "price,other", "-o", "out"]) == 2

@@ -62,7 +62,7 @@ def infer_fleet_columns(
         raise InputError("undrift fleet: --sort needs the times of the rows; name their column with --time")
     set_apart = {key, settings.target, order, settings.time, *settings.drop}
     others = settings.features or [name for name in first.columns if name not in set_apart]
-    features = [name for name in others if _is_numeric(first, name)]
+    features = [name for name in others if _is_numeric(first, name, named=settings.features is not None)]
     texts, left_out = [name for name in others if name not in features], list[str]()
     flags = {} if use_texts or settings.features is None else _find_flags(first, texts)
     if not use_texts and settings.features is None:
@@ -144,7 +144,10 @@ def _find_flags(first: FirstRows, columns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_numeric(first: FirstRows, name: str) -> bool:
-    """Whether most of a column is numbers: the other cells will be reported one by one, so they need not be few."""
+def _is_numeric(first: FirstRows, name: str, *, named: bool) -> bool:
+    """Whether most of a column is numbers: the other cells will be reported one by one, so they need not be few.
+
+    A column that is empty so far counts if it was `named` as a feature.
+    """
     numbers, known = first.count_numbers(name)
-    return 2 * numbers > known
+    return 2 * numbers > known or (named and not known)
