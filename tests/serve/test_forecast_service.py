@@ -71,7 +71,14 @@ def test_rows_are_learned_as_an_update_would_through_kills(tmp_path, timed, name
         ({"when": 7, "load": 1.0}, "'when' should be a time"),
         ({"load": 1.0}, "every row needs its time, as 'when'"),
         ({"when": TIMES[FIRST], "load": "high"}, "'load' must be a number"),
-        ({"when": "2024-03-05 04:17", "load": 1.0}, "Forecaster"),
+        (
+            {"when": "2024-03-05 05:17", "load": 1.0},
+            "'when' is 2024-03-05 05:17:00, between two rows: rows are 3600 seconds apart, the last one was at",
+        ),
+        (
+            {"when": "2094-03-05 04:00", "load": 1.0},
+            "'when' is 2094-03-05 04:00:00, more than 100,000 rows after the one before: rows are 3600 seconds apart",
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(tmp_path_factory, cache, row, words):

@@ -15,6 +15,8 @@ import numpy as np
 from undrift._typing import Matrix
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.forecast import Forecaster
+from undrift.forecast.calendar import count_steps
+from undrift.forecast.gaps import LONGEST_GAP
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.serve.compact_json import to_json
@@ -169,7 +171,20 @@ class ForecastService:
             return _Rows(Z[self._find_new(rows)], None)
         times = self._parse_times([row.get(place) for row in rows], place)
         new = [i for i, one in enumerate(times) if self.last is None or one > self.last]
+        self._check_times([times[i] for i in new], place)
         return _Rows(Z[new], [times[i] for i in new])
+
+    def _check_times(self, times: list[int], place: str) -> None:
+        """Refuse times that are between two rows, or so late that they must be wrong."""
+        if self.last is None or not self.plan.spacing or not times:
+            return
+        steps, fits = count_steps(self.last, np.array(times), self.plan.spacing)
+        bad = ~fits | (np.diff(steps, prepend=0) > LONGEST_GAP)
+        if bad.any():
+            i = int(np.argmax(bad))
+            why = f"more than {LONGEST_GAP:,} rows after the one before" if fits[i] else "between two rows"
+            every = f"rows are {self.plan.spacing} seconds apart, the last one was at {self._show_last()}"
+            raise InputError(f"'{place}' is {show_time(times[i])}, {why}: {every}; correct it")
 
     def _find_new(self, rows: Sequence[Row]) -> list[int]:
         """Return which rows without times are new: those without a number, and those whose number comes next."""
@@ -197,11 +212,16 @@ class ForecastService:
 
     def _show_last(self) -> str | int:
         """Return the time of the last row, or its number."""
-        return self.model.rows if self.last is None else str(np.datetime64(self.last, "s")).replace("T", " ")
+        return self.model.rows if self.last is None else show_time(self.last)
 
     def _list_series(self) -> str:
         names = ", ".join(f"'{name:.40}'" for name in self.plan.names[:5])
         return names if len(self.plan.names) <= 5 else f"{names} and {len(self.plan.names) - 5} more"
+
+
+def show_time(seconds: int) -> str:
+    """Return seconds since 1970 as people write times."""
+    return str(np.datetime64(seconds, "s")).replace("T", " ")
 
 
 def _finite(value: float) -> float | None:
