@@ -10,6 +10,7 @@ import pytest
 from fleet_runs import fleet_run
 from test_render import EVIL, Elements
 
+import undrift as ud
 from undrift.errors import InputError
 from undrift.fleet import STATUSES, FleetRun, Outputs
 from undrift.losses import sigmoid
@@ -66,6 +67,20 @@ def test_every_listed_key_has_its_last_rows_and_a_way_to_them(task, tmp_path):
     links = [int(value) for name, value in found.attributes if name == "data-shown"]
     assert set(links) == set(range(40))
     assert links[:8] == [run.keys.index(one) for one in run.worst[:8]]
+
+
+def test_intervals_are_drawn_where_the_fleet_has_them(tmp_path):
+    run = fleet_run(keys=2, rounds=30, spoiled=False)
+    said = run.run.outputs
+    outputs = replace(said, ends=np.column_stack([said.prediction - 1.0, said.prediction + 2.0]))
+    model, fields = ud.OnlineRegressor(), {"key": "pump", "order": "n", "features": ["load"], "target": "heat"}
+    fleet = ud.Fleet(model, **fields, interval=0.8)
+    found = page(run._replace(run=FleetRun(fleet, {}, lambda: outputs)), tmp_path)
+    for one in json.loads(found.blocks["numbers"])["curve"]["keys"]:
+        assert one["lower"] == pytest.approx([x - 1.0 for x in one["yhat"]], abs=0.01)
+        assert one["upper"] == pytest.approx([x + 2.0 for x in one["yhat"]], abs=0.01)
+    assert '"80% interval"' in found.blocks["figures"]
+    assert "interval" not in page(run, tmp_path).blocks["figures"]
 
 
 def test_a_row_that_was_labelled_later_is_drawn_once_at_its_time(tmp_path):

@@ -21,6 +21,7 @@ from undrift.report.figures.figure import (
     round_numbers,
     y_title,
 )
+from undrift.report.formatting import percent
 from undrift.report.key_lists import rank_keys, select_listed
 from undrift.run import FleetResult
 
@@ -36,6 +37,11 @@ def measure(fleet: FleetResult) -> Measured:
     names = [key.key for key in listed]
     last = max(1, min(MOST_ROWS, MOST_POINTS // len(names)))
     outputs = fleet.run.all_outputs()
+    ends = (
+        dict(zip(("lower", "upper"), outputs.intervals().T, strict=True))
+        if fleet.run.fleet.interval is not None
+        else {}
+    )
     yhat = sigmoid(outputs.prediction) if fleet.task == "classification" else outputs.prediction
     keys = []
     for name, rows in zip(names, _rows_by_key(outputs, names), strict=True):
@@ -46,6 +52,7 @@ def measure(fleet: FleetResult) -> Measured:
                 "at": _places(outputs.order[some], fleet.time_unit),
                 "y": round_numbers(outputs.target[some], DIGITS),
                 "yhat": round_numbers(yhat[some], DIGITS),
+                **{name: round_numbers(column[some], DIGITS) for name, column in ends.items()},
             }
         )
     return {"curve": {"keys": keys, "shown": keys[0], "last": last}}
@@ -72,6 +79,13 @@ def _places(orders: NDArray[np.int64], unit: str | None) -> list[Any]:
 def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
     """Draw labels and predictions of the key that is shown."""
     target, last = fleet.run.fleet.fields.target, numbers["curve"]["last"]
+    level = fleet.run.fleet.interval
+    lines = [_line("y", f"true {target}", "ink"), _line("yhat", "predicted", "own")]
+    if level is not None:
+        area = {"line": {"width": 0}, "hoverinfo": "skip"}
+        lower = _line("lower", "lower", "band") | area | {"showlegend": False}
+        upper = _line("upper", f"{percent(level)} interval", "band") | area
+        lines = [lower, upper | {"fill": "tonexty", "fillcolor": colour("band")}, *lines]
     what = f"the chance of “{fleet.classes[1]}”" if fleet.classes is not None else target
     return Figure(
         "curve",
@@ -79,16 +93,9 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
         "The coloured line was predicted before the other one, the true value, was seen. Press the name of a key in "
         "any table to see its rows here.",
         f"Line chart of the last rows of one key: {target} and the predictions made before.",
-        f"Measured: every label of the key's last {last:,} rows and the prediction made before it; {what}, as in "
-        "predictions.csv, which has all rows.",
-        [
-            View(
-                "",
-                [_line("y", f"true {target}", "ink"), _line("yhat", "predicted", "own")],
-                {"yaxis": y_title(what)},
-                linked=False,
-            )
-        ],
+        f"Measured: every label of the key's last {last:,} rows and the prediction made before it, {what}; "
+        "predictions.csv has all rows.",
+        [View("", lines, {"yaxis": y_title(what)}, linked=False)],
         height=320,
     )
 
