@@ -86,15 +86,18 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
         lower = _line("lower", "lower", "band") | area | {"showlegend": False}
         upper = _line("upper", f"{percent(level)} interval", "band") | area
         lines = [lower, upper | {"fill": "tonexty", "fillcolor": colour("band")}, *lines]
-    what = f"the chance of “{fleet.classes[1]}”" if fleet.classes is not None else target
+    what, said = target, "prediction made"
+    if fleet.classes is not None:
+        what = f"chance of “{fleet.classes[1]}”"
+        said = f"{what} given"
     return Figure(
         "curve",
         f"One key: {numbers['curve']['shown']['name']}",
         "The coloured line was predicted before the other one, the true value, was seen. Press the name of a key in "
         "any table to see its rows here.",
         f"Line chart of the last rows of one key: {target} and the predictions made before.",
-        f"Measured: every label of the key's last {last:,} rows and the prediction made before it, {what}; "
-        "predictions.csv has all rows.",
+        f"Measured: every label of the key's last {last:,} rows and the {said} before it; predictions.csv has "
+        "all rows.",
         [View("", lines, {"yaxis": y_title(what)}, linked=False)],
         height=320,
     )
