@@ -13,7 +13,7 @@ from undrift.errors import DataError, InputError
 from undrift.events import Event
 
 NOT_LIVE = {
-    "lag": (), "delay": 0, "weight": None, "elapsed": False, "calendar": False, "missing": "fill", "time_format": None,
+    "lag": (), "delay": 0, "weight": None, "elapsed": False, "calendar": False, "missing": "auto", "time_format": None,
     "delimiter": None,
 }  # fmt: skip
 """Settings of runs over files that rows from a pipe have no use for, and their defaults."""

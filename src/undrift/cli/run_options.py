@@ -47,7 +47,8 @@ Calendar = Annotated[
     bool | None, typer.Option("--calendar", help="Add hour, weekday and time of year as features.", show_default=False)
 ]
 Missing = Annotated[
-    str | None, typer.Option("--missing", help="Missing values: fill, indicators, skip or refuse [default: fill].")
+    str | None,
+    typer.Option("--missing", help="Missing values: auto, fill, indicators, skip or refuse [default: auto]."),
 ]
 Na = Annotated[list[str] | None, typer.Option("--na", help="Texts that mean missing, besides the usual ones.")]
 Categories = Annotated[

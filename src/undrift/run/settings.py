@@ -16,7 +16,7 @@ from typing import Any, Self
 from undrift import _check
 from undrift.errors import InputError
 
-MISSING = ("fill", "indicators", "skip", "refuse")
+MISSING = ("auto", "fill", "indicators", "skip", "refuse")
 TASKS = ("auto", "regression", "classification", "multiclass")
 FORMATS = ("auto", "csv", "parquet", "ndjson", "excel")
 SPEEDS = ("best", "max", "fast", "light")
@@ -66,8 +66,9 @@ class Settings:
     """Let memories forget by the time between rows, in units of the median spacing of the first rows, not by rows."""
     calendar: bool = False
     """Add the hour of the day, the day of the week and the day of the year as features."""
-    missing: str = "fill"
-    """"fill" with the last value seen, "indicators" (fill, and a feature that tells), "skip" such rows, or "refuse"."""
+    missing: str = "auto"
+    """"fill" with the last value seen, "indicators" (fill, and a feature that tells), "auto" (that for numbers that are
+    often missing in the first rows), "skip" such rows, or "refuse"."""
     na: tuple[str, ...] = ()
     """Texts that mean missing, besides the usual ones."""
     categories: int | None = None

@@ -32,6 +32,8 @@ SHARE_THAT_NAMES_ROWS = 0.95
 """Part of a column's cells that are different texts, from which on they name rows and tell nothing of later ones."""
 MANY_TEXTS, ROWS_A_TEXT = 100, 20
 """Texts that get a feature each in columns of more than a few, together, if each has so many of the first rows."""
+OFTEN_MISSING, MOST_INDICATORS = 0.1, 30
+"""Share of the first rows where a number is missing from which on a feature tells that it is; such features at most."""
 COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "ts", "epoch", "unix", "index", "id", "row")
 """Names of number columns that are times or row counters if they never decrease."""
 
@@ -62,6 +64,8 @@ class ColumnRoles:
     """Text columns with too many texts for a feature each; they are learned by the mean of the target of each text."""
     days: bool = True
     """Whether rows are less than a week apart."""
+    indicators: tuple[str, ...] = ()
+    """Number columns that are often missing, for which a feature tells where."""
 
     @property
     def calendar(self) -> Calendar:
@@ -92,6 +96,7 @@ class ColumnRoles:
         many = tuple(values.get("many_texts", ()))
         found = values["clock"], values["hours"], tuple(values["numbers"]), texts
         more = {"spacing": values.get("spacing"), "many_texts": many, "days": values.get("days", True)}
+        more["indicators"] = tuple(values.get("indicators", ()))
         return cls(values["task"], classes, time, *found, **more)
 
 
@@ -159,7 +164,11 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         )
     columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
     kinds_found = (task, classes, time, time_format, found.hours, *columns_found)
-    return ColumnRoles(*kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days)
+    indicators = _find_indicators(first, number_columns, notes) if settings.missing == "auto" else ()
+    return ColumnRoles(
+        *kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days,
+        indicators=indicators,
+    )  # fmt: skip
 
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:
@@ -275,6 +284,22 @@ def _require_usable_target(first: FirstRows) -> None:
             f"{first.source.name}: the target '{name}' is {what} wherever it is known in {first.where}, where numbers "
             f"up to {LIMIT:g} are allowed; write it in larger units"
         )
+
+
+def _find_indicators(first: FirstRows, names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
+    """Return the number columns that are missing in many of the first rows; of those missing in the same rows one."""
+    found: dict[bytes, str] = {}
+    for name in names:
+        holes = first.holes(name)
+        if OFTEN_MISSING <= holes.mean() < 1.0 and len(found) < MOST_INDICATORS:
+            found.setdefault(holes.tobytes(), name)
+    if found:
+        shown = ", ".join(f"'{name}'" for name in [*found.values()][:8]) + (", ..." if len(found) > 8 else "")
+        notes.append(
+            f"{shown}: missing in {OFTEN_MISSING:.0%} of {first.where} or more, so a feature tells where; "
+            "--missing fill leaves it out"
+        )
+    return tuple(found.values())
 
 
 def _require_numbers(candidates: Sequence[str], kinds: Mapping[str, str]) -> None:

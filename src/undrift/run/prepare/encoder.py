@@ -69,7 +69,9 @@ class Encoder:
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
         self._fixed_names = list(roles.numbers)
         lags = lag_names(self.settings.target, self.settings.lag)
-        for name in (*(name for waves in self._cycles().values() for name in waves), *lags):
+        made = [f"{name} missing" for name in roles.indicators]
+        made += [name for waves in self._cycles().values() for name in waves]
+        for name in (*made, *lags):
             self._fixed_names.append(unused_name(name, self._fixed_names))
         self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
         self.text_features = TextFeatures(
@@ -91,8 +93,10 @@ class Encoder:
         Z = np.empty((len(line), len(self.features)))
         for j, column in enumerate(columns):
             Z[:, j] = column
+        for name in self.roles.indicators:
+            Z[:, self._indicator(name)] = np.isnan(columns[self.roles.numbers.index(name)])
         if self.settings.calendar and times is not None:
-            fill_calendar(times, Z[:, len(columns) : self.lags.start], self.roles.calendar)
+            fill_calendar(times, Z[:, len(columns) + len(self.roles.indicators) : self.lags.start], self.roles.calendar)
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
         weight = self._weights(batch)
@@ -123,7 +127,9 @@ class Encoder:
     def groups(self) -> dict[str, list[str]]:
         """Features by what they tell of: a column, texts included, a cycle of the calendar, an earlier label."""
         found = {name: [name] for name in self.roles.numbers} | self.text_features.groups()
-        made = iter(self._fixed_names[len(self.roles.numbers) :])
+        for name in self.roles.indicators:
+            found[name].append(self._fixed_names[self._indicator(name)])
+        made = iter(self._fixed_names[len(self.roles.numbers) + len(self.roles.indicators) :])
         for cycle, waves in self._cycles().items():
             found[unused_name(cycle, [*found])] = [next(made) for _ in waves]
         return found | {name: [name] for name in made}
@@ -132,6 +138,10 @@ class Encoder:
     def learned_features(self) -> list[str]:
         """Names of the features without the columns that hold predictions made elsewhere."""
         return [name for name in self.features if name not in self.settings.candidate]
+
+    def _indicator(self, name: str) -> int:
+        """Return the place of the feature that tells where a column is missing."""
+        return len(self.roles.numbers) + self.roles.indicators.index(name)
 
     def _at(self, batch: RowBatch, row: int) -> str:
         return self.source.at(int(batch.lines[row]))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
@@ -74,6 +75,13 @@ class FirstRows:
         except UnreadableCell as bad:
             error = not_a_number(self.source, int(self.lines[bad.row]), name, bad.cell)
             raise error if bad.row else DataError(f"{error}; if the line holds units, delete it") from None
+
+    def holes(self, name: str) -> NDArray[np.bool_]:
+        """Return in which rows a column of numbers is missing."""
+        cells = self.columns[name]
+        if isinstance(cells, np.ndarray):
+            return np.isnan(cells.astype(np.float64, copy=False))
+        return np.array([is_missing(cell, self.na) for cell in cells])
 
     def times(self, name: str, time_format: str) -> Times:
         """Return a column of times, NaT where missing; refuse it at the first cell that is none."""
