@@ -83,6 +83,11 @@ def test_a_file_becomes_forecasts_scores_and_a_report(tmp_path, capsys):
     page = (out / "report.html").read_text()
     assert "The next steps" in page
     assert "Error by step" in page
+    figures = json.loads(page.split('id="figures">')[1].split("</script>")[0])
+    (inside,) = [one["views"][0]["layout"]["yaxis"] for one in figures if one["key"] == "inside"]
+    low, high = inside["range"]
+    assert low <= 0.85  # a percent beside the level is not the whole figure
+    assert high >= 0.95
 
 
 def test_day_by_day_is_the_same_as_one_file(tmp_path, whole):

@@ -24,9 +24,10 @@ GLOSSARY = {
 def render_comparison(found: RunsComparison, out: str | os.PathLike[str]) -> Path:
     """Write the page of several runs and return its path."""
     measured, figures = make_figures(COMPARISON_FIGURES, found, SECTIONS)
+    names = join_items([run.name for run in found.runs], 4)
     content: dict[str, Any] = {
         "target": found.target,
-        "subtitle": f"{join_items([run.name for run in found.runs], 4)}, {plural(found.rows, 'row')} of all",
+        "subtitle": f"{names}: {plural(found.rows, 'row')} that all of them predicted",
         "has_time": measured["compared"] is not None and measured["compared"]["axis"]["time"] is not None,
         "sections": list(SECTIONS.items()),
         "takeaways": comparison_sentences(found),

@@ -17,6 +17,8 @@ from undrift.report.formatting import percent
 from undrift.run import ForecastResult
 
 SECTION = "well"
+MARGIN = 0.05
+"""Shown above and below, so that coverage within a percent of the level looks as near to it as it is."""
 
 
 def measure(result: ForecastResult) -> Measured:
@@ -32,13 +34,14 @@ def draw(result: ForecastResult, numbers: Numbers) -> Figure:
     part = numbers["inside"]
     level = percent(part["level"])
     known = [one for one in part["coverage"] if one is not None]
+    low, high = min(*known, part["level"]) - MARGIN, min(max(*known, part["level"]) + MARGIN, 1.01)
     line: PlotSpec = {
         "type": "scatter", "mode": "lines+markers", "x": ref("inside", "step"), "y": ref("inside", "coverage"),
         "name": "inside the interval", "line": {"color": colour("own"), "width": 2.0}, "showlegend": False,
     }  # fmt: skip
     layout: PlotSpec = {
         "xaxis": {"title": {"text": "steps ahead"}},
-        "yaxis": {"title": {"text": "inside"}, "tickformat": ".0%"},
+        "yaxis": {"title": {"text": "inside"}, "tickformat": ".0%", "range": [low, high]},
         "shapes": [straight_line("mute", y=part["level"])],
     }
     return Figure(
