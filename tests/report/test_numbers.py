@@ -177,6 +177,13 @@ def test_rounds_without_an_interval_do_not_count(regression):
     assert interval_coverage.measure(make_context(none)) == {"intervals": None}
 
 
+def test_probabilities_that_were_hardly_given_have_no_point(classification):
+    log_odds = np.where(np.arange(900) < 4, 0.1, np.where(np.arange(900) < 9, 1.0, -2.0))
+    bins = calibration.measure(make_context(dataclasses.replace(classification, yhat=log_odds)))["calibration"]
+    assert bins["count"] == [891, 4, 5]
+    assert [one is None for one in bins["came"]] == [False, True, False]
+
+
 def test_calibration_groups_rows_by_what_was_said(classification):
     bins = calibration.measure(make_context(classification))["calibration"]
     assert sum(bins["count"]) == classification.rounds

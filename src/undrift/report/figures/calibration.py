@@ -9,6 +9,8 @@ from undrift.report.formatting import percent
 from undrift.report.run_context import RunContext
 
 SECTION = "trust"
+FEWEST = 5
+"""Rows of a point that is drawn; how often fewer come true says nothing."""
 BINS = 20
 """Equal steps of probability."""
 
@@ -25,11 +27,12 @@ def measure(run: RunContext) -> Measured:
     counts = np.bincount(bin_of, minlength=BINS)
     filled = np.flatnonzero(counts)
     predicted, observed = (np.bincount(bin_of, values, BINS)[filled] / counts[filled] for values in (p, y))
+    enough = counts[filled] >= min(FEWEST, np.max(counts))  # of a short run, the fullest steps
     error = np.sqrt(predicted * (1.0 - predicted) / counts[filled])
     return {
         "calibration": {
             "said": round_numbers(predicted),
-            "came": round_numbers(observed),
+            "came": round_numbers(np.where(enough, observed, np.nan)),
             "error": round_numbers(2.0 * error),
             "middle": round_numbers((filled + 0.5) / BINS),
             "count": [int(n) for n in counts[filled]],
