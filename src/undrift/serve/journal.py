@@ -83,7 +83,7 @@ class Checkpoint(NamedTuple):
     """Entries before this number are not needed any more."""
 
 
-class Snapshot(NamedTuple):
+class JournalSnapshot(NamedTuple):
     """Everything the service was at one moment."""
 
     sequence: int
@@ -143,10 +143,10 @@ class Journal:
         for first, last, kind, body in found:
             yield JournalEntry(first, last, EntryKind(kind), body)
 
-    def last_snapshot(self) -> Snapshot | None:
+    def last_snapshot(self) -> JournalSnapshot | None:
         """Return the last snapshot, None before the first."""
         found = self._base.execute("SELECT sequence, facts, model FROM snapshot").fetchone()
-        return None if found is None else Snapshot(*found)
+        return None if found is None else JournalSnapshot(*found)
 
     def save(self, now: Checkpoint) -> None:
         """Put what is now in the place of the entries that led to it."""

@@ -17,7 +17,7 @@ from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool
 from undrift.online.base import OnlineLearner
 from undrift.online.served_blocks import ask_rows, tell_rows
-from undrift.serve.journal import Checkpoint, Journal, KeyRow, Snapshot
+from undrift.serve.journal import Checkpoint, Journal, JournalSnapshot, KeyRow
 from undrift.serve.key_record import KeyRecord
 from undrift.serve.keyed_rows import KeyedBatch, KeyedRows
 from undrift.serve.recent import RecentRounds, Round
@@ -110,7 +110,7 @@ class KeyedModels:
         self._recent = RecentRounds()
         self._worst: tuple[float, list[dict[str, Any]]] = (0.0, [])
 
-    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+    def resume(self, facts: Mapping[str, Any], saved: JournalSnapshot) -> None:
         """Go on from what was saved of each key."""
         self.begin()
         self._recent.resume(facts["recent"])

@@ -16,7 +16,7 @@ from undrift.events import Event, Watch
 from undrift.online import Table
 from undrift.online.base import OnlineLearner
 from undrift.online.served_blocks import ask_rows, tell_rows
-from undrift.serve.journal import Checkpoint, Snapshot
+from undrift.serve.journal import Checkpoint, JournalSnapshot
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, Row, RowEncoder
 from undrift.serve.served_models import (
@@ -156,7 +156,7 @@ class OneModel:
         self.model = model_of(file)
         self._fresh()
 
-    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+    def resume(self, facts: Mapping[str, Any], saved: JournalSnapshot) -> None:
         """Go on from a snapshot, whose facts are these."""
         self.model = model_of(saved.model)
         self._fresh()

@@ -12,7 +12,7 @@ from undrift.events import Event
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import LEVELS
-from undrift.serve.journal import Checkpoint, Snapshot
+from undrift.serve.journal import Checkpoint, JournalSnapshot
 from undrift.serve.recent import Round
 from undrift.serve.rows import Cell, Row
 
@@ -113,7 +113,7 @@ class ServedModels(Protocol):
     def begin(self) -> None:
         """Become what it was before the journal's first entry."""
 
-    def resume(self, facts: Mapping[str, Any], saved: Snapshot) -> None:
+    def resume(self, facts: Mapping[str, Any], saved: JournalSnapshot) -> None:
         """Go on from a snapshot, whose facts are these."""
 
 
