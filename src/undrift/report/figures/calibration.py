@@ -27,7 +27,7 @@ def measure(run: RunContext) -> Measured:
     counts = np.bincount(bin_of, minlength=BINS)
     filled = np.flatnonzero(counts)
     predicted, observed = (np.bincount(bin_of, values, BINS)[filled] / counts[filled] for values in (p, y))
-    enough = counts[filled] >= min(FEWEST, np.max(counts))  # of a short run, the fullest steps
+    enough = counts[filled] >= min(FEWEST, int(np.max(counts)))  # of a short run, the fullest steps
     error = np.sqrt(predicted * (1.0 - predicted) / counts[filled])
     return {
         "calibration": {
