@@ -260,7 +260,10 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
         ([".", "-t", "y"], ". is a folder; name a CSV"),
         (["good.csv"], "settings: target is missing; name the column to predict, with --target COLUMN"),
         ([], "name a file to learn from: undrift run FILE --target COLUMN"),
-        (["good.csv", "-t", "load", "--missing", "guess"], "missing must be one of auto, fill, indicators, skip, refuse"),
+        (
+            ["good.csv", "-t", "load", "--missing", "guess"],
+            "missing must be one of auto, fill, indicators, skip, refuse",
+        ),
         (["good.csv", "-t", "load", "--lag", "two"], "--lag must be whole numbers such as 1,24,168, got two"),
         (
             ["good.csv", "-t", "load", "--lag", "2", "--delay", "3"],

@@ -176,6 +176,13 @@ def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) 
     return _find_time(first, {name: column_kind(first, name) for name in others}, notes)
 
 
+def counts_rows(first: FirstRows, name: str) -> bool:
+    """Whether a column is a counter of rows, which tells nothing of the target."""
+    kinds = {name: column_kind(first, name)}
+    _find_time(first, kinds, [])
+    return kinds[name] == "counter"
+
+
 def column_kind(first: FirstRows, name: str) -> str:
     """Return "number", "time" or "text"; a column without a known cell counts as numbers."""
     cells = first.columns[name]

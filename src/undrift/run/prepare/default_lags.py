@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from undrift.run.prepare.columns import find_time_column
+from undrift.run.prepare.columns import counts_rows, find_time_column
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -29,8 +29,7 @@ def add_default_lags(path: str, settings: Settings) -> Settings:
     others = [name for name in first.columns if name != settings.target and name not in settings.drop]
     if len(others) > 1 or (settings.time is not None and settings.time not in others):
         return settings
-    notes: list[str] = []
-    time, _ = find_time_column(first, others, notes)
-    if others and time is None and not notes:
+    time, _ = find_time_column(first, others, [])
+    if others and time is None and not counts_rows(first, others[0]):
         return settings  # a feature
     return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
