@@ -109,6 +109,15 @@ def join_items(items: Sequence[str], most: int = 6, total: int | None = None) ->
     return ", ".join(items[:most]) + (f" and {left_out:,} more" if left_out > 0 else "")
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Return words with commas between them, and "and" before the last.
+
+    >>> join_words(["a"]), join_words(["a", "b"]), join_words(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
+
+
 def shorten(text: str, most: int = 40) -> str:
     """Return text cut to a length that fits a figure."""
     return text if len(text) <= most else text[: most - 1] + "…"

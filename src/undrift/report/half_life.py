@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 
 NOTABLE_SHARE = 0.35
 """A change is worth naming when this share of the weight moved to other memory lengths."""
+JUMP_SHARE = 0.5
+"""Where at least this share moved to shorter memories at once, the data themselves changed there."""
+WINDOW_SHARE = 1 / 24
+"""Snapshots that are averaged before and after a moment, as a share of all: fewer than memory needs to recover."""
 MOST_CHANGES = 4
-"""Changes named in a report, at most."""
+"""Changes named in a report, at most; jumps come before other changes."""
 
 
 class MemoryChange(NamedTuple):
@@ -26,6 +30,11 @@ class MemoryChange(NamedTuple):
     """Half-life after."""
     moved: float
     """Share of the weight that moved."""
+
+    @property
+    def jump(self) -> bool:
+        """Whether memory shortened at once: the past no longer told the present."""
+        return self.after < self.before and self.moved >= JUMP_SHARE
 
 
 def effective_half_life(half_lives: Vector, weights: Matrix) -> Vector:
@@ -52,25 +61,23 @@ def find_changes(rounds: Vector, half_lives: Vector, weights: Matrix) -> list[Me
     [(50, 10.0, 100.0)]
     """
     K = len(weights)
-    width = max(2, K // 12)
+    width = max(2, int(K * WINDOW_SHARE))
     if 2 * width > K:
         return []
     sums = np.concatenate((np.zeros((1, weights.shape[1])), np.cumsum(weights, axis=0)))
     at = np.arange(width, K - width + 1)
-    before, after = sums[at] - sums[at - width], sums[at + width] - sums[at]
-    moved = 0.5 * np.sum(np.abs(after - before), axis=1) / width
+    before, after = (sums[at] - sums[at - width]) / width, (sums[at + width] - sums[at]) / width
+    moved = 0.5 * np.sum(np.abs(after - before), axis=1)
+    old, new = effective_half_life(half_lives, before), effective_half_life(half_lives, after)
+    free = (moved >= NOTABLE_SHARE) & ~_within_factor_two(old, new)
     changes: list[MemoryChange] = []
-    free = np.ones(len(at), dtype=bool)
-    while free.any() and len(changes) < MOST_CHANGES:
+    while free.any():
         k = int(np.argmax(np.where(free, moved, -1.0)))
-        if moved[k] < NOTABLE_SHARE:
-            break
-        old, new = (float(effective_half_life(half_lives, part[k : k + 1] / width)[0]) for part in (before, after))
-        if not _within_factor_two(old, new):
-            changes.append(MemoryChange(int(rounds[at[k] - 1]), old, new, float(moved[k])))
+        changes.append(MemoryChange(int(rounds[at[k] - 1]), float(old[k]), float(new[k]), float(moved[k])))
         free[max(0, k - width) : k + width + 1] = False  # windows that overlap this change show it again
-    return sorted(changes)
+    changes.sort(key=lambda change: not change.jump)  # a stable sort: what moved most stays in front
+    return sorted(changes[:MOST_CHANGES])
 
 
-def _within_factor_two(a: float, b: float) -> bool:
-    return a == b or (math.isfinite(a) and math.isfinite(b) and 0.5 < a / b < 2.0)
+def _within_factor_two(a: Vector, b: Vector) -> NDArray[np.bool_]:
+    return np.asarray((np.maximum(a, b) < 2.0 * np.minimum(a, b)) | (a == b))  # equal also where both are infinite

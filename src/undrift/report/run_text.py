@@ -14,7 +14,7 @@ from undrift.metrics import LEADING
 from undrift.report.certificate_text import CertificateSummary, choose_leading, comparison, proof
 from undrift.report.class_rounds import COMMON, ClassRounds
 from undrift.report.figures.figure import Numbers
-from undrift.report.formatting import NONE, capitalize, join_items, number, percent, plural, shorten
+from undrift.report.formatting import NONE, capitalize, join_items, join_words, number, percent, plural, shorten
 from undrift.report.half_life import mean_half_life
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
@@ -88,7 +88,7 @@ def takeaways(run: RunContext, scores: list[Score], numbers: Numbers) -> list[st
     """Return the sentences a reader should remember."""
     sentences = [error_sentence(run.data, scores)]
     if numbers["spectrum"]:
-        sentences.append(_memory_sentence(run, len(numbers["spectrum"]["changes"])))
+        sentences.append(_memory_sentence(run, numbers["spectrum"]["changes"]))
     intervals, calibration = numbers["intervals"], numbers["calibration"]
     if intervals:
         sentences.append(
@@ -136,13 +136,16 @@ def error_sentence(data: RunData, scores: list[Score]) -> str:
     return f"{text}: {compared} the best naive guess, “{best.name}” ({number(theirs)})."
 
 
-def _memory_sentence(run: RunContext, changes: int) -> str:
+def _memory_sentence(run: RunContext, changes: list[Mapping[str, Any]]) -> str:
     half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
     if math.isinf(half_life):
         text = "This data hardly forgets: old rows help as much as new ones"
     else:
         text = f"The memory it found best: a row counts half after {run.memory_text(half_life)}"
-    times = "once" if changes == 1 else f"{changes} times"
+    jumps = [run.timeline.round_text(change["round"]) for change in changes if change["jump"]]
+    if jumps:
+        return f"{text}; the data changed around {join_words(jumps)}."
+    times = "once" if len(changes) == 1 else f"{len(changes)} times"
     return f"{text}; that changed {times} on the way." if changes else f"{text}."
 
 
@@ -179,13 +182,19 @@ def _proof_card(one: CertificateSummary) -> list[Card]:
 
 
 def memory_changes(run: RunContext, spectrum: Numbers | None) -> list[str]:
-    """Return where the memory changed, in words."""
-    return [
-        f"Around {run.timeline.round_text(c['round'])} the memory "
-        f"{'shortened' if c['after'] < c['before'] else 'lengthened'} from {run.memory_text(c['before'])} to "
-        f"{run.memory_text(c['after'])}."
-        for c in (spectrum["changes"] if spectrum else [])
-    ]
+    """Return where the memory changed, in words: jumps first, at which the data themselves changed."""
+    changes = spectrum["changes"] if spectrum else []
+    return [_change_sentence(run, change) for change in sorted(changes, key=lambda change: not change["jump"])]
+
+
+def _change_sentence(run: RunContext, change: Mapping[str, Any]) -> str:
+    """Return one change of the memory as a sentence."""
+    where = run.timeline.round_text(change["round"])
+    verb = "shortened" if change["after"] < change["before"] else "lengthened"
+    lengths = f"{verb} from {run.memory_text(change['before'])} to {run.memory_text(change['after'])}"
+    if change["jump"]:
+        return f"The data changed around {where}: the memory {lengths}."
+    return f"Around {where} the memory {lengths}."
 
 
 def score_columns(scores: list[Score]) -> list[str]:
