@@ -14,6 +14,8 @@ from undrift.errors import InputError
 if TYPE_CHECKING:
     from undrift.run import ForecastResult, KeysResult
 
+SHOWN = 5
+"""Steps printed besides the last one."""
 LISTS = ("target", "known", "candidate", "na", "season")
 
 
@@ -67,8 +69,9 @@ def forecast(
 ) -> int:
     """Forecast the series in FILE after every row, learn from it, and say how well that went.
 
-    Season, lags and calendar are found from the data. Writes a folder with the forecasts of every row (Parquet), the
-    model, scores beside both naive forecasts, and a report. Tomorrow: undrift update FOLDER NEWFILE.
+    Season, lags and calendar are found from the data. Writes a folder with the next steps (next.csv; with --key
+    Parquet), the forecasts of every row (Parquet), the model, scores beside both naive forecasts, and a report.
+    Tomorrow: undrift update FOLDER NEWFILE.
     """
     from undrift.report import render_forecast
     from undrift.run import ForecastSettings, find_forecast, forecast_file, forecast_keys
@@ -125,6 +128,7 @@ def show(result: ForecastResult, *, report: bool, json: bool) -> None:
     if json:
         names = ("rows", "seasons", "scores", "notes")
         facts = {"folder": str(result.folder), "report": page, "added": result.added, "skipped": result.skipped}
+        facts["next"] = str(result.folder / result.state["files"]["next"])
         print_json(facts | {name: result.state[name] for name in names})
         return
     skipped = f", {result.skipped:,} learned before" if result.skipped else ""
@@ -135,16 +139,24 @@ def show(result: ForecastResult, *, report: bool, json: bool) -> None:
     if rows:
         print_table(["forecast", "mse", "mae", "mase"], rows)
     _print_next(result)
-    print(printable(f"everything is in {result.folder}" + (f"; report: {page}" if page else "")))
+    ahead = result.folder / result.state["files"]["next"]
+    print(printable(f"next steps: {ahead}; everything is in {result.folder}" + (f"; report: {page}" if page else "")))
 
 
 def _print_next(result: ForecastResult) -> None:
-    """Print the first of the next steps of the first series."""
-    yhat, lower, upper = (part[0] for part in result.model.forecast())
-    name = result.state["plan"]["names"][0]
-    shown = min(5, len(yhat))
-    rows = [[f"{k + 1}", *(f"{x:.5g}" for x in (yhat[k], lower[k], upper[k]))] for k in range(shown)]
-    print_table([f"next steps of {name}", "forecast", "lower", "upper"], rows)
+    """Print the first of the next steps of the first series, and the last one."""
+    from undrift.run.forecast.next_steps import next_frame
+
+    name, timed = result.state["plan"]["names"][0], result.times is not None
+    horizon = result.model.horizon
+    rows = next_frame(result.model, result.state["plan"]["names"], len(result.values), timed=timed).rows()[:horizon]
+    shown = rows if horizon <= SHOWN + 1 else [*rows[:SHOWN], rows[-1]]
+    times = ["time"] if timed else []
+    cells = [
+        [f"{step}", *(["-" if when is None else f"{when}"] if timed else []), *(f"{x:.5g}" for x in numbers)]
+        for _, step, when, *numbers in shown
+    ]
+    print_table([f"next steps of {name}", *times, "forecast", "lower", "upper"], cells)
 
 
 def show_keys(result: KeysResult, *, json: bool) -> None:

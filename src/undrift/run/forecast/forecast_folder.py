@@ -4,6 +4,7 @@
 forecast.json            settings, plan, how far it is, files that were learned, scores, and the names that count
 forecasts-*.parquet      series, origin, step, time, yhat, lower, upper of every origin
 values-*.parquet         the values as they were learned: time and one column for each series
+next.csv                 the next steps: series, step, time, forecast, lower, upper
 model-*.undrift          the forecaster after the last row, for `Forecaster.load`
 report.html              when a report was asked for
 ```
@@ -32,8 +33,8 @@ from undrift.folder import Folder, regular_file
 from undrift.forecast import Forecaster
 from undrift.run.extras import LITERAL, polars
 
-STATE, REPORT = "forecast.json", "report.html"
-NAMES = r"forecast\.json|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
+STATE, NEXT, REPORT = "forecast.json", "next.csv", "report.html"
+NAMES = r"forecast\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"
 FORMAT = 1
 LONGEST = 64 << 20
 
@@ -82,13 +83,18 @@ class ForecastFolder:
         except pl.exceptions.PolarsError as error:
             raise ModelFileError(f"{self.path}: {name} cannot be read ({str(error).splitlines()[0]:.100})") from None
 
-    def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any]) -> dict[str, Any]:
-        """Write model, tables and at last the state that names them; drop what no longer counts."""
+    def commit(self, state: dict[str, Any], model: Forecaster, tables: dict[str, Any], ahead: bytes) -> dict[str, Any]:
+        """Write model, tables, the next steps as CSV and at last the state that names them; drop what no longer counts.
+
+        A kill between the next steps and the state leaves those of a commit that giving the command again repeats.
+        """
         number = int(state["commits"]) + 1
         names = self._write_tables(tables, number)
         names["model"] = self.files.next_free_name("model-", ".undrift", number)
         with self.files.new_file(names["model"], durable=False) as path:
             model.save(path)
+        names["next"] = NEXT
+        self.files.put(NEXT, ahead, durable=False)
         return self._put_state({**state, "commits": number, "files": names})
 
     def commit_tables(self, state: dict[str, Any], tables: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.forecast_source import ForecastSource
 from undrift.run.forecast.key_shards import SHARD_KEYS, KeyModel, read_shard, write_shard
+from undrift.run.forecast.next_steps import next_frame
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
 from undrift.run.forecast.play import Log, forecast_frame, instants
 from undrift.run.forecast.settings import ForecastSettings
@@ -192,7 +193,8 @@ class _KeyPass:
             fact["last"] = int(panel.times[-1])
         fact |= _measure(model, scores)
         if traces and traces[-1].known[0, 0]:
-            self.next[key] = _next_frame(known, fact["rows"], timed=panel.times is not None)
+            ahead = next_frame(model, [key], fact["rows"], timed=panel.times is not None)
+            self.next[key] = ahead.rename({"series": "key"})
         return known
 
     def commit(self) -> None:
@@ -260,22 +262,6 @@ def _schema() -> dict[str, Any]:
     whole = ("shard", "rows", "last", "season", "judged")
     numbers = ("mse", "mse_last_time", "mse_last_season", "mae", "pinball", "coverage")
     return {"key": pl.String} | dict.fromkeys(whole, pl.Int64) | dict.fromkeys(numbers, pl.Float64)
-
-
-def _next_frame(one: KeyModel, rows: int, *, timed: bool) -> Any:
-    """Return the next steps of a key as a table; times are missing until two rows show how far apart rows are."""
-    pl = polars("next steps")
-    found, steps = one.model.forecast(), np.arange(1, one.model.horizon + 1)
-    when: Any = rows - 1 + steps
-    if timed:
-        when = one.model.times().astype("datetime64[us]") if one.model.spacing else [None] * len(steps)
-    return pl.DataFrame(
-        {
-            "key": [one.key] * len(steps), "step": steps.astype(np.int32), "time": when,
-            "yhat": found.yhat[0], "lower": found.lower[0], "upper": found.upper[0],
-        },
-        schema_overrides={"key": pl.String, "time": pl.Datetime("us") if timed else pl.Int64},
-    )  # fmt: skip
 
 
 def summarize_keys(keys: Any) -> dict[str, Any]:

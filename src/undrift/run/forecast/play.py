@@ -15,6 +15,7 @@ from undrift.forecast.calendar import Seconds, later_times
 from undrift.run.extras import log_sentence, polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.forecast_source import ForecastSource
+from undrift.run.forecast.next_steps import as_next_csv, next_frame
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
 from undrift.run.forecast.settings import ForecastSettings
@@ -202,7 +203,8 @@ def _learn(
     if settings.candidate:
         found = score_candidates(values, yhat, own, every=settings.every, names=settings.candidate)
         state["candidates"] = [one._asdict() for one in found]
-    state = folder.commit(state, model, frames)
+    ahead = next_frame(model, panel.plan.names, state["rows"], timed=panel.times is not None)
+    state = folder.commit(state, model, frames, as_next_csv(ahead))
     result = ForecastResult(folder.path, state, model, times, values, scores, len(panel.values), panel.skipped)
     if report is not None:
         folder.put_report(lambda path: report(result, path))
