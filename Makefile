@@ -194,7 +194,7 @@ $(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python .venv-clients/
 	$(PYTHON) -m venv $(@:/bin/python=)
 
 $(VENV)/.core: $(NATIVE) locks/test.txt | $(VENV)/bin/python
-	$(PIP) --editable ".[cli]"
+	$(PIP) --editable ".[serve]"
 	touch $@
 
 # One build serves both: with the test tools installed, the core is too.

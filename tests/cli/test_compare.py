@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.run import FileComparison, Interrupted, Settings
 from undrift.run.finish import compare
@@ -24,6 +25,7 @@ from undrift.run.finish import compare
 from undrift.run.finish.contenders import Contender
 
 how, *command = sys.argv[1:]
+compare.absent_libraries = lambda: []
 
 def play_endlessly(Z, y):
     print("endless", file=sys.stderr, flush=True)
@@ -145,3 +147,23 @@ def test_other_libraries_keep_to_one_thread(stream, monkeypatch):
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [Contender("slow", "Threads", play, 1e6)])
     FileComparison(str(stream), Settings(target="y"), only=["Threads"]).play()
     assert set(seen) == {1}
+
+
+def test_a_comparison_says_who_is_not_installed_and_where_a_column_was_empty(stream, monkeypatch, capsys):
+    lines = stream.read_text().splitlines()
+    rows = [f"{line},{'' if k < 10 else line.split(',')[0]}" for k, line in enumerate(lines[1:])]
+    stream.write_text("\n".join([lines[0] + ",mine", *rows]) + "\n")
+    monkeypatch.setattr(compare, "absent_libraries", lambda: ["lightgbm"])
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
+    command = ["compare", str(stream), "-t", "y", "--candidate", "mine"]
+    assert run(command) == 0
+    said = capsys.readouterr()
+    assert "left out, as they are not installed: lightgbm; pip install lightgbm" in said.err
+    empty = 9  # of ten, as the first row is not scored
+    assert f"'mine' is empty in {empty} rows, where 'running mean' is judged in its place." in said.out
+    assert run([*command, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["not_installed"] == ["lightgbm"]
+    assert facts["notes"][0] == "ours weigh the given predictions too"
+    assert run([*command, "--only", "lightgbm"]) == 2
+    assert "--only 'lightgbm': lightgbm is not installed here; pip install lightgbm" in capsys.readouterr().err

@@ -130,3 +130,15 @@ def test_intervals_have_no_ends_before_anything_was_judged():
     assert np.isinf(one.forecast().lower).all()
     one.observe(1.5)
     assert np.isfinite(one.forecast().upper).all()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_times_among_the_values_are_refused(library):
+    frames = pytest.importorskip(library)
+    days = np.arange("2024-01-01", "2024-01-21", dtype="datetime64[D]").astype("datetime64[us]")
+    one = Forecaster(3)
+    with pytest.raises(InputError, match="column 'day' holds times, not values; pass the values as Y and the times as"):
+        one.play(frames.DataFrame({"day": days, "v": seasonal(20)}))
+    assert one.rows == 0
+    one.play(frames.DataFrame({"v": seasonal(20)}))
+    assert one.rows == 20

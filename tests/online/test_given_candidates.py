@@ -141,3 +141,10 @@ def test_rows_that_do_not_fit_are_refused():
         ud.OnlineRegressor(candidates=[0]).play(Z[:, :1], y)
     with pytest.raises(InputError, match="candidates are for single estimators so far"):
         ud.Fleet(ud.OnlineRegressor(candidates=["a"]), key="k", features=["a", "b"], target="y")
+
+
+def test_an_estimator_with_candidates_is_no_member_of_an_ensemble():
+    with pytest.raises(
+        InputError, match="a member cannot have candidates of its own; give the predictions of"
+    ):
+        ud.Ensemble([ud.OnlineRegressor(candidates=[1]), ud.Persistence()])

@@ -81,6 +81,9 @@ def compare(
                     path, Settings.from_dict(values), peers=peers, only=_words(only), without=_words(without)
                 )
             bar.log(_announce(comparison))
+            if comparison.absent:
+                names = " ".join(comparison.absent)
+                bar.log(f"left out, as they are not installed: {names}; pip install {names} brings their learners in")
             comparison.play(log=bar.log, show=bar.show, stop=stop)
         except Interrupted:
             pass  # what there is so far is shown when nobody waits for the end any more
@@ -110,6 +113,7 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
     results, rows = comparison.results, comparison.rows
     if json:
         facts = {"file": path, "task": comparison.task, "rows": rows, "versions": versions()}
+        facts |= {"not_installed": comparison.absent, "notes": comparison.notes}
         print_json(facts | {"results": [asdict(one) for one in results], "missing": comparison.missing})
         return
     measures = list(results[0].scores)
@@ -124,3 +128,5 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
     print(
         printable(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
     )
+    for note in comparison.notes:
+        print(printable(f"{note[0].upper()}{note[1:]}."))

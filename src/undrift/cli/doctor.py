@@ -13,6 +13,7 @@ from undrift.cli.run_options import Json
 
 EXTRAS = {
     "cli": ("jinja2", "matplotlib", "plotly", "polars", "rich", "typer", "zstandard"),
+    "serve": ("fastapi", "prometheus-client", "uvicorn"),
     "torch": ("torch",),
     "optax": ("jax", "optax"),
     "river": ("river", "pandas"),

@@ -72,6 +72,11 @@ class Ensemble(Learner):
             raise InputError(f"{_check.name_of(self)}: members must be fresh, one has learned; pass clone() of it")
         self._setup(kinds.pop(), mixer)
         self._prototypes: list[Learner] = [one.clone() for one in members]
+        if any("candidates" in one.parameters for one in members):
+            raise InputError(
+                f"{_check.name_of(self)}: a member cannot have candidates of its own; give the predictions of all "
+                "models as candidates to one OnlineRegressor or OnlineClassifier instead"
+            )
         self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # others have a constant
         self.needs_model = any(one.needs_model for one in members)
         self._prior = None if prior is None else _check.finite_array(self, "prior", prior, (len(members),))

@@ -186,6 +186,7 @@ class Forecaster:
             trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), own, flat=False)
             self.names = rows.names
             return trace
+        long_frame.refuse_times(Y)
         array = _check._real_array(self, "Y", Y)
         flat = array.ndim == 1
         values = _check.within_limit(self, "y", array[:, None] if flat else read_matrix(self, array), nan=True)

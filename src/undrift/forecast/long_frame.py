@@ -31,6 +31,21 @@ def is_frame(value: object) -> bool:
     return names is not None and not callable(names) and {"ds", "y"} <= {str(name) for name in names}
 
 
+def refuse_times(value: object) -> None:
+    """Refuse a frame whose columns are not all values: times among them would be forecast as numbers."""
+    import narwhals as nw
+
+    table = nw.from_native(value, eager_only=True, pass_through=True)
+    if not isinstance(table, nw.DataFrame):
+        return
+    column = next((name for name, kind in table.schema.items() if kind.is_temporal()), None)
+    if column is not None:
+        raise InputError(
+            f"Forecaster: column '{column}' holds times, not values; pass the values as Y and the times as times=, "
+            "or name the columns ds and y"
+        )
+
+
 def read_long_frame(frame: Any, names: list[str] | None) -> LongRows:
     """Return the rows of a frame with the columns unique_id (not needed for one series), ds and y.
 

@@ -18,7 +18,7 @@ from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
 from undrift.run.finish.class_peers import class_contenders, count_classes
 from undrift.run.finish.contenders import MICROSECONDS, Contender, choose_contenders, use_one_thread
-from undrift.run.finish.peers import installed_peers
+from undrift.run.finish.peers import absent_libraries, installed_peers
 from undrift.run.play.scores import score_predictions
 from undrift.run.prepare.default_lags import add_default_lags
 from undrift.run.prepare.load_rows import load_rows
@@ -84,7 +84,15 @@ class FileComparison:
         known = ~np.isnan(self._y)
         self._scored = known & (np.cumsum(known) > 1)  # nobody is scored before a label was known
         given = {name: table.columns.index(name) for name in settings.candidate}
+        absent = absent_libraries() if peers else []
+        for word in only:
+            if word.lower() in absent:
+                raise InputError(f"--only '{word}': {word} is not installed here; pip install {word} brings it in")
+        self.absent = [] if only else absent
+        """Libraries whose learners would take part if they were installed."""
         self._contenders = choose_contenders(self._find_contenders(settings, [*given.values()], peers), only, without)
+        self.notes = [] if not given or self.task == "multiclass" else ["ours weigh the given predictions too"]
+        """What else to know about the table."""
         self._results = self._naive_results(given)
 
     @property
@@ -153,6 +161,9 @@ class FileComparison:
         found = [self._score(name, "naive", yhat, seconds) for name, yhat in zip(names, naive, strict=True)]
         for name, column in given.items():  # where it is silent, the last baseline speaks
             said = _score_units(self.task, self._Z[:, column])
+            silent = int(np.isnan(said[self._scored]).sum())
+            if silent:
+                self.notes.append(f"'{name}' is empty in {silent:,} rows, where '{names[-1]}' is judged in its place")
             found.append(self._score(name, "given", np.where(np.isnan(said), naive[-1], said), 0.0))
         return found
 

@@ -106,10 +106,19 @@ def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
     return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
 
 
+LIBRARIES = ("river", "scikit-learn", "lightgbm")
+"""Where peers are from."""
+
+
+def absent_libraries() -> list[str]:
+    """Return the libraries whose learners cannot take part, as they are not installed."""
+    return [name for name in LIBRARIES if name not in versions()]
+
+
 def versions() -> dict[str, str]:
     """Return the versions of undrift and of the peers that are installed."""
     found = {"undrift": undrift.__version__}
-    for name in ("river", "scikit-learn", "lightgbm"):
+    for name in LIBRARIES:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
