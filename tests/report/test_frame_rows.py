@@ -25,19 +25,21 @@ def run(table, folder, **options):
 
 
 @pytest.mark.parametrize("library", ["pandas", "an index", "polars"])
-def test_of_times_with_a_zone_the_local_ones_are_used_and_that_is_said(tmp_path, caplog, library):
+def test_times_with_a_zone_are_learned_as_those_of_later_files_are(tmp_path, caplog, library):
     times = pd.date_range("2024-06-01", periods=ROWS, freq="h", tz="Europe/Berlin")
     table = frame().set_axis(times) if library == "an index" else frame(time=times)
     table = pl.from_pandas(table) if library == "polars" else table
     with caplog.at_level(logging.INFO, logger="undrift"):
         done = run(table, tmp_path / "run", calendar=True)
-    assert "'time' is in the zone Europe/Berlin; its local times are used, without the zone" in caplog.text
-    assert done.data.time[0] == np.datetime64("2024-06-01T00:00", "us")
+    assert "'time' is in the zone Europe/Berlin; it is learned as UTC, as files with zones are" in caplog.text
+    assert done.data.time[0] == np.datetime64("2024-05-31T22:00", "us")
+    frame(time=times).to_parquet(tmp_path / "rows.parquet", index=False)
+    settings = ud.run.Settings(target="y", speed="light", calendar=True)
+    ud.run.play_file(str(tmp_path / "rows.parquet"), tmp_path / "file", settings)
+    np.testing.assert_array_equal(done.data.yhat, ud.run.read_run(tmp_path / "file").yhat)
     caplog.clear()
     run(frame(time=times.tz_localize(None)), tmp_path / "plain", calendar=True)
     assert "zone" not in caplog.text
-    plain = ud.run.read_run(tmp_path / "plain")
-    np.testing.assert_array_equal(done.data.yhat, plain.yhat)  # the calendar is that of the clock on the wall
 
 
 @pytest.mark.parametrize(

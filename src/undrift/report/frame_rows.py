@@ -19,7 +19,7 @@ TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 def read_frame(frame: Frame, drop: Collection[str] = ()) -> Any:
     """Return the rows as a polars frame; say what was changed, and refuse what a run cannot read, but for `drop`.
 
-    Times with a zone become local times without one, as the calendar is that of the clock on the wall.
+    Times with a zone are learned as UTC, as those of files are, so that later rows may come in files.
     """
     import narwhals as nw
 
@@ -78,8 +78,10 @@ def _read_column(pl: Any, column: Any, *, used: bool) -> Any:
     elif kind in (pl.Time, pl.Duration) or kind.is_nested() or kind == pl.Binary:
         raise _unusable(column.name, str(kind))
     elif getattr(kind, "time_zone", None) not in (None, "UTC"):
-        log_sentence(f"'{column.name}' is in the zone {kind.time_zone}; its local times are used, without the zone")
-        found = found.dt.replace_time_zone(None)
+        log_sentence(
+            f"'{column.name}' is in the zone {kind.time_zone}; it is learned as UTC, as files with zones are: "
+            "for hours of the place, take the zone away here and in later rows"
+        )
     return found
 
 

@@ -63,7 +63,7 @@ def run_frame(
     ----------
     frame
         A data frame of pandas, polars or any library that narwhals knows, in order of time. An index with a name, or
-        one of times, becomes a column. Of times with a zone the local ones are used.
+        one of times, becomes a column. Times with a zone are learned as UTC, as in files.
     out
         Folder of the run. The rows are kept beside it, in `OUT-rows.parquet`.
     target
