@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -120,12 +121,52 @@ def test_a_spoiled_feature_is_named_soon_and_the_others_are_not(name, spoil, kin
     assert found[0].sentence.startswith(f"'{name}': ")
 
 
+@pytest.mark.parametrize("shift", [-1.5, 1.0])
+def test_a_shift_tells_the_mean_before_and_the_mean_since_it_began(shift):
+    """The value of the row at which it is found may be anything."""
+    rng, after, single = np.random.default_rng(12), [], []
+    for _ in range(20):
+        x = 5.0 + rng.normal(size=1500)
+        x[1200:] += shift
+        found = next(event for event in watch_features({"x": x}) if event.row > 1200)
+        level = re.fullmatch(r"'x': its level went from about (\S+) to about (\S+)", found.sentence)
+        assert abs(float(level[1]) - 5.0) < 0.5
+        after.append(abs(float(level[2]) - 5.0 - shift))
+        single.append(abs(x[found.row - 1] - 5.0 - shift))
+    assert np.mean(after) < 0.35
+    assert np.mean(after) < 0.5 * np.mean(single)
+
+
+def test_a_second_shift_is_told_from_the_level_of_the_first_one():
+    x = np.random.default_rng(13).normal(size=3000)
+    x[1000:] += 10.0
+    x[2000:] += 10.0
+    first, second = watch_features({"x": x})
+    assert re.search(r"from about 0 to about (9|10)$", first.sentence)
+    assert re.search(r"from about (9|10) to about (19|20)$", second.sentence)
+
+
+def test_a_watch_of_an_earlier_version_goes_on():
+    """Its state has no levels; those of the rows to come are taken."""
+    x, watch = np.random.default_rng(14).normal(size=1500), Watch()
+    x[1200:] += 5.0
+    for t in range(1000):
+        watch.add_row(t + 1, ["x"], x[t : t + 1])
+    state = json.loads(json.dumps(watch.state()))
+    del state["features"][2][2:]
+    watch = Watch()
+    watch.resume(state)
+    found = [event for t in range(1000, 1500) for event in watch.add_row(t + 1, ["x"], x[t : t + 1])]
+    assert [event.kind for event in found] == [EventKind.FEATURE_SHIFTED]
+
+
 def test_a_watch_goes_on_where_it_was_stopped():
     rng = np.random.default_rng(8)
     Z, y = stream(rng, "level")
     whole = watch_stream(Z, y, Watch())
     columns = features(rng, 600)
     columns["normal"][500:] = 7.0
+    columns["heavy"][400:] += 4.0
     rows = np.column_stack(list(columns.values()))
 
     def play(watch, a, b):
@@ -143,7 +184,7 @@ def test_a_watch_goes_on_where_it_was_stopped():
         watch = Watch()
         watch.resume(json.loads(state))
     assert found == expected
-    assert {EventKind.FEATURE_FROZEN} <= {event.kind for event in found}
+    assert {EventKind.FEATURE_FROZEN, EventKind.FEATURE_SHIFTED} <= {event.kind for event in found}
     assert whole
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.events.change_test import LEAST, SHIFTS, normal_scores
 from undrift.events.event import EventKind
+from undrift.events.levels import Levels
 
 WINDOW = 500
 """Values among which a new one is ranked."""
@@ -96,6 +97,7 @@ class FeatureWatch:
         self._past = np.full((WINDOW, count), math.nan)
         self._place = np.zeros(count)
         self._sums = np.zeros((2, len(SHIFTS), count))  # up and down, for each bet
+        self._levels = Levels(count)
 
     def add(self, values: Vector) -> Iterator[tuple[EventKind, str, str]]:
         """Take one row in, NaN where a feature is missing; yield what changed, the feature, and a sentence."""
@@ -112,9 +114,10 @@ class FeatureWatch:
         judged = pair & ~same & (self._frozen.share() <= REPEATS)
         if not judged.any():
             return
-        for way, found in zip(("up", "down"), self._find_shifts(before, values, judged), strict=True):
-            for j in np.flatnonzero(found):
-                yield EventKind.FEATURE_SHIFTED, self.names[j], f"its level went {way}; it is {values[j]:.6g} now"
+        found = self._find_shifts(before, values, judged)
+        for way, j in zip(*np.nonzero(found), strict=True):
+            yield EventKind.FEATURE_SHIFTED, self.names[j], self._levels.tell(int(way), int(j))
+        self._levels.begin_anew(np.asarray(found.any(axis=0)))
 
     def _find_shifts(self, before: Vector, values: Vector, judged: Flags) -> NDArray[np.bool_]:
         """Return which features went up and which went down (2, features)."""
@@ -127,6 +130,7 @@ class FeatureWatch:
         self._past[self._place[judged].astype(np.intp), np.flatnonzero(judged)] = news[judged]
         self._place[judged] = (self._place[judged] + 1.0) % WINDOW
         ranked = judged & (count >= LEAST)
+        self._levels.add(before, values, np.where(ranked, score, 0.0), judged)
         shifts = np.array(SHIFTS)[:, None]
         bets = np.exp(np.stack([shifts * score, -shifts * score]) - shifts**2 / 2.0)
         self._sums = np.where(ranked, np.minimum((1.0 + self._sums) * bets, 1e300), self._sums)
@@ -134,6 +138,7 @@ class FeatureWatch:
         either = found.any(axis=0)
         if either.any():  # after a change, the past is no measure any more
             self._sums[:, :, either], self._past[:, either], self._place[either] = 0.0, math.nan, 0.0
+            self._moments[:, either] = 0.0
         return np.asarray(found)
 
     def _foretell(self, before: Vector) -> Vector:
@@ -155,16 +160,18 @@ class FeatureWatch:
     def state(self) -> Any:
         """Return what later rows depend on, as JSON values."""
         arrays = [self._last, self._moments, self._past, self._place, self._sums]
-        runs = [one.arrays() for one in (self._frozen, self._missing)]
-        return [self.names, [_plain(one) for one in arrays], [[_plain(one) for one in part] for part in runs]]
+        parts = [one.arrays() for one in (self._frozen, self._missing, self._levels)]
+        return [self.names, [_plain(one) for one in arrays], [[_plain(one) for one in part] for part in parts]]
 
     def resume(self, state: Any) -> None:
         """Go on where `state` left off."""
-        _, arrays, runs = state
+        _, arrays, parts = state
         saved = [np.array(one, dtype=np.float64) for one in arrays]  # None becomes NaN
         self._last, self._moments, self._past, self._place, self._sums = saved
-        self._frozen.resume(runs[0])
-        self._missing.resume(runs[1])
+        self._frozen.resume(parts[0])
+        self._missing.resume(parts[1])
+        if len(parts) > 2:  # states of earlier versions have no levels: they are those of the rows to come
+            self._levels.resume(parts[2])
 
 
 def _plain(array: NDArray[np.float64]) -> Any:
