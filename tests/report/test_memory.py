@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from report_runs import play_run, stream
 
+from undrift.cli.summary import summary_lines
 from undrift.report.figures.memory_spectrum import measure
-from undrift.report.half_life import MOST_CHANGES, find_changes
+from undrift.report.half_life import MOST_CHANGES, find_changes, mean_half_life, memory_length
 from undrift.report.run_context import make_context
-from undrift.report.run_text import memory_changes, takeaways
+from undrift.report.run_text import cards, memory_changes, takeaways
 from undrift.report.scores import score_predictors
 
 HALF_LIVES = np.array([10.0, 30.0, 90.0, math.inf])
@@ -39,6 +40,11 @@ def test_two_jumps_are_found_among_slow_recoveries():
     assert len(changes) == MOST_CHANGES
 
 
+def test_a_recovery_right_behind_a_jump_does_not_hide_it():
+    changes = find_changes(np.arange(1.0, 301.0), HALF_LIVES, TWO_JUMPS[:300])
+    assert [change.round for change in changes if change.jump] == [180]
+
+
 def test_jumps_are_found_before_other_changes():
     short = np.arange(600) % 120 >= 60  # five jumps to the shortest memory, four ways back
     weights = np.where(short[:, None], np.eye(4)[0], np.eye(4)[2])
@@ -55,3 +61,31 @@ def test_the_report_tells_where_the_data_changed_before_recoveries(run):
     assert len(said) == MOST_CHANGES
     memory = takeaways(run, score_predictors(run.data), numbers)[1]
     assert memory.endswith("; the data changed around row 180 and row 320.")
+
+
+def test_the_memory_of_late_is_told_where_it_differs_from_the_average(run):
+    same = memory_length(HALF_LIVES, TWO_JUMPS)
+    assert same == (mean_half_life(HALF_LIVES, TWO_JUMPS), None)
+    longer = np.repeat(np.eye(4)[[0, 2]], [500, 140], axis=0)
+    assert memory_length(HALF_LIVES, longer) == (pytest.approx(1.0 / (500 / 640 / 10 + 140 / 640 / 90)), 90.0)
+    for weights, words in ((TWO_JUMPS, "52 rows"), (longer, "12 rows on average, 90 rows lately")):
+        context = make_context(with_spectrum(run.data, weights))
+        numbers = measure(context) | {"intervals": None, "calibration": None}
+        scores = score_predictors(context.data)
+        assert f"a row counts half after {words}" in takeaways(context, scores, numbers)[1]
+        card = next(one for one in cards(context, scores, numbers) if one.label == "memory (half-life)")
+        assert f"{card.value}, {card.note}" in (words, "52 rows, until a row counts half")
+        assert f"Memory it found best: an observation counts half after about {words}." in terminal(context.data)
+
+
+def test_the_terminal_tells_jumps_unless_alerts_did(run):
+    said = "The data changed around rows 180 and 320; --alert tells such things on the way."
+    assert said in terminal(run.data)
+    once = with_spectrum(run.data, TWO_JUMPS[:300])
+    assert said.replace("rows 180 and 320", "row 180") in terminal(once)
+    for quiet in (dataclasses.replace(run.data, events=[]), with_spectrum(run.data, SETTLED)):
+        assert not [line for line in terminal(quiet) if "changed" in line]
+
+
+def terminal(data):
+    return summary_lines(data, {"folder": "run", "report": None})

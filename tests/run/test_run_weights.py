@@ -1,5 +1,6 @@
 """`undrift run --weight` and `--elapsed`: the numbers of the estimator, in the plan, exactly resumed and updated."""
 
+import html
 import re
 
 import numpy as np
@@ -11,7 +12,7 @@ from undrift.cli.summary import summary_lines
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.report import render
 from undrift.report.formatting import duration
-from undrift.report.half_life import mean_half_life
+from undrift.report.half_life import memory_length
 from undrift.run import Interrupted, Settings, certify_run, play_file, read_run, update_run
 from undrift.run.play import run_loop
 from undrift.run.play.run_model import load_model
@@ -68,13 +69,14 @@ def test_memory_is_told_as_time_where_it_forgets_by_time(tmp_path):
     play_file(str(tmp_path / "rows.csv"), tmp_path / "run", Settings(**SETTINGS))
     data = read_run(tmp_path / "run")
     assert data.memory_unit == 60.0
-    minutes = duration(60.0 * mean_half_life(data.half_lives, data.spectrum))
+    length = memory_length(data.half_lives, data.spectrum)
+    words = length.words(lambda minutes: duration(60.0 * minutes))
     (said,) = [line for line in summary_lines(data, {"folder": "run", "report": None}) if line.startswith("Memory")]
-    assert said == f"Memory it found best: an observation counts half after about {minutes}."
+    assert said == f"Memory it found best: an observation counts half after about {words}."
     page = render(data, tmp_path / "report.html").read_text()
     text = page.split('<script type="application/json" id="numbers">')[0]
-    assert f"The memory it found best: a row counts half after {minutes}" in text
-    assert f'<div class="value">{minutes}</div>' in text
+    assert f"The memory it found best: a row counts half after {words}" in text
+    assert f'<div class="value">{words.split(",")[0]}</div>' in text
     assert re.search(r"effective half-life starts at [\d.]+ (seconds|minutes|hours|days) and ends at", text)
     assert not re.search(r"half-life \(rows\)|\d rows \(about", page)
 
@@ -108,3 +110,18 @@ def test_what_cannot_be_used_is_refused_with_its_place(tmp_path):
         Settings(target="y", weight="y")
     with pytest.raises(InputError, match="weight and elapsed are not for the forests of speed = 'max'"):
         Settings(target="y", elapsed=True, speed="max")
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1000.0, "counts 1,000 times"), (0.01, "counts 0.01 times"), (1.0, None)])
+def test_weights_that_make_usual_rows_count_far_from_once_are_told_with_what_to_do(tmp_path, factor, told):
+    """On stderr and in the report, before the wrecked model is believed."""
+    table = frame().with_columns(pl.col("w") * factor)
+    table.write_csv(tmp_path / "rows.csv")
+    said = []
+    state = play_file(str(tmp_path / "rows.csv"), tmp_path / "run", Settings(**SETTINGS), log=said.append)
+    notes = [note for note in state["plan"]["notes"] if "'w'" in note]
+    assert set(notes) <= set(said)
+    assert notes[0] == "'w' says how often each row counts when it is learned; it is no feature, and scores count every row once"
+    assert [one for one in notes[1:] if told and told in one and "so that a usual row counts once" in one] == notes[1:]
+    assert len(notes) == 1 + (told is not None)
+    assert all(html.escape(note) in render(read_run(tmp_path / "run")) for note in notes)

@@ -1,4 +1,4 @@
-"""A run in five lines."""
+"""A run in a few lines."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
         f"Predicted '{run.target}' ({what}) {run.predicted.sum():,} times in {source}, each time before it was known.",
         _quality(run),
         _memory(run),
+        _jumps(run),
         _certificate(run),
     ]
     if run.problems:
@@ -61,16 +62,31 @@ def _quality(run: RunData) -> str:
 
 def _memory(run: RunData) -> str:
     """Return how much of the past mattered: the half-life of the weights averaged over the run, as in the report."""
-    from undrift.report.formatting import duration
-    from undrift.report.half_life import mean_half_life
+    from undrift.report.formatting import half_life_text
+    from undrift.report.half_life import memory_length
 
     if not len(run.spectrum) or len(run.half_lives) < 2:
         return ""
-    half = mean_half_life(run.half_lives, run.spectrum)
-    if math.isinf(half):
+    length = memory_length(run.half_lives, run.spectrum)
+    if math.isinf(length.average):
         return "Memory it found best: all of the past; nothing here is forgotten."
-    text = f"{_two_digits(half)} rows" if run.memory_unit is None else duration(half * run.memory_unit)
+    text = length.words(lambda half_life: half_life_text(half_life, unit=run.memory_unit))
     return f"Memory it found best: an observation counts half after about {text}."
+
+
+def _jumps(run: RunData) -> str:
+    """Return where memory shortened at once, unless --alert has told what changed."""
+    from undrift.report.formatting import join_words
+    from undrift.report.half_life import find_changes
+
+    if run.events is not None or not len(run.spectrum):
+        return ""
+    changes = find_changes(run.spectrum_round, run.half_lives, run.spectrum)
+    rows = [f"{change.round:,}" for change in changes if change.jump]
+    if not rows:
+        return ""
+    where = f"row{'s' if len(rows) > 1 else ''} {join_words(rows)}"
+    return f"The data changed around {where}; --alert tells such things on the way."
 
 
 def _certificate(run: RunData) -> str:
@@ -82,10 +98,6 @@ def _certificate(run: RunData) -> str:
     if one is None or one.relative(min(one.bounds)) >= NOT_INFORMATIVE:
         return ""
     return f"{capitalize(comparison(one))}. Proven: {proof(one)}."
-
-
-def _two_digits(x: float) -> str:
-    return f"{float(f'{x:.2g}'):,.0f}"
 
 
 def _problems(problems: Any) -> str:

@@ -15,7 +15,7 @@ from undrift.report.certificate_text import CertificateSummary, choose_leading, 
 from undrift.report.class_rounds import COMMON, ClassRounds
 from undrift.report.figures.figure import Numbers
 from undrift.report.formatting import NONE, capitalize, join_items, join_words, number, percent, plural, shorten
-from undrift.report.half_life import mean_half_life
+from undrift.report.half_life import memory_length
 from undrift.report.run_context import RunContext
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
 from undrift.report.timeline import iso_times
@@ -137,11 +137,11 @@ def error_sentence(data: RunData, scores: list[Score]) -> str:
 
 
 def _memory_sentence(run: RunContext, changes: list[Mapping[str, Any]]) -> str:
-    half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
-    if math.isinf(half_life):
+    length = memory_length(run.data.half_lives, run.data.spectrum)
+    if math.isinf(length.average):
         text = "This data hardly forgets: old rows help as much as new ones"
     else:
-        text = f"The memory it found best: a row counts half after {run.memory_text(half_life)}"
+        text = f"The memory it found best: a row counts half after {length.words(run.memory_text)}"
     jumps = [run.timeline.round_text(change["round"]) for change in changes if change["jump"]]
     if jumps:
         return f"{text}; the data changed around {join_words(jumps)}."
@@ -160,9 +160,11 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
     shown = ["rmse", "r2"] if run.numbers else ["log_loss", "accuracy"]
     found = [score_card(score) for score in shown if score != "r2" or math.isfinite(own["r2"])]
     if numbers["spectrum"]:
-        half_life = mean_half_life(run.data.half_lives, run.data.spectrum)
-        text, _, about = run.memory_text(half_life).partition(" (")
-        found.append(Card("memory (half-life)", text, about.rstrip(")") or "until a row counts half"))
+        length = memory_length(run.data.half_lives, run.data.spectrum)
+        text, _, note = run.memory_text(length.average).partition(" (")
+        if length.late is not None:
+            text, note = f"{text} on average", f"{run.memory_text(length.late)} lately"
+        found.append(Card("memory (half-life)", text, note.rstrip(")") or "until a row counts half"))
     intervals = numbers["intervals"]
     if intervals:
         promised = f"{percent(intervals['level'])} promised"

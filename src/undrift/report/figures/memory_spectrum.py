@@ -51,7 +51,7 @@ def measure(run: RunContext) -> Measured:
             "weights": [round_numbers(row, 3) for row in weights.T],
             "effective": round_numbers(half_life),
             "line": round_numbers(_line_heights(half_life, float(np.max(heights)))),
-            "changes": [change._asdict() | {"jump": change.jump} for change in changes],
+            "changes": [change._asdict() for change in changes],
         }
     }
 
