@@ -219,7 +219,18 @@ def test_tiny_files_give_a_forecast(tmp_path, text, more, capsys):
             "between two",
         ),
         ("time,value\n2024-01-01,1\n", ["-t", "valeu"], 2, "Did you mean 'value'"),
-        ("time,value\n2024-01-01,1\n", [], 2, "name the column to forecast"),
+        (
+            "id,time,value,price,shop\n1,2024-01-01,1,2,a\n2,2024-01-02,2,2,a\n",
+            [],
+            2,
+            "undrift forecast: name the column to forecast with --target; columns of numbers are value, price\n",
+        ),
+        (
+            "time,shop\n2024-01-01,a\n",
+            [],
+            2,
+            "with --target; there is no column of numbers, columns are time, shop\n",
+        ),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "-H", "0"], 2, "horizon must be an integer"),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--season", "day"], 2, "--season must be whole numbers"),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--known", "value"], 2, "must be different columns"),
@@ -256,6 +267,7 @@ def test_files_that_cannot_be_used_are_one_sentence(tmp_path, text, arguments, c
     assert run(["forecast", str(tmp_path / "a.csv"), *arguments, "-o", str(tmp_path / "out")]) == code
     err = capsys.readouterr().err
     assert sentence in err
+    assert "undrift: undrift" not in err
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
@@ -298,6 +310,26 @@ def test_a_column_that_counts_rows_is_left_out_without_advice_for_runs(tmp_path,
     (tmp_path / "a.csv").write_text("id,value\n" + "".join(f"{k},{k % 7}\n" for k in range(40)))
     assert run(["forecast", str(tmp_path / "a.csv"), "-t", "value", "-H", "2", "-o", str(tmp_path / "out")]) == 0
     assert "--features" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", [[], ["--key", "shop"]])
+def test_the_only_column_of_numbers_is_forecast_without_being_named(tmp_path, key, capsys):
+    rows = [f"{k},{when},{k % 2},{k % 5},a" for k, when in enumerate(hours(40))]
+    (tmp_path / "a.csv").write_text("\n".join(["id,time,promo,sold,shop", *rows]) + "\n")
+    out, named = tmp_path / "out", tmp_path / "named"
+    arguments = ["forecast", str(tmp_path / "a.csv"), "--known", "promo", "-H", "2", "--no-report", *key]
+    assert run([*arguments, "-o", str(out)]) == 0
+    assert (
+        "undrift: 'sold' is forecast, the only column of numbers; --target names another\n" in capsys.readouterr().err
+    )
+    assert run([*arguments, "-t", "sold", "-o", str(named)]) == 0
+    assert state(out)["settings"] == state(named)["settings"]
+    assert state(out)["settings"]["target"] == ["sold"]
+
+
+def test_the_target_is_not_looked_for_in_the_standard_input(tmp_path, capsys):
+    assert run(["forecast", "-", "-o", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err.startswith("undrift forecast: name the column to forecast with --target; ")
 
 
 def test_every_keeps_fewer_origins(tmp_path):

@@ -23,7 +23,12 @@ def forecast(
     context: typer.Context,
     file: options.File = None,
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", help="Column to forecast; a,b,c are forecast together.")
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="Column to forecast; a,b,c are forecast together [default: the only column of numbers].",
+        ),
     ] = None,
     horizon: Annotated[int, typer.Option("--horizon", "-H", help="Steps ahead.")] = 24,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder [default: FILE-forecast].")] = None,
@@ -77,7 +82,7 @@ def forecast(
     from undrift.run import ForecastSettings, find_forecast, forecast_file, forecast_keys
 
     if file is None:
-        raise InputError("undrift forecast: name a file: undrift forecast FILE --target COLUMN")
+        raise InputError("undrift forecast: name a file, as in undrift forecast FILE --target COLUMN")
     folder = out if out is not None else Path(f"{Path(file).name.split('.')[0]}-forecast")
     found = find_forecast(folder, file) if resume else None
     if found is not None:
@@ -116,7 +121,7 @@ def _values(context: typer.Context) -> dict[str, Any]:
             values["season"] = tuple(int(one) for one in values["season"])
         except ValueError:
             raise InputError(f"--season must be whole numbers such as 24,168, got {values['season'][0]!r}") from None
-    return {"target": (), **values}
+    return values
 
 
 def show(result: ForecastResult, *, report: bool, json: bool) -> None:

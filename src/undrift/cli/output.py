@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from undrift.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_COMMAND = re.compile(r"undrift [a-z-]+: ")
 
 
 def format_number(x: float | None, digits: int = 4) -> str:
@@ -72,8 +75,9 @@ def console(file: TextIO) -> Console:
 
 
 def print_error(what: object) -> None:
-    """Print a sentence on stderr, on one line."""
-    print(f"undrift: {printable(str(what))}", file=sys.stderr)
+    """Print a sentence on stderr, on one line; undrift speaks unless the sentence begins with one of its commands."""
+    text = printable(str(what))
+    print(text if _COMMAND.match(text) else f"undrift: {text}", file=sys.stderr)
 
 
 def print_interrupted(left: str) -> None:

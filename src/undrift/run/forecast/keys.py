@@ -24,6 +24,7 @@ from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, re
 from undrift.run.forecast.play import Log, forecast_frame, instants
 from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.forecast.step_scores import StepScores
+from undrift.run.forecast.target_column import settle_target
 from undrift.run.read.source import Source
 
 COMMIT_SECONDS = 30.0
@@ -67,6 +68,7 @@ def forecast_keys(
     log
         Called with sentences for the user.
     """
+    settings = settle_target(path, settings, log or (lambda text: None))
     source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
         digest = source.digest()

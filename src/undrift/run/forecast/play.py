@@ -19,6 +19,7 @@ from undrift.run.forecast.next_steps import as_next_csv, next_frame
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
 from undrift.run.forecast.settings import ForecastSettings
+from undrift.run.forecast.target_column import settle_target
 
 Log = Callable[[str], None]
 Render = Callable[["ForecastResult", Path], object]
@@ -63,6 +64,7 @@ def forecast_file(
     report
         Writes the report.
     """
+    settings = settle_target(path, settings, log or log_sentence)
     source, folder = ForecastSource(path, settings), ForecastFolder(out)
     with folder.hold_lock():
         require_free(folder, force=force)

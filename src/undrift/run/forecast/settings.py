@@ -15,13 +15,16 @@ from undrift.run.settings import Settings
 READING = ("time", "na", "time_format", "header", "encoding", "delimiter", "format", "limit")
 """Settings that forecasts share with runs."""
 
+UNNAMED = "?"
+"""Stands for the target where a file is read to find it."""
+
 
 @dataclass(frozen=True)
 class ForecastSettings:
     """What to forecast, how far, and from which columns."""
 
-    target: tuple[str, ...]
-    """Columns to forecast; several are forecast together."""
+    target: tuple[str, ...] = ()
+    """Columns to forecast; several are forecast together, none stands for the only column of numbers."""
     horizon: int = 24
     """Steps ahead."""
     series: str | None = None
@@ -57,8 +60,6 @@ class ForecastSettings:
     """Stop after so many rows of the file."""
 
     def __post_init__(self) -> None:
-        if not self.target:
-            raise InputError("undrift forecast: name the column to forecast with --target")
         if self.series is not None and self.key is not None:
             raise InputError("undrift forecast: --series forecasts together, --key each by itself; give one of them")
         if (self.series or self.key) is not None and len(self.target) > 1:
@@ -89,7 +90,7 @@ class ForecastSettings:
 
     def reading(self) -> Settings:
         """Return how the file is read."""
-        return Settings(self.target[0], **{name: getattr(self, name) for name in READING})
+        return Settings(self.target[0] if self.target else UNNAMED, **{name: getattr(self, name) for name in READING})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the settings for JSON."""
