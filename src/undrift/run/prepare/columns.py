@@ -20,6 +20,7 @@ from undrift.run.prepare.task import (
     negative_first,
     note_on_numbers,
 )
+from undrift.run.prepare.weight_notes import notes_on_weight
 from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.rows import Times
 from undrift.run.read.source import RowOrigin
@@ -119,6 +120,8 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     elif task == "multiclass" and settings.task == "auto" and (note := note_on_numbers(classes)) is not None:
         notes.append(note)
     _note_on_case(settings.target, classes or (), notes)
+    if settings.weight is not None:
+        notes += notes_on_weight(first, settings.weight)
     set_apart = {settings.target, settings.weight, *settings.drop}
     others = [name for name in first.columns if name not in set_apart]
     kinds = {name: column_kind(first, name) for name in others}
