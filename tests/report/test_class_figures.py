@@ -1,5 +1,6 @@
 """What the report says about classes is what scikit-learn says about the same predictions."""
 
+import dataclasses
 import json
 import math
 
@@ -13,6 +14,7 @@ from undrift.losses import sigmoid
 from undrift.metrics import class_scores, confusion, ranking_curve
 from undrift.report import render
 from undrift.report.class_rounds import CLASS_COLUMNS, COMMON
+from undrift.report.figures import confusion as confusion_figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.run_context import make_context
 from undrift.report.run_page import SECTIONS
@@ -41,6 +43,16 @@ def test_the_confusion_table_counts_every_predicted_round_once(several, two):
         expected = peer.confusion_matrix(data.y[some], predicted, labels=order)
         assert found["counts"] == expected.tolist()
         np.testing.assert_allclose(np.sum(found["shares"], axis=1), 1.0, atol=1e-3)
+
+
+def test_only_all_rows_are_shown_as_100_percent_and_only_none_as_0(several):
+    context = make_context(several)
+    counts = np.array([[99_650, 349, 1], [0, 500, 0], [0, 5, 995]])
+    y, yhat = (np.repeat(numbers.ravel(), counts.ravel()).astype(float) for numbers in np.indices((3, 3)))
+    context.__dict__["class_rounds"] = dataclasses.replace(context.class_rounds, names=["a", "b", "c"], y=y, yhat=yhat)
+    shown = confusion_figure.measure(context)["confusion"]
+    assert shown["names"] == ["a", "c", "b"]
+    assert shown["percents"] == [["99.7%", "≈0%", "0.35%"], ["0%", "99.5%", "0.5%"], ["0%", "0%", "100%"]]
 
 
 def test_rare_classes_are_one_line_of_the_table(tmp_path):

@@ -50,6 +50,8 @@ def percent(share: float | None, digits: int = 3) -> str:
 
     >>> percent(0.1234), percent(1.0), percent(0.99996), percent(-0.000203), percent(None)
     ('12.3%', '100%', '99.996%', '-0.02%', '-')
+    >>> percent(0.42, 2), percent(0.9965, 2), percent(0.994, 2)  # nothing but all is 100%
+    ('42%', '99.7%', '99%')
     """
     if share is None or not math.isfinite(share):
         return NONE
@@ -59,7 +61,8 @@ def percent(share: float | None, digits: int = 3) -> str:
         return f"{f'{100.0 * share:.{digits}f}'.rstrip('0')}%"
     if abs(share) < 1e-2:
         return f"{number(round(100.0 * share, 2), 2)}%"
-    return f"{number(100.0 * share, digits)}%"
+    text = number(100.0 * share, digits)
+    return f"{number(100.0 * share, digits + 1) if near > 0.0 and text.endswith('100') else text}%"
 
 
 def duration(seconds: float) -> str:

@@ -13,6 +13,8 @@ SECTION = "well"
 MOST = 12
 """Classes that are drawn, the most frequent ones; all others are one row and column."""
 OTHERS = "others"
+LEAST = 1e-4
+"""A smaller share is shown as nearly none."""
 
 
 def measure(run: RunContext) -> Measured:
@@ -28,9 +30,16 @@ def measure(run: RunContext) -> Measured:
             "names": [escape(shorten(name, 24)) for name in names],
             "counts": [[int(n) for n in row] for row in counts],
             "shares": [round_numbers(row, 4) for row in shares],
-            "percents": [["" if np.isnan(x) else percent(float(x), 2) for x in row] for row in shares],
+            "percents": [[_cell(float(x)) for x in row] for row in shares],
         }
     }
+
+
+def _cell(share: float) -> str:
+    """Return a share as shown: nothing but none is 0%, and nothing but all is 100%."""
+    if np.isnan(share):
+        return ""
+    return "≈0%" if 0.0 < share < LEAST else percent(share, 2)
 
 
 def _join_rare(found: ClassRounds) -> tuple[list[str], np.ndarray]:
