@@ -1,4 +1,4 @@
-"""A run and a fleet never share a folder: neither replaces or deletes what the other wrote."""
+"""A run and a fleet never share a folder, and a command that is given the folder of another says what to do."""
 
 from pathlib import Path
 
@@ -25,3 +25,28 @@ def test_a_fleet_and_a_run_leave_each_other_alone(call):
             assert "choose another with --out" in err
             assert err.count("\n") == 1
         assert visible(theirs) == before
+
+
+def test_predict_says_where_fleets_and_forecasts_have_their_predictions(call):
+    Path("s.csv").write_text("shop,x,y\n" + "".join(f"{'ab'[t % 2]},{t % 3},{t % 5}\n" for t in range(60)))
+    Path("new.csv").write_text("shop,x,y\na,1,\nb,2,\n")
+    assert call("fleet", "s.csv", "-k", "shop", "-t", "y", "--no-report", "-q")[0] == 0
+    assert call("forecast", "s.csv", "-t", "y", "-H", "2", "--no-report", "-q", "-o", "one")[0] == 0
+    assert call("forecast", "s.csv", "-t", "y", "-H", "2", "-k", "shop", "-q", "-o", "many")[0] == 0
+    assert call("predict", "s-fleet", "new.csv") == (
+        2,
+        "",
+        "undrift: s-fleet: the folder of a fleet, not of a run; undrift update s-fleet FILE predicts rows without a "
+        "target, as the last lines of predictions.csv\n",
+    )
+    assert call("update", "s-fleet", "new.csv", "--no-report", "-q")[0] == 0
+    last = Path("s-fleet/predictions.csv").read_text().splitlines()[-2:]
+    assert [line.split(",")[0] for line in last] == ["a", "b"]
+    for folder, name in (("one", "next.csv"), ("many", "next-000001.parquet")):
+        assert call("predict", folder, "new.csv") == (
+            2,
+            "",
+            f"undrift: {folder}: a folder of forecasts, not of a run; the next steps are in "
+            f"{Path(folder, name)}, and undrift update {folder} FILE learns new rows\n",
+        )
+        assert Path(folder, name).exists()

@@ -14,14 +14,16 @@ import numpy as np
 
 from undrift import store
 from undrift.errors import DataError, InputError
+from undrift.fleet.state_store import STORE_FILE
 from undrift.folder import regular_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
+from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.class_table import probability_column
 from undrift.run.play.run_model import load_model
-from undrift.run.play.state import RunState, explain_damage, read_state, settings_of
+from undrift.run.play.state import STATE, RunState, explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.rows import RowBatch
@@ -149,11 +151,30 @@ class Predictions:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
+def _refuse_other_folders(folder: Path) -> None:
+    """Refuse the folder of a fleet or of forecasts with where its predictions are."""
+    if os.path.lexists(folder / STATE):
+        return
+    if os.path.lexists(folder / STORE_FILE):
+        raise InputError(
+            f"{folder}: the folder of a fleet, not of a run; undrift update {folder} FILE predicts rows without a "
+            "target, as the last lines of predictions.csv"
+        )
+    forecasts = ForecastFolder(folder)
+    if forecasts.exists:
+        ahead = folder / forecasts.read_state()["files"].get("next", NEXT)
+        raise InputError(
+            f"{folder}: a folder of forecasts, not of a run; the next steps are in {ahead}, and undrift update "
+            f"{folder} FILE learns new rows"
+        )
+
+
 def predict_file(
     model: str | os.PathLike[str], file: str, level: float = 0.9, stop: StopRequest | None = None
 ) -> Predictions:
     """Return the predictions of every row of a file by the model of a run, batch by batch; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    _refuse_other_folders(folder)
     state = read_state(folder)
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
