@@ -54,6 +54,23 @@ def test_tables_hold_facts_and_no_markup_of_others(played):
     assert trace._repr_html_().count("<path") == 3
 
 
+def test_served_predictions_show_what_was_answered_in_a_line():
+    Z = np.random.default_rng(0).normal(size=(60, 2))
+    model = ud.OnlineRegressor(speed="light")
+    assert repr(model.ask(Z[0])).endswith("serial 1; learned nothing yet>")
+    model.play(Z, Z[:, 0])
+    served = model.ask(Z[1])
+    low, high = served.interval(0.9)
+    interval = f"from {low:.4g} to {high:.4g}"
+    assert repr(served) == f"<ServedPrediction: yhat {served.yhat:.4g}; 90% interval {interval}; serial 62>"
+    assert cells(served._repr_html_()) == {"yhat": f"{served.yhat:.4g}", "90% interval": interval, "serial": "62"}
+    classes = ud.OnlineClassifier(speed="light")
+    classes.play(Z, [f"class {k % 8}" for k in range(60)])
+    several = classes.ask(Z[0])
+    numbers = ", ".join(f"{x:.4g}" for x in several.yhat[:6])
+    assert repr(several) == f"<ServedPrediction: yhat {numbers} and 2 more; serial 61>"
+
+
 def test_the_line_has_names(played):
     model = played[0]
     line = model.line()

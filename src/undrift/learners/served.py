@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift import _check
+from undrift import _check, _html
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import WEIGHT_LIMIT
@@ -24,6 +24,10 @@ PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""
 WEIGHTS = f"{PREFIX}weights"
 """Weight of each record's label and the time before its row; left out where all are 1."""
+SHOWN_LEVEL = 0.9
+"""The level of the interval that is printed, ..."""
+SHOWN_LOGITS = 6
+"""... and how many numbers of a prediction of several classes."""
 MOST_ROWS = 2**53
 """Serial numbers are exact in float64 up to here."""
 NO_LABEL, SCHEDULED, SCHEDULED_WITHOUT_LABEL = 0.0, 1.0, 2.0
@@ -39,7 +43,7 @@ class Interval(NamedTuple):
     """Upper end."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ServedPrediction:
     """The answer of `Learner.ask` to a row that has come; give it back to `Learner.tell` with the label."""
 
@@ -71,6 +75,23 @@ class ServedPrediction:
             levels = ", ".join(f"{one:g}" for one in self.quantiles) or "none"
             raise InputError(f"ServedPrediction: no quantile was served at level {level!r}; levels are {levels}")
         return self.quantiles[level]
+
+    def __repr__(self) -> str:
+        return f"<ServedPrediction: {'; '.join(f'{name} {text}' for name, text in self._facts().items())}>"
+
+    def _repr_html_(self) -> str:
+        return _html.facts_table("ServedPrediction", self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """Return what was answered, in short."""
+        numbers = np.atleast_1d(self.yhat)
+        shown = ", ".join(f"{x:.4g}" for x in numbers[:SHOWN_LOGITS])
+        more = len(numbers) - SHOWN_LOGITS
+        facts = {"yhat": f"{shown} and {more} more" if more > 0 else shown}
+        if SHOWN_LEVEL in self.intervals:
+            low, high = self.intervals[SHOWN_LEVEL]
+            facts[f"{SHOWN_LEVEL:.0%} interval"] = f"from {low:.4g} to {high:.4g}"
+        return facts | {"serial": f"{self.serial:,}"} | ({} if self.known else {"learned": "nothing yet"})
 
 
 class PendingRecords:
