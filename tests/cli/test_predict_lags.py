@@ -47,7 +47,7 @@ def test_only_the_first_row_has_an_interval(walk, run, file):
 def test_lags_that_are_not_known_are_said(walk):
     sentence = (
         "{} of 100 rows, from line {} on, need 'y' of earlier rows (lag {}), which is not known yet; "
-        "the last one known stands in for it"
+        "the last one known stands in for it; for several steps ahead use undrift forecast"
     )
     for run, lag, file, count, line in (
         ("one", "1, 3", "future.csv", 99, 3),
@@ -86,4 +86,5 @@ def test_two_classes_are_told_too(call):
     code, _, err = call("predict", "past-run", "future.csv")
     assert code == 0
     assert "9 of 10 rows, from line 3 on" in err
+    assert "undrift forecast" not in err  # which is for numbers
     assert "interval" not in err

@@ -144,6 +144,7 @@ class Predictions:
             yield (
                 f"{self._unknown:,} of {self.rows:,} rows, from {source.row_word} {self._first_unknown} on, need "
                 f"'{name}' of earlier rows (lag {lags}), which is not known yet; the last one known stands in for it"
+                + ("; for several steps ahead use undrift forecast" if task == "regression" else "")
             )
         if task == "regression" and self.rows > 1 and lags:
             yield "only the first row has an interval, as intervals of a run with lags hold one row ahead"
