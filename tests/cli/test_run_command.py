@@ -348,7 +348,7 @@ def test_strange_values_are_used_and_reported(call):
 def test_what_was_found_is_said(call):
     write("when,city,a,y\n2024-01-01,Rome,1,no\n2024-01-02,Oslo,2,yes\n2024-01-03,Rome,4,no\n", "t.csv")
     _, _, err = call("run", "t.csv", "-t", "y", "--no-report", "--no-certify")
-    assert err == "classification: 'y' (no or yes) from a, city=Rome, city=Oslo; time is 'when'\n"
+    assert err == "classification: 'y' (yes rather than no) from a, city=Rome, city=Oslo; time is 'when'\n"
     _, _, err = call("run", "t.csv", "-t", "a", "--drop", "y", "--no-report", "--no-certify", "--force")
     assert err == "regression: 'a' (a number) from city=Rome, city=Oslo; time is 'when'\n"
 

@@ -8,6 +8,8 @@ import pytest
 
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError, InputError
+from undrift.run import play_file, update_run
+from undrift.run.prepare import task
 from undrift.run.prepare.columns import infer_columns
 from undrift.run.prepare.first_rows import FirstRows, read_first_rows
 from undrift.run.prepare.task import infer_task
@@ -53,6 +55,9 @@ def fleet(path, capsys, *more):
         (["yes", "no"], ("classification", ("no", "yes"))),
         (["true", "false"], ("classification", ("false", "true"))),
         (["b", "a"], ("classification", ("a", "b"))),
+        (["fraud", "ok"], ("classification", ("ok", "fraud"))),
+        (["Pass", "fail"], ("classification", ("Pass", "fail"))),
+        (["bad", "good"], ("classification", ("good", "bad"))),
         ([0.5, 1.5], ("regression", None)),
         ([0.5, 1, 2], ("regression", None)),
         (list(range(20)), ("regression", None)),
@@ -149,6 +154,19 @@ def test_the_positive_class_can_be_named(tmp_path, capsys, positive, first):
     path = write(tmp_path / "t.csv", column([1, 2]))
     expected = ("classification", (first, positive))
     assert planned(path, positive=positive) == fleet(path, capsys, "--positive", positive) == expected
+
+
+def test_a_folder_keeps_the_positive_class_that_was_decided_when_it_was_made(tmp_path, monkeypatch):
+    """Earlier versions took the later text of fraud and ok."""
+    path = write(tmp_path / "t.csv", column(["fraud", "ok"]))
+    with monkeypatch.context() as earlier:
+        earlier.setattr(task, "ALL_WELL", ())
+        earlier.setattr(task, "NEGATIVE", ("no",))
+        before = play_file(path, tmp_path / "run", Settings(target="y", drop=("k",), speed="fast"))
+    assert before["classes"] == ["fraud", "ok"]
+    pl.DataFrame({"k": "a", "x": [0.5], "y": ["ok"]}).write_csv(tmp_path / "more.csv")
+    assert update_run(tmp_path / "run", str(tmp_path / "more.csv")).state["classes"] == ["fraud", "ok"]
+    assert planned(path) == ("classification", ("ok", "fraud"))
 
 
 def test_one_inference_is_used_by_both():

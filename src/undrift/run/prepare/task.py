@@ -11,7 +11,7 @@
 
 `--task` always has the last word: `classification` is multiclass where the first rows hold three classes or more, and
 `multiclass` takes classes that appear further down, however few there are at first. Of two classes the positive one is
-`--positive`, or else the larger number, the later text, and never a text such as "no" or "false".
+`--positive`, or else the larger number, the later text, and never a text such as "no", "false", "ok" or "normal".
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from undrift.run.read.cells import label_text, parse_number
 
 SHARE_OF_A_KIND = 0.9
 """A column is of the kind (number, time) of at least this share of its first cells; the others are then errors."""
-NEGATIVE = ("0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
+ALL_WELL = (
+    "ok", "okay", "normal", "good", "healthy", "legit", "legitimate", "clean", "pass", "passed", "success", "none",
+    "absent", "benign", "genuine",
+)  # fmt: skip
+"""Texts that say that nothing happened, where what happened is looked for."""
+NEGATIVE = (*ALL_WELL, "0", "-1", "no", "n", "false", "f", "off", "neg", "negative", "bad", "down", "dead")
+"""Texts of the negative class; beside one that says that all is well, the others are the positive one."""
 LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
 """Pairs of numbers that are two classes however few rows there are."""
 FEW, REPEATED, CONSTANT = 10, 20, 100
@@ -136,13 +142,13 @@ def note_on_numbers(classes: tuple[str, ...]) -> str | None:
 
 
 def name_classes(classes: Sequence[str]) -> str:
-    """Return classes in words: all of a few, some of many.
+    """Return classes in words: of two the one that probabilities are of first, and some of many.
 
     >>> name_classes(["no", "yes"]), name_classes(["a", "b", "c", "d"])
-    ('no or yes', 'one of 4 classes: a, b, c, ...')
+    ('yes rather than no', 'one of 4 classes: a, b, c, ...')
     """
     if len(classes) == 2:
-        return f"{classes[0] or '?'} or {classes[1]}"
+        return f"{classes[1]} rather than {classes[0] or '?'}"
     count = "one class so far" if len(classes) == 1 else f"one of {len(classes)} classes"
     return f"{count}: {', '.join(classes[:3])}{', ...' if len(classes) > 3 else ''}"
 
@@ -171,12 +177,14 @@ def _order_classes(first: FirstRows, labels: list[str]) -> tuple[str, ...]:
 
 
 def negative_first(labels: Sequence[str]) -> list[str]:
-    """Return labels in order: first those like "no", then by size or alphabet.
+    """Return labels in order: first those like "ok", then those like "no", then by size or alphabet.
 
-    >>> negative_first(["yes", "no"]), negative_first(["10", "9"])
-    (['no', 'yes'], ['9', '10'])
+    >>> negative_first(["yes", "no"]), negative_first(["10", "9"]), negative_first(["down", "ok"])
+    (['no', 'yes'], ['9', '10'], ['ok', 'down'])
     """
-    return sorted(labels, key=lambda label: (label.lower() not in NEGATIVE, _sort_key(label)))
+    return sorted(
+        labels, key=lambda label: (label.lower() not in ALL_WELL, label.lower() not in NEGATIVE, _sort_key(label))
+    )
 
 
 def _sort_key(label: str) -> tuple[float, str]:
