@@ -132,6 +132,28 @@ def test_the_code_of_the_first_pages_runs(name, tmp_path, monkeypatch):
     exec("\n".join(code), {})
 
 
+def test_the_first_steps_from_river_run():
+    pytest.importorskip("river", reason="river is not installed: pip install 'undrift[river]'")
+    (code,) = [block for block in blocks(DOCS / "quickstart.md", "text") if "from river" in block]
+    names = {"stream": [({"heat": float(k % 7)}, 2.0 * (k % 7)) for k in range(100)]}
+    exec(code, names)
+    assert names["guess"] == pytest.approx(names["y"], abs=0.1)
+
+
+def test_the_loop_of_the_page_on_events_tells_what_the_page_says(capsys):
+    (code,) = blocks(DOCS / "events.md", "python")
+    exec(code, {})
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [words[:3] for words in told] == [["805", "error", "grew"], ["820", "memory", "shortened"]]
+
+
+def test_examples_are_named_in_words_for_readers_of_the_markdown():
+    text = (DOCS / "examples.md").read_text(encoding="utf-8")
+    included = re.findall(r'^--8<-- "(.*)"$', text, re.MULTILINE)
+    assert len(included) > 8
+    assert re.findall(r"^The file `(.*)`:$", text, re.MULTILINE) == included
+
+
 def test_the_recipe_for_a_learner_keeps_the_contract(tmp_path, monkeypatch):
     (code,) = blocks(ROOT / "CONTRIBUTING.md", "python")
     path = tmp_path / "midrange.py"
