@@ -1,5 +1,6 @@
 """undrift demo | predict | certify | compare | synth | doctor: what the user sees."""
 
+import io
 import json
 import subprocess
 import sys
@@ -76,6 +77,31 @@ def test_predict_refuses_what_does_not_fit(finished):
     assert "narrow.csv has no column 'x2', which the model needs; there are x1, x3, x22. Did you mean 'x22'?" in err
     assert "no run here" in finished("predict", "nowhere", "narrow.csv")[2]
     assert "are written as .csv" in finished("predict", "s-run", "s.csv", "-o", "p.xml")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ('{"x1": 1, "x2": 2, "x3": 3}\n', []),
+        ('\ufeff [\n {"x1": 1, "x2": 2, "x3": 3}]\n', []),
+        ('{"x1": 1, "x2": 2, "x3": 3}\n', ["--format", "ndjson"]),
+        ("x1,x2,x3\n1,2,3\n", []),
+        ("x1,x2,x3\n1,2,3\n", ["--format", "csv"]),
+    ],
+)
+def test_predict_reads_what_comes_from_the_standard_input(finished, monkeypatch, text, options):
+    """JSON is told from CSV by its first character."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+    code, out, err = finished("predict", "s-run", "-", *options)
+    assert (code, err) == (0, "")
+    expected = ud.load("s-run/model.undrift").predict(pl.DataFrame({"x1": [1.0], "x2": [2.0], "x3": [3.0]}))
+    assert pl.read_csv(out.encode())["prediction"].to_list() == pytest.approx(expected.tolist())
+
+
+def test_predict_refuses_a_format_that_there_is_not(finished):
+    code, _, err = finished("predict", "s-run", "s.csv", "--format", "xml")
+    assert code == 2
+    assert "format must be one of" in err
 
 
 def test_predict_knows_classes_texts_and_late_labels(call):

@@ -374,6 +374,15 @@ def test_settings_may_stand_in_a_file(call):
     assert (state["settings"]["speed"], state["settings"]["half_life"]) == ("fast", 30.0)
 
 
+def test_json_on_the_standard_input_is_learned_as_from_a_file(call, monkeypatch):
+    text = "".join(json.dumps({"x": k % 7, "y": k % 7 * 2.0}) + "\n" for k in range(50))
+    write(text, "t.ndjson")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
+    for file, out in (("-", "piped"), ("t.ndjson", "read")):
+        assert call("run", file, "-t", "y", "-o", out, "--no-report", "--no-certify", "-q")[0] == 0
+    assert Path("piped/model.undrift").read_bytes() == Path("read/model.undrift").read_bytes()
+
+
 def test_the_standard_input_is_learned_from_but_not_resumed(call, monkeypatch):
     text = spoiled(1, HEADER)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

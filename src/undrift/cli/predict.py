@@ -10,7 +10,7 @@ import typer
 
 from undrift.cli.json_columns import JsonColumns
 from undrift.cli.output import format_number, print_error, print_interrupted, print_json, printable
-from undrift.cli.run_options import Json, Quiet
+from undrift.cli.run_options import Format, Json, Quiet
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
 from undrift.stopping import Interrupted, StopRequest
@@ -27,6 +27,7 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="Write .csv or .parquet [default: CSV to the standard output].")
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Of the intervals, for numbers.")] = 0.9,
+    format: Format = None,  # noqa: A002  # the option's name
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -53,7 +54,7 @@ def predict(
     with stop_signals(what_is_left) as stop:
         try:
             with stop.interruptible():
-                result = predict_file(model, file, level, stop)
+                result = predict_file(model, file, level, stop, format or "auto")
             if table is not None:
                 _write(result, table, quiet, json)
             elif json:

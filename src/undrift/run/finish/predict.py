@@ -171,7 +171,11 @@ def _refuse_other_folders(folder: Path) -> None:
 
 
 def predict_file(
-    model: str | os.PathLike[str], file: str, level: float = 0.9, stop: StopRequest | None = None
+    model: str | os.PathLike[str],
+    file: str,
+    level: float = 0.9,
+    stop: StopRequest | None = None,
+    file_format: str = "auto",
 ) -> Predictions:
     """Return the predictions of every row of a file by the model of a run, batch by batch; nothing is learned."""
     folder = Path(model) if Path(model).is_dir() else Path(model).parent
@@ -180,7 +184,7 @@ def predict_file(
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
     learner = load_model(str(regular_file(folder, state["model"]) if Path(model).is_dir() else model))
-    settings = replace(settings_of(folder, state), limit=None, format="auto", missing="fill")
+    settings = replace(settings_of(folder, state), limit=None, format=file_format, missing="fill")
     source = Source(file, settings)
     batches = source.batches()
     first = next(batches, None)

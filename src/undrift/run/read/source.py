@@ -28,6 +28,7 @@ ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", "
 ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
 ENDINGS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "excel")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_OBJECT, _FIRST_BYTES = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{"), 64
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz", ".zip")
 
 
@@ -107,6 +108,8 @@ class Source(RowOrigin):
 
     def batches(self) -> Iterator[RowBatch]:
         """Return the rows in order, up to the limit; nothing after it is read."""
+        if self.stdin and self.settings.format == "auto" and self._begins_with_object():
+            self.format = "ndjson"
         readers = {"csv": csv_batches, "ndjson": ndjson_batches, "parquet": parquet_batches, "excel": excel_batches}
         return readers[self.format](self)
 
@@ -155,6 +158,14 @@ class Source(RowOrigin):
             return sys.stdin.buffer
         self._reader = VerifiedReader(self.file)
         return io.BufferedReader(unpack(self._reader, self._compression(), self.name), 1 << 18)
+
+    def _begins_with_object(self) -> bool:
+        """Whether the first bytes are those of a JSON object, or of a list of them; none is taken away."""
+        peek = getattr(self._open(), "peek", None)
+        try:
+            return peek is not None and _OBJECT.match(peek(_FIRST_BYTES)) is not None
+        except OSError:  # which is told when lines are read
+            return False
 
     def _compression(self) -> str:
         return "" if self.stdin else next((end for end in COMPRESSIONS if self.path.name.lower().endswith(end)), "")
