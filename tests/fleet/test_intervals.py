@@ -1,6 +1,7 @@
 """Intervals that fleets put out with every prediction: those of one estimator for each key."""
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,29 @@ def test_intervals_that_cannot_be_are_refused(model, interval, message):
 
 def lines_of(folder):
     return Path(folder, "predictions.csv").read_text().splitlines()
+
+
+def test_coverage_is_told_beside_the_level_that_was_promised(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in stream(200)]
+    Path("s.csv").write_text("\n".join(["k,n,x,y", *lines]) + "\n")
+    command = ["fleet", "s.csv", "-k", "k", "-t", "y", "--order", "n", "-q"]
+    assert run([*command, "--interval", "0.8", "-o", "with"]) == 0
+    shown = capsys.readouterr().out
+    rows = [row for row in csv.DictReader(lines_of("with")) if row["lower"]]
+    inside = {key: [] for key in "ab"}
+    for row in rows:
+        inside[row["key"]].append(float(row["lower"]) <= float(row["target"]) <= float(row["upper"]))
+    keys = list(csv.DictReader(Path("with/keys.csv").read_text().splitlines()))
+    assert {row["key"]: float(row["coverage"]) for row in keys} == {k: np.mean(one) for k, one in inside.items()}
+    share = f"{100.0 * np.mean(inside['a'] + inside['b']):.3g}%"
+    assert f"intervals covered {share} of the labels, where 80% is promised\n" in shown
+    assert "worst keys, by loss saved" in shown
+    page = Path("with/report.html").read_text()
+    assert re.search(rf"covered by intervals.{{0,100}}>{share}<.{{0,100}}>promised: 80%<", page, re.DOTALL)
+    assert run([*command, "-o", "without", "--no-report"]) == 0
+    assert "covered" not in capsys.readouterr().out
+    assert "coverage" not in Path("without/keys.csv").read_text()
 
 
 def test_the_command_writes_both_ends_and_an_update_goes_on_with_them(tmp_path, monkeypatch, capsys):

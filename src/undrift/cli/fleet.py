@@ -143,6 +143,8 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
         "keys": len(found.keys),
         "rounds": found.rounds,
         "bytes_per_key": found.bytes_per_key,
+        "interval": found.run.fleet.interval,
+        "coverage": found.coverage,
         "warnings": found.warnings,
         "problems": {one.text: one.count for one in found.problems},
         "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.worst[:SHOWN]],
@@ -152,15 +154,21 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
 
 def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
     """Print what was found."""
+    from undrift.report.formatting import percent
+
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
     if found.classes is not None:
         print(printable(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
     if found.left_out:
         print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)} (--categories 20 uses texts)"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
+    if found.coverage == found.coverage:
+        promised = percent(found.run.fleet.interval)
+        print(f"intervals covered {percent(found.coverage)} of the labels, where {promised} is promised")
     error = "log-loss" if found.task == "classification" else "typical error"
     rows = [_row(one, found.task) for one in found.worst[:SHOWN]]
-    print_table(["worst keys", "rounds", error, "loss saved of the best naive guess's", "half-life"], rows)
+    titles = ["worst keys, by loss saved", "rounds", error, "loss saved of the best naive guess's", "half-life"]
+    print_table(titles, rows)
     drifting = [_row(one, found.task) for one in _drifting(found)]
     print_table(["shortest memory", "rounds", error, "saved", "half-life"], drifting)
     if found.problems:

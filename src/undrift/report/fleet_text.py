@@ -139,6 +139,9 @@ def cards(fleet: FleetResult, rankings: KeyRankings) -> list[Card]:
         tenths = np.quantile(known, [0.1, 0.9], method="nearest")  # infinity cannot be interpolated
         usual = f"most keys: {half_life_number(float(tenths[0]))} to {half_life_number(float(tenths[1]))}"
         found.append(Card("memory (middle key)", half_life_text(float(np.median(known))), usual))
+    level = fleet.run.fleet.interval
+    if level is not None and not math.isnan(fleet.coverage):
+        found.append(Card("covered by intervals", percent(fleet.coverage), f"promised: {percent(level)}"))
     worse = sum(key.change > 0.0 for key in rankings.changed)
     found.append(Card("worse lately", plural(worse, "key"), f"better: {len(rankings.changed) - worse:,}"))
     total = sum(problem.count for problem in fleet.problems)

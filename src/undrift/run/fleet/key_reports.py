@@ -46,6 +46,10 @@ class KeyReport:
     """Mean loss of the last quarter."""
     change: float = math.nan
     """How clearly larger losses are lately, by their ranks, in standard errors; negative where they are smaller."""
+    judged: int = 0
+    """Rounds that had an interval before their label came."""
+    inside: int = 0
+    """Those of them whose label lay inside it."""
     half_life: float | None = None
     """Learned memory in rounds: short where the key drifts; None if its model was not opened."""
 
@@ -57,6 +61,11 @@ class KeyReport:
     def mean_loss(self) -> float:
         """Loss by round."""
         return self.loss / self.scored if self.scored else math.nan
+
+    @property
+    def coverage(self) -> float:
+        """Part of the labels that lay inside their intervals; NaN where there is none."""
+        return self.inside / self.judged if self.judged else math.nan
 
     @cached_property
     def naive(self) -> float:
@@ -179,8 +188,12 @@ def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Out
     losses = np.array([round_losses(one, y, binary=binary) for one in (told, *guesses)])
     losses[:, ~scored] = 0.0
     sums, counts = np.add.reduceat(losses, starts, axis=1), np.add.reduceat(scored.astype(np.int64), starts)
+    lower, upper = outputs.intervals()[rows].T
+    held = np.array([np.isfinite(lower) & np.isfinite(upper), (lower <= y) & (y <= upper)], np.int64)
+    judged, inside = np.add.reduceat(held, starts, axis=1)
     for k, at in enumerate(starts.tolist()):
         report = reports[int(code[at])]
+        report.judged, report.inside = int(judged[k]), int(inside[k])
         report.rounds, report.scored, report.loss = int(sizes[k]), int(counts[k]), float(sums[0, k])
         report.naives = tuple(sums[1:, k].tolist())
         if report.scored >= MIN_SCORED:

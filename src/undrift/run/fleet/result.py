@@ -74,6 +74,12 @@ class FleetResult(NamedTuple):
         return [one for one in scored if one.scored >= MIN_SCORED] or scored
 
     @property
+    def coverage(self) -> float:
+        """Part of the labels of all keys that lay inside their intervals; NaN where there is none."""
+        judged = sum(one.judged for one in self.keys)
+        return sum(one.inside for one in self.keys) / judged if judged else math.nan
+
+    @property
     def rounds(self) -> int:
         """Rounds of all keys."""
         return sum(one.rounds for one in self.keys)
@@ -102,7 +108,11 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
     naives = [name.replace(" ", "_") for name in BASELINES[columns.task]]
     names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
     names.append("log_loss" if columns.task == "classification" else "rmse")
+    lines: Iterable[Sequence[Any]]
     lines = ([*_key_row(one), error_of(one.mean_loss, columns.task)] for one in found.keys)
+    if columns.fleet.interval is not None:
+        names.append("coverage")
+        lines = ([*line, one.coverage] for line, one in zip(lines, found.keys, strict=True))
     folder.put(KEYS, _csv_pieces(chain([names], lines)))
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
