@@ -256,7 +256,7 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["nowhere.csv", "-t", "y"], "nowhere.csv does not exist; name a CSV, Parquet or NDJSON file, or -"),
+        (["nowhere.csv", "-t", "y"], "nowhere.csv does not exist; name a CSV, JSON, Excel or Parquet file, or -"),
         ([".", "-t", "y"], ". is a folder; name a CSV"),
         (["good.csv"], "settings: target is missing; name the column to predict, with --target COLUMN"),
         ([], "name a file to learn from: undrift run FILE --target COLUMN"),

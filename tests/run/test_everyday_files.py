@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from row_files import table, write_csv
 
+from undrift.cli.run import default_folder
 from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
@@ -255,3 +256,8 @@ def test_a_mistyped_target_is_named_before_the_run_that_is_there(columns, plain,
         run(path, tmp_path / "plain", target="Y")
     with pytest.raises(InputError, match="there is a run already"):
         run(path, tmp_path / "plain")
+
+
+@pytest.mark.parametrize("name", ["sales.xlsx", "sales.json", "sales.csv.xz", "sales.ndjson.zip", "sales.zip", "sales"])
+def test_the_folder_of_a_run_is_named_after_its_file_without_endings(name):
+    assert default_folder(f"data/{name}") == Path("sales-run")

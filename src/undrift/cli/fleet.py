@@ -22,7 +22,7 @@ SHOWN = 5
 def fleet(
     context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(help="CSV (also .gz, .zst), Parquet or NDJSON file.", show_default=False)
+        str | None, typer.Argument(help="CSV or JSON (packed or not), Excel or Parquet file.", show_default=False)
     ] = None,
     key: Annotated[str | None, typer.Option("--key", "-k", help="Column that says which stream a row is of.")] = None,
     target: options.Target = None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of a run, or a model file of one (its run.json beside it).")],
-    file: Annotated[str, typer.Argument(help="CSV, Parquet or NDJSON file with the same columns; - is stdin.")],
+    file: Annotated[str, typer.Argument(help="CSV, JSON, Excel or Parquet file with the same columns; - is stdin.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .csv or .parquet [default: CSV to the standard output].")
     ] = None,

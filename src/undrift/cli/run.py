@@ -92,7 +92,7 @@ def run(
         return run_live(path, values, id_column=id, quiet=quiet)
     if id is not None:
         raise InputError("--id is for rows as they come; add --live")
-    folder = out if out is not None else _default_folder(path)
+    folder = out if out is not None else default_folder(path)
     bounded = report if certify is None else certify
     return run_and_report(
         path, folder, values, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
@@ -154,12 +154,14 @@ _JSON_ENTRIES = (
 )  # fmt: skip
 
 
-def _default_folder(path: str) -> Path:
+def default_folder(path: str) -> Path:
     """Return where a run goes unless told otherwise."""
     if path == "-":
         return Path("stdin-run")
+    from undrift.run.read.source import COMPRESSIONS, ENDINGS
+
     name = Path(path).name
-    for end in (".gz", ".zst", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".ndjson", ".jsonl"):
+    for end in (*COMPRESSIONS, *ENDINGS):
         name = name.removesuffix(end)
     return Path(f"{name}-run")
 

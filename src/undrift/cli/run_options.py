@@ -11,7 +11,9 @@ from undrift.errors import InputError
 
 File = Annotated[
     str | None,
-    typer.Argument(help="CSV (also .gz, .zst), Parquet or NDJSON file; - is the standard input.", show_default=False),
+    typer.Argument(
+        help="CSV or JSON (packed or not), Excel or Parquet file; - is the standard input.", show_default=False
+    ),
 ]
 Target = Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run [default: FILE-run].")]

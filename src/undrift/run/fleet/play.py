@@ -74,7 +74,7 @@ def play_fleet(
     Parameters
     ----------
     path
-        A CSV (also .gz, .zst), Parquet or NDJSON file.
+        A CSV or JSON (packed or not), Excel or Parquet file.
     folder
         Folder of the fleet: the states, predictions.csv and keys.csv. One process at a time writes there.
     settings

@@ -56,7 +56,7 @@ def forecast_keys(
     Parameters
     ----------
     path
-        A CSV (also .gz, .zst), Parquet or NDJSON file with a row for each key and time.
+        A CSV or JSON (packed or not), Excel or Parquet file with a row for each key and time.
     out
         Folder of the forecasts.
     settings

@@ -52,7 +52,7 @@ def forecast_file(
     Parameters
     ----------
     path
-        A CSV (also .gz, .zst), Parquet or NDJSON file.
+        A CSV or JSON (packed or not), Excel or Parquet file.
     out
         Folder of the forecasts; it appears when everything is done.
     settings

@@ -33,7 +33,7 @@ def play_file(
     Parameters
     ----------
     path
-        A CSV (also .gz, .zst), Parquet or NDJSON file; "-" is CSV or NDJSON on the standard input.
+        A CSV or JSON (packed or not), Excel or Parquet file; "-" is CSV or NDJSON on the standard input.
     out
         Folder of the run.
     settings

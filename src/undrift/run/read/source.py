@@ -74,7 +74,7 @@ class Source(RowOrigin):
         super().__init__("stdin" if self.stdin else path, settings)
         if not self.stdin and not self.path.is_file():
             kind = "is a folder" if self.path.is_dir() else "is no file" if self.path.exists() else "does not exist"
-            raise InputError(f"{path} {kind}; name a CSV, Parquet or NDJSON file, or - for the standard input")
+            raise InputError(f"{path} {kind}; name a CSV, JSON, Excel or Parquet file, or - for the standard input")
         self.format = self._format()
         self.row_word = "row" if self.format in ("parquet", "excel") else "line"
         self.file = None if self.stdin else VerifiedFile(self.path, self.name, size)
