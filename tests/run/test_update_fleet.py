@@ -226,6 +226,20 @@ def test_more_rows_than_are_held_are_let_go_and_told(tmp_path):
     assert json.loads((folder / "fleet.json").read_text())["hold"] == 5
 
 
+def test_a_column_of_times_that_is_not_used_is_named_at_the_first_command(tmp_path, capsys):
+    days = [f"2024-{1 + k // 28:02d}-{1 + k % 28:02d},{line.split(',', 1)[1]}" for k, line in enumerate(lines(120))]
+    path = write(tmp_path / "a.csv", days, "day,shop,x,y")
+    command = ["fleet", path, "-k", "shop", "-t", "y", "--no-report"]
+    said = "undrift: 'day' holds times and is not used: no later file can bring labels of rows that were predicted "
+    for k, (options, told) in enumerate(
+        [([], True), (["--features", "x"], True), (["--time", "day"], False), (["--drop", "day"], False)]
+    ):
+        assert run([*command, *options, "-o", str(tmp_path / str(k))]) == 0
+        err = capsys.readouterr().err
+        assert (said in err) == told
+        assert ("pass --time 'day' if labels come later\n" in err) == told
+
+
 def test_rows_without_an_order_cannot_be_told_their_labels_which_is_said(tmp_path, capsys):
     rows = [line.split(",", 1)[1] for line in lines(360)]
     folder, path = tmp_path / "shops", write(tmp_path / "begin.csv", rows[:300], "shop,x,y")

@@ -79,6 +79,8 @@ def infer_fleet_columns(
         require_integer_column(first, order)
     elif settings.time is not None:
         time = infer_time_column(first, settings.time, notes)
+    else:
+        notes.extend(_note_on_times(first, [name for name in first.columns if name not in {*set_apart, *features}]))
     calendar = None
     if settings.calendar and time is not None:
         times = instants(time, time.read(source, first.lines, first.columns[time.name]))
@@ -95,6 +97,17 @@ def infer_fleet_columns(
     unit = None if time is None else time.unit
     fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold, interval)
     return FleetColumns(fleet, task, classes, time, left_out, made, notes)
+
+
+def _note_on_times(first: FirstRows, columns: Sequence[str]) -> list[str]:
+    """Return what a user should know who named no order and no time, where one of the unused columns holds times."""
+    name = next((name for name in columns if column_kind(first, name) == "time"), None)
+    if name is None:
+        return []
+    return [
+        f"'{name}' holds times and is not used: no later file can bring labels of rows that were predicted without one,"
+        f" as only an order or a time tells which row is which; pass --time '{name}' if labels come later"
+    ]
 
 
 def make_fleet(
