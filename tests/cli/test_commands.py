@@ -115,8 +115,10 @@ def test_predict_knows_classes_texts_and_late_labels(call):
     frame = pl.read_csv(out.encode())
     assert code == 0
     assert frame["label"].to_list()[:2] == ["up", "down"]
-    assert frame["probability"].to_list()[0] > 0.7
-    assert frame["probability"].is_between(0.0, 1.0).all()
+    assert frame.columns == ["line", "label", "p(up)"]  # the label beside it may be the other one
+    assert frame["p(up)"].to_list()[0] > 0.7
+    assert frame["p(up)"].to_list()[1] < 0.3
+    assert frame["p(up)"].is_between(0.0, 1.0).all()
 
 
 def test_certify_holds_and_its_exit_codes(finished):

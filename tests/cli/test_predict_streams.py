@@ -75,7 +75,7 @@ def test_what_comes_in_parts_is_what_the_whole_would_be(run):
     assert code == 0
     assert Path("said.csv").read_bytes() == expected.encode()
     assert err.splitlines() == ["9,000 rows predicted, said.csv", *(f"undrift: {note}" for note in found.notes)]
-    shown = whole["probability" if "probability" in whole.columns else "prediction"].to_numpy()
+    shown = whole["prediction" if "prediction" in whole.columns else "p(@no)"].to_numpy()
     assert f"from {shown.min():.4g} to {shown.max():.4g}, {shown.mean():.4g} on average" in out
     assert run("predict", "run", "future.csv", "-o", "said.parquet", "-q") == (0, "", "")
     whole.write_parquet("expected.parquet")

@@ -71,10 +71,10 @@ class Predictions:
         self._unknown, self._first_unknown = 0, 0  # rows whose lags are not known, and where the first one stands
 
     def frames(self) -> Iterator[DataFrame]:
-        """Yield line, time, prediction, lower, upper (with lags, of the first row only), or label and probability.
+        """Yield line, time, and prediction, lower, upper (with lags, of the first row only), or the likelier label.
 
-        Of several classes the probability is the label's, and one column for each class follows. The rows of a file
-        come once.
+        Of two classes the probability of the positive one follows, in a column named after it, such as p(yes); of
+        several the label's probability, and one such column for each class. The rows of a file come once.
         """
         while True:
             with self._stop.interruptible():
@@ -122,7 +122,7 @@ class Predictions:
             odds = self._learner.log_odds(table)
             predicted = sigmoid(odds)
             labels = pl.Series([self._classes[int(one > 0.0)] for one in odds], dtype=pl.String)
-            frame = pl.DataFrame(columns | {"label": labels, "probability": predicted})
+            frame = pl.DataFrame(columns | {"label": labels, probability_column(self._classes[1]): predicted})
         unknown = rows.line[np.isnan(rows.Z[:, self._encoder.lags]).any(axis=1)]
         if len(unknown) and not self._unknown:
             self._first_unknown = int(unknown[0])
