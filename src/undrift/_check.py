@@ -50,6 +50,15 @@ def interval(who: object, name: str, value: object, allowed: str) -> float:
     return x
 
 
+def percent_hint(value: object) -> str:
+    """Return what a share is that somebody wrote in percent, for the end of an error; nothing for other values.
+
+    >>> percent_hint(80.0), percent_hint(0.3)
+    ('; 80% is 0.8', '')
+    """
+    return f"; {value:g}% is {value / 100.0:g}" if isinstance(value, (int, float)) and 1.0 < value < 100.0 else ""
+
+
 def integer(who: object, name: str, value: object, low: int, high: int | None = None) -> int:
     """Return `value` as an int of at least `low` (and at most `high`)."""
     try:

@@ -71,7 +71,8 @@ def test_outputs_with_intervals_are_saved_and_joined_to_the_bit(tmp_path):
 @pytest.mark.parametrize(
     ("model", "interval", "message"),
     [
-        (ud.OnlineRegressor(), 0.3, r"interval must be one of 0.5, 0.6, .*, 0.99, got 0.3"),
+        (ud.OnlineRegressor(), 0.3, r"interval must be one of 0.5, 0.6, .*, 0.99, got 0.3$"),
+        (ud.OnlineRegressor(), 95, r"interval must be one of 0.5, .*, 0.99, got 95; 95% is 0.95$"),
         (ud.OnlineClassifier(), 0.9, "interval is for OnlineRegressor, got OnlineClassifier"),
     ],
 )

@@ -232,6 +232,7 @@ def test_tiny_files_give_a_forecast(tmp_path, text, more, capsys):
             "with --target; there is no column of numbers, columns are time, shop\n",
         ),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "-H", "0"], 2, "horizon must be an integer"),
+        ("time,value\n2024-01-01,1\n", ["-t", "value", "--level", "80"], 2, "[0.5, 0.98], got 80.0; 80% is 0.8\n"),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--season", "day"], 2, "--season must be whole numbers"),
         ("time,value\n2024-01-01,1\n", ["-t", "value", "--known", "value"], 2, "must be different columns"),
         ("s,value\na,1\nb,2\n", ["-t", "value", "--series", "s"], 3, "need a column with times"),

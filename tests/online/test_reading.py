@@ -74,8 +74,10 @@ def test_intervals_of_a_block_are_those_before_each_round(level):
     assert trace.lower.tobytes() == np.array([one.low for one in ends]).tobytes()
     assert trace.upper.tobytes() == np.array([one.high for one in ends]).tobytes()
     assert model == slow
-    with pytest.raises(InputError, match=r"level must be in \[0.5, 0.99\], got 0.3"):
+    with pytest.raises(InputError, match=r"level must be in \[0.5, 0.99\], got 0.3$"):
         model.play(Z, y, interval=0.3)
+    with pytest.raises(InputError, match=r"level must be in \[0.5, 0.99\], got 90; 90% is 0.9$"):
+        model.play(Z, y, interval=90)
     assert model == slow
     assert ud.OnlineRegressor().play([], [], interval=0.9).lower.shape == (0,)
 

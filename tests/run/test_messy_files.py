@@ -143,7 +143,9 @@ def test_groups_stand_before_decimal_commas_too(text):
     assert parse_number(_point(text)) == 1234.5
 
 
-@pytest.mark.parametrize("text", ["n.a.", "<NA>", "NaT", "#VALUE!", "#DIV/0!", "(null)", "\\N", "--", ".", " N/D "])
+@pytest.mark.parametrize(
+    "text", ["n.a.", "<NA>", "NaT", "#VALUE!", "#DIV/0!", "(null)", "\\N", "--", ".", " N/D ", "k.A.", "k. A.", "n/v"]
+)
 def test_more_spellings_mean_missing(text):
     assert is_missing(text, frozenset())
 

@@ -174,7 +174,9 @@ class Fleet:
                 )
             if interval not in LEVELS.tolist():
                 levels = ", ".join(f"{level:g}" for level in LEVELS)
-                raise InputError(f"Fleet: interval must be one of {levels}, got {interval!r:.40}")
+                raise InputError(
+                    f"Fleet: interval must be one of {levels}, got {interval!r:.40}{_check.percent_hint(interval)}"
+                )
         self.hold = _check.integer(self, "hold", hold, 0, 1_000_000)
         self.numbered = bool(numbered)
         self.on_error = _check.choice(self, "on_error", on_error, ("raise", "report"))

@@ -51,7 +51,8 @@ def check_level(who: object, level: float) -> float:
     """Return a level that intervals can be given for."""
     at = _check.number(who, "level", level)
     if not LEVELS[0] <= at <= LEVELS[-1]:
-        raise InputError(f"Forecaster: level must be in [{LEVELS[0]:g}, {LEVELS[-1]:g}], got {level!r}")
+        span = f"[{LEVELS[0]:g}, {LEVELS[-1]:g}]"
+        raise InputError(f"Forecaster: level must be in {span}, got {level!r}{_check.percent_hint(level)}")
     return at
 
 

@@ -54,7 +54,9 @@ def check_level(who: object, level: float) -> float:
     """Return a level that intervals can be given for."""
     at = _check.number(who, "level", level)
     if not LEVELS[0] <= at <= LEVELS[-1]:
-        raise InputError(f"{_check.name_of(who)}: level must be in [0.5, 0.99], got {level!r}")
+        raise InputError(
+            f"{_check.name_of(who)}: level must be in [0.5, 0.99], got {level!r}{_check.percent_hint(level)}"
+        )
     return at
 
 

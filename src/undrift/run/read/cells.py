@@ -14,8 +14,8 @@ from undrift.run.read.rows import Cells, Times
 
 MISSING = frozenset(
     ("", "na", "n/a", "n.a.", "n/d", "<na>", "nan", "nat", "null", "(null)", "\\n", "none", "nil", "?", "-", "--", "."),
-) | {"#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?", "#null!"}
-"""Texts that mean missing, in lower case; those with # are what spreadsheets write."""
+) | {"#n/a", "#value!", "#div/0!", "#ref!", "#num!", "#name?", "#null!", "k.a.", "k. a.", "n/v"}
+"""Texts that mean missing, in lower case; those with # are what spreadsheets write, the last ones are German."""
 LIMIT = 1e75
 """Larger numbers are as good as infinite: learners refuse them."""
 FLAGS = {"true": 1.0, "false": 0.0}
