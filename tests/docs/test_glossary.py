@@ -39,6 +39,11 @@ def test_pages_for_newcomers_link_the_special_words_they_use(page):
     assert used <= linked
 
 
+def test_the_page_on_forecasts_links_the_words_of_its_scores():
+    linked = set(re.findall(r"glossary\.md#([\w-]+)", (DOCS / "forecast.md").read_text(encoding="utf-8")))
+    assert {"season", "MASE"} <= linked & set(re.findall(r'<a id="([\w-]+)">', TEXT))
+
+
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`((?:src|tests|docs|tools)/[\w./-]+)`", TEXT))))
 def test_the_files_it_names_exist(name):
     assert (ROOT / name).exists()
