@@ -12,6 +12,7 @@ import undrift as ud
 from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.report import render
+from undrift.report.formatting import percent
 from undrift.run import Settings, certify_run, play_file, read_run
 from undrift.run.finish.certificates import replay_run
 from undrift.run.finish.compare import compare_file
@@ -176,6 +177,20 @@ def test_what_several_classes_cannot_have_is_one_sentence(tmp_path):
     assert '<div class="notes">' not in text
     with pytest.raises(InputError, match="--live predicts numbers or two classes"):
         next(play_live([], Settings(target="y", task="multiclass"), complain=print))
+
+
+def test_the_terminal_tells_several_classes_in_plain_words(tmp_path, capsys):
+    path = str(write_csv(tmp_path / "t.csv", columns(300)))
+    assert undrift(["run", path, "-t", "y", "--speed", "light", "--out", str(tmp_path / "run")]) == 0
+    told = capsys.readouterr()
+    assert "certif" not in told.err  # nothing is announced that cannot be done
+    assert "proofs cover runs that predict a number or one of two classes" in told.err
+    data = read_run(tmp_path / "run")
+    right = percent(float(np.mean((data.yhat == data.y)[data.predicted])))
+    first, second, *_ = told.out.splitlines()
+    assert "one of 4 classes: " in first
+    assert all(name in first for name in CLASSES)
+    assert second.endswith(f"; it named the right class in {right} of rows.")
 
 
 def test_one_class_too_many_is_refused_where_it_comes(tmp_path, monkeypatch):

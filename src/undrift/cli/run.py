@@ -170,11 +170,19 @@ def _certify(folder: Path, state: RunState, bar: ProgressBar) -> RunState:
     from undrift.errors import ConditionError
     from undrift.run import certify_run
 
-    bar.log("certifying")
+    begun = False
+
+    def show(doing: str, done: float) -> None:
+        nonlocal begun
+        if not begun:  # runs that cannot be certified are refused before anything is done
+            bar.log("certifying")
+        begun = True
+        bar.show(doing, done)
+
     try:
-        return certify_run(folder, bar.show)
+        return certify_run(folder, show)
     except ConditionError as error:
-        bar.log(f"not certified: {error}")
+        bar.log(f"not certified: {error}" if begun else str(error))
         return state
 
 

@@ -40,7 +40,7 @@ def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
 def _quality(run: RunData) -> str:
     """Return how far off it was, by the measure that leads in the report too."""
     from undrift.metrics import LEADING, coverage, interval_pinball
-    from undrift.report.formatting import number
+    from undrift.report.formatting import number, percent
     from undrift.report.scores import best_baseline, compare_errors, score_predictors
 
     if not run.rounds:
@@ -52,7 +52,7 @@ def _quality(run: RunData) -> str:
         text += f", {compare_errors(own[key], best.measures[key])} the best naive guess"
         text += f" ('{best.name}': {number(best.measures[key])})"
     if run.lower is None or run.upper is None:
-        return f"{text}; {own['accuracy']:.1%} of the more likely classes were right."
+        return f"{text}; it named the right class in {percent(own['accuracy'])} of rows."
     inside = coverage(run.lower, run.upper, run.y)
     mean = f"; mean absolute error {number(own['mae'])}"
     loss = interval_pinball(run.lower, run.upper, run.y, level=0.9)

@@ -38,6 +38,8 @@ LABELS = ({0.0, 1.0}, {-1.0, 1.0}, {1.0, 2.0})
 """Pairs of numbers that are two classes however few rows there are."""
 FEW, REPEATED, CONSTANT = 10, 20, 100
 """Different whole numbers that may be classes, at most; rows for each of them, at least; rows of one value alone."""
+SHOWN_CLASSES = 6
+"""Classes that are named where a sentence tells what is predicted, at most."""
 MOST_CLASSES = 100
 """Classes of a run: each has an estimator of its own, and a column in the predictions."""
 
@@ -144,13 +146,13 @@ def note_on_numbers(classes: tuple[str, ...]) -> str | None:
 def name_classes(classes: Sequence[str]) -> str:
     """Return classes in words: of two the one that probabilities are of first, and some of many.
 
-    >>> name_classes(["no", "yes"]), name_classes(["a", "b", "c", "d"])
-    ('yes rather than no', 'one of 4 classes: a, b, c, ...')
+    >>> name_classes(["no", "yes"]), name_classes(["a", "b", "c", "d"]), name_classes(list("abcdefg"))
+    ('yes rather than no', 'one of 4 classes: a, b, c, d', 'one of 7 classes: a, b, c, d, e, f, ...')
     """
     if len(classes) == 2:
         return f"{classes[1]} rather than {classes[0] or '?'}"
     count = "one class so far" if len(classes) == 1 else f"one of {len(classes)} classes"
-    return f"{count}: {', '.join(classes[:3])}{', ...' if len(classes) > 3 else ''}"
+    return f"{count}: {', '.join(classes[:SHOWN_CLASSES])}{', ...' if len(classes) > SHOWN_CLASSES else ''}"
 
 
 def _order_classes(first: FirstRows, labels: list[str]) -> tuple[str, ...]:
