@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 from series import seasonal
 
 from undrift.cli.app import run
@@ -82,3 +83,18 @@ def test_a_file_of_somebody_else_is_not_replaced(tmp_path, capsys):
     assert run(["forecast", write(tmp_path / "a.csv", range(60)), "-t", "value", "-o", str(out)]) == 2
     assert "not a file that undrift wrote" in capsys.readouterr().err
     assert (out / "next.csv").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("files", [[], None, {"next": 3}])
+def test_a_state_that_names_no_files_is_called_damaged(tmp_path, files, capsys):
+    out, path = tmp_path / "out", write(tmp_path / "a.csv", range(60))
+    assert run(["forecast", path, "-t", "value", "-H", "2", "-o", str(out), "--no-report", "-q"]) == 0
+    state = json.loads((out / "forecast.json").read_text())
+    (out / "forecast.json").write_text(json.dumps(state | {"files": files}))
+    capsys.readouterr()
+    for command in ("predict", "update"):
+        assert run([command, str(out), path]) == 3
+        assert (
+            capsys.readouterr().err
+            == f"undrift: {out / 'forecast.json'}: damaged; forecast the file again with --force\n"
+        )

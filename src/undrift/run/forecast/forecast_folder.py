@@ -67,6 +67,8 @@ class ForecastFolder:
                 raise ModelFileError(f"{path}: written by a newer undrift; upgrade it")
             for name in ("settings", "plan", "rows", "learned", "files"):
                 state[name]
+            if not all(isinstance(name, str) for name in dict.values(state["files"])):
+                raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ModelFileError(f"{path}: damaged; forecast the file again with --force") from None
         return dict(state)

@@ -12,7 +12,7 @@ from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.prepare.columns import column_kind, counts_rows, find_time_column
 from undrift.run.prepare.first_rows import read_first_rows
 
-MOST_NAMED = 10
+MOST_NAMED = 20
 """Columns named in an error."""
 
 
