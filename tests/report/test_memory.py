@@ -68,13 +68,16 @@ def test_the_memory_of_late_is_told_where_it_differs_from_the_average(run):
     assert same == (mean_half_life(HALF_LIVES, TWO_JUMPS), None)
     longer = np.repeat(np.eye(4)[[0, 2]], [500, 140], axis=0)
     assert memory_length(HALF_LIVES, longer) == (pytest.approx(1.0 / (500 / 640 / 10 + 140 / 640 / 90)), 90.0)
-    for weights, words in ((TWO_JUMPS, "52 rows"), (longer, "12 rows on average, 90 rows lately")):
+    for weights, words, shown in (
+        (TWO_JUMPS, "52 rows", ("52 rows", "until a row counts half")),
+        (longer, "12 rows on average, 90 rows lately", ("12 rows", "on average; 90 rows lately")),
+    ):
         context = make_context(with_spectrum(run.data, weights))
         numbers = measure(context) | {"intervals": None, "calibration": None}
         scores = score_predictors(context.data)
         assert f"a row counts half after {words}" in takeaways(context, scores, numbers)[1]
         card = next(one for one in cards(context, scores, numbers) if one.label == "memory (half-life)")
-        assert f"{card.value}, {card.note}" in (words, "52 rows, until a row counts half")
+        assert (card.value, card.note) == shown
         assert f"Memory it found best: an observation counts half after about {words}." in terminal(context.data)
 
 

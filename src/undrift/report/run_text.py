@@ -163,7 +163,7 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
         length = memory_length(run.data.half_lives, run.data.spectrum)
         text, _, note = run.memory_text(length.average).partition(" (")
         if length.late is not None:
-            text, note = f"{text} on average", f"{run.memory_text(length.late)} lately"
+            note = f"on average; {run.memory_text(length.late)} lately"
         found.append(Card("memory (half-life)", text, note.rstrip(")") or "until a row counts half"))
     intervals = numbers["intervals"]
     if intervals:
