@@ -144,7 +144,5 @@ def test_rows_that_do_not_fit_are_refused():
 
 
 def test_an_estimator_with_candidates_is_no_member_of_an_ensemble():
-    with pytest.raises(
-        InputError, match="a member cannot have candidates of its own; give the predictions of"
-    ):
+    with pytest.raises(InputError, match="a member cannot have candidates of its own; give the predictions of"):
         ud.Ensemble([ud.OnlineRegressor(candidates=[1]), ud.Persistence()])
