@@ -43,9 +43,8 @@ class ClippedAdam(DiscountedAdam):
     average
         Keep averaged weights: `with opt.averaged():`. Weights that you change between steps are averaged as changed.
     average_horizon
-        How many steps they remember: "growing" for about the last tenth of the run, or a number >= 1, better where the
-        task itself drifts. None is the horizon of the momentum, $1/(1-\beta_1)$, as in the theory, the only one with
-        which `certificate` has a bound.
+        Steps they remember: "growing" for about the last tenth of the run, or a number >= 1. None is the horizon of the
+        momentum, $1/(1-\beta_1)$, as in the theory, the only one with which `certificate` has a bound.
     nonfinite
         "skip" a step with a non-finite gradient (nothing advances, a warning, `skipped` counts it) or "raise". To know
         in time, all gradients are read once before the step; "ignore" saves that with norm "coord", and a gradient
