@@ -30,7 +30,7 @@ from torch import nn
 import undrift.torch as ut
 
 WINDOW, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 128, 3, 4
-TUNED_STEPS, TUNING_SEEDS, FIRST_SEED = 400, (0, 1), 100
+TUNED_STEPS, LONG_STEPS, TUNING_SEEDS, FIRST_SEED = 400, 2000, (0, 1), 100
 RATES = {
     "AdamW": (5e-4, 1e-3, 2e-3, 4e-3),
     "AdamW, warm-up": (1e-3, 2e-3, 4e-3),
@@ -178,29 +178,42 @@ def rates_to_tune(name, seed):
     return sorted({lr for lr, key in losses if losses[lr, key] < min(losses.values()) + FAR_BEHIND})
 
 
-def table():
-    print("| steps | rate | method | learning rate | output | validation | test, mean | std | seeds |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    judged = [one for one in record() if one["seed"] >= FIRST_SEED]
-    for steps, cosine, name in sorted({(one["steps"], one["cosine"], one["name"]) for one in judged}):
-        runs = [one for one in judged if (one["steps"], one["cosine"], one["name"]) == (steps, cosine, name)]
-        for key in runs[0]["losses"]:
-            tests = [one["losses"][key][1] for one in runs]
-            seen = statistics.mean(one["losses"][key][0] for one in runs)
-            std = f"{statistics.stdev(tests):.3f}" if len(tests) > 1 else ""
-            shape = "cosine" if cosine else "constant"
-            cells = (
-                steps,
-                shape,
-                name,
-                runs[0]["lr"],
-                key,
-                f"{seen:.3f}",
-                f"{statistics.mean(tests):.3f}",
-                std,
-                len(tests),
-            )
-            print(f"| {' | '.join(map(str, cells))} |")
+OUTPUTS = {"last": "last", "10": "10 steps", "30": "30", "100": "100", "growing": "growing"}
+
+
+def judged_table():
+    """Print the test loss of every method and output over the judging seeds, as docs/optimizers.md has it."""
+    print(f"| steps, rate | | learning rate | seeds | {' | '.join(OUTPUTS.values())} |\n|{'---|' * (4 + len(OUTPUTS))}")
+    shown = ""
+    for steps, cosine, name in itertools.product((TUNED_STEPS, LONG_STEPS), (False, True), RATES):
+        runs = [one for one in record() if (one["steps"], one["cosine"], one["name"]) == (steps, cosine, name)]
+        runs = [one for one in runs if one["seed"] >= FIRST_SEED]
+        if runs:
+            head = f"{steps:,}, {'cosine' if cosine else 'constant'}"
+            cells = [spread([one["losses"][key][1] for one in runs if key in one["losses"]]) for key in OUTPUTS]
+            first = "" if head == shown else head
+            print(f"| {first} | {name} | {runs[0]['lr']:g} | {len(runs)} | {' | '.join(cells)} |")
+            shown = head
+
+
+def spread(losses):
+    """Return mean and standard deviation as a text."""
+    deviation = f" ± {statistics.stdev(losses):.3f}" if len(losses) > 1 else ""
+    return f"{statistics.mean(losses):.3f}{deviation}" if losses else ""
+
+
+def tuning_table():
+    """Print the least validation loss of any output by rate; a star stands where only the first seed was run."""
+    rates = sorted({lr for some in RATES.values() for lr in some})
+    print(f"\n| learning rate | {' | '.join(f'{lr:g}' for lr in rates)} |\n|{'---|' * (1 + len(rates))}")
+    for name in RATES:
+        both, second = tuned(name), tuned(name, TUNING_SEEDS[1:])
+        cells = []
+        for lr in rates:
+            found = [loss for (rate, _), loss in both.items() if rate == lr]
+            star = "" if any(rate == lr for rate, _ in second) else "*"
+            cells.append(f"{min(found):.3f}{star}" if found else "")
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def main():
@@ -221,7 +234,8 @@ def main():
         names = [name for name in names if not (options.cosine and name.startswith("schedule-free"))]
         for seed, name in itertools.product(range(FIRST_SEED, FIRST_SEED + options.seeds), names):
             ensure(name=name, lr=chosen(name)[0], steps=options.steps, seed=seed, cosine=options.cosine)
-    table()
+    judged_table()
+    tuning_table()
 
 
 if __name__ == "__main__":
