@@ -6,6 +6,7 @@ UndriftError
 ├── DataError (ValueError)         a file of rows that cannot be used; the text says where and what to do
 ├── ModelFileError (ValueError)    a file that is not a whole, readable undrift file
 ├── ConditionError (ValueError)    a theorem's condition or a certificate's assumption does not hold
+├── UnavailableError               a service that cannot answer for now; the text says why
 └── MissingExtraError (ImportError)  an optional dependency is not installed
 UndriftWarning (UserWarning)       worth knowing, not worth stopping for
 ```
@@ -32,6 +33,10 @@ class ModelFileError(UndriftError, ValueError):
 
 class ConditionError(UndriftError, ValueError):
     """A theorem's condition or a certificate's assumption does not hold."""
+
+
+class UnavailableError(UndriftError):
+    """A service cannot answer for now: its state could not be restored from its journal."""
 
 
 class MissingExtraError(UndriftError, ImportError):

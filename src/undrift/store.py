@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize, safe_open
 
 from undrift._typing import Scalar
 from undrift.errors import ModelFileError
@@ -34,14 +34,19 @@ Arrays = Mapping[str, NDArray[np.float64]]
 
 def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     """Write header and arrays to `path`; a crash at any moment leaves the old file or the new one, never a part."""
-    plain = {name: np.asarray(arrays[name], dtype="<f8", order="C") for name in sorted(arrays)}
-    text = json.dumps({"format": FORMAT, **_encode(header)}, sort_keys=True, allow_nan=False)
-    replace(path, _container({"digest": _digest(text, plain), "undrift": text}, plain))
+    replace(path, _container(header, arrays))
 
 
-def _container(metadata: dict[str, str], arrays: Arrays) -> Iterator[bytes]:
+def pack(header: Header, arrays: Arrays) -> bytes:
+    """Return the bytes that `write` would put into a file."""
+    return b"".join(_container(header, arrays))
+
+
+def _container(header: Header, given: Arrays) -> Iterator[bytes]:
     """Yield a safetensors file piece by piece: the length of its table, the table, the arrays as they lie in memory."""
-    table: dict[str, object] = {"__metadata__": metadata}
+    arrays = {name: np.asarray(given[name], dtype="<f8", order="C") for name in sorted(given)}
+    own = json.dumps({"format": FORMAT, **_encode(header)}, sort_keys=True, allow_nan=False)
+    table: dict[str, object] = {"__metadata__": {"digest": _digest(own, arrays), "undrift": own}}
     end = 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
@@ -105,8 +110,36 @@ def read(path: str | os.PathLike[str]) -> tuple[Header, dict[str, NDArray[np.flo
         with safe_open(os.fspath(path), framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a dict)
-    except (SafetensorError, ValueError, TypeError, OverflowError, MemoryError):  # a shape or a type NumPy cannot hold
+    except _DAMAGE:
         raise ModelFileError(f"{path}: not an undrift file, or cut off or damaged; save it again") from None
+    return _check_contents(path, metadata, arrays)
+
+
+def unpack(payload: bytes, name: str) -> tuple[Header, dict[str, NDArray[np.float64]]]:
+    """Return the header and arrays in the bytes that `pack` returned, or say what is wrong with them; no file is used.
+
+    `name` is what messages call them.
+    """
+    try:
+        arrays = {
+            name: np.frombuffer(one["data"], dtype={"F64": "<f8"}[one["dtype"]]).reshape(one["shape"]).copy()
+            for name, one in deserialize(payload)  # type: ignore[no-untyped-call]  # it has no types
+        }
+        length = struct.unpack_from("<Q", payload)[0]
+        metadata = json.loads(payload[8 : 8 + length]).get("__metadata__", {})
+    except (*_DAMAGE, LookupError):
+        raise ModelFileError(f"{name}: not an undrift file, or cut off or damaged") from None
+    return _check_contents(name, metadata, arrays)
+
+
+_DAMAGE = SafetensorError, ValueError, TypeError, OverflowError, MemoryError
+"""What reading a damaged container raises; a shape or a type that NumPy cannot hold is among it."""
+
+
+def _check_contents(
+    path: str | os.PathLike[str], metadata: dict[str, str], arrays: dict[str, NDArray[np.float64]]
+) -> tuple[Header, dict[str, NDArray[np.float64]]]:
+    """Return the header and arrays of a container that is ours, readable and undamaged."""
     text = metadata.get("undrift")
     if text is None:
         raise ModelFileError(f"{path}: a safetensors file, but not one of undrift's")

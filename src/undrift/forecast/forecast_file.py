@@ -89,9 +89,23 @@ def write(model: Forecaster, path: str | os.PathLike[str]) -> None:
     store.write(path, {**header, "level": kernels.level()}, arrays)
 
 
+def pack(model: Forecaster) -> bytes:
+    """Return a forecaster as the bytes of its file."""
+    header, arrays = describe(model)
+    return store.pack({**header, "level": kernels.level()}, arrays)
+
+
 def read(cls: type[Made], path: str | os.PathLike[str]) -> Made:
     """Return the forecaster of a file, or say what is wrong with it."""
-    header, arrays = store.read(path)
+    return _restore_file(cls, path, *store.read(path))
+
+
+def unpack(cls: type[Made], payload: bytes, name: str) -> Made:
+    """Return the forecaster that `pack` packed; `name` is what messages call the bytes."""
+    return _restore_file(cls, name, *store.unpack(payload, name))
+
+
+def _restore_file(cls: type[Made], path: str | os.PathLike[str], header: store.Header, arrays: Arrays) -> Made:
     level = header.pop("level", None)
     try:
         model = restore(cls, header, arrays)

@@ -46,9 +46,33 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     header, arrays = store.read(_check.path("load", path))
     if cls is None and (other := _find_other(header)) is not None:
         return other.load(path)
-    level = header.pop("level", None)
     if model is not None:
         header = _hand_over(header, tuple(model) if isinstance(model, (list, tuple)) else (model,))
+    level = header.pop("level", None)
+    learner = _make_learner(path, header, arrays, cls)
+    warn_if_level_differs(f"{path} was saved", level)
+    return learner
+
+
+def pack_learner(learner: Learner) -> bytes:
+    """Return a learner as the bytes of its file."""
+    header, arrays = learner.snapshot()
+    return store.pack({**header, "level": kernels.level()}, arrays)
+
+
+def unpack_learner(payload: bytes, name: str) -> Learner:
+    """Return the learner that `pack_learner` packed; `name` is what messages call the bytes."""
+    header, arrays = store.unpack(payload, name)
+    level = header.pop("level", None)
+    learner = _make_learner(name, header, arrays, None)
+    warn_if_level_differs(f"{name} was saved", level)
+    return learner
+
+
+def _make_learner(
+    path: str | os.PathLike[str], header: store.Header, arrays: Arrays, cls: type[Learner] | None
+) -> Learner:
+    """Return the learner that a file describes, whatever the file holds."""
     try:
         learner = learner_from_snapshot(header, arrays, cls)
         _try(learner)
@@ -57,7 +81,6 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         why = " ".join(f"{type(error).__name__}: {error}".split())  # a header made to mislead: whatever it broke
         raise ModelFileError(f"{path}: the header does not describe a learner ({why:.200})") from None
-    warn_if_level_differs(f"{path} was saved", level)
     return learner
 
 

@@ -14,7 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
 from undrift import __version__
-from undrift.errors import InputError, UndriftError
+from undrift.errors import InputError, UnavailableError, UndriftError
 from undrift.serve.compact_json import to_json
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
@@ -49,8 +49,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
         metrics.refused.inc()
-        status = 507 if "cannot be written" in str(error) else 422
-        return JSONResponse({"detail": str(error)}, status)
+        return refuse_with_status(error)
 
     @app.post("/predict", response_model=PredictResponse)
     async def predict(request: Request) -> Response:
@@ -120,8 +119,7 @@ def make_base(tend: Callable[[], None]) -> FastAPI:
         async def loop() -> None:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_CARE)
-                with contextlib.suppress(UndriftError):  # a full disk: requests say so
-                    tend()
+                tend()  # raises nothing
 
         task = asyncio.create_task(loop())
         yield
@@ -185,6 +183,12 @@ async def _stream(service: Service, request: Request, key: str | None) -> AsyncI
             yield f"data: {json.dumps(_show(service, key), allow_nan=False)}\n\n"
             last = now
         await asyncio.sleep(1.0)
+
+
+def refuse_with_status(error: UndriftError) -> JSONResponse:
+    """Return a refusal: 503 while the state is not restored, 507 where the disk is full, 422 for what was sent."""
+    full = "cannot be written" in str(error)
+    return JSONResponse({"detail": str(error)}, 503 if isinstance(error, UnavailableError) else 507 if full else 422)
 
 
 def answer_json(value: object) -> Response:

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from undrift.errors import UndriftError
-from undrift.serve.app import add_pages, answer_json, make_base
+from undrift.serve.app import add_pages, answer_json, make_base, refuse_with_status
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.limits import RequestLimits, limit_requests
 from undrift.serve.schema import CellValue, LearnResponse, describe_interface, read_request
@@ -41,7 +41,7 @@ def make_forecast_app(service: ForecastService, limits: RequestLimits | None = N
 
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, 507 if "cannot be written" in str(error) else 422)
+        return refuse_with_status(error)
 
     @app.get("/forecast", response_model=ForecastResponse)
     async def forecast(level: float | None = None) -> Response:

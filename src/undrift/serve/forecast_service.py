@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from undrift._typing import Matrix
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.forecast import Forecaster
+from undrift.forecast import Forecaster, forecast_file
 from undrift.forecast.calendar import count_steps
 from undrift.forecast.gaps import LONGEST_GAP
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.serve.compact_json import to_json
 from undrift.serve.journal import Checkpoint, EntryKind, Journal
+from undrift.serve.journaled_service import JournaledService
 from undrift.serve.rows import Cell, Row, read_number
 
 ROWS_PER_SNAPSHOT = 500
@@ -47,7 +46,7 @@ class _Rows(NamedTuple):
     """Seconds since 1970."""
 
 
-class ForecastService:
+class ForecastService(JournaledService):
     """A forecaster, and the journal of the rows it learned since it was first served.
 
     Parameters
@@ -65,15 +64,16 @@ class ForecastService:
     """
 
     def __init__(self, model: Forecaster, plan: PanelPlan, last: int | None, journal: Journal, origin: str) -> None:
-        self.plan, self.journal, self._origin = plan, journal, origin
-        self._first = file_of(model), last
-        self.started = time.time()
+        super().__init__(journal)
+        self.plan, self._origin = plan, origin
+        self._first = forecast_file.pack(model), last
         self._restore()
         if journal.last_snapshot() is None:
             self.save()
 
     def forecast(self, level: float | None = None) -> dict[str, Any]:
         """Return the next steps of every series, as JSON values."""
+        self.require_restored()
         found = self.model.forecast(level=level)
         yhat, lower, upper = (np.atleast_2d(part) for part in found)
         steps = [{"step": k + 1, **self._name_step(k)} for k in range(self.model.horizon)]
@@ -88,32 +88,31 @@ class ForecastService:
 
     def learn(self, rows: Sequence[Row]) -> LearnedRows:
         """Learn rows that have come, later than the last one; they are in the journal when this returns."""
+        self.require_restored()
         if not 1 <= len(rows) <= MOST_ROWS:
             raise InputError(f"a request holds 1 to {MOST_ROWS:,} rows, got {len(rows):,}; split it")
         new = self._read(rows)
         if len(new.values):
-            try:
+            with self._undo_if_refused():
                 self._play(new)
                 values = [[None if math.isnan(one) else one for one in row] for row in new.values.tolist()]
                 self.journal.append(EntryKind.VALUES, 1, to_json([values, new.times]))
-            except BaseException:
-                self._restore()
-                raise
         return LearnedRows(len(new.values), len(rows) - len(new.values))
 
-    def tend(self) -> None:
-        """Take a snapshot when many rows have come since the last one; call it now and then."""
+    def _tend(self) -> None:
+        """Take a snapshot when many rows have come since the last one."""
         if self._unsaved >= ROWS_PER_SNAPSHOT:
             self.save()
 
     def save(self) -> None:
         """Put everything into the journal's snapshot, so that a restart is quick."""
         facts = json.dumps({"origin": self._origin, "last": self.last})
-        self.journal.save(Checkpoint(facts, file_of(self.model), (), self.journal.last + 1))
+        self.journal.save(Checkpoint(facts, forecast_file.pack(self.model), (), self.journal.last + 1))
         self._unsaved = 0
 
     def facts(self) -> dict[str, Any]:
         """Return how it is doing, as JSON values."""
+        self.require_restored()
         return {
             "series": list(self.plan.names),
             "horizon": self.model.horizon,
@@ -126,10 +125,11 @@ class ForecastService:
 
     def close(self) -> None:
         """End in order: everything is saved, and the journal is closed."""
-        self.save()
+        if self.is_restored:
+            self.save()
         self.journal.close()
 
-    def _restore(self) -> None:
+    def _read_journal(self) -> None:
         """Become what the journal says: its snapshot, and every entry after it."""
         saved = self.journal.last_snapshot()
         file, self.last = self._first
@@ -140,7 +140,7 @@ class ForecastService:
                     where = self.journal.path
                     raise InputError(f"{where}: it began with other forecasts; move its folder away to begin anew")
                 file, self.last = saved.model, facts["last"]
-            self.model, self._unsaved = forecaster_of(file), 0
+            self.model, self._unsaved = forecast_file.unpack(Forecaster, file, "the saved forecaster"), 0
             for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
                 values, times = json.loads(entry.body)
                 shape = (len(values), len(self.plan.names))
@@ -226,19 +226,3 @@ def show_time(seconds: int) -> str:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def file_of(model: Forecaster) -> bytes:
-    """Return a forecaster as the bytes of its file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.undrift"
-        model.save(path)
-        return path.read_bytes()
-
-
-def forecaster_of(file: bytes) -> Forecaster:
-    """Return the forecaster in the bytes of a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.undrift"
-        path.write_bytes(file)
-        return Forecaster.load(path)

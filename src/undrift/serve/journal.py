@@ -116,10 +116,16 @@ class Journal:
                 raise ModelFileError(f"{path}: written by another version of undrift; use that one, or move it away")
             self._base.executescript(_SCHEMA)
             self._base.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            last = self._base.execute("SELECT max(last) FROM journal").fetchone()[0]
-            saved = self._base.execute("SELECT sequence FROM snapshot").fetchone()
+            self.refresh()
         except sqlite3.DatabaseError as error:
             raise ModelFileError(f"{path}: not a journal of undrift's, or damaged ({error}); move it away") from None
+
+    def refresh(self) -> None:
+        """Read again which number the last entry has; what is written in part is given up."""
+        if self._base.in_transaction:
+            self._base.execute("ROLLBACK")
+        last = self._base.execute("SELECT max(last) FROM journal").fetchone()[0]
+        saved = self._base.execute("SELECT sequence FROM snapshot").fetchone()
         self.last = max(int(last or 0), int(saved[0]) if saved else 0)
 
     def append(self, kind: EntryKind, count: int, body: str, *, expired: Sequence[int] = ()) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import undrift
 from undrift._typing import Matrix
 from undrift.errors import ModelFileError
 from undrift.events import Event, Watch
+from undrift.learners.files import pack_learner, unpack_learner
 from undrift.online import Table
 from undrift.online.base import OnlineLearner
 from undrift.online.served_blocks import ask_rows, tell_rows
@@ -52,7 +50,7 @@ class OneModel:
 
     def __init__(self, model: OnlineLearner, rows: RowEncoder, *, level: float = 0.9) -> None:
         self.model, self.rows, self.level, self.target = model, rows, check_level(level), rows.target
-        self._first_state = rows.state(), file_of(model)
+        self._first_state = rows.state(), pack_learner(model)
         self._fresh()
 
     def _fresh(self) -> None:
@@ -139,7 +137,7 @@ class OneModel:
             "recent": self._recent.state(),
             "watch": self.watch.state(),
         }
-        return Checkpoint(json.dumps({**facts, **own}, allow_nan=False), file_of(self.model), (), last + 1)
+        return Checkpoint(json.dumps({**facts, **own}, allow_nan=False), pack_learner(self.model), (), last + 1)
 
     def mark_saved(self, saved: Checkpoint, last: int) -> None:
         """Note that this was written when the journal had come to `last`."""
@@ -168,20 +166,9 @@ class OneModel:
         self._saved_at = saved.sequence
 
 
-def file_of(model: OnlineLearner) -> bytes:
-    """Return a model as the bytes of its file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.undrift"
-        model.save(path)
-        return path.read_bytes()
-
-
 def model_of(file: bytes) -> OnlineLearner:
     """Return the model in the bytes of a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.undrift"
-        path.write_bytes(file)
-        model = undrift.load(path)
+    model = unpack_learner(file, "the saved model")
     if not isinstance(model, OnlineLearner):
         raise ModelFileError(f"a {type(model).__name__} cannot be served; give an OnlineRegressor or OnlineClassifier")
     return model

@@ -51,5 +51,6 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
             service = ForecastService(given.read_model(state), plan, state["last"], journal, digest)
             yield service
             service.close()
-            with folder.new_file(MODEL) as temporary:
-                service.model.save(temporary)
+            if service.is_restored:
+                with folder.new_file(MODEL) as temporary:
+                    service.model.save(temporary)

@@ -86,7 +86,7 @@ def open_service(
             service = Service(models, open_journal(folder, durable), origin=origin, hold=hold)
         yield service
         service.close()
-        if isinstance(service.models, OneModel):
+        if service.is_restored and isinstance(service.models, OneModel):
             with folder.new_file(MODEL) as temporary:
                 service.models.model.save(temporary)
 

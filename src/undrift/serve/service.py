@@ -14,6 +14,7 @@ from undrift.events import Event, EventKind
 from undrift.run.read.cells import LIMIT
 from undrift.serve.compact_json import to_json
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
+from undrift.serve.journaled_service import JournaledService
 from undrift.serve.rows import Cell, Row
 from undrift.serve.served_models import Answer, AskedRow, LearnedLabel, ServedModels
 
@@ -43,7 +44,7 @@ class LearnResult(NamedTuple):
     """Labels of rows that were given up before, because they had waited too long: they were not learned."""
 
 
-class Service:
+class Service(JournaledService):
     """Models, the rows that wait for their label, and the journal of both.
 
     Nothing here is safe for several threads: the application calls it from one.
@@ -61,12 +62,17 @@ class Service:
     """
 
     def __init__(self, models: ServedModels, journal: Journal, *, origin: str = "", hold: float | None = None) -> None:
-        self.models, self.journal, self.hold = models, journal, hold
-        self._origin = origin
-        self.started = time.time()
+        super().__init__(journal)
+        self._models, self.hold, self._origin = models, hold, origin
         self._restore()
         if journal.last_snapshot() is None:
             self.save(everything=True)
+
+    @property
+    def models(self) -> ServedModels:
+        """What is served."""
+        self.require_restored()
+        return self._models
 
     @property
     def waiting(self) -> int:
@@ -75,6 +81,7 @@ class Service:
 
     def predict(self, rows: Sequence[Row], references: Sequence[str | None] | None = None) -> list[Answer]:
         """Serve rows that have come: their answers are in the journal when this returns."""
+        self.require_restored()
         _require_size(rows, "rows")
         given = self._check_references(references, len(rows))
         self._save_crowded()
@@ -82,13 +89,14 @@ class Service:
         features = self.models.encode(rows)  # refuses what cannot be read, and is as before then
         number = self._next_row
         body = to_json([now, True, list(map(dict, rows)), references, number])
-        with _Undo(self):
+        with self._undo_if_refused():
             asked = self._ask(features, number, given, now, self.journal.last + 1, look=True)
             self.journal.append(EntryKind.ASKED, len(rows), body)
         return [one.answer for one in asked]
 
     def learn(self, labels: Sequence[Label]) -> LearnResult:
         """Learn labels, late or out of order; they are in the journal when this returns."""
+        self.require_restored()
         _require_size(labels, "labels")
         found: dict[int, LearnedLabel] = {}
         repeated = expired = 0
@@ -114,12 +122,12 @@ class Service:
         self.models.check_labels([self.models.waiting[number] for number in labels])
         self._save_crowded()
         body = to_json([(number, None if y != y else y) for number, y in labels.items()])  # NaN is not itself
-        with _Undo(self):
+        with self._undo_if_refused():
             self._tell(labels, self.journal.last + 1)
             self.journal.append(EntryKind.TOLD, 1, body, expired=[*labels] if expired else [])
 
-    def tend(self) -> None:
-        """Give up rows that waited too long, and save what is due; call it now and then."""
+    def _tend(self) -> None:
+        """Give up rows that waited too long, and save what is due."""
         if self.hold is not None:
             limit = time.time() - self.hold
             late = [number for number, row in self.models.waiting.items() if row.when < limit][:LARGEST_BATCH]
@@ -151,10 +159,11 @@ class Service:
 
     def close(self) -> None:
         """End in order: everything is saved, and the journal is closed."""
-        self.save(everything=True)
+        if self.is_restored:
+            self.save(everything=True)
         self.journal.close()
 
-    def _restore(self) -> None:
+    def _read_journal(self) -> None:
         """Become what the journal says: its snapshot, and every entry after it."""
         saved = self.journal.last_snapshot()
         self._references: dict[str, int] = {}
@@ -162,7 +171,7 @@ class Service:
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.event_counts: Counter[EventKind] = Counter()
         if saved is None:
-            self.models.begin()
+            self._models.begin()
         else:
             try:
                 facts = json.loads(saved.facts)
@@ -171,7 +180,7 @@ class Service:
                 self.events.extend(Event.from_dict(one) for one in facts["events"])
                 self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
                 if origin == self._origin:
-                    self.models.resume(facts, saved)
+                    self._models.resume(facts, saved)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 if isinstance(error, UndriftError):
                     raise
@@ -180,7 +189,7 @@ class Service:
                 raise InputError(
                     f"{self.journal.path}: this service began with another model; move its folder away to begin anew"
                 )
-        for number, row in self.models.waiting.items():
+        for number, row in self._models.waiting.items():
             if row.reference is not None:
                 self._references[row.reference] = number
         for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
@@ -196,17 +205,17 @@ class Service:
             when, look, rows, references, *row = body
             given = [None] * len(rows) if references is None else references
             number = row[0] if row else entry.first  # older ids counted labels too
-            self._ask(self.models.encode(rows), number, given, when, entry.first, look=look)
+            self._ask(self._models.encode(rows), number, given, when, entry.first, look=look)
             return
         labels = {number: math.nan if y is None else y if isinstance(y, str) else float(y) for number, y in body}
-        if self.models.saved_by_key:  # keys that were saved after this entry have learned their labels
-            labels = {number: y for number, y in labels.items() if number in self.models.waiting}
+        if self._models.saved_by_key:  # keys that were saved after this entry have learned their labels
+            labels = {number: y for number, y in labels.items() if number in self._models.waiting}
         self._tell(labels, entry.first)
 
     def _ask(
         self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int, *, look: bool
     ) -> list[AskedRow]:
-        asked = self.models.ask(features, number, references, when, entry, look=look)
+        asked = self._models.ask(features, number, references, when, entry, look=look)
         self._next_row = max(self._next_row, number + len(references))
         for one in asked:
             if one.waiting.reference is not None:
@@ -216,10 +225,10 @@ class Service:
 
     def _tell(self, labels: dict[int, LearnedLabel], entry: int) -> None:
         for number in labels:
-            reference = self.models.waiting[number].reference
+            reference = self._models.waiting[number].reference
             if reference is not None:
                 del self._references[reference]
-        self._note(self.models.tell(labels, entry))
+        self._note(self._models.tell(labels, entry))
 
     def _note(self, events: Sequence[Event]) -> None:
         """Keep what changed."""
@@ -249,20 +258,6 @@ class Service:
         if not 1 <= row < self._next_row:
             raise InputError(f"no row has the id {row}; give an id that POST /predict answered")
         return row
-
-
-class _Undo:
-    """If something inside is refused, the service is what its journal says again."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-
-    def __enter__(self) -> None:
-        """Nothing is needed: the journal knows everything."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is not None:
-            self._service._restore()
 
 
 def _require_size(items: Sequence[object], what: str) -> None:
