@@ -29,8 +29,9 @@ def running_server(model, *options, token=""):
 
 
 def fetch(url, body=None, headers=()):
-    """Return the status and the text of an answer."""
-    request = urllib.request.Request(url, None if body is None else body.encode(), dict(headers))
+    """Return the status and the text of an answer; a body is JSON unless the headers say otherwise."""
+    kind = {} if body is None else {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, None if body is None else body.encode(), {**kind, **dict(headers)})
     try:
         with urllib.request.urlopen(request, timeout=20) as response:
             return response.status, response.read().decode()

@@ -35,14 +35,23 @@ def serve(
     durable: Annotated[bool, typer.Option("--durable", help="What was answered survives a power cut; slower.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", help="Most requests a second [default: no limit].")] = None,
     largest: Annotated[int, typer.Option("--largest", help="Most bytes of a request.")] = 4 << 20,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", help="Another name of this service, such as a proxy's; may be repeated."),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option("--allow-origin", help="Site whose pages may call it: https://example.com; may be repeated."),
+    ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Serve a model over HTTP: predict rows now, learn their labels when they come.
 
-    POST /predict and /learn, GET / (live page), /docs, /health and /metrics. Everything is on the disk before it is
-    answered: a kill loses nothing, and no label is learned twice. Stop it with Ctrl-C; give the same command to go on.
-    An access token is read from the environment variable UNDRIFT_TOKEN.
+    POST /predict and /learn, GET / (live page), /docs, /health, /ready and /metrics. Everything is on the disk before
+    it is answered: a kill loses nothing, and no label is learned twice. Stop it with Ctrl-C; give the same command to
+    go on. An access token is read from the environment variable UNDRIFT_TOKEN. Requests must be called by a name of
+    this machine (localhost, 127.0.0.1, the address of --host), and pages of other sites are refused.
     """
     token = os.environ.get(TOKEN) or None
     if host not in LOOPBACK and token is None:
@@ -72,7 +81,13 @@ def serve(
                 file=sys.stderr,
             )
 
-    limits = RequestLimits(token=token, largest_body=largest, requests_per_second=rate)
+    limits = RequestLimits(
+        token=token,
+        largest_body=largest,
+        requests_per_second=rate,
+        hosts=(host, *(allow_host or ())),
+        origins=tuple(allow_origin or ()),
+    )
     if holds_forecasts(model):
         with open_forecasts(model, durable=durable) as forecasts:
             run_server(make_forecast_app(forecasts, limits), limits, host, port, announce)

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 
 from undrift.errors import InputError
 from undrift.serve.limits import RequestLimits
-from undrift.serve.slow_heads import limit_heads
+from undrift.serve.slow_clients import limit_clients
 
 MOST_CONNECTIONS = 512
-"""Connections at the same time; more are refused with 503."""
+"""Connections at the same time; one that waits for its client is closed when another one arrives, 503 if none does."""
 
 
 def run_server(app: FastAPI, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
@@ -43,11 +43,11 @@ def make_config(app: FastAPI, limits: RequestLimits) -> uvicorn.Config:
     """Return how to serve an application."""
     return uvicorn.Config(
         app,
-        http=limit_heads(limits.seconds_to_arrive),
+        http=limit_clients(limits.seconds_to_arrive, MOST_CONNECTIONS),
         ws="none",
         log_level="warning",
         access_log=False,
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MOST_CONNECTIONS + 1,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=2,
         lifespan="on",
