@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from undrift.errors import InputError, UndriftError
+from undrift.losses import sigmoid
+from undrift.online import Table
 from undrift.run import Settings, play_file
 from undrift.serve import open_service
+from undrift.serve.open_service import _read_run
 from undrift.serve.service import Label
 
 ROWS = 300
@@ -103,3 +106,53 @@ def test_an_unfinished_or_missing_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="no run here"), open_service(tmp_path / "empty"):
         pass
     assert not any((tmp_path / "empty").iterdir())
+
+
+@pytest.mark.parametrize(("kinds", "task"), [(1, "regression"), (12, "regression"), (12, "two"), (12, "several")])
+def test_new_categories_between_a_prediction_and_its_label_change_neither(tmp_path, kinds, task):
+    rows = make_file(tmp_path / "first.csv", 200, classes=task == "two")
+    if task == "several":
+        names = {"x": "red", "y": "green", "z": "blue"}
+        lines = (tmp_path / "first.csv").read_text().splitlines()
+        lines[1:] = [f"{line.rsplit(',', 1)[0]},{names[line.split(',')[2]]}" for line in lines[1:]]
+        (tmp_path / "first.csv").write_text("\n".join(lines) + "\n")
+    play_file(str(tmp_path / "first.csv"), tmp_path / "run", settings())
+    labels = {"regression": 19.5, "two": "high", "several": "green"}
+    plain = [{name: cell for name, cell in row.items() if name != "load"} for row in rows[:40]]
+    new = [{**row, "kind": f"new {k}"} for k, row in enumerate(plain[:kinds])]
+    twin, _ = _read_run(tmp_path / "run", 0.9)
+
+    def ask(rows):
+        table = twin.rows.encode(rows)
+        return [twin.model.ask(Table(table.columns, z[None])) for z in table.values]
+
+    with open_service(tmp_path / "run") as service:
+        answers = service.predict(plain[:4])
+        asked = ask(plain[:4])
+        service.learn([Label(answers[0].id, labels[task])])
+        twin.model.tell(asked[0], twin.label(labels[task]))
+        service.predict(new)
+        ask(new)
+        assert service.learn([Label(answers[2].id, labels[task])]) == (1, 0, 0)
+        twin.model.tell(asked[2], twin.label(labels[task]))
+        judged = service.models.recent(None, 1)[0]
+        assert (judged.lower, judged.upper) == (answers[2].lower, answers[2].upper)
+        if task == "regression":
+            assert judged.lower < judged.upper
+            assert asked[2].interval(0.9) == (judged.lower, judged.upper)
+    with open_service(tmp_path / "run") as service:  # and after a restart
+        assert service.learn([Label(one.id, labels[task]) for one in answers]) == (2, 2, 0)
+        for one in (asked[1], asked[3]):
+            twin.model.tell(one, twin.label(labels[task]))
+        judged = service.models.recent(None, 1)[0]
+        assert (judged.lower, judged.upper) == (answers[3].lower, answers[3].upper)
+        assert service.models.model.rounds == twin.model.rounds == 204
+        after = service.predict(plain[20:30])
+        if task == "several":
+            expected = [twin.model.served_probabilities(one) for one in ask(plain[20:30])]
+            assert [one.prediction for one in after] == [max(p, key=p.get) for p in expected]
+        else:
+            yhat = [one.yhat for one in ask(plain[20:30])]
+            assert [one.prediction for one in after] == yhat or task == "two"
+            shown = [None if task == "regression" else float(sigmoid(np.array(one))) for one in yhat]
+            assert [one.probability for one in after] == shown

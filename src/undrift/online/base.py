@@ -73,6 +73,11 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         """Return the plan as it was when rows had this width: until the end of the warm-up the core grows with them."""
         return self._plan_for(width, min(width, self._plan.began))
 
+    def _plan_of(self, record: Vector) -> EstimatorPlan:
+        """Return the plan by which a record was written, which says where its parts are."""
+        width = int(record.item(RecordPart.WIDTH))
+        return self._plan if width == self._plan.dim else self._plan_at(width)
+
     def _begin(self, dim: int) -> None:
         plan = self._plan_for(dim, dim)
         self._take_over(plan, plan.blank())
@@ -265,8 +270,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
         record = self._pending[serial]
-        if record.item(RecordPart.WIDTH) != self._plan.dim:
-            record = widen_record(record, self._plan_at(int(record[RecordPart.WIDTH])), self._plan)
+        record = widen_record(record, self._plan_of(record), self._plan)
         if weight != record.item(RecordPart.WEIGHT):
             record = record.copy()
             record[RecordPart.WEIGHT] = weight

@@ -177,7 +177,7 @@ class OnlineRegressor(OnlineLearner):
         return quantiles_at(tracked, levels, self._limits)
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
-        tracked = read_quantiles(record[None], self._plan.kernel.quantiles_at)
+        tracked = read_quantiles(record[None], self._plan_of(record).kernel.quantiles_at)
         found = quantiles_at(tracked, QUANTILES, self._limits)[0].tolist()
         known = bool(record[RecordPart.KNOWN])
         quantiles = dict(zip(QUANTILES.tolist(), found, strict=True))

@@ -77,7 +77,7 @@ def _read_record(model: OnlineLearner, record: Vector, level: float) -> ServedRo
     known = bool(record.item(RecordPart.KNOWN))
     if model.binary or not record.item(RecordPart.BOUNDED):
         return ServedRow(serial, yhat, known, None, None)
-    begin, k = model._plan.kernel.quantiles_at, _PLACES[level]
+    begin, k = model._plan_of(record).kernel.quantiles_at, _PLACES[level]
     ends = (record.item(begin + len(LEVELS) - 1 - k), record.item(begin + len(LEVELS) + 1 + k))
     return ServedRow(serial, yhat, known, *(cut(end, model._limits) for end in ends))
 
