@@ -140,6 +140,23 @@ def test_weight_0_is_served_and_not_learned(learner):
     np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-14)
 
 
+def expansions(m, h, k, a, sign, weight):
+    """Return where a row's loss is expanded and how often it counts there, from the definition, with 60 digits.
+
+    Up to one copy at the prediction a; the others where they are least on top of the past and of that one.
+    """
+    sigma = lambda x: 1 / (1 + mpmath.exp(-x))  # noqa: E731  # a formula
+    found = [(a, mpmath.mpf(min(weight, 1.0)))]
+    if weight > 1.0:
+        curved = k * sigma(a) * sigma(-a)
+        least = (m + h * (curved * a + sign * sigma(-sign * a))) / (1 + h * curved)
+        n, left = mpmath.mpf(weight) - 1, h / (1 + h * curved)
+        ends = sorted([least, least + sign * n * left])
+        p = mpmath.findroot(lambda p: p - least - n * left * sign * sigma(-sign * p), ends, solver="anderson")
+        found.append((p, n))
+    return found
+
+
 def test_the_state_agrees_with_multi_precision():
     """Discounted least squares and the surrogates of AIOLI from their definitions, with 60 digits."""
     Z, y = stream(LINEAR[0], 7)
@@ -159,9 +176,10 @@ def test_the_state_agrees_with_multi_precision():
             m0, h = (z.T * mpmath.lu_solve(H, g))[0], (z.T * mpmath.lu_solve(H, z))[0]
             a = mpmath.findroot(lambda m, m0=m0, h=h: m + h * mpmath.tanh(m / 2) - m0, mpmath.mpf(odds[t]))
             assert abs(a - odds[t]) <= 1e-12 * (1 + abs(a))
-            p = 1 / (1 + mpmath.exp(-a))
-            curved, slope = k * p * (1 - p), mpmath.mpf(1.0 if signs[t] > 0.0 else 0.0) - p
-            H, g = H + w * curved * z * z.T, g + w * (curved * a + slope) * z
+            for at, copies in expansions(m0, h, k, a, mpmath.mpf(signs[t]), weight[t]):
+                p = 1 / (1 + mpmath.exp(-at))
+                curved, slope = k * p * (1 - p), mpmath.mpf(1.0 if signs[t] > 0.0 else 0.0) - p
+                H, g = H + copies * curved * z * z.T, g + copies * (curved * at + slope) * z
         np.testing.assert_allclose(linear.coef, [float(x) for x in mpmath.lu_solve(A, b)], rtol=1e-11)
         np.testing.assert_allclose(binary.coef, [float(x) for x in mpmath.lu_solve(H, g)], rtol=1e-11)
 
@@ -195,15 +213,18 @@ def test_the_price_of_a_weighted_round_is_its_loss_less_the_leaders(learner, los
     total = 0.0
     for t in range(T):
         beta = learner.beta ** elapsed[t]
-        k, target, value = 1.0, y[t], 0.0
-        if loss is logistic:
-            k = learner.observation_weights(trace.yhat[t : t + 1])[0]
-            slope = float(loss.slope(trace.yhat[t], y[t]))
-            target = trace.yhat[t] - slope / k
-            value = float(loss.value(trace.yhat[t], y[t])) - 0.5 * slope**2 / k
         A, b, c = beta * A, beta * b, beta * c
-        A, b = A + weight[t] * k * np.outer(Z[t], Z[t]), b + weight[t] * k * target * Z[t]
-        c += weight[t] * (0.5 * k * target**2 + value)
+        kept = [(1.0, y[t], 0.0, weight[t])]
+        if loss is logistic:
+            m, h, yhat = Z[t] @ np.linalg.solve(A, b), Z[t] @ np.linalg.solve(A, Z[t]), trace.yhat[t]
+            kept = []
+            for at, copies in expansions(m, h, learner.curvature, mpmath.mpf(yhat), mpmath.mpf(y[t]), weight[t]):
+                point = float(at)
+                k, slope = learner.curvature * logistic.curvature(point, y[t]), logistic.slope(point, y[t])
+                kept.append((k, point - slope / k, logistic.value(point, y[t]) - 0.5 * slope**2 / k, float(copies)))
+        for k, target, value, copies in kept:
+            A, b = A + copies * k * np.outer(Z[t], Z[t]), b + copies * k * target * Z[t]
+            c += copies * (0.5 * k * target**2 + value)
         now = c - 0.5 * b @ np.linalg.solve(A, b)
         total += now - beta * least
         least = now
@@ -235,6 +256,84 @@ def test_what_has_no_meaning_is_refused_in_one_sentence():
     assert model.rounds == ensemble.rounds == 0
     with pytest.raises(InputError, match="not supported by the forests of speed='max'"):
         ud.OnlineRegressor(speed="max").learn([1.0], 1.0, weight=2.0)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 40])
+@pytest.mark.parametrize("beta", [0.9, 0.99])
+def test_large_weights_do_not_diverge(classes, beta):
+    """Random labels, a tenth of the rows with weight W: the loss grows with ln W, as a row counts as W rows say."""
+    rng = np.random.default_rng(5)
+    rounds = 400 if classes > 3 else 2000
+    Z, y = np.ones((rounds, 1)), rng.integers(0, classes, rounds).astype(float)
+    plain = {}
+    for W in (1.0, 10.0, 50.0, 100.0, 1000.0, 1e5):
+        weight = np.where(rng.random(rounds) < 0.1, W, 1.0)
+        learners = [ud.DiscountedSoftmax(classes, beta=beta), ud.OneVsRest(classes, beta=beta)]
+        labels, loss, still = y, softmax, np.log(classes)
+        if classes == 2:
+            learners, labels, loss = [ud.DiscountedAIOLI(beta=beta)], 2.0 * y - 1.0, logistic
+        for learner in learners:
+            trace = learner.play(Z, labels, weight=weight)
+            ratio = np.sum(weight * loss.value(trace.yhat, labels)) / (still * np.sum(weight))
+            most = np.abs(trace.yhat).max()
+            before = plain.setdefault(type(learner), (ratio, most))
+            assert ratio <= before[0] + 0.5 * np.log(W)
+            assert most <= before[1] + 3.0 * np.log(W)
+
+
+@pytest.mark.parametrize("learner", [*BINARY, *(ud.DiscountedSoftmax(3, beta=b) for b in (0.9, 1.0))], ids=names)
+def test_a_weight_a_little_above_1_is_a_round_a_little_different(learner):
+    Z, y = stream(learner, 21)
+    plain, more = learner.clone(), learner.clone()
+    trace, near = plain.play(Z, y), more.play(Z, y, weight=np.full(T, 1.0 + 1e-9))
+    np.testing.assert_allclose(near.yhat, trace.yhat, atol=1e-7)
+    np.testing.assert_allclose(near.stability, trace.stability, atol=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_certificates_of_extreme_weights_hold_and_are_finite(seed):
+    rng = np.random.default_rng(seed)
+    rounds, dim = 40, int(rng.integers(1, 4))
+    Z = rng.normal(size=(rounds, dim)) * 10.0 ** rng.uniform(-4, 4)
+    if seed % 3 == 0:
+        Z[:, -1] = Z[:, 0] * (1.0 + 1e-9)
+    weight = 10.0 ** rng.uniform(-3, rng.choice([1, 3, 8, 45]), rounds)
+    elapsed, beta = rng.choice([0.0, 1.0, 3.0], rounds), float(rng.choice([0.5, 0.9, 1.0]))
+    reach = 0.9 / np.abs(Z).sum(axis=1).max()
+    y = np.sign(rng.normal(size=rounds))
+    binary = ud.DiscountedAIOLI(beta=beta, reg=10.0 ** rng.uniform(-6, 2))
+    u = np.repeat(rng.uniform(-reach, reach, (4, dim)), 10, axis=0)
+    trace = binary.clone().play(Z, y, weight=weight, elapsed=elapsed)
+    found = ud.regret.certify(binary, Z, y, trace, u, weight=weight, elapsed=elapsed)
+    assert np.isfinite(found.certified)
+    excess = logistic.value(trace.yhat, y) - logistic.value(np.sum(u * Z, axis=1), y)
+    assert found.regret == pytest.approx(np.sum(weight * excess), rel=1e-6, abs=1e-9 * found.scale)
+    assert found.holds
+    classes = ud.DiscountedSoftmax(3, beta=beta, reg=10.0 ** rng.uniform(-2, 2))
+    labels = rng.integers(0, 3, rounds).astype(float)
+    played = classes.clone()
+    trace = played.play(Z, labels, weight=weight, elapsed=elapsed)
+    if played.resets:
+        return  # its certificate is refused: some row is too far from all before it
+    v = np.repeat(rng.normal(size=(4, 3, dim)) * reach, 10, axis=0)
+    found = ud.regret.certify(classes, Z, labels, trace, v, weight=weight, elapsed=elapsed)
+    assert np.isfinite(found.certified)
+    assert found.holds
+
+
+@pytest.mark.parametrize("seed", [*range(20), 89, 109, 197])
+def test_certificates_with_weights_are_finite_at_the_ends_of_the_range(seed):
+    rng = np.random.default_rng(seed)
+    rounds, dim = int(rng.choice([40, 300])), int(rng.integers(1, 4))
+    Z = rng.normal(size=(rounds, dim)) * 10.0 ** rng.uniform(-6, 70)
+    if seed % 2:
+        Z = np.ones((rounds, dim)) * 10.0 ** rng.uniform(-70, 70, dim)
+    y, weight = np.sign(rng.normal(size=rounds)), 10.0 ** rng.uniform(-3, rng.choice([3, 20, 50]), rounds)
+    learner = ud.DiscountedAIOLI(beta=float(rng.choice([0.1, 0.5, 0.9, 1.0])), reg=10.0 ** rng.uniform(-12, 6))
+    trace = learner.clone().play(Z, y, weight=weight)
+    found = ud.regret.certify(learner, Z, y, trace, np.zeros((rounds, dim)), weight=weight)
+    assert found.holds
+    assert np.isfinite([found.certified, found.regret, found.stability, found.variation, found.scale]).all()
 
 
 def test_softmax_loss_and_surrogate_count_as_often_as_the_weight_says():

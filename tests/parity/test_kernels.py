@@ -71,6 +71,26 @@ def information(state, i, dim):
     return (L / layout.parts(state, i, dim)["inverse_pivots"]) @ L.T
 
 
+@pytest.mark.parametrize(("dim", "learners"), [(1, 1), (3, 1), (4, 11)])
+@pytest.mark.parametrize("largest", [1, 3, 20])
+def test_weighted_logistic_rounds_agree_with_their_twin(dim, learners, largest):
+    rng = np.random.default_rng(learners + largest)
+    rounds = 50
+    Z, y = rng.normal(size=(rounds, dim)), np.sign(rng.normal(size=rounds))
+    weight, elapsed = 10.0 ** rng.uniform(-1, largest, rounds), rng.choice([0.0, 1.0, 2.5], rounds)
+    beta, inverse_curvature = rng.uniform(0.7, 1.0, learners), rng.uniform(1.0, 5.0, learners)
+    found = []
+    for which in (kernels, reference):
+        state = layout.fresh(dim, np.ones(learners))
+        outs = [np.empty((rounds, learners)) for _ in range(4)]
+        more = 1, weight, elapsed, *outs[2:]
+        assert which.aioli_play(state, beta, inverse_curvature, 0, Z, y, *outs[:2], *more) == 0
+        found.append((outs[0], outs[3]))
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
+    assert (np.abs(found[1][1] - found[1][0]) > 0.1).any()  # copies are expanded elsewhere than at the prediction
+
+
 @pytest.mark.parametrize(("dim", "learners"), [(3, 1), (5, 24)])
 def test_predictions_are_what_play_will_see(dim, learners):
     case = instance("plain", dim, learners, 40)

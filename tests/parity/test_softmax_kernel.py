@@ -23,10 +23,11 @@ def test_compiled_rounds_are_those_of_the_twin(K, d):
     Q, T, reg, k = class_basis(K), 40, 0.5, 0.4
     Z, y = rng.normal(size=(T, d)), rng.integers(0, K, T).astype(float)
     Z[20] *= 40.0  # a leverage after which the covariance is computed anew
-    beta, weight = rng.choice([0.95, 1.0], T), rng.choice([0.0, 1.0, 2.5], T)
+    beta, weight = rng.choice([0.95, 1.0], T), rng.choice([0.0, 1.0, 2.5, 300.0], T)
     ours, twin = state((K - 1) * d, reg), state((K - 1) * d, reg)
     for part in (slice(0, 15), slice(15, T)):
-        outs = [[np.empty((len(y[part]), K)), np.empty(len(y[part])), np.empty(len(y[part]))] for _ in range(2)]
+        n = len(y[part])
+        outs = [[np.empty((n, K)), np.empty(n), np.empty(n), np.empty((n, K))] for _ in range(2)]
         rest = Q, k, reg, beta[part], weight[part], np.ascontiguousarray(Z[part]), y[part]
         assert kernels.softmax_play(*ours, *rest, *outs[0]) == 0
         assert reference.softmax_play(*twin, *rest, *outs[1]) == 0

@@ -53,13 +53,13 @@ class AIOLIStack(Stack):
 
     def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
-        yhat, stability, h = (np.empty((len(y), len(self._beta))) for _ in range(3))
-        more = (None, None, None) if rows is None else (*rows, h)
+        yhat, stability, h, point = (np.empty((len(y), len(self._beta))) for _ in range(4))
+        more = () if rows is None else (*rows, h, point)
         state = (self._state, self._beta, self._inverse_curvature, first)
         _check.raise_on_status(self, kernels.aioli_play(*state, Z, y, yhat, stability, 1, *more), self.dim)
         if rows is not None:
             for i, one in enumerate(self.learners):
-                own = one._weighted_stability(yhat[:, i], h[:, i], y, rows.weight)
+                own = one._weighted_stability(yhat[:, i], h[:, i], point[:, i], y, rows.weight)
                 stability[:, i] = np.where(rows.weight == 1.0, stability[:, i], own)
         return MemberPredictions(yhat, stability)
 

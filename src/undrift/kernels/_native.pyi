@@ -105,6 +105,7 @@ def softmax_play(
     logits: Matrix,
     stability: Vector,
     potential: Vector,
+    point: Matrix | None = None,
 ) -> int: ...
 def softmax_predict(
     covariance: Matrix,
@@ -129,6 +130,7 @@ def aioli_play(
     weight: Vector | None = None,
     elapsed: Vector | None = None,
     leverage: Matrix | None = None,
+    point: Matrix | None = None,
 ) -> int: ...
 def aioli_predict(
     state: State, beta: Vector, first: int, Z: Matrix, yhat: Matrix, threads: int = 1, elapsed: float = 1.0

@@ -127,13 +127,16 @@ def aioli_play(
     weight: Vector | None = None,
     elapsed: Vector | None = None,
     leverage: Matrix | None = None,
+    point: Matrix | None = None,
 ) -> int:
     """Close a block of logistic rounds (labels -1, +1) for every learner of a state.
 
     A learner's `inverse_curvature` is 1 + B R. Fills the log-odds `yhat` and stability = inverse_curvature * leverage
     of sqrt(k) z after the update, with k = sigma(a) sigma(-a) / inverse_curvature, a = y yhat. Returns as `vaw_play`.
 
-    A row's loss, and so its surrogate, counts `weight` times; `elapsed` as in `vaw_play`. `leverage` receives h.
+    A row's loss counts `weight` times; `elapsed` as in `vaw_play`. Up to 1, its surrogate does. Beyond, the first copy
+    is an ordinary round, and the others are expanded where they are least on top of it (`least_loss`). `leverage`
+    receives h, `point` the log-odds where the copies beyond the first were expanded, yhat where there are none.
     """
     if bad := invalid_input(Z, y, binary=True):
         return bad
@@ -144,9 +147,18 @@ def aioli_play(
         sign, m, w = float(y[t]), log_odds(row.m, row.h), 1.0 if weight is None else float(weight[t])
         k = sigmoid(m) * sigmoid(-m) / float(inverse_curvature[i])
         yhat[t, i], stability[t, i] = m, inverse_curvature[i] * (k * row.h) / (1.0 + k * row.h)
+        curved, slope, p = min(w, 1.0) * k, min(w, 1.0) * (sign * sigmoid(-sign * m)), m
+        if w > 1.0:
+            part = 1.0 / (1.0 + k * row.h)
+            h = min((w - 1.0) * (row.h * part), PREDICTION_LIMIT**2)
+            p = sign * least_loss(sign * (m + (row.m - m + row.h * slope) * part), h)
+            more = (w - 1.0) * sigmoid(p) * sigmoid(-p) / float(inverse_curvature[i])
+            curved, slope = curved + more, slope + (w - 1.0) * (sign * sigmoid(-sign * p)) + more * (p - m)
         if leverage is not None:
             leverage[t, i] = row.h
-        one.update(row, weight=w * k, target=m, slope=w * (sign * sigmoid(-sign * m)))
+        if point is not None:
+            point[t, i] = p
+        one.update(row, weight=curved, target=m, slope=slope)
     return 0
 
 
@@ -189,6 +201,25 @@ def log_odds(m0: float, kappa: float) -> float:
             break
         m += step
     return math.copysign(m, m0)
+
+
+def least_loss(m: float, h: float) -> float:
+    """Return the root of p = m + h sigma(-p): where (p - m)^2 / 2h plus the logistic loss of the label +1 is least.
+
+    Newton's method inside a bracket, as in `log_odds`.
+    """
+    low, high = m, m + h
+    p, step = max(m, min(high, 0.0)), high - low
+    for _ in range(2000):
+        slack = m - p + h * sigmoid(-p)
+        low, high = (p, high) if slack >= 0.0 else (low, p)
+        last, step = step, slack / (1.0 + h * sigmoid(p) * sigmoid(-p))
+        if not low <= p + step <= high or abs(step) > 0.5 * abs(last):
+            step = 0.5 * (low + high) - p
+        if p + step == p:
+            break
+        p += step
+    return p
 
 
 def sigmoid(a: float) -> float:

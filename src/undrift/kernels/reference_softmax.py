@@ -42,11 +42,16 @@ def softmax_play(
     logits: Matrix,
     stability: Vector,
     potential: Vector,
+    point: Matrix | None = None,
 ) -> int:
     """Close rounds; `numbers` are `SoftmaxNumber`, `beta` and `weight` have one number a round, y are class numbers.
 
     Rows of Z are features (d,), with a coefficient for each feature and each of the m coordinates, or whole designs
     (m n,). Fills logits (rounds, K), the price of each round and the ridge after it. Returns as `invalid_input`.
+
+    A loss counts `weight` times. Up to 1, its quadratic does. Beyond, the first copy is an ordinary round, and the
+    others are expanded where they are least on top of it; `point` receives these logits, those played where there are
+    none.
     """
     bad = invalid_input(Z, y)
     if bad:
@@ -71,11 +76,27 @@ def softmax_play(
         v = equal_prices(m0, M0, curvature, basis)
         b = m0 - M0 @ v
         logits[t] = basis @ b
-        p = softmax(logits[t])
-        H = weight[t] * curvature * _hessian(p, basis)
-        g = weight[t] * (basis.T @ p - basis[int(y[t])])
+        p, label = softmax(logits[t]), int(y[t])
+        H = min(weight[t], 1.0) * curvature * _hessian(p, basis)
+        g = min(weight[t], 1.0) * (basis.T @ p - basis[label])
         M = np.linalg.solve(np.eye(m) + M0 @ H, M0)
         stability[t] = 0.5 * (g - v) @ M @ (g - v) - 0.5 * v @ M0 @ v
+        if point is not None:
+            point[t] = logits[t]
+        if weight[t] > 1.0:
+            copies, M = weight[t] - 1.0, 0.5 * (M + M.T)
+            m1 = b + M @ (v - g)
+            u = _least_loss(m1, M, basis, copies, basis[label])
+            at = m1 - M @ u
+            there = basis @ at
+            p = softmax(there)
+            bend, slope = copies * curvature * _hessian(p, basis), copies * (basis.T @ p - basis[label])
+            off = slope - u
+            stability[t] += copies * (_log_loss(logits[t], label) - _log_loss(there, label)) - 0.5 * u @ M @ u
+            stability[t] += 0.5 * off @ np.linalg.solve(np.eye(m) + M @ bend, M) @ off
+            g, H = g + slope + bend @ (b - at), H + bend
+            if point is not None:
+                point[t] = there
         _settle(information, covariance, pull, leader, numbers, design, P, M0, b, g, H, float(beta[t]), reg)
         potential[t] = numbers[N.RIDGE]
     return 0
@@ -110,7 +131,7 @@ def softmax_predict(
 
 def equal_prices(m0: Vector, M0: Matrix, k: float, Q: Matrix) -> Vector:
     """Return the v of the prediction m0 - M0 v whose price is the same whatever the label."""
-    v = _first_guess(m0, M0, Q)
+    v = _least_loss(m0, M0, Q)
     if len(Q) > SOFTMAX_EXACT_CLASSES:
         return v
     b = m0 - M0 @ v
@@ -177,18 +198,21 @@ def _divide(c: Vector, M0: Matrix) -> Vector:
     return x
 
 
-def _first_guess(m0: Vector, M0: Matrix, Q: Matrix) -> Vector:
-    """Return the v = Q'p(m0 - M0 v): the minimiser of ln sum exp + |b - m0|^2 / 2 in the norm of M0^-1."""
-    v = np.zeros(len(m0))
-    value = _convex_value(v, m0, M0, Q)
-    for _ in range(60):
+def _least_loss(m0: Vector, M0: Matrix, Q: Matrix, copies: float = 1.0, label: Vector | None = None) -> Vector:
+    """Return the v = copies (Q'p - label) at b = m0 - M0 v; `label` is a row of Q, or nothing.
+
+    b minimises copies (ln sum exp - b.label) + |b - m0|^2 / 2 in the norm of M0^-1.
+    """
+    v, q = np.zeros(len(m0)), np.zeros(len(m0)) if label is None else label
+    value = _convex_value(v, m0, M0, Q, copies, q)
+    for _ in range(200):
         p = softmax(Q @ (m0 - M0 @ v))
-        off = v - Q.T @ p
-        step = np.linalg.solve(np.eye(len(v)) + _hessian(p, Q) @ M0, -off)
-        close = bool(np.abs(step).max() <= 1e-8)  # so close that one more step is exact
+        off = v - copies * (Q.T @ p - q)
+        step = np.linalg.solve(np.eye(len(v)) + copies * _hessian(p, Q) @ M0, -off)
+        close = bool(np.abs(step).max() <= 1e-8 * max(1.0, np.abs(v).max()))  # so close that one more step is exact
         length, fall = 1.0, abs(float((M0 @ off) @ step))
         for _ in range(30):
-            there = _convex_value(v + length * step, m0, M0, Q)
+            there = _convex_value(v + length * step, m0, M0, Q, copies, q)
             if close or there <= value - 1e-6 * length * fall:
                 break
             length *= 0.5
@@ -198,10 +222,15 @@ def _first_guess(m0: Vector, M0: Matrix, Q: Matrix) -> Vector:
     return v
 
 
-def _convex_value(v: Vector, m0: Vector, M0: Matrix, Q: Matrix) -> float:
+def _convex_value(v: Vector, m0: Vector, M0: Matrix, Q: Matrix, copies: float, label: Vector) -> float:
     moved = M0 @ v
-    a = Q @ (m0 - moved)
-    return float(a.max() + np.log(np.sum(np.exp(a - a.max()))) + 0.5 * v @ moved)
+    b = m0 - moved
+    a = Q @ b
+    return float(copies * (a.max() + np.log(np.sum(np.exp(a - a.max()))) - label @ b) + 0.5 * v @ moved)
+
+
+def _log_loss(a: Vector, label: int) -> float:
+    return float(a.max() - a[label] + np.log(np.sum(np.exp(a - a.max()))))
 
 
 def _settle(

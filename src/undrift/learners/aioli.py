@@ -40,7 +40,8 @@ class DiscountedAIOLI(InformationLearner):
 
     Notes
     -----
-    Guarantee `aioli`. Labels may be -1 and +1, 0 and 1, or booleans. O(d^2) time a round, O(d^2) memory. Floors as in
+    Guarantee `aioli`, also of rows with weights: a heavy row moves the log-odds by no more than the logarithm of its
+    weight. Labels may be -1 and +1, 0 and 1, or booleans. O(d^2) time a round, O(d^2) memory. Floors as in
     `DiscountedVAW`.
 
     Examples
@@ -100,10 +101,10 @@ class DiscountedAIOLI(InformationLearner):
         return Columns(yhat, self._exact_stability(yhat, printed, y), self._potential(len(y)))
 
     def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        h = np.empty((len(y), 1))
-        yhat, printed = self._play_rows(self._state, self.rounds, Z, y, *rows, h)
+        h, point = np.empty((len(y), 1)), np.empty((len(y), 1))
+        yhat, printed = self._play_rows(self._state, self.rounds, Z, y, *rows, h, point)
         price = self._exact_stability(yhat, printed, y)
-        weighted = self._weighted_stability(yhat, h[:, 0], y, rows.weight)
+        weighted = self._weighted_stability(yhat, h[:, 0], point[:, 0], y, rows.weight)
         return Columns(yhat, np.where(rows.weight == 1.0, price, weighted), self._potential(len(y), rows))
 
     def _play_rows(
@@ -115,10 +116,15 @@ class DiscountedAIOLI(InformationLearner):
         weight: Vector | None = None,
         elapsed: Vector | None = None,
         leverage: Matrix | None = None,
+        point: Matrix | None = None,
     ) -> tuple[Vector, Vector]:
-        """Close a block of rounds of a state; return the log-odds and the paper's price of each round."""
+        """Close a block of rounds of a state; return the log-odds and the paper's price of each round.
+
+        `leverage` and `point` (rounds, 1) receive the row's leverage and where copies beyond the first are expanded.
+        """
         yhat, printed, k = np.empty((len(y), 1)), np.empty((len(y), 1)), self._inverse_curvature
-        status = kernels.aioli_play(state, self._betas, k, first, Z, y, yhat, printed, 1, weight, elapsed, leverage)
+        counts = weight, elapsed, leverage, point
+        status = kernels.aioli_play(state, self._betas, k, first, Z, y, yhat, printed, 1, *counts)
         _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0], printed[:, 0]
 
@@ -132,7 +138,7 @@ class DiscountedAIOLI(InformationLearner):
         The paper's $(1+BR)k\kappa/(1+k\kappa)$, which the kernel computes, is an upper bound on it. Where the leverage
         is so large that $\kappa$ cannot be told from the paper's number, a smaller one is subtracted.
         """
-        k = self.observation_weights(yhat)
+        k = self._curvature_at(yhat)
         taken = printed * self.curvature  # k kappa / (1 + k kappa)
         usable = k > 1e-290
         shrunk = np.divide(taken, k, out=np.zeros_like(k), where=usable)  # kappa / (1 + k kappa)
@@ -140,27 +146,49 @@ class DiscountedAIOLI(InformationLearner):
         exact = 0.5 * (shrunk * sigmoid(y * yhat) ** 2 - kappa * np.tanh(0.5 * yhat) ** 2)
         return np.where(usable, np.minimum(exact, printed), printed)
 
-    def _weighted_stability(self, yhat: Vector, kappa: Vector, y: Vector, weight: Vector) -> Vector:
-        r"""Return $\frac\kappa2((wg-\tau)^2/(1+wk\kappa)-\tau^2)$, $\tau=\tanh(\hat y/2)$, g the loss's slope.
+    def _weighted_stability(self, yhat: Vector, kappa: Vector, point: Vector, y: Vector, weight: Vector) -> Vector:
+        r"""Return the price of rounds whose loss counts w times, the prediction being that of any round.
 
-        The price of a round whose loss and surrogate count w times, the prediction being that of any round.
+        With $v=\min(w,1)$, $\tau=\tanh(\hat y/2)$ and g the loss's slope, the first copy costs
+        $\frac\kappa2((vg-\tau)^2/(1+vk\kappa)-\tau^2)$.
+        It leaves a past with its minimum at $m_1$ and the leverage $\kappa_1=\kappa/(1+vk\kappa)$. The other
+        $n=\max(w-1,0)$ copies are expanded at p, with slope g and curvature k there, and cost, with $a=p-m_1$,
+        $n(\ell(\hat y)-\ell(p))+(ang+\frac12n^2g^2\kappa_1-\frac12a^2nk)/(1+nk\kappa_1)$. Key `aioli`.
         """
-        tilt = np.tanh(0.5 * yhat)
-        learned = (weight * logistic.slope(yhat, y) - tilt) ** 2
-        gained = learned * (kappa / (1.0 + weight * self.observation_weights(yhat) * kappa))
-        hinted = kappa * tilt**2
-        return np.asarray(0.5 * (gained - hinted + 8.0 * np.finfo(np.float64).eps * (gained + hinted)))
+        once, copies, tilt = np.minimum(weight, 1.0), np.maximum(weight - 1.0, 0.0), np.tanh(0.5 * yhat)
+        pull = once * logistic.slope(yhat, y) - tilt
+        left = kappa / (1.0 + once * self._curvature_at(yhat) * kappa)
+        moved = point - (yhat - left * pull)
+        slope, bend = copies * logistic.slope(point, y), copies * self._curvature_at(point)
+        grown = 1.0 + bend * left
+        gains = [0.5 * pull**2 * left, copies * logistic.value(yhat, y), 0.5 * slope**2 * left / grown]
+        losses = [0.5 * kappa * tilt**2, copies * logistic.value(point, y), 0.5 * moved**2 * bend / grown]
+        across = np.abs(slope) * (np.abs(point) + np.abs(yhat) + left * np.abs(pull))
+        rounding = 8.0 * np.finfo(np.float64).eps * (sum(gains) + sum(losses) + across)
+        return np.asarray(sum(gains) - sum(losses) + moved * slope / grown + rounding)
 
-    def observation_weights(self, yhat: Vector) -> Vector:
-        """Return the curvature of each round's surrogate: sigma(yhat) sigma(-yhat) / (1 + BR)."""
-        return self.curvature * logistic.curvature(yhat, yhat)
+    def _curvature_at(self, log_odds: Vector) -> Vector:
+        """Return the curvature of a surrogate that is expanded there: sigma(a) sigma(-a) / (1 + BR)."""
+        return self.curvature * logistic.curvature(log_odds, log_odds)
+
+    def observation_weights(self, yhat: Vector, weight: Vector) -> Vector:
+        """Return the curvature of each round's surrogate; of copies beyond the first the largest there can be."""
+        copies = np.maximum(weight - 1.0, 0.0)
+        return np.minimum(weight, 1.0) * self._curvature_at(yhat) + 0.25 * copies * self.curvature
 
     def _terms_of_promise(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> dict[str, Any]:
         terms = super()._terms_of_promise(Z, y, rows)
         if terms["blur"] is not None:
-            yhat = terms["replayed"].yhat
-            k = self.observation_weights(yhat)
-            pull = np.divide(y * sigmoid(-y * yhat), k, out=np.zeros_like(k), where=k > 0.0)
-            counted = k if rows is None else rows.weight * k
-            terms["surrogates"] = Observations(np.arange(len(y)), Z, yhat + pull, counted)
+            terms["surrogates"] = self._surrogates(Z, y, rows or RowWeights(np.ones(len(y)), np.ones(len(y))))
         return terms
+
+    def _surrogates(self, Z: Matrix, y: Vector, rows: RowWeights) -> Observations:
+        """Return the quadratics that a fresh learner keeps of the losses."""
+        h, at = np.empty((len(y), 1)), np.empty((len(y), 1))
+        yhat, _ = self._play_rows(layout.fresh(Z.shape[1], np.array([self.reg])), 0, Z, y, *rows, h, at)
+        once, copies, point = np.minimum(rows.weight, 1.0), np.maximum(rows.weight - 1.0, 0.0), at[:, 0]
+        bend = copies * self._curvature_at(point)
+        weight = once * self._curvature_at(yhat) + bend
+        slope = -once * logistic.slope(yhat, y) - copies * logistic.slope(point, y) + bend * (point - yhat)
+        pull = np.divide(slope, weight, out=np.zeros_like(weight), where=weight > 0.0)
+        return Observations(np.arange(len(y)), Z, yhat + pull, weight)

@@ -81,9 +81,9 @@ class InformationLearner(DiscountedLearner):
         """Return the paper's price of each round of a run from the first round on."""
         raise NotImplementedError
 
-    def observation_weights(self, yhat: Vector) -> Vector:
-        """Return the weight with which each round's row entered the information matrix: 1 for squared loss."""
-        return np.ones(len(yhat))
+    def observation_weights(self, yhat: Vector, weight: Vector) -> Vector:
+        """Return the weight with which each round's row entered the information matrix, at most: its own here."""
+        return weight
 
     @property
     def reach(self) -> float:

@@ -68,7 +68,7 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector, given: RowWeights 
         some = every.between(begin, begin + CHUNK)
         before = fresh.copy()
         traces.append(fresh.play(rows, labels, **some._asdict()))
-        weights = some.weight * fresh.observation_weights(traces[-1].yhat)
+        weights = fresh.observation_weights(traces[-1].yhat, some.weight)
         old, restarted = _column(before, Z.shape[1]), fresh.resets > before.resets
         blurs.append(_blur(old, rows, weights, discount, rates[begin : begin + CHUNK], restarted))
         if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:

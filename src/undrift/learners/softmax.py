@@ -152,7 +152,20 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
         rows = RowWeights(np.ones(len(elapsed)), elapsed)
         return np.maximum(rows.discounts(self._discount), min(self.beta, LEAST_DISCOUNT))
 
+    def expansion_points(self, Z: Matrix, y: Vector, rows: RowWeights) -> Matrix:
+        """Return the logits (T, K) at which a fresh learner expands the copies of rows of weight above 1.
+
+        For other rows, the logits it plays.
+        """
+        fresh, points = self.clone(), np.empty((len(y), self.outputs))
+        fresh._fix_width(Z.shape[1])
+        fresh._play_rows(Z, y, rows, points)
+        return points
+
     def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_rows(Z, y, rows, None)
+
+    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights, points: Matrix | None) -> Columns:
         logits, stability, potential = np.empty((len(y), self.outputs)), np.empty(len(y)), np.empty(len(y))
         status = kernels.softmax_play(
             self._information,
@@ -170,6 +183,7 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
             logits,
             stability,
             potential,
+            points,
         )
         _check.raise_on_status(self, status, Z.shape[1])
         return Columns(logits, stability, potential)

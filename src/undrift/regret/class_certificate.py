@@ -1,7 +1,8 @@
 r"""Certificates of several classes: what softmax regression can have lost, whatever the comparator did.
 
 A learner keeps of each loss $\hat f_s(u)=f_s+g_s\cdot(a-b_s)+\frac k2|a-b_s|^2_{H(b_s)}$, with $a=uz_s$ and $b_s$ the
-logits it played. With $\hat F_t=\frac{w_t}2|u|^2+\sum_{s\le t}\beta^{t-s}\hat f_s$ it has lost at most
+logits it played; copies of a row beyond the first are expanded elsewhere (`expansion_points`). With
+$\hat F_t=\frac{w_t}2|u|^2+\sum_{s\le t}\beta^{t-s}\hat f_s$ it has lost at most
 $$\sum_tf_t(b_t)\le\sum_tL_t+(1-\beta)\sum_t\hat F_t(u_t)+\beta\hat F_T(u_T).$$
 Comparators are charged by the $\hat f_s$, so that this holds for all of them; where their logits are at most $BR$ in
 size, $\hat f_s\le f_s$. Keys `softmax`, `d2d`.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +81,11 @@ def _through(
     flat = np.einsum("tkd,tkd->t", u - u.mean(axis=1, keepdims=True), u - u.mean(axis=1, keepdims=True))
     ridge = 0.5 * trace.potential * flat
     betas = fresh._discounts(counts.elapsed)
-    charged, sizes = _charges(Z, y, u, trace.yhat, own, learner, counts.weight, betas)
+    kept = [_Expansion(trace.yhat, np.minimum(counts.weight, 1.0))]
+    if (counts.weight > 1.0).any():
+        points = learner.expansion_points(Z, y, counts)
+        kept.append(_Expansion(points, np.maximum(counts.weight - 1.0, 0.0)))
+    charged, sizes = _charges(Z, y, u, kept, learner.curvature, betas)
     price = trace.stability + STATE_ROUNDING * np.abs(trace.stability)
     share = np.append(np.where(counts.elapsed == 1.0, learner.discount.one_minus_beta, 1.0 - betas)[1:], 1.0)[: len(y)]
     rounding = add_exactly(share * ROUNDING * sizes)
@@ -104,15 +110,17 @@ def _through(
     )
 
 
+class _Expansion(NamedTuple):
+    """Where a learner expands losses into quadratics, and how often each of these counts."""
+
+    logits: Matrix
+    """b (T, K)."""
+    weight: Vector
+    """(T,)."""
+
+
 def _charges(
-    Z: Matrix,
-    y: Vector,
-    u: Matrix,
-    b: Matrix,
-    own: Vector,
-    learner: DiscountedSoftmax,
-    counts: Vector,
-    betas: Vector,
+    Z: Matrix, y: Vector, u: Matrix, kept: list[_Expansion], curvature: float, betas: Vector
 ) -> tuple[Vector, Vector]:
     """Return what the quadratics up to each round say about its comparator, discounted, and the sizes added up.
 
@@ -121,16 +129,22 @@ def _charges(
     charged, sizes = np.zeros(len(y)), np.zeros(len(y))
     cuts = np.flatnonzero((u[1:] != u[:-1]).any(axis=(1, 2))) + 1
     edges = [0, *cuts.tolist(), len(y)]
-    p, slope = np.exp(log_softmax(b)), counts[:, None] * softmax.slope(b, y)
     older = np.concatenate(([0.0], np.cumsum(-np.log(betas))))  # how old the first round is at each
     for begin, end in pairwise(edges):
         if begin == end:
             continue
-        off = Z[:end] @ u[begin].T - b[:end]
-        line = np.einsum("tk,tk->t", slope[:end], off)
-        mean = np.einsum("tk,tk->t", p[:end], off)
-        bend = 0.5 * counts[:end] * learner.curvature * np.einsum("tk,tk->t", p[:end], (off - mean[:, None]) ** 2)
-        value, size = own[:end] + line + bend, own[:end] + np.abs(line) + np.abs(mean) + bend
+        value, size = np.zeros(end), np.zeros(end)
+        for b, weight in kept:
+            p, slope, loss = (
+                np.exp(log_softmax(b[:end])),
+                softmax.slope(b[:end], y[:end]),
+                softmax.value(b[:end], y[:end]),
+            )
+            off = Z[:end] @ u[begin].T - b[:end]
+            line, mean = np.einsum("tk,tk->t", slope, off), np.einsum("tk,tk->t", p, off)
+            bend = 0.5 * curvature * np.einsum("tk,tk->t", p, (off - mean[:, None]) ** 2)
+            value += weight[:end] * (loss + line + bend)
+            size += weight[:end] * (loss + np.abs(line) + np.abs(mean) + bend)
         ages = np.exp(older[1 : begin + 1] - older[begin])
         sums = np.array([ages @ value[:begin], ages @ size[:begin]])
         for t in range(begin, end):

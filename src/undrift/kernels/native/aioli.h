@@ -11,10 +11,6 @@ namespace {
 // The surrogate of a round's loss: weight (x.z - target)^2 / 2 - slope x.z.
 template <class X> struct Surrogate {
     X weight, target, slope;
-    INLINE_MEMBER void multiply(double by) { // a loss that counts so much
-        weight = weight * by;
-        slope = slope * by;
-    }
 };
 
 struct ScoredRound {
@@ -29,6 +25,27 @@ INLINE ScoredRound fit_surrogate(V yhat, V h, double y, V inverse_curvature, V c
     const V weight = ((e * rq) * rq) * curvature, wh = weight * h;
     const V wrong = select(yhat * y >= all(0.0), e * rq, rq); // sigma(-y yhat)
     return {{weight, yhat, y * wrong}, (inverse_curvature * wh) / (1.0 + wh)};
+}
+
+// Let a loss count `by` times; returns where its copies beyond the first are expanded.
+// Up to 1 the surrogate counts that often. Of more copies, the first is an ordinary round, which takes the past from (m, h)
+// to (m1, h1) in the direction of z. At yhat the others would be by - 1 steps as long as that one, and diverge. They are
+// expanded at their own least loss on top of that past: no step leads beyond the point where the label's loss is flat.
+INLINE V count_copies(Surrogate<V> &s, V m, V h, double y, V inverse_curvature, V curvature, double by) {
+    const V yhat = s.target;
+    if (!(by > 1.0)) {
+        s.weight = s.weight * by;
+        s.slope = s.slope * by;
+        return yhat;
+    }
+    const double more = by - 1.0;
+    const V part = 1.0 / fma(s.weight, h, all(1.0)), m1 = fma(fma(h, s.slope, m - yhat), part, yhat);
+    const V point = y * least_loss(y * m1, smaller(more * (h * part), all(PREDICTION_LIMIT * PREDICTION_LIMIT)));
+    const Surrogate<V> copy = fit_surrogate(point, h, y, inverse_curvature, curvature).surrogate;
+    const V weight = more * copy.weight;
+    s.slope = s.slope + fma(weight, point - yhat, more * copy.slope); // both quadratics around yhat
+    s.weight = s.weight + weight;
+    return point;
 }
 
 // Feature j of a round after the solve: p = (L^-1 z)_j, 1/D and energy after forgetting, h and m summed up to j.
@@ -227,7 +244,10 @@ template <int C, size_t S> static void aioli_units(const LearnerCall &run, const
         for (int c = 0; c < C; ++c) {
             const Unit<S> &u = units[c];
             ScoredRound k = fit_surrogate(yhat[c], h[c], run.y[t], inverse_curvature[c], curvature[c]);
-            if (run.weight) k.surrogate.multiply(run.weight[t]);
+            if (run.weight) {
+                const V point = count_copies(k.surrogate, m[c], h[c], run.y[t], inverse_curvature[c], curvature[c], run.weight[t]);
+                if (run.point) store_lanes(run.point + t * run.learners + u.learner, point, u.count);
+            }
             if (run.leverage) store_lanes(run.leverage + t * run.learners + u.learner, h[c], u.count);
             store_lanes(run.m_or_yhat + t * run.learners + u.learner, yhat[c], u.count);
             store_lanes(run.h_or_stability + t * run.learners + u.learner, k.stability, u.count);

@@ -23,6 +23,7 @@ struct LearnerCall {
     const double *between_floors; // (learners): how far a raised pivot may go in it, see discount_between_floors
     const double *weight;         // (rounds): AIOLI's losses count so much each
     double *leverage;             // (rounds, learners): AIOLI's h
+    double *point;                // (rounds, learners): where AIOLI's copies beyond the first are expanded; see count_copies
 };
 
 // Rounds of learners that share their information matrix among several outputs; `run` has one lane, no y and no m.

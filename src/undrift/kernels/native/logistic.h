@@ -25,16 +25,15 @@ INLINE Decay decay(V x) {
     return {fma(scale, small, scale), fma(scale, small, scale - 1.0)};
 }
 
-// The roots of m + kappa tanh(m/2) = m0, C vectors side by side: Halley's steps (third order), at most twice Newton's,
-// kept inside a bracket. Past m = 1 the equation is taken as m - (m0 - kappa) = kappa (1 - tanh(m/2)), whose terms are of
-// the size of m. A lane that has arrived stays where it is.
-template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
-    V target[C], beyond[C], low[C], high[C], m[C];
+// The roots of m + kappa tanh(m/2) = target >= 0, C vectors side by side: Halley's steps (third order), at most twice
+// Newton's, kept inside a bracket. Past m = 1 the equation is taken as m - beyond = kappa (1 - tanh(m/2)), with beyond =
+// target - kappa, whose terms are of the size of m. A lane that has arrived stays where it is.
+template <int C> static void solve_log_odds(const V *target, const V *beyond, const V *kappa, V *m) {
+    V low[C], high[C];
     M active[C];
     bool going = false;
     UNROLL for (int c = 0; c < C; ++c) {
-        target[c] = high[c] = magnitude(m0[c]);
-        beyond[c] = target[c] - kappa[c];
+        high[c] = target[c];
         const V line = target[c] / (1.0 + 0.5 * kappa[c]); // tanh(m/2) <= m/2, and about m/2 / (1 + m^2/12)
         const V some = smaller(line, all(4.0)), ratio = fma(some * (1.0 / 12.0), some, all(1.0));
         low[c] = larger(line, beyond[c]);
@@ -63,13 +62,33 @@ template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
             going |= any(active[c]);
         }
     }
-    UNROLL for (int c = 0; c < C; ++c) roots[c] = with_sign(m[c], m0[c]);
+}
+
+// The roots of m + kappa tanh(m/2) = m0, of either sign.
+template <int C> static void log_odds(const V *m0, const V *kappa, V *roots) {
+    V target[C], beyond[C];
+    UNROLL for (int c = 0; c < C; ++c) {
+        target[c] = magnitude(m0[c]);
+        beyond[c] = target[c] - kappa[c];
+    }
+    solve_log_odds<C>(target, beyond, kappa, roots);
+    UNROLL for (int c = 0; c < C; ++c) roots[c] = with_sign(roots[c], m0[c]);
 }
 
 INLINE V log_odds(V m0, V kappa) {
     V root;
     log_odds<1>(&m0, &kappa, &root);
     return root;
+}
+
+// The root of p = m + h sigma(-p): where (p - m)^2 / 2h plus the logistic loss of the label +1 is least. With kappa = h / 2
+// it is p + kappa tanh(p/2) = m + kappa. A large h would drown m in that sum, so `beyond` is written without it.
+INLINE V least_loss(V m, V h) {
+    const V kappa = 0.5 * h, sum = m + kappa, target = magnitude(sum);
+    const V beyond = select(sum >= all(0.0), m, -m - h);
+    V root;
+    solve_log_odds<1>(&target, &beyond, &kappa, &root);
+    return with_sign(root, sum);
 }
 
 } // namespace

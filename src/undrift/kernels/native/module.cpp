@@ -116,7 +116,7 @@ static int64_t vaw_predict(State state, Input beta, int64_t first, Inputs Z, Mat
 
 static int64_t aioli_play(State state, Input beta, Input inverse_curvature, int64_t first, Inputs Z, Input y,
                           Matrix yhat, Matrix stability, size_t threads, OptionalInput weight, OptionalInput elapsed,
-                          std::optional<Matrix> leverage) {
+                          std::optional<Matrix> leverage, std::optional<Matrix> point) {
     LearnerCall run = learner_call(state, beta, first, Z);
     if (inverse_curvature.shape(0) != run.learners)
         throw nb::value_error("kernels: inverse_curvature must have one number per learner");
@@ -125,6 +125,7 @@ static int64_t aioli_play(State state, Input beta, Input inverse_curvature, int6
     run.m_or_yhat = output(run, yhat);
     run.h_or_stability = output(run, stability);
     run.leverage = leverage ? output(run, *leverage) : nullptr;
+    run.point = point ? output(run, *point) : nullptr;
     return play_checked(run, true, threads, weight, elapsed);
 }
 
@@ -263,7 +264,8 @@ NB_MODULE(_native, mod) {
     mod.def("vaw_predict", &vaw_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("m"), a("h"),
             nb::arg("threads") = 1, nb::arg("elapsed") = 1.0);
     mod.def("aioli_play", &aioli_play, a("state"), a("beta"), a("inverse_curvature"), nb::arg("first"), a("Z"), a("y"), a("yhat"),
-            a("stability"), nb::arg("threads") = 1, none("weight"), none("elapsed"), none("leverage"));
+            a("stability"), nb::arg("threads") = 1, none("weight"), none("elapsed"), none("leverage"),
+            none("point"));
     mod.def("aioli_predict", &aioli_predict, a("state"), a("beta"), nb::arg("first"), a("Z"), a("yhat"),
             nb::arg("threads") = 1, nb::arg("elapsed") = 1.0);
     mod.def("hinted_predictions", &hinted_predictions, a("m"), a("h"), a("hint"), a("y"), a("yhat"), a("stability"));

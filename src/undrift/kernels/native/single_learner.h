@@ -166,7 +166,10 @@ static void aioli_single(const LearnerCall &run, const SingleLearner &u, double 
         const bool lost = drop_lost(*u.lost != 0.0, m, h);
         const V yhat = log_odds(all(m), all(h));
         ScoredRound k = fit_surrogate(yhat, all(h), run.y[t], all(inverse_curvature), all(curvature));
-        if (run.weight) k.surrogate.multiply(run.weight[t]);
+        if (run.weight) {
+            const V point = count_copies(k.surrogate, all(m), all(h), run.y[t], all(inverse_curvature), all(curvature), run.weight[t]);
+            if (run.point) run.point[t * run.learners + u.learner] = lane(point, 0);
+        }
         const Surrogate<V> &s = k.surrogate;
         const Surrogate<double> surrogate{lane(s.weight, 0), lane(s.target, 0), lane(s.slope, 0)};
         if (d) memcpy(v, z, d * sizeof(double));

@@ -1,6 +1,8 @@
 // Rounds of DiscountedSoftmax. reference_softmax.py is the twin, and explains the recursion.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 
+#include <optional>
 #include <vector>
 
 #include "array.h"
@@ -140,15 +142,52 @@ void settle(const Learner &one, const ServedRow &row, const std::vector<double> 
     for (size_t j = 0; j < n; ++j) one.x[j] = dot(one.P + j * n, one.pull, n);
 }
 
+// Copies of a round beyond the first. At the logits played they would be as many steps as long as the first one, and
+// diverge; they are expanded at their own least loss on top of the past and of the first copy.
+struct Copies {
+    std::vector<double> logits, p, m1, u, at, slope, off, bend, M2;
+    Copies(size_t K, size_t m) : logits(K), p(K), m1(m), u(m), at(m), slope(m), off(m), bend(m * m), M2(m * m) {}
+
+    // Add `count` copies to the quadratic (g, H) around b; M = (M0^-1 + H)^-1 belongs to the first one, which was played as
+    // m0 - M0 v. Returns their price less their loss at b.
+    double learn(EqualPrices &prices, const double *Q, double count, double curvature, size_t label, const std::vector<double> &v,
+                 const std::vector<double> &M, const std::vector<double> &b, std::vector<double> &g, std::vector<double> &H) {
+        const size_t K = p.size(), m = b.size();
+        for (size_t i = 0; i < m; ++i) off[i] = v[i] - g[i];
+        multiply(M.data(), off.data(), m, m, 1, m1.data());
+        for (size_t i = 0; i < m; ++i) m1[i] += b[i];
+        prices.least_loss(m1.data(), M.data(), count, Q + label * m, u.data());
+        multiply(M.data(), u.data(), m, m, 1, at.data());
+        double price = -0.5 * dot(u.data(), at.data(), m);
+        for (size_t i = 0; i < m; ++i) at[i] = m1[i] - at[i];
+        multiply(Q, at.data(), K, m, 1, logits.data());
+        price -= count * (log_sum(logits.data(), K) - logits[label]);
+        softmax(logits.data(), K, p.data());
+        prices.hessian(p.data(), bend.data());
+        for (double &h : bend) h *= count * curvature;
+        multiply_transposed(Q, p.data(), K, m, 1, slope.data());
+        for (size_t i = 0; i < m; ++i) slope[i] = count * (slope[i] - Q[label * m + i]), off[i] = slope[i] - u[i];
+        if (prices.shrink(M.data(), bend.data(), 1.0, M2.data())) // 0 but for what the search for u left
+            for (size_t i = 0; i < m; ++i)
+                for (size_t j = 0; j < m; ++j) price += 0.5 * off[i] * M2[i * m + j] * off[j];
+        for (size_t i = 0; i < m; ++i) {
+            g[i] += slope[i];
+            for (size_t j = 0; j < m; ++j) g[i] += bend[i * m + j] * (b[j] - at[j]);
+        }
+        for (size_t j = 0; j < m * m; ++j) H[j] += bend[j];
+        return price;
+    }
+};
+
 int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector leader, Vector numbers, Inputs basis,
                      double curvature, double reg, Input beta, Input weight, Inputs Z, Input y, Matrix logits,
-                     Vector stability, Vector potential) {
+                     Vector stability, Vector potential, std::optional<Matrix> point) {
     const size_t n = pull.shape(0), K = basis.shape(0), m = basis.shape(1), rounds = Z.shape(0), width = Z.shape(1);
     check(m >= 1 && K == m + 1 && information.shape(0) == n && information.shape(1) == n && covariance.shape(0) == n &&
           covariance.shape(1) == n && leader.shape(0) == n && numbers.shape(0) == SoftmaxNumber::SIZE &&
           (width * m == n || (m > 1 && width == m * n)) && beta.shape(0) == rounds && weight.shape(0) == rounds &&
           y.shape(0) == rounds && logits.shape(0) == rounds && logits.shape(1) == K && stability.shape(0) == rounds &&
-          potential.shape(0) == rounds);
+          potential.shape(0) == rounds && (!point || (point->shape(0) == rounds && point->shape(1) == K)));
     for (size_t t = 0; t < rounds; ++t) check(y.data()[t] >= 0.0 && y.data()[t] < (double)K);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
@@ -159,8 +198,9 @@ int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector 
     ServedRow row(m, n, width);
     EqualPrices prices(Q, K, m, curvature);
     std::vector<double> v(m), b(m), p(K), H(m * m), g(m), M(m * m), moved(m), scratch;
+    Copies copies(K, m);
     for (size_t t = 0; t < rounds; ++t) {
-        const double forget = beta.data()[t], by = weight.data()[t];
+        const double forget = beta.data()[t], by = weight.data()[t], once = std::fmin(by, 1.0);
         double *out = logits.data() + t * K;
         row.set_design(Z.data() + t * width);
         double before = numbers.data()[SoftmaxNumber::RIDGE];
@@ -174,6 +214,7 @@ int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector 
         if (!usable) {
             for (size_t i = 0; i < K; ++i) out[i] = 0.0;
             for (size_t j = 0; j < n; ++j) one.P[j * n + j] = 1.0 / reg;
+            if (point) std::fill_n(point->data() + t * K, K, 0.0);
             stability.data()[t] = by * std::log((double)K);
             potential.data()[t] = reg;
             numbers.data()[SoftmaxNumber::IGNORED] += 1.0;
@@ -185,14 +226,22 @@ int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector 
         multiply(Q, b.data(), K, m, 1, out);
         softmax(out, K, p.data());
         prices.hessian(p.data(), H.data());
-        for (double &h : H) h *= by * curvature;
+        for (double &h : H) h *= once * curvature;
         multiply_transposed(Q, p.data(), K, m, 1, g.data());
         const double *label = Q + (size_t)y.data()[t] * m;
-        for (size_t i = 0; i < m; ++i) g[i] = by * (g[i] - label[i]);
+        for (size_t i = 0; i < m; ++i) g[i] = once * (g[i] - label[i]);
         double price = -0.5 * dot(v.data(), moved.data(), m);
-        if (prices.shrink(row.M0.data(), H.data(), 1.0, M.data()))
+        const bool shrunk = prices.shrink(row.M0.data(), H.data(), 1.0, M.data());
+        if (shrunk)
             for (size_t i = 0; i < m; ++i)
                 for (size_t j = 0; j < m; ++j) price += 0.5 * (g[i] - v[i]) * M[i * m + j] * (g[j] - v[j]);
+        const double *at = out;
+        if (by > 1.0) {
+            const size_t seen = (size_t)y.data()[t];
+            price += (by - 1.0) * (log_sum(out, K) - out[seen]); // what the copies cost where they are not learned
+            if (shrunk) price += copies.learn(prices, Q, by - 1.0, curvature, seen, v, M, b, g, H), at = copies.logits.data();
+        }
+        if (point) std::copy(at, at + K, point->data() + t * K);
         stability.data()[t] = price;
         settle(one, row, b, g, H, forget, before, scratch);
         potential.data()[t] = numbers.data()[SoftmaxNumber::RIDGE];
@@ -233,7 +282,7 @@ void bind_softmax(nb::module_ &mod) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("softmax_play", &softmax_play, a("information"), a("covariance"), a("pull"), a("leader"), a("numbers"),
             a("basis"), nb::arg("curvature"), nb::arg("reg"), a("beta"), a("weight"), a("Z"), a("y"), a("logits"),
-            a("stability"), a("potential"));
+            a("stability"), a("potential"), nb::arg("point").noconvert() = nb::none());
     mod.def("softmax_predict", &softmax_predict, a("covariance"), a("leader"), a("basis"), nb::arg("curvature"),
             nb::arg("reg"), nb::arg("beta"), a("Z"), a("logits"));
 }

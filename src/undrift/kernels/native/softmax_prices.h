@@ -10,6 +10,13 @@
 
 namespace undrift {
 
+inline double log_sum(const double *a, size_t K) {
+    const double most = *std::max_element(a, a + K);
+    double sum = 0.0;
+    for (size_t i = 0; i < K; ++i) sum += std::exp(a[i] - most);
+    return most + std::log(sum);
+}
+
 inline void softmax(const double *a, size_t K, double *p) {
     const double most = *std::max_element(a, a + K);
     double sum = 0.0;
@@ -32,7 +39,7 @@ class EqualPrices {
 
     // Fill v (m) for a row; M0 is symmetric and not negative.
     void find(const double *m0, const double *M0, double *v) {
-        first_guess(m0, M0, v);
+        least_loss(m0, M0, 1.0, nullptr, v);
         if (K > (size_t)SOFTMAX_EXACT_CLASSES) return;
         multiply(M0, v, m, m, 1, moved.data());
         for (size_t i = 0; i < m; ++i) now.b[i] = m0[i] - moved[i];
@@ -59,6 +66,39 @@ class EqualPrices {
         double far = 1.0;
         for (double one : now.b) far = std::fmax(far, std::fabs(one));
         if (now.size <= 1e-6 * far) std::copy(now.v.begin(), now.v.end(), v); // else the first guess, which is exact
+    }
+
+    // v = copies (Q'p(b) - label) at b = m0 - M0 v, by Newton's method on the convex function whose minimum it is:
+    // copies (ln sum exp - b.label) + |b - m0|^2 / 2 in the norm of M0^-1. `label` is a row of Q, or null for none.
+    void least_loss(const double *m0, const double *M0, double copies, const double *label, double *v) {
+        std::fill(v, v + m, 0.0);
+        double value = convex_value(v, m0, M0, copies, label);
+        for (int round = 0; round < 200; ++round) {
+            logits(v, m0, M0);
+            softmax(a.data(), K, now.p.data());
+            hessian(now.p.data(), now.H.data());
+            multiply_transposed(Q, now.p.data(), K, m, 1, off.data());
+            for (size_t i = 0; i < m; ++i) off[i] = v[i] - copies * (off[i] - (label ? label[i] : 0.0)), step[i] = -off[i];
+            multiply(now.H.data(), M0, m, m, m, S.data());
+            for (size_t j = 0; j < m * m; ++j) S[j] *= copies;
+            for (size_t j = 0; j < m; ++j) S[j * m + j] += 1.0;
+            if (!solve_in_place(S.data(), step.data(), m, 1)) return;
+            double longest = 0.0, size = 1.0;
+            for (size_t i = 0; i < m; ++i) longest = std::fmax(longest, std::fabs(step[i])), size = std::fmax(size, std::fabs(v[i]));
+            const bool close = longest <= 1e-8 * size; // so close that one more step is exact
+            multiply(M0, off.data(), m, m, 1, moved.data());
+            const double fall = std::fabs(dot(moved.data(), step.data(), m));
+            double length = 1.0, lower = value;
+            for (int trial = 0; trial < 30; ++trial) {
+                for (size_t i = 0; i < m; ++i) there.b[i] = v[i] + length * step[i];
+                lower = convex_value(there.b.data(), m0, M0, copies, label);
+                if (close || lower <= value - 1e-6 * length * fall) break;
+                length *= 0.5;
+            }
+            for (size_t i = 0; i < m; ++i) v[i] += length * step[i];
+            if (close) return;
+            value = lower;
+        }
     }
 
     // H (m, m) = Q'(diag(p) - p p')Q, as a sum of squares around the mean.
@@ -90,49 +130,16 @@ class EqualPrices {
     Candidate now, there;
     std::vector<double> a, q, S, T, step, off, moved, bend, dp, dD, U, divided, bent;
 
-    // v = Q'p(m0 - M0 v), by Newton's method on the convex function whose minimum it is.
-    void first_guess(const double *m0, const double *M0, double *v) {
-        std::fill(v, v + m, 0.0);
-        double value = convex_value(v, m0, M0);
-        for (int round = 0; round < 60; ++round) {
-            logits(v, m0, M0);
-            softmax(a.data(), K, now.p.data());
-            hessian(now.p.data(), now.H.data());
-            multiply_transposed(Q, now.p.data(), K, m, 1, off.data());
-            for (size_t i = 0; i < m; ++i) off[i] = v[i] - off[i], step[i] = -off[i];
-            multiply(now.H.data(), M0, m, m, m, S.data());
-            for (size_t j = 0; j < m; ++j) S[j * m + j] += 1.0;
-            if (!solve_in_place(S.data(), step.data(), m, 1)) return;
-            double longest = 0.0;
-            for (double one : step) longest = std::fmax(longest, std::fabs(one));
-            multiply(M0, off.data(), m, m, 1, moved.data());
-            const double fall = std::fabs(dot(moved.data(), step.data(), m));
-            double length = 1.0, lower = value;
-            for (int trial = 0; trial < 30; ++trial) {
-                for (size_t i = 0; i < m; ++i) there.b[i] = v[i] + length * step[i];
-                lower = convex_value(there.b.data(), m0, M0);
-                if (longest <= 1e-8 || lower <= value - 1e-6 * length * fall) break;
-                length *= 0.5;
-            }
-            for (size_t i = 0; i < m; ++i) v[i] += length * step[i];
-            if (longest <= 1e-8) return; // so close that one more step is exact
-            value = lower;
-        }
-    }
-
-    // Fill a = Q (m0 - M0 v) and moved = M0 v.
+    // Fill bend = m0 - M0 v, a = Q bend and moved = M0 v.
     void logits(const double *v, const double *m0, const double *M0) {
         multiply(M0, v, m, m, 1, moved.data());
         for (size_t i = 0; i < m; ++i) bend[i] = m0[i] - moved[i];
         multiply(Q, bend.data(), K, m, 1, a.data());
     }
 
-    double convex_value(const double *v, const double *m0, const double *M0) {
+    double convex_value(const double *v, const double *m0, const double *M0, double copies, const double *label) {
         logits(v, m0, M0);
-        const double most = *std::max_element(a.begin(), a.end());
-        double sum = 0.0;
-        for (double one : a) sum += std::exp(one - most);
-        return most + std::log(sum) + 0.5 * dot(v, moved.data(), m);
+        return copies * (log_sum(a.data(), K) - (label ? dot(label, bend.data(), m) : 0.0)) + 0.5 * dot(v, moved.data(), m);
     }
 
     void look(Candidate &one, const double *m0, const double *M0) {

@@ -41,6 +41,7 @@ LearnerCall slice_rounds(const LearnerCall &run, size_t t, size_t n) {
     part.h_or_stability += t * run.learners;
     if (run.weight) part.weight += t;
     if (run.leverage) part.leverage += t * run.learners;
+    if (run.point) part.point += t * run.learners;
     return part;
 }
 
