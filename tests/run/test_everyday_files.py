@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from row_files import table, write_csv
+from workbooks import workbook
 
 from undrift.cli.run import default_folder
 from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.read import excel
+from undrift.run.read import workbook as measured
 from undrift.run.read.cells import parse_number
 from undrift.run.read.time_formats import find_formats
 
@@ -185,35 +186,6 @@ def test_home_folders_are_found(columns, plain, tmp_path, monkeypatch):
     assert same(run("~/plain.csv", tmp_path / "run")[1], plain)
 
 
-def workbook(path, rows):
-    """Write a sheet of texts and numbers as Excel would."""
-    lines = []
-    for r, row in enumerate(rows, start=1):
-        cells = (
-            f'<c t="inlineStr"><is><t>{cell}</t></is></c>' if isinstance(cell, str) else f"<c><v>{cell!r}</v></c>"
-            for cell in row
-        )
-        lines.append(f'<row r="{r}">{"".join(cells)}</row>')
-    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    package = "http://schemas.openxmlformats.org/package/2006"
-    parts = {
-        "[Content_Types].xml": f'<Types xmlns="{package}/content-types"><Default Extension="xml" '
-        'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-        f'Type="{office}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets><sheet name="s" sheetId="1" '
-        'r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" '
-        f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{"".join(lines)}</sheetData></worksheet>',
-    }
-    with zipfile.ZipFile(path, "w") as book:
-        for name, text in parts.items():
-            book.writestr(name, text)
-    return path
-
-
 def test_a_spreadsheet_is_read(columns, plain, tmp_path):
     pytest.importorskip("fastexcel")
     rows = [list(columns), *zip(*columns.values(), strict=True)]
@@ -239,9 +211,9 @@ def test_what_installs_the_commands_installs_the_reader_of_spreadsheets():
 
 
 def test_a_spreadsheet_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(excel, "MOST_BYTES", 1000)
-    book = workbook(tmp_path / "rows.xlsx", [["a", "y"], *([1.0, 2.0] for _ in range(50))])
-    with pytest.raises(DataError, match="when unpacked, more than 0; save the sheet as CSV"):
+    monkeypatch.setattr(measured, "MOST_BYTES", 4000)
+    book = workbook(tmp_path / "rows.xlsx", [["a", "y"], *([1.0, 2.0] for _ in range(200))])
+    with pytest.raises(DataError, match="more than 0 MiB when unpacked; save the sheet as CSV"):
         run(book, tmp_path / "run")
 
 
