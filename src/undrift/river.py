@@ -203,8 +203,14 @@ class DriftClassifier(base.MiniBatchClassifier):
         self.pending = _check.integer(self, "pending", pending, 0)
         self._predicted = KeptPredictions(self.pending)
         self.model = OnlineClassifier(speed=speed, indicators=indicators, seed=seed)
-        self.classes: list[Any] = []
+        self._seen: set[Any] = set()
+        self._labels: list[Any] = []  # by number: of those seen, and of 0 and 1 or False and True both
         self._lock = Lock()
+
+    @property
+    def classes(self) -> list[Any]:
+        """The labels learned so far."""
+        return [label for label in self._labels if label in self._seen]
 
     @property
     def _multiclass(self) -> bool:
@@ -213,63 +219,73 @@ class DriftClassifier(base.MiniBatchClassifier):
     def learn_one(self, x: Row, y: Any, w: float = 1.0) -> None:
         """Close one round; the row counts `w` times in the memories."""
         with self._lock:
-            codes, classes = self._encode([y])
+            codes, labels = self._encode([y])
             if _has_features(self, x):
                 _learn(self.model, self._predicted, x, codes[0], w)
-            self.classes = classes
+            self._labels = labels
+            self._seen.add(y)
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
-        """Return the probability of each class seen so far, and keep the prediction for a label that comes late."""
+        """Return the probability of each class seen so far, and keep the prediction for a label that comes late.
+
+        Before the first label there is none.
+        """
         with self._lock.shared:
-            if _has_features(self, x) and len(self.classes) > 2:
-                return dict(zip(self.classes, self._probabilities(_fill_row(x, self.model.names)), strict=True))
-            score = _predict(self.model, self._predicted, x) if _has_features(self, x) else 0.0
-            if len(self.classes) < 2 or not x:
-                known = self.classes or [False, True]
-                return dict.fromkeys(known, 1.0 / len(known))
-            return dict(zip(self.classes, sigmoid(np.array([-score, score])).tolist(), strict=True))
+            classes = self.classes
+            if _has_features(self, x) and len(self._labels) > 2:
+                return dict(zip(classes, self._probabilities(_fill_row(x, self.model.names)), strict=True))
+            score = _predict(self.model, self._predicted, x) if x else 0.0
+            if len(classes) < 2 or not x:
+                return dict.fromkeys(classes, 1.0 / max(len(classes), 1))
+            return dict(zip(classes, sigmoid(np.array([-score, score])).tolist(), strict=True))
 
     def learn_many(self, X: Frame, y: Frame) -> None:
         """Close a block of rounds: the same as one after the other."""
         with self._lock:
-            codes, classes = self._encode(list(y))
+            codes, labels = self._encode(list(y))
             self.model.play(_fill_frame(X, self.model.names), codes)
-            self.classes = classes
+            self._labels = labels
+            self._seen.update(y)
 
     def predict_proba_many(self, X: Frame) -> Frame:
         """Return the probability of each class seen so far, for every row."""
         import pandas as pd
 
         with self._lock.shared:
-            if len(self.classes) < 2:
-                return pd.DataFrame({c: np.ones(len(X)) for c in self.classes}, index=X.index)
+            classes = self.classes
+            if len(classes) < 2:
+                return pd.DataFrame({label: np.ones(len(X)) for label in classes}, index=X.index)
             each = self._probabilities(_fill_frame(X, self.model.names))
-            return pd.DataFrame(each, columns=self.classes, index=X.index)
+            return pd.DataFrame(each, columns=classes, index=X.index)
 
     def _probabilities(self, z: Any) -> Any:
         """Return the probabilities of the classes in their order; 0 for one whose rows had no features."""
-        p, columns = np.asarray(self.model.predict_proba(z)), [float(one) for one in self.model.columns]
+        p, columns = np.asarray(self.model.predict_proba(z)), [float(label) for label in self.model.columns]
         rows = np.atleast_2d(p)
-        out = np.zeros((len(rows), len(self.classes)))
-        for k in range(len(self.classes)):
-            if _code(k) in columns:
-                out[:, k] = rows[:, columns.index(_code(k))]
+        codes = [_code(self._labels.index(label)) for label in self.classes]
+        out = np.zeros((len(rows), len(codes)))
+        for k, code in enumerate(codes):
+            if code in columns:
+                out[:, k] = rows[:, columns.index(code)]
         return out[0].tolist() if p.ndim == 1 else out
 
     def _encode(self, labels: list[Any]) -> tuple[list[float], list[Any]]:
-        """Return what the model calls the labels, -1 and +1 for the first two, then 2, 3 ..., and the classes so.
+        """Return what the model calls the labels, -1 and +1 for the first two, then 2, 3 ..., and all labels by number.
 
         Of False and True, 0 and 1, the second is +1 whichever came first.
         """
-        classes = list(self.classes)
+        known = list(self._labels)
         for label in labels:
-            if label not in classes:
-                classes.append(label)
-        if not self.classes and all(isinstance(one, (bool, int, np.bool_, np.integer)) for one in classes):
-            kind = type(classes[0])
-            if set(classes) <= {0, 1}:
-                classes = [kind(0), kind(1)]
-        return [_code(classes.index(label)) for label in labels], classes
+            if not isinstance(label, Hashable):
+                kind = type(label).__name__
+                raise InputError(f"{_check.name_of(self)}: y must be a text, a number or a bool, got a {kind}")
+            if label not in known:
+                known.append(label)
+        if not self._labels and all(isinstance(label, (bool, int, np.bool_, np.integer)) for label in known):
+            kind = type(known[0])
+            if set(known) <= {0, 1}:
+                known = [kind(0), kind(1)]
+        return [_code(known.index(label)) for label in labels], known
 
 
 def _code(k: int) -> float:

@@ -123,3 +123,46 @@ def test_a_row_that_is_no_dict_is_told_what_to_pass():
             call(pd.Series({"a": 1.0}))
         with pytest.raises(ud.errors.InputError, match=r"x must be a dict of features, got a list$"):
             call([1.0])
+
+
+@pytest.mark.parametrize("labels", [["cat", "dog"], [False, True], [0, 1], [1, 2, 3], list("abcdefg")])
+def test_before_the_first_label_nothing_is_predicted_and_no_class_is_made_up(labels):
+    model = host.DriftClassifier(speed="fast")
+    assert model.predict_one({"x": 1.0}) is None
+    assert model.predict_proba_one({"x": 1.0}) == {}
+    assert model.predict_one({}) is None
+    assert model.predict_many(pd.DataFrame([{"x": 1.0}])).empty
+    last = labels[-1]
+    model.learn_one({"x": 1.0}, last)
+    assert model.predict_proba_one({"x": 1.0}) == {last: 1.0}
+    assert model.predict_one({"x": 1.0}) == last
+    assert model.predict_many(pd.DataFrame([{"x": 1.0}])).tolist() == [last]
+    for t in range(1, 40):
+        model.learn_one({"x": float(t)}, labels[t % len(labels)])
+        assert set(model.predict_proba_one({"x": 1.0})) == set(model.classes) <= set(labels)
+    assert set(model.predict_proba_many(pd.DataFrame([{"x": 1.0}])).columns) == set(labels)
+
+
+def test_scores_of_seven_classes_have_no_ghost_among_them():
+    rng, labels = np.random.default_rng(3), list("abcdefg")
+    centres = [(np.cos(angle), np.sin(angle)) for angle in np.linspace(0.0, 2.0 * np.pi, 7, endpoint=False)]
+    stream = [(dict(zip("xy", rng.normal(centres[k], 0.1), strict=True)), labels[k]) for k in rng.integers(0, 7, 400)]
+    macro, table = metrics.MacroF1(), metrics.ConfusionMatrix()
+    evaluate.progressive_val_score(stream, host.DriftClassifier(speed="fast"), macro)
+    evaluate.progressive_val_score(stream, host.DriftClassifier(speed="fast"), table)
+    assert sorted(table.classes) == labels
+    assert "g" in str(table)
+    ours = [table.true_positives(one) for one in labels]
+    wrong = [table.false_positives(one) + table.false_negatives(one) for one in labels]
+    by_hand = np.mean([2 * hit / (2 * hit + miss) for hit, miss in zip(ours, wrong, strict=True)])
+    assert macro.get() == pytest.approx(by_hand)
+    assert macro.get() > 0.8
+
+
+def test_a_label_that_is_a_list_is_refused_before_anything_is_learned():
+    model = host.DriftClassifier(speed="fast")
+    model.learn_one({"x": 1.0}, "a")
+    before = model.model.copy()
+    with pytest.raises(ud.errors.InputError, match="DriftClassifier: y must be a text, a number or a bool, got a list"):
+        model.learn_one({"x": 1.0}, ["b"])
+    assert (model.model, model.classes) == (before, ["a"])
