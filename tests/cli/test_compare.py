@@ -149,18 +149,61 @@ def test_other_libraries_keep_to_one_thread(stream, monkeypatch):
     assert set(seen) == {1}
 
 
-def test_a_comparison_says_who_is_not_installed_and_where_a_column_was_empty(stream, monkeypatch, capsys):
+def add_column(stream, name, cells):
     lines = stream.read_text().splitlines()
-    rows = [f"{line},{'' if k < 10 else line.split(',')[0]}" for k, line in enumerate(lines[1:])]
-    stream.write_text("\n".join([lines[0] + ",mine", *rows]) + "\n")
+    rows = [f"{line},{cell}" for line, cell in zip(lines[1:], cells, strict=True)]
+    stream.write_text("\n".join([f"{lines[0]},{name}", *rows]) + "\n")
+
+
+def test_a_given_column_is_scored_where_it_has_a_prediction_beside_everyone_else_on_those_rows(
+    stream, monkeypatch, capsys
+):
+    x, y = np.loadtxt(stream, delimiter=",", skiprows=1).T
+    add_column(stream, "mine", ["" if k < 10 else value for k, value in enumerate(x)])
+    add_column(stream, "other", ["" if k % 2 or k < 10 else 0.5 * value for k, value in enumerate(x)])
+    add_column(stream, "whole", 2.0 * x)
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
+    command = ["compare", str(stream), "-t", "y", "--candidate", "mine,other,whole"]
+    assert run([*command, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    found = {one["name"]: one for one in facts["results"]}
+    own = np.sqrt(np.mean((y[10:] - x[10:]) ** 2))
+    assert found["mine"]["scores"]["rmse"] == pytest.approx(own)
+    assert found["mine"]["same_rows"]["mine"] == pytest.approx(own)
+    assert [found[name]["rows"] for name in ("mine", "other", "whole", "last value")] == [50, 25, 59, 59]
+    last = np.sqrt(np.mean((y[10:] - y[9:-1]) ** 2))
+    assert found["last value"]["same_rows"]["mine"] == pytest.approx(last)
+    assert found["last value"]["same_rows"]["other"] == pytest.approx(np.sqrt(np.mean((y[10::2] - y[9:-1:2]) ** 2)))
+    assert set(found["whole"]["same_rows"]) == {"mine", "other"}
+    names = [one["name"] for one in facts["results"]]
+    for one in facts["results"]:  # the column stands among the others by the rows it has
+        if one["kind"] != "given":
+            assert (names.index(one["name"]) < names.index("mine")) == (one["same_rows"]["mine"] <= own)
+    assert run(command) == 0
+    said = capsys.readouterr().out
+    assert "rmse where 'mine'" in said
+    assert "'mine' has a prediction in 50 rows: \"where 'mine'\" is everyone's score in these." in said
+    assert "in its place" not in said
+
+
+def test_a_given_column_without_any_prediction_is_left_out_with_a_word(stream, monkeypatch, capsys):
+    add_column(stream, "mine", [1.0] + [""] * 59)  # the first row is not scored
+    monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
+    assert run(["compare", str(stream), "-t", "y", "--candidate", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "'mine' is left out: it is empty in every row that is scored." in said
+    assert "where 'mine'" not in said
+
+
+def test_a_comparison_says_who_is_not_installed(stream, monkeypatch, capsys):
+    add_column(stream, "mine", [1.0] * 60)
     monkeypatch.setattr(compare, "absent_libraries", lambda: ["lightgbm"])
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
     command = ["compare", str(stream), "-t", "y", "--candidate", "mine"]
     assert run(command) == 0
     said = capsys.readouterr()
     assert "left out, as they are not installed: lightgbm; pip install lightgbm" in said.err
-    empty = 9  # of ten, as the first row is not scored
-    assert f"'mine' is empty in {empty} rows, where 'running mean' is judged in its place." in said.out
+    assert "where 'mine'" not in said.out
     assert run([*command, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["not_installed"] == ["lightgbm"]

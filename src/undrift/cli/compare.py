@@ -116,14 +116,27 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
         facts |= {"not_installed": comparison.absent, "notes": comparison.notes}
         print_json(facts | {"results": [asdict(one) for one in results], "missing": comparison.missing})
         return
-    measures = list(results[0].scores)
+    measures, partial = list(results[0].scores), list(results[0].same_rows)
+    rows_title = ["rows"] if partial else []  # where all are scored on the same rows, the last line says how many
     print_table(
-        ("learner", "from", *measures, "us/row"),
+        ("learner", "from", *measures, *rows_title, *(f"{measures[0]} where '{name}'" for name in partial), "us/row"),
         [
-            (one.name, one.kind, *(format_number(one.scores[m]) for m in measures), format_number(one.microseconds, 3))
-            for one in results
+            (
+                result.name,
+                result.kind,
+                *(format_number(result.scores[measure]) for measure in measures),
+                *([f"{result.rows:,}"] if partial else []),
+                *(format_number(result.same_rows[name]) for name in partial),
+                format_number(result.microseconds, 3),
+            )
+            for result in results
         ],
     )
+    for name in partial:
+        spoken = next(result.rows for result in results if result.name == name and result.kind == "given")
+        print(
+            printable(f"'{name}' has a prediction in {spoken:,} rows: \"where '{name}'\" is everyone's score in these.")
+        )
     kinds = ", ".join(f"{name} {version}" for name, version in versions().items())
     print(
         printable(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")

@@ -39,17 +39,22 @@ class LearnerResult:
     kind: str
     """"undrift", "naive", "given" (a column of predictions made elsewhere), or the library it is from."""
     scores: dict[str, float]
-    """Scores by name; the first is what the table is sorted by."""
+    """Scores by name over `rows`; the first is what the table is sorted by."""
     microseconds: float
     """A row."""
+    rows: int
+    """Rows it is scored on: all with a label but the first, of a given column those in which it has a prediction."""
+    same_rows: dict[str, float]
+    """The first score over the rows of each given column that is empty in some, by the column's name."""
 
 
 class FileComparison:
     """Learners beside each other on the rows of a file, one after the other, those that cost least first.
 
     All see the same rows: holes filled with the last value seen, scaled by their own means where they have any. Columns
-    with predictions made elsewhere are candidates for ours, features for peers, and judged by themselves. A file with
-    nothing but a time and a target is compared on its own past, as `play_file` learns it.
+    with predictions made elsewhere are candidates for ours, features for peers, and scored by themselves in the rows in
+    which they have one, beside everyone's score over those rows. A file with nothing but a time and a target is
+    compared on its own past, as `play_file` learns it.
 
     Parameters
     ----------
@@ -83,14 +88,16 @@ class FileComparison:
         self._filled = np.nan_to_num(fill_holes(self._Z))
         known = ~np.isnan(self._y)
         self._scored = known & (np.cumsum(known) > 1)  # nobody is scored before a label was known
-        given = {name: table.columns.index(name) for name in settings.candidate}
+        given = {name: _score_units(self.task, self._Z[:, table.columns.index(name)]) for name in settings.candidate}
+        self._spoken = {name: self._scored & ~np.isnan(said) for name, said in given.items()}
         absent = absent_libraries() if peers else []
         for word in only:
             if word.lower() in absent:
                 raise InputError(f"--only '{word}': {word} is not installed here; pip install {word} brings it in")
         self.absent = [] if only else absent
         """Libraries whose learners would take part if they were installed."""
-        self._contenders = choose_contenders(self._find_contenders(settings, [*given.values()], peers), only, without)
+        at = [table.columns.index(name) for name in given]
+        self._contenders = choose_contenders(self._find_contenders(settings, at, peers), only, without)
         self.notes = [] if not given or self.task == "multiclass" else ["ours weigh the given predictions too"]
         """What else to know about the table."""
         self._results = self._naive_results(given)
@@ -102,9 +109,14 @@ class FileComparison:
 
     @property
     def results(self) -> list[LearnerResult]:
-        """Results of the learners that are done, best first."""
+        """Results of the learners that are done, best first; a column empty in some rows stands by those it has."""
         first = next(iter(self._results[0].scores))
-        return sorted(self._results, key=lambda one: one.scores[first])
+        partial = [result for result in self._results if result.name in result.same_rows and result.kind == "given"]
+        found = sorted((one for one in self._results if one not in partial), key=lambda one: one.scores[first])
+        for column in sorted(partial, key=lambda one: one.scores[first]):
+            worse = (k for k, one in enumerate(found) if one.same_rows[column.name] > column.scores[first])
+            found.insert(next(worse, len(found)), column)
+        return found
 
     @property
     def missing(self) -> list[str]:
@@ -146,11 +158,16 @@ class FileComparison:
                 log(f"{one.name}: {measure} {value:.4g}, {seconds:.1f} s")
 
     def _score(self, name: str, kind: str, yhat: Vector | Matrix, seconds: float) -> LearnerResult:
-        scores = score_predictions(self.task, yhat[self._scored], self._y[self._scored])
-        return LearnerResult(name, kind, scores, seconds / len(self._y) * 1e6)
+        rows = self._spoken[name] if kind == "given" else self._scored
+        scores = score_predictions(self.task, yhat[rows], self._y[rows])
+        first, same_rows = next(iter(scores)), {}
+        for column in self._partial:
+            both = rows & self._spoken[column]
+            same_rows[column] = score_predictions(self.task, yhat[both], self._y[both])[first]
+        return LearnerResult(name, kind, scores, seconds / len(self._y) * 1e6, int(np.sum(rows)), same_rows)
 
-    def _naive_results(self, given: dict[str, int]) -> list[LearnerResult]:
-        """Return how the naive guesses did, and columns of predictions made elsewhere."""
+    def _naive_results(self, given: dict[str, Vector]) -> list[LearnerResult]:
+        """Return how the naive guesses did, and columns of predictions made elsewhere where they have one."""
         y, begin = self._y, time.perf_counter()
         if self.task == "multiclass":
             naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
@@ -159,13 +176,18 @@ class FileComparison:
         seconds = time.perf_counter() - begin
         names = BASELINES[self.task]
         found = [self._score(name, "naive", yhat, seconds) for name, yhat in zip(names, naive, strict=True)]
-        for name, column in given.items():  # where it is silent, the last baseline speaks
-            said = _score_units(self.task, self._Z[:, column])
-            silent = int(np.isnan(said[self._scored]).sum())
-            if silent:
-                self.notes.append(f"'{name}' is empty in {silent:,} rows, where '{names[-1]}' is judged in its place")
-            found.append(self._score(name, "given", np.where(np.isnan(said), naive[-1], said), 0.0))
+        for name, said in given.items():
+            if self._spoken[name].any():
+                found.append(self._score(name, "given", said, 0.0))
+            else:
+                self.notes.append(f"'{name}' is left out: it is empty in every row that is scored")
         return found
+
+    @property
+    def _partial(self) -> list[str]:
+        """The given columns that are empty in some of the rows that are scored, but not in all."""
+        whole = np.sum(self._scored)
+        return [name for name, spoken in self._spoken.items() if 0 < np.sum(spoken) < whole]
 
     def _find_contenders(self, settings: Settings, given: list[int], peers: bool) -> Iterator[Contender]:
         if self.task == "multiclass":
