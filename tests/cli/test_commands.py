@@ -116,7 +116,8 @@ def test_predict_knows_classes_texts_and_late_labels(call):
     frame = pl.read_csv(out.encode())
     assert code == 0
     assert frame["label"].to_list()[:2] == ["up", "down"]
-    assert frame.columns == ["line", "label", "p(up)"]  # the label beside it may be the other one
+    assert frame.columns == ["line", "label", "probability", "p(down)", "p(up)"]
+    assert frame["probability"].to_list() == frame.select(pl.max_horizontal("p(down)", "p(up)")).to_series().to_list()
     assert frame["p(up)"].to_list()[0] > 0.7
     assert frame["p(up)"].to_list()[1] < 0.3
     assert frame["p(up)"].is_between(0.0, 1.0).all()

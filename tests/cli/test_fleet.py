@@ -76,6 +76,33 @@ def test_parquet_times_and_classes(call):
     assert (code, found["task"], found["keys"], found["rounds"], found["problems"]) == (0, "classification", 5, 300, {})
 
 
+def test_predictions_of_two_classes_are_labels_and_their_probabilities(call):
+    frame = pumps(binary=True).with_columns(
+        heat=pl.when(pl.col("heat") > 0).then(pl.lit("hot")).otherwise(pl.lit("cold"))
+    )
+    asked = (pl.col("n") % 10 == 9) & (pl.col("n") > 20)
+    frame.with_columns(heat=pl.when(asked).then(None).otherwise("heat")).write_csv("pumps.csv")
+    frame.filter(asked).write_csv("labels.csv")
+    options = ("--key", "pump", "--target", "heat", "--order", "n", "--drop", "site", "--quiet", "-o", "out")
+    assert call("fleet", "pumps.csv", *options, "--positive", "cold", "--no-report")[0] == 0
+    assert call("update", "out", "labels.csv", "--no-report")[0] == 0
+    rows = list(csv.DictReader(Path("out/predictions.csv").read_text().splitlines()))
+    assert {"p(hot)", "p(cold)"} <= set(rows[0])
+    truth = {(row["pump"], str(row["n"])): row["heat"] for row in frame.to_dicts()}
+    seen = set()
+    for row in rows:
+        seen.add((row["status"], row["prediction"]))
+        assert row["target"] == ("" if row["status"] == "predicted" else truth[row["key"], row["order"]])
+        chances = [row["p(hot)"], row["p(cold)"]]
+        if row["prediction"]:
+            hot, cold = map(float, chances)
+            assert hot + cold == pytest.approx(1.0)
+            assert row["prediction"] == ("cold" if cold > hot else "hot")
+        else:
+            assert chances == ["", ""]  # before the first label of its key
+    assert seen >= {(status, label) for status in ("ok", "predicted", "labelled") for label in ("hot", "cold")}
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

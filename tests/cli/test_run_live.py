@@ -81,6 +81,8 @@ def test_two_classes_are_told_by_their_labels(labels, options):
     right = [one.prediction == names[int(z > 0.0)] for one, z in zip(said[50:], Z[49:], strict=True)]
     assert np.mean(right) > 0.9
     assert all((one.probability > 0.5) == (one.prediction == names[1]) for one in said[2:])
+    for row in said[2:]:
+        assert row.probabilities == {names[0]: 1.0 - row.probability, names[1]: row.probability}
     assert not complaints
 
 

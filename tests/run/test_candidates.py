@@ -68,7 +68,7 @@ def test_comparisons_judge_the_column_by_itself(columns, tmp_path):
     assert found["OnlineClassifier (best)"].scores["log-loss"] < found["base rate"].scores["log-loss"]
 
 
-def test_comparisons_let_the_running_mean_speak_where_the_column_is_silent(columns, tmp_path):
+def test_comparisons_score_a_column_and_everyone_else_in_the_rows_it_has(columns, tmp_path):
     file = write_csv(tmp_path / "rows.csv", columns)
     _, _, results = compare_file(
         str(file), Settings(target="y", candidate=("vendor",), drop=("hot", "chance")), peers=False
@@ -76,9 +76,12 @@ def test_comparisons_let_the_running_mean_speak_where_the_column_is_silent(colum
     y = np.array(columns["y"])
     mean = np.cumsum(y)[:-1] / np.arange(1, len(y))
     vendor = np.array([np.nan if one is None else one for one in columns["vendor"]])[1:]
-    off = np.where(np.isnan(vendor), mean, vendor) - y[1:]
+    there = ~np.isnan(vendor)
     found = {one.name: one for one in results}
-    assert found["vendor"].scores["rmse"] == pytest.approx(np.sqrt(np.mean(off**2)))
+    assert found["vendor"].scores["rmse"] == pytest.approx(np.sqrt(np.mean((vendor - y[1:])[there] ** 2)))
+    assert found["vendor"].rows == np.sum(there) < found["running mean"].rows == len(y) - 1
+    naive = np.sqrt(np.mean((mean - y[1:])[there] ** 2))
+    assert found["running mean"].same_rows["vendor"] == pytest.approx(naive)
 
 
 @pytest.mark.parametrize(

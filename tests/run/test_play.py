@@ -9,7 +9,7 @@ import zstandard
 from row_files import table, write_csv, write_ndjson
 
 import undrift as ud
-from undrift.run import Settings, play_file, read_run
+from undrift.run import Settings, play_file, read_run, update_run
 
 
 def played(path, out, **settings):
@@ -71,15 +71,50 @@ def test_two_classes_are_found_and_predicted_as_log_odds(tmp_path):
     assert (run.task, run.classes) == ("classification", ["no", "yes"])
     assert run.y.tolist() == [float(one == "yes") for one in columns["hot"]]
     assert (run.lower, run.upper) == (None, None)
-    assert list(run.baselines) == ["same as last time", "base rate"]
-    frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
-    assert frame["probability"].to_numpy() == pytest.approx(1 / (1 + np.exp(-run.yhat)), nan_ok=True)
-    first = [frame[name][0] for name in ("yhat", "probability", "same as last time", "base rate")]
-    assert first == [None] * 4  # nothing was known before the first label
-    assert frame["yhat"].null_count() == 1
+    assert list(run.baselines)[:2] == ["same as last time", "base rate"]
     flipped = played(tmp_path / "t.csv", tmp_path / "run2", target="hot", drop=("y",), positive="no")
     assert flipped.classes == ["yes", "no"]
     assert flipped.y.tolist() == (1 - run.y).tolist()
+
+
+def test_the_table_of_two_classes_holds_labels_and_their_probabilities(tmp_path):
+    columns = table()
+    columns["hot"] = [None if k % 9 == 5 else label for k, label in enumerate(columns["hot"])]
+    settings = {"target": "hot", "drop": ("y",), "delay": 2}
+    run = played(write_csv(tmp_path / "t.csv", columns), tmp_path / "run", **settings)
+    frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert frame["y"].to_list() == columns["hot"]
+    assert set(frame["yhat"].drop_nulls()) == set(frame["base rate"].drop_nulls()) == {"no", "yes"}
+    odds = frame["log_odds"].to_numpy()
+    assert frame["p(yes)"].to_numpy() == pytest.approx(1 / (1 + np.exp(-odds)), nan_ok=True)
+    assert frame["p(no)"].to_numpy() == pytest.approx(1 - frame["p(yes)"].to_numpy(), nan_ok=True)
+    assert frame["yhat"].to_list() == [None if x != x else ("yes" if x > 0.0 else "no") for x in odds.tolist()]
+    assert frame.columns[-3:] == ["p(no)", "p(yes)", "log_odds"]
+    first = [frame[name][0] for name in ("yhat", "p(yes)", "p(no)", "log_odds", "same as last time", "base rate")]
+    assert first == [None] * 6  # nothing was known before the first label
+    labelled = frame["y"].is_not_null().to_numpy()
+    np.testing.assert_array_equal(run.yhat, odds[labelled])  # to the last bit, as certificates need them
+    for name, guess in run.baselines.items():
+        said = frame[name].to_numpy()[labelled].tolist()
+        assert said == [None if x != x else ("yes" if x > 0.0 else "no") for x in guess.tolist()], name
+
+
+def test_a_run_of_two_classes_of_an_earlier_version_is_read_but_not_continued(tmp_path):
+    path = write_csv(tmp_path / "t.csv", table())
+    now = played(path, tmp_path / "run", target="hot", drop=("y",))
+    file, state = tmp_path / "run" / "predictions.parquet", tmp_path / "run" / "run.json"
+    frame = pl.read_parquet(file)
+    old = {"y": now.y, "yhat": now.yhat, **now.baselines, "probability": 1 / (1 + np.exp(-now.yhat))}
+    time = ["line", "time"] if "time" in frame.columns else ["line"]
+    frame.select(time).with_columns(**{name: pl.Series(column) for name, column in old.items()}).write_parquet(file)
+    state.write_text(state.read_text().replace('"format": 2', '"format": 1'))
+    before = read_run(tmp_path / "run")
+    assert before.yhat.tobytes() == now.yhat.tobytes()
+    assert before.losses("base rate").tobytes() == now.losses("base rate").tobytes()
+    write_csv(tmp_path / "u.csv", table(700))
+    with pytest.raises(ud.errors.ModelFileError, match="an earlier undrift wrote its predictions of two classes"):
+        update_run(tmp_path / "run", str(tmp_path / "u.csv"))
+    assert read_run(tmp_path / "run").yhat.tobytes() == now.yhat.tobytes()
 
 
 def test_snapshots_are_thinned_and_sum_to_one(tmp_path):

@@ -49,7 +49,8 @@ def test_a_run_that_is_served_on_predicts_as_one_long_run(tmp_path, classes):
                 served.append(one)
                 assert service.learn([Label(one.id, row["load"] if classes else float(row["load"]))]) == (1, 0, 0)
     if classes:
-        assert [one.probability for one in served] == expected["probability"].to_list()
+        assert [one.probability for one in served] == expected["p(low)"].to_list()
+        assert [one.prediction for one in served] == expected["yhat"].to_list()
         assert {one.prediction for one in served} == {"high", "low"}
         assert all((one.prediction == "low") == (one.probability > 0.5) for one in served)  # the later of the two
     else:

@@ -20,6 +20,7 @@ from undrift.online.design import centre_comparators
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify
 from undrift.run.extras import polars
 from undrift.run.finish.run_comparators import run_comparators
+from undrift.run.finish.run_data import read_numbers
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import make_model
 from undrift.run.play.runner import play_file
@@ -180,7 +181,7 @@ def _certify_rows(
             "one has --weight or --elapsed; its scores were measured and stand without a proof"
         )
     progress("certifying: reading the rows again", 0.0)
-    table = folder.table(state)
+    table = read_numbers(folder, state)
     known = ~np.isnan(table["y"].fill_null(math.nan).to_numpy())
     width = 1 + len(state["features"])
     most = max(MIN_ROUNDS, min(MAX_ROUNDS, int(MAX_WORK / width**2)))

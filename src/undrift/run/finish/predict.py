@@ -21,7 +21,6 @@ from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
-from undrift.run.play.class_table import probability_column
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import STATE, RunState, explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
@@ -29,6 +28,7 @@ from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
+from undrift.run.write.tables import probability_column
 from undrift.stopping import StopRequest
 
 if TYPE_CHECKING:
@@ -73,8 +73,7 @@ class Predictions:
     def frames(self) -> Iterator[DataFrame]:
         """Yield line, time, and prediction, lower, upper (with lags, of the first row only), or the likelier label.
 
-        Of two classes the probability of the positive one follows, in a column named after it, such as p(yes); of
-        several the label's probability, and one such column for each class. The rows of a file come once.
+        Of classes the label's probability follows, and one such as p(yes) for each class. The rows of a file come once.
         """
         while True:
             with self._stop.interruptible():
@@ -112,17 +111,17 @@ class Predictions:
             if self._encoder.settings.lag:
                 first = pl.int_range(pl.len()) == -self.rows
                 frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
-        elif isinstance(self._learner, OnlineClassifier) and self._encoder.roles.task == "multiclass":
-            p = self._learner.predict_proba(table)
-            predicted, names = p.max(axis=1), np.array(self._learner.columns, dtype=object)
-            label = pl.Series(names[p.argmax(axis=1)].tolist(), dtype=pl.String)
-            each = {probability_column(str(name)): p[:, k] for k, name in enumerate(self._learner.columns)}
-            frame = pl.DataFrame(columns | {"label": label, "probability": predicted} | each)
         elif isinstance(self._learner, OnlineClassifier):
-            odds = self._learner.log_odds(table)
-            predicted = sigmoid(odds)
-            labels = pl.Series([self._classes[int(one > 0.0)] for one in odds], dtype=pl.String)
-            frame = pl.DataFrame(columns | {"label": labels, probability_column(self._classes[1]): predicted})
+            if self._encoder.roles.task == "multiclass":
+                p, names = self._learner.predict_proba(table), [str(label) for label in self._learner.columns]
+                predicted = p.max(axis=1)
+            else:
+                odds, names = self._learner.log_odds(table), list(self._classes)
+                predicted = sigmoid(odds)
+                p = np.column_stack([sigmoid(-odds), predicted])
+            label = pl.Series(np.array(names, dtype=object)[p.argmax(axis=1)].tolist(), dtype=pl.String)
+            each = {probability_column(name): p[:, k] for k, name in enumerate(names)}
+            frame = pl.DataFrame(columns | {"label": label, "probability": p.max(axis=1)} | each)
         unknown = rows.line[np.isnan(rows.Z[:, self._encoder.lags]).any(axis=1)]
         if len(unknown) and not self._unknown:
             self._first_unknown = int(unknown[0])

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from undrift import metrics, store
 from undrift._typing import JsonObject, Matrix, Vector
-from undrift.baselines import BASELINES, ClassBaselines
+from undrift.baselines import BASELINES, Baselines, ClassBaselines
 from undrift.folder import regular_file
 from undrift.run.extras import polars
-from undrift.run.play.class_table import probability_column
+from undrift.run.play.class_table import LOG_ODDS
 from undrift.run.play.run_folder import REPORT, RunFolder
 from undrift.run.play.state import NOT_CERTIFIED, RunState, explain_damage
 from undrift.run.read.rows import Lines, Times
+from undrift.run.write.tables import probability_column
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -170,11 +171,9 @@ def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix | None:
 
 
 def _read(folder: RunFolder, state: RunState) -> RunData:
-    table = folder.table(state)
+    table = read_numbers(folder, state)
     names = BASELINES[state["task"]]
-    more: dict[str, Any] = {}
-    if state["task"] == "multiclass":
-        table, more = _read_classes(table, state, names)
+    more = _class_losses(table, state, names) if state["task"] == "multiclass" else {}
     table = table.filter(table["y"].is_not_null())
     _, arrays = store.read(regular_file(folder.path, state["trace"]))
     columns: dict[str, np.ndarray[Any, Any]] = {
@@ -224,18 +223,30 @@ BASELINE_ROWS = 10_000
 """Rows for which the baselines' probabilities of several classes are worked out at a time."""
 
 
-def _read_classes(table: DataFrame, state: RunState, names: Sequence[str]) -> tuple[DataFrame, dict[str, Any]]:
-    """Return a table of several classes with numbers in place of labels, and probabilities and losses of its rounds.
+def read_numbers(folder: RunFolder, state: RunState) -> DataFrame:
+    """Return the predictions of all rows on the scale of `RunData`: class numbers for labels, log-odds of two classes.
 
-    What the baselines give each class follows from the labels, so that no file holds it.
+    What the baselines give each of two classes follows from the labels, so that no file holds it.
     """
+    table, classes = folder.table(state), state["classes"]
+    if not classes or table["y"].dtype.is_float():  # earlier versions kept the numbers of two classes
+        return table
     pl = polars("a report")
+    names, several = BASELINES[state["task"]], state["task"] == "multiclass"
+    labels = ("y", "yhat", *names) if several else ("y",)
+    numbered = [pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in labels]
+    table = table.with_columns(numbered)
+    if several:
+        return table
+    y, known = table["y"].fill_null(math.nan).to_numpy(), table[LOG_ODDS].is_not_null().to_numpy()
+    naive = Baselines(binary=True, delay=state["settings"].get("delay", 0)).play(y)
+    guesses = {name: np.where(known, odds, np.nan) for name, odds in zip(names, naive.T, strict=True)}
+    return table.with_columns(pl.col(LOG_ODDS).alias("yhat"), **{k: pl.Series(v) for k, v in guesses.items()})
+
+
+def _class_losses(table: DataFrame, state: RunState, names: Sequence[str]) -> dict[str, Any]:
+    """Return the probabilities and losses of the rounds of several classes, those of the baselines from the labels."""
     classes = state["classes"]
-    texts = [pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in names]
-    ours = [
-        pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in ("y", "yhat")
-    ]
-    table = table.with_columns([*ours, *texts])
     y, yhat = (table[name].fill_null(math.nan).to_numpy() for name in ("y", "yhat"))
     labelled = ~np.isnan(y)
     p = np.column_stack([table[probability_column(one)].fill_null(math.nan).to_numpy() for one in classes])
@@ -247,4 +258,4 @@ def _read_classes(table: DataFrame, state: RunState, names: Sequence[str]) -> tu
         for name, given in zip(losses, (p[a : a + BASELINE_ROWS], *naive), strict=True):
             losses[name][a + some] = metrics.class_losses(given[some], y[a + some])
     found = {name: loss[labelled] for name, loss in losses.items()}
-    return table, {"probabilities": p[labelled], "class_losses": found}
+    return {"probabilities": p[labelled], "class_losses": found}

@@ -167,7 +167,7 @@ def finish_fleet(
     }
     if plan.learned[1:]:
         provenance["updates"] = [one.path for one in plan.learned[1:]]
-    found = write_result(run, folder, provenance, plan.columns)._replace(warnings=warnings)
+    found = write_result(run, folder, provenance, plan.columns, plan.labels)._replace(warnings=warnings)
     plan.write(folder)
     if not np.isin(outputs.status, (OK, LABELLED, PREDICTED)).any() and (unused.are_most or not found.rounds):
         why = f"; most often ({unused.number} rows) because {unused.reason}" if unused.number else ""

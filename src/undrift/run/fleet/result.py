@@ -17,6 +17,7 @@ from undrift._typing import JsonObject
 from undrift.baselines import BASELINES
 from undrift.fleet import FleetRun, Output
 from undrift.folder import Folder
+from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.run.fleet.columns import FleetColumns
 from undrift.run.fleet.key_reports import (
@@ -28,6 +29,7 @@ from undrift.run.fleet.key_reports import (
     summarize_keys,
 )
 from undrift.run.write.formulas import escape_formula
+from undrift.run.write.tables import probability_column
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""
@@ -85,11 +87,18 @@ class FleetResult(NamedTuple):
         return sum(one.rounds for one in self.keys)
 
 
-def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns) -> FleetResult:
-    """Write predictions.csv and keys.csv, and return what the fleet found."""
+def write_result(
+    run: FleetRun, folder: Folder, provenance: JsonObject, columns: FleetColumns, labels: Sequence[str] | None
+) -> FleetResult:
+    """Write predictions.csv and keys.csv, and return what the fleet found; `labels` are those of two classes."""
     outputs = run.all_outputs()
-    rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in outputs)
+    shown = outputs if labels is None else (_name_classes(row, labels) for row in outputs)
+    rows: Iterable[Sequence[Any]] = (["" if x is None else x for x in row] for row in shown)
     names = list(Output._fields)
+    if labels is not None:
+        names += [probability_column(label) for label in labels]
+        chances = np.column_stack([sigmoid(-outputs.prediction), sigmoid(outputs.prediction)])
+        rows = ([*row, *("" if p != p else p for p in both)] for row, both in zip(rows, chances.tolist(), strict=True))
     if columns.fleet.interval is not None:
         names += ["lower", "upper"]
         ends = (["" if x != x else x for x in both] for both in outputs.intervals().tolist())
@@ -119,6 +128,13 @@ def write_result(run: FleetRun, folder: Folder, provenance: JsonObject, columns:
     unit = None if columns.time is None else columns.time.unit
     parts = found.keys, found.problems, found.ages, size, columns.classes, unit
     return FleetResult(run, provenance, columns.task, columns.left_out, *parts)
+
+
+def _name_classes(row: Output, labels: Sequence[str]) -> list[Any]:
+    """Return a row with labels for its log-odds and for the number of its class."""
+    predicted = None if row.prediction is None else labels[int(row.prediction > 0.0)]
+    target = None if row.target is None else labels[int(row.target)]
+    return [row.key, row.order, predicted, target, row.status, row.reason]
 
 
 def _key_row(one: KeyReport) -> list[Any]:

@@ -43,6 +43,8 @@ class LivePrediction(NamedTuple):
     lower: float | None
     """Ends of the 90% interval; None where there is none."""
     upper: float | None
+    probabilities: dict[str, float] | None = None
+    """Of both labels, or of the one that came so far, for two classes."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values, without what it does not have."""
@@ -127,7 +129,8 @@ class _LiveStream:
             return LivePrediction(number, name, None, None, None, None)
         if self._labels.binary:
             probability = float(sigmoid(np.array(served.yhat)))
-            return LivePrediction(number, name, self._labels.name(served.yhat), probability, None, None)
+            both = self._labels.by_name(probability)
+            return LivePrediction(number, name, self._labels.name(served.yhat), probability, None, None, both)
         return LivePrediction(number, name, served.yhat, None, served.lower, served.upper)
 
     def learn(self, number: int, row: Mapping[str, Any]) -> None:

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from undrift import kernels, store
-from undrift._typing import Matrix
+from undrift._typing import Vector
 from undrift.baselines import BASELINES, Baselines, ClassBaselines
 from undrift.errors import DataError, ModelFileError
 from undrift.folder import regular_file
-from undrift.losses import sigmoid
 from undrift.run.extras import polars
 from undrift.run.play.class_table import ClassTable
 from undrift.run.play.provenance import make_provenance, now
@@ -22,7 +21,7 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
 from undrift.run.play.run_watch import RunWatch
 from undrift.run.play.scores import ScoreTable
-from undrift.run.play.state import RunState, explain_damage
+from undrift.run.play.state import LABELS_IN_TABLES, RunState, explain_damage
 from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.rows_in_order import read_rows
@@ -122,6 +121,10 @@ class RunLoop:
     def _restore(self, state: RunState) -> None:
         """Take over what a commit holds."""
         saved, path = state["carry"], self.folder.path
+        if state["task"] == "classification" and state["format"] < LABELS_IN_TABLES:
+            raise ModelFileError(
+                f"{path}: an earlier undrift wrote its predictions of two classes; start again with --force"
+            )
         self.replacing = False
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
@@ -177,15 +180,19 @@ class RunLoop:
         else:
             predictions = self._play_watched(self.watch, rows)
         judged = np.where(predictions.known, rows.y, np.nan)  # not before the first label was known
+        table = ClassTable(self.encoder.classes or [], self.baseline_names)
         if isinstance(self.baselines, ClassBaselines):
-            table = ClassTable(self.encoder.classes or [], self.baseline_names)
             naive = self.baselines.play(rows.y, len(table.classes))
             self.scores.add_classes(judged, [table.wide(predictions), *naive])
             self.pending.append(table.columns(rows, predictions, naive))
             return
-        baselines = self.baselines.play(rows.y)
-        self.scores.add(judged, np.column_stack([predictions.yhat, baselines]))
-        self.pending.append(self._columns(rows, predictions, baselines))
+        both = np.column_stack([predictions.yhat, self.baselines.play(rows.y)])
+        self.scores.add(judged, both)
+        yhat, *baselines = np.where(predictions.known, both.T, np.nan)  # nothing is predicted before the first label
+        if table.classes:
+            self.pending.append(table.columns_of_two(rows, yhat, np.column_stack(baselines)))
+        else:
+            self.pending.append(self._columns(rows, predictions, yhat, baselines))
 
     def _play_watched(self, watch: RunWatch, rows: EncodedRows) -> BlockPredictions:
         """Play rows and say at once what changed in them."""
@@ -195,18 +202,15 @@ class RunLoop:
             self.log(f"{self.source.row_word} {event.row}: {event.kind}: {event.sentence}")
         return predictions
 
-    def _columns(self, rows: EncodedRows, predictions: BlockPredictions, baselines: Matrix) -> dict[str, Any]:
+    def _columns(
+        self, rows: EncodedRows, predictions: BlockPredictions, yhat: Vector, baselines: list[Vector]
+    ) -> dict[str, Any]:
+        """Return the columns of the predictions of numbers."""
         out: dict[str, Any] = {"line": rows.line}
         if rows.time is not None:
             out["time"] = rows.time
-        yhat = np.where(predictions.known, predictions.yhat, np.nan)  # nothing is predicted before the first label
-        out |= {"y": rows.y, "yhat": yhat}
-        if predictions.lower is not None:
-            out |= {"lower": predictions.lower, "upper": predictions.upper}
-        else:
-            out["probability"] = sigmoid(yhat)
-        naive = np.where(predictions.known[:, None], baselines, np.nan)
-        return out | dict(zip(self.baseline_names, naive.T, strict=True))
+        out |= {"y": rows.y, "yhat": yhat, "lower": predictions.lower, "upper": predictions.upper}
+        return out | dict(zip(self.baseline_names, baselines, strict=True))
 
     def _effects(self) -> dict[str, float]:
         return self.run_model.effects(self.encoder.features, self.encoder.groups)

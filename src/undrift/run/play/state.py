@@ -15,7 +15,9 @@ from undrift.folder import regular_file
 from undrift.run.settings import Settings
 
 STATE = "run.json"
-FORMAT = 1
+FORMAT = 2
+LABELS_IN_TABLES = 2
+"""The format from which on predictions of two classes are labels and probabilities; before, log-odds and 0 or 1."""
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
 NOT_CERTIFIED = "Not certified"

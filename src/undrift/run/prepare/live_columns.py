@@ -103,3 +103,8 @@ class LiveLabels:
     def name(self, log_odds: float) -> str:
         """Return the likelier label."""
         return self._positive if log_odds > 0.0 and self._positive is not None else self._negative
+
+    def by_name(self, positive: float) -> dict[str, float]:
+        """Return the probabilities of the labels that are known by now, from that of the positive one."""
+        both = ((self._negative or None, 1.0 - positive), (self._positive, positive))
+        return {label: p for label, p in both if label is not None}
