@@ -277,8 +277,8 @@ class DriftClassifier(base.MiniBatchClassifier):
         known = list(self._labels)
         for label in labels:
             if not isinstance(label, Hashable):
-                kind = type(label).__name__
-                raise InputError(f"{_check.name_of(self)}: y must be a text, a number or a bool, got a {kind}")
+                got = type(label).__name__
+                raise InputError(f"{_check.name_of(self)}: y must be a text, a number or a bool, got a {got}")
             if label not in known:
                 known.append(label)
         if not self._labels and all(isinstance(label, (bool, int, np.bool_, np.integer)) for label in known):

@@ -128,3 +128,54 @@ def test_the_command_writes_both_ends_and_an_update_goes_on_with_them(tmp_path, 
     Path("two.csv").write_text("k,n,x,y\n" + "\n".join(f"a,{i},{i},{'yes' if i % 3 else 'no'}" for i in range(30)))
     assert run(["fleet", "two.csv", *options, "--interval", "0.9"]) == 2
     assert "--interval is for numbers, and the target is one of two classes" in capsys.readouterr().err
+
+
+def walk(rows, keys="ab", seed=4):
+    """Random walks, whose value some rows ahead is far less certain than the next one."""
+    values = np.random.default_rng(seed).normal(size=(rows, len(keys))).cumsum(axis=0)
+    return [{"k": k, "n": n, "x": 1.0, "y": values[n, j]} for n in range(rows) for j, k in enumerate(keys)]
+
+
+def test_of_rows_without_labels_between_them_only_the_first_has_an_interval(tmp_path):
+    known, after = walk(314)[:600], walk(314)[600:]
+    asked = [{**row, "y": None} for row in after]
+    first = fleet_of(hold=20).run(known, folder=tmp_path / "f", source="known")
+    served = fleet_of(hold=20).run(asked, folder=tmp_path / "f", source="asked").outputs
+    there = ~np.isnan(served.intervals()).any(axis=1)
+    assert [(row.key, row.order) for row, has in zip(served, there, strict=True) if has] == [("a", 300), ("b", 300)]
+    assert not np.isnan(served.prediction).any()
+    labels = fleet_of(hold=20).run(after, folder=tmp_path / "f", source="labels").outputs
+    assert set(labels.count()) == {"labelled"}
+    mine = {(row.key, row.order): ends.tobytes() for row, ends in zip(served, served.intervals(), strict=True)}
+    assert {(row.key, row.order): e.tobytes() for row, e in zip(labels, labels.intervals(), strict=True)} == mine
+    assert len(first.outputs) == 600
+
+
+def test_labels_that_always_come_some_rows_late_leave_the_intervals_where_they_are():
+    records, state, given = walk(200, "a"), None, []
+    for n in range(200):
+        state, asked = fleet_of().advance(state, [{**records[n], "y": None}])
+        given += [not np.isnan(asked.intervals()).any()]
+        if n >= 5:
+            state, told = fleet_of().advance(state, [records[n - 5]])
+            assert [row.status for row in told] == ["labelled"]
+    assert all(given[30:])
+
+
+def test_withheld_intervals_are_counted_and_coverage_is_of_those_given(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{row['k']},{row['n']},{row['x']},{row['y']:.5f}" for row in walk(214)]
+    bare = [line.rsplit(",", 1)[0] + "," for line in lines]
+    for name, rows in (("past", lines[:400]), ("next", bare[400:]), ("labels", lines[400:])):
+        Path(f"{name}.csv").write_text("\n".join(["k,n,x,y", *rows]) + "\n")
+    options = ["-k", "k", "-t", "y", "--order", "n", "--no-report", "-q"]
+    assert run(["fleet", "past.csv", *options, "--interval", "0.8", "-o", "f"]) == 0
+    assert "no interval" not in capsys.readouterr().out
+    assert run(["update", "f", "next.csv", "--no-report", "-q"]) == 0
+    assert "26 rows have no interval: no label of their key was learned since the row before" in capsys.readouterr().out
+    assert run(["update", "f", "labels.csv", "--no-report", "-q"]) == 0
+    shown = capsys.readouterr().out
+    rows = [row for row in csv.DictReader(lines_of("f")) if row["lower"] and row["target"]]
+    assert sum(row["status"] == "labelled" for row in rows) == 2
+    inside = np.mean([float(row["lower"]) <= float(row["target"]) <= float(row["upper"]) for row in rows])
+    assert f"intervals covered {100.0 * inside:.3g}% of the labels, where 80% is promised\n" in shown

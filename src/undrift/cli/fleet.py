@@ -145,6 +145,7 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
         "bytes_per_key": found.bytes_per_key,
         "interval": found.run.fleet.interval,
         "coverage": found.coverage,
+        "withheld_intervals": found.withheld,
         "warnings": found.warnings,
         "problems": {one.text: one.count for one in found.problems},
         "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.worst[:SHOWN]],
@@ -158,13 +159,16 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
 
     print(f"{len(found.keys):,} keys, {found.rounds:,} rounds of {found.task} from {len(found.features)} columns")
     if found.classes is not None:
-        print(printable(f"predicted are the log-odds of {found.classes[1]!r} against {found.classes[0]!r}"))
+        print(printable(f"predicted is {found.classes[1]!r} rather than {found.classes[0]!r}"))
     if found.left_out:
         print(printable(f"left out, as they are no numbers: {', '.join(found.left_out)} (--categories 20 uses texts)"))
     print(f"a key's state takes {found.bytes_per_key / 1000:.1f} kB; everything is in {folder}")
     if found.coverage == found.coverage:
         promised = percent(found.run.fleet.interval)
         print(f"intervals covered {percent(found.coverage)} of the labels, where {promised} is promised")
+    if found.withheld:
+        why = "no label of their key was learned since the row before, and intervals hold one row ahead"
+        print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
     error = "log-loss" if found.task == "classification" else "typical error"
     rows = [_row(one, found.task) for one in found.worst[:SHOWN]]
     titles = ["worst keys, by loss saved", "rounds", error, "loss saved of the best naive guess's", "half-life"]

@@ -91,7 +91,8 @@ class Fleet:
         not known; each must be larger than `delay`. Keys are then advanced one by one.
     interval
         Level of the intervals that are put out with every prediction (`Outputs.intervals`), for `OnlineRegressor`: 0.5,
-        0.6, 0.7, 0.8, 0.9, 0.95, 0.98 or 0.99; None: none. Keys are then advanced one by one.
+        0.6, 0.7, 0.8, 0.9, 0.95, 0.98 or 0.99; None: none. Keys are then advanced one by one. Of rows of a key that
+        follow each other without a label between them only the first has one, as they hold one row ahead.
     hold
         At most this many rows of a key wait for their label; the oldest is let go for one more.
     numbered

@@ -149,10 +149,15 @@ class KeyAdvance:
             self._output(order, NAN, NAN, outputs.POISON, str(error))
             return
         self.state.last_labels = last
-        self._output(order, _prediction(served), NAN, outputs.PREDICTED, "", self._interval(served))
+        if self.interval is not None:  # its intervals were learned one row ahead of what was known
+            if self.state.asked:
+                self.state.withheld.add(order)
+            self.state.asked = True
+        self._output(order, _prediction(served), NAN, outputs.PREDICTED, "", self._interval(order, served))
         unlabelled[order] = served.serial
         while len(unlabelled) > self.hold:
             oldest = next(iter(unlabelled))
+            self.state.withheld.discard(oldest)
             model.tell(model.find_pending(unlabelled.pop(oldest)), NAN)
             self._output(
                 oldest, NAN, NAN, outputs.EXPIRED, f"its label did not come within {self.hold} further predictions"
@@ -185,9 +190,11 @@ class KeyAdvance:
         age = model.served_rows - serial
         if age < len(self.state.last_labels):
             self.state.last_labels[-1 - age] = y
-        prediction = _prediction(served)
+        prediction, interval = _prediction(served), self._interval(of, served)
+        self.state.asked = False
+        self.state.withheld.discard(of)
         self._score(np.array([prediction]), np.array([y]), binary=model.binary)
-        self._output(order, prediction, y, outputs.LABELLED, reason, self._interval(served))
+        self._output(order, prediction, y, outputs.LABELLED, reason, interval)
 
     def _learn(self) -> None:
         """Predict and learn the block of rows in one call; row by row if the model refuses one of them."""
@@ -207,7 +214,7 @@ class KeyAdvance:
                 self._block = [one]
                 self._learn()
             return
-        self.state.last_labels = last
+        self.state.last_labels, self.state.asked = last, False
         yhat = trace.yhat if trace.known is None else np.where(trace.known, trace.yhat, NAN)
         self._score(yhat, y, binary=model.binary)
         if trace.lower is None or trace.upper is None:
@@ -223,9 +230,9 @@ class KeyAdvance:
             return model.play(Z, y, delay=self.delay, interval=self.interval)
         return model.play(Z, y, delay=self.delay)
 
-    def _interval(self, served: ServedPrediction) -> Interval:
-        """Return the interval that was served, if intervals are asked for."""
-        if self.interval is None:
+    def _interval(self, order: int, served: ServedPrediction) -> Interval:
+        """Return the interval of a served row, if intervals are asked for and a label was learned before it."""
+        if self.interval is None or order in self.state.withheld:
             return outputs.NO_INTERVAL
         low, high = served.interval(self.interval)
         return _finite(float(low), float(high))

@@ -41,6 +41,10 @@ class KeyState:
     """Records that wait for those before them, by order."""
     unlabelled: dict[int, int] = field(default_factory=dict)
     """Serial numbers of the served rows that wait for their label, by order, oldest first."""
+    asked: bool = False
+    """With intervals: whether nothing was learned since the last row without a label was served."""
+    withheld: set[int] = field(default_factory=set)
+    """With intervals: orders of the `unlabelled` rows that were served without one."""
     last_labels: Vector = field(default_factory=lambda: np.empty(0))
     """With lags: the last labels, NaN where not known, as many as the longest lag; none before the first row."""
     header: dict[str, Any] = field(default_factory=dict)

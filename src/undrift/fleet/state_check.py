@@ -49,6 +49,7 @@ def check_records(head: Mapping[str, Any]) -> None:
         require(len(one) == 2 and integers([*one])[1] > 0)
     for records in (head["waiting"], head["unlabelled"]):
         require(len({one[0] for one in records}) == len(records))
+    require(set(integers(head.get("withheld", []))) <= {order for order, _ in head["unlabelled"]})
 
 
 def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:

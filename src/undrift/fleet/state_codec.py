@@ -101,6 +101,10 @@ class StateCodec:
             head["labels"] = len(state.last_labels)
         if state.unscored:
             head["unscored"] = state.unscored
+        if state.asked:
+            head["asked"] = True
+        if state.withheld:
+            head["withheld"] = sorted(state.withheld)
         if halved:
             head["halved"] = halved
         if short:
@@ -145,6 +149,7 @@ class StateCodec:
             state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.columns))
         state.last_labels = rest.take(state_check.integers([head.get("labels", 0)], 0)[0])
         state.unlabelled = dict(head["unlabelled"])
+        state.asked, state.withheld = bool(head.get("asked", False)), set(head.get("withheld", ()))
         for name in sorted(shapes):
             shape = shapes[name]
             if name in short:

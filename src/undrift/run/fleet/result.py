@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from undrift._typing import JsonObject
 from undrift.baselines import BASELINES
 from undrift.fleet import FleetRun, Output
+from undrift.fleet.outputs import PREDICTED, Outputs
 from undrift.folder import Folder
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
@@ -63,6 +64,9 @@ class FleetResult(NamedTuple):
     """What orders that are times count in; None: they are no times."""
     warnings: Sequence[str] = ()
     """Sentences about the file that was learned last, for the user to hear at once."""
+
+    withheld: int = 0
+    """With intervals: rows that were predicted without one, as no label was learned since the row before them."""
 
     @property
     def features(self) -> list[str]:
@@ -127,7 +131,14 @@ def write_result(
     size = sum(some) / max(1, len(some))
     unit = None if columns.time is None else columns.time.unit
     parts = found.keys, found.problems, found.ages, size, columns.classes, unit
-    return FleetResult(run, provenance, columns.task, columns.left_out, *parts)
+    done = FleetResult(run, provenance, columns.task, columns.left_out, *parts)
+    return done if columns.fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
+
+
+def _count_withheld(outputs: Outputs) -> int:
+    """Return how many rows without a label were predicted without an interval."""
+    bare = (outputs.status == PREDICTED) & ~np.isnan(outputs.prediction) & np.isnan(outputs.intervals()).any(axis=1)
+    return int(np.count_nonzero(bare))
 
 
 def _name_classes(row: Output, labels: Sequence[str]) -> list[Any]:
