@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 from server_process import running_server
+from waiting_rows import model_with_rows
 
 import undrift as ud
 from undrift.errors import InputError
@@ -92,12 +93,12 @@ def test_a_kill_at_any_moment_loses_nothing(tmp_path, labels):
         with pytest.raises(KeyboardInterrupt):
             serve_until(end)
     with open_service(tmp_path / "m.undrift") as service:
-        assert service.models.model == model
+        assert model_with_rows(service) == model
         assert service.waiting == len(model.pending)
         closed = told[0]
         assert service.learn([Label(closed[2], None)]).learned == 1
         model.tell(closed[0], np.nan)
-        assert service.models.model == model
+        assert model_with_rows(service) == model
         last = service.models.recent(None, 2)
         assert [one.label for one in last] == [told[38][1], told[37][1]]
         assert [one.predicted for one in last] == [answers[38].prediction, answers[37].prediction]
@@ -112,7 +113,7 @@ def test_wrong_labels_are_refused_with_a_sentence_and_change_nothing(tmp_path):
         for label, words in ((3, "labels must be all texts or all numbers"), ("q" * 2000, "longer than 1000 charac")):
             with pytest.raises(InputError, match=words):
                 service.learn([Label(one.id, label)])
-            assert service.models.model == model
+            assert model_with_rows(service) == model
         service.learn([Label(one.id, "x")])
     words = "a model of several classes cannot be served by key"
     with pytest.raises(InputError, match=words), open_service(tmp_path / "m.undrift", key="shop"):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from server_process import fetch, running_server
+from waiting_rows import entries
 
 import undrift as ud
 from undrift.errors import InputError
@@ -87,20 +88,23 @@ def play_served(model_file, stop):
                     if ends == "kill":
                         service.close = service.journal.close  # nothing is saved at the end, as after kill -9
                     break
-            models = service.models
+            models, waiting = service.models, service.waiting
             probes = [models._load(key).model.predict([0.5, -1.0]) for key in KEYS]
-    return models, probes, [yhat[row] for row in sorted(yhat)]
+    return models, probes, waiting, [yhat[row] for row in sorted(yhat)]
 
 
 @pytest.mark.parametrize("stop", ["never", "kill", "end"])
 @pytest.mark.usefixtures("small")
 def test_each_key_is_served_as_its_own_model_would(model_file, stop):
     expected, yhat = play_directly(model_file)
-    served, probes, answers = play_served(model_file, lambda step: stop if stop != "never" and step % 11 == 0 else "")
+    served, probes, waiting, answers = play_served(
+        model_file, lambda step: stop if stop != "never" and step % 11 == 0 else ""
+    )
     assert answers == yhat
     assert probes == [model.predict([0.5, -1.0]) for model in expected.values()]
     assert served.rounds == sum(model.rounds - 20 for model in expected.values()) > 100
-    assert len(served.waiting) == sum(len(model.pending) for model in expected.values()) > 0
+    assert {key: served.records[key].waiting for key in KEYS} == {k: len(m.pending) for k, m in expected.items()}
+    assert waiting == sum(len(model.pending) for model in expected.values()) > 0
     assert {key: served.records[key].rounds + 20 for key in KEYS} == {k: m.rounds for k, m in expected.items()}
 
 
@@ -112,7 +116,7 @@ def test_memory_is_bounded_and_entries_are_forgotten(model_file):
             service.learn([Label(one.id, 2.0)])
             assert len(service.models._loaded) <= 5
             assert len(service.models._changed) <= 4
-        assert sum(1 for _ in service.journal.entries_after(0)) < 20
+        assert len(entries(service)) < 20
         with pytest.raises(InputError, match="rows of 5 keys, got 6; split it"):
             service.predict([{"shop": i, "a": 1.0} for i in range(6)])
         assert service.facts()["keys"] == 60

@@ -88,7 +88,8 @@ def test_a_kill_loses_nothing_that_was_answered(model_file):
         ("learn", '{"labels": [{"id": 7, "y": 1}]}', 422, "no row has the id 7"),
         ("learn", '{"labels": [{"id": -1, "y": 1}]}', 422, "no row has the id -1"),
         ("learn", '{"labels": [{"y": 1}]}', 422, "needs the id of its row"),
-        ("learn", '{"labels": [{"id": 1e40, "y": 1}]}', 422, "Unable to parse input"),
+        ("learn", '{"labels": [{"id": 1e40, "y": 1}]}', 422, "valid integer"),
+        ("learn", '{"labels": [{"id": true, "y": 1}]}', 422, "valid integer"),
         ("learn", " " * 200_000, 413, "100,000 bytes"),
         ("elsewhere", "{}", 404, "Not Found"),
     ],
@@ -154,7 +155,7 @@ def undrift(capsys):
 
 
 def test_wrong_options_are_one_sentence(model_file, undrift):
-    assert "--hold must be a number of hours above 0" in undrift("serve", model_file, "--hold", "0")
+    assert "--hold must be a number of hours, or 0 for no limit" in undrift("serve", model_file, "--hold", "-1")
     assert "--rate must be above 0" in undrift("serve", model_file, "--rate", "-1")
     assert "cannot listen there" in undrift("serve", model_file, "--port", "99999")
 

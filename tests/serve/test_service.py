@@ -2,10 +2,13 @@
 
 import contextlib
 import json
+import os
 import sqlite3
+import stat
 
 import numpy as np
 import pytest
+from waiting_rows import entries, model_with_rows
 
 import undrift as ud
 from undrift.errors import InputError, ModelFileError
@@ -84,7 +87,7 @@ def play_served(model_file, stream, restart):
                     assert result == (len(places), 0, 0)
                 if restart(step):
                     break
-            model = service.models.model
+            model = model_with_rows(service)
     return model, [yhat[t] for t in sorted(yhat)]
 
 
@@ -94,7 +97,8 @@ def test_it_serves_and_learns_what_its_model_would_whenever_it_is_restarted(mode
     model, served = play_served(model_file, stream, lambda step: step % every == 0)
     assert served == yhat
     assert model.rounds == expected.rounds > 100
-    assert len(model.pending) == len(expected.pending) > 0
+    assert model == expected
+    assert len(model.pending) > 0
     probe = Table(NAMES, stream[0][:7])
     np.testing.assert_array_equal(model.predict(probe), expected.predict(probe))
     left = ud.load(model_file.with_name("model-service") / "model.undrift")
@@ -106,7 +110,7 @@ def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, str
     with open_service(model_file) as service:
         answers = service.predict(as_rows(Z[40:50]))
         service.learn([Label(one.id, float(v)) for one, v in zip(answers[:4], y[40:44], strict=True)])
-        journal = list(service.journal.entries_after(0))
+        journal = entries(service)
         probe = service.models.model.predict(Table(NAMES, Z[:5]))
         monkeypatch.setattr(service, "close", lambda: None)  # no snapshot at the end, as after kill -9
     assert [(one.first, one.last) for one in journal] == [(1, 10), (11, 11)]
@@ -143,27 +147,14 @@ def test_ids_count_rows_alone(model_file, stream):
     assert ids == [1, 2, 3, 4]
 
 
-def test_a_journal_whose_ids_counted_labels_too_goes_on(model_file, stream, monkeypatch):
-    Z, y = stream
-    with open_service(model_file) as service:
-        service.predict(as_rows(Z[40:42]))
-        service.learn([Label(1, float(y[40]))])
-        service.predict(as_rows(Z[42:43]))
-        monkeypatch.setattr(service, "close", lambda: None)
+def test_a_journal_of_another_version_is_refused(model_file):
+    with open_service(model_file):
+        pass
     path = model_file.with_name("model-service") / "journal.sqlite"
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as base:
-        for first, body in base.execute("SELECT first, body FROM journal WHERE kind = 0").fetchall():
-            base.execute("UPDATE journal SET body = ? WHERE first = ?", (json.dumps(json.loads(body)[:4]), first))
-        facts = json.loads(base.execute("SELECT facts FROM snapshot").fetchone()[0])
-        del facts["next_row"]
-        base.execute("UPDATE snapshot SET facts = ?", (json.dumps(facts),))
-        base.execute("DROP TABLE expired")
-        base.execute("PRAGMA user_version = 2")
-    with open_service(model_file) as service:
-        assert sorted(service.models.waiting) == [2, 4]
-        (one,) = service.predict(as_rows(Z[43:44]))
-        assert one.id == 5
-        assert service.learn([Label(n, 100.0) for n in (1, 2, 4, 5)]) == (3, 1, 0)
+        base.execute("PRAGMA user_version = 3")
+    with pytest.raises(ModelFileError, match="written by another version of undrift"), open_service(model_file):
+        pass
 
 
 def test_references_name_rows(model_file, stream):
@@ -174,8 +165,31 @@ def test_references_name_rows(model_file, stream):
             service.predict(as_rows(Z[42:43]), ["order 1"])
         with pytest.raises(InputError, match="no row with the reference 'order 2' waits"):
             service.learn([Label("order 2", 1.0)])
-        assert service.learn([Label("order 1", 101.0)]) == (1, 0, 0)
+        assert service.learn([Label("order 1", 101.0), Label("order 1", 5.0)]) == (1, 1, 0)
+        assert service.learn([Label("order 1", 7.0)]) == (0, 1, 0)
         service.predict(as_rows(Z[42:43]), ["order 1"])  # free again
+        assert service.waiting == 2
+        assert service.learn([Label("order 1", 101.0)]) == (1, 0, 0)
+    with open_service(model_file) as service:  # it is known after a restart too
+        service.tend()
+        assert service.learn([Label("order 1", 7.0)]) == (0, 1, 0)
+        assert service.models.model.rounds == 42
+
+
+@pytest.mark.parametrize("reference", [5, "\ud800"])
+def test_a_reference_that_cannot_be_stored_is_refused(model_file, stream, reference):
+    with open_service(model_file) as service:
+        with pytest.raises(InputError, match="a reference must be a text"):
+            service.predict(as_rows(stream[0][40:41]), [reference])
+        assert [answer.id for answer in service.predict(as_rows(stream[0][40:41]))] == [1]
+
+
+@pytest.mark.parametrize("number", [True, 1.0, None])
+def test_an_id_is_a_whole_number(model_file, stream, number):
+    with open_service(model_file) as service:
+        service.predict(as_rows(stream[0][40:42]))
+        with pytest.raises(InputError, match="the id of a row must be a whole number"):
+            service.learn([Label(number, 1.0)])
         assert service.waiting == 2
 
 
@@ -212,7 +226,7 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeyp
         (one,) = service.predict(as_rows(Z[40:41]))
         probe = service.models.model.predict(Table(NAMES, Z[:5]))
 
-        def full(self, kind, count, body, *, expired=()):
+        def full(self, *what, **more):
             raise InputError("cannot be written")
 
         with monkeypatch.context() as patch:
@@ -243,10 +257,13 @@ def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
 
 
 def test_rows_that_expired_long_ago_are_forgotten(model_file, stream, monkeypatch):
-    monkeypatch.setattr("undrift.serve.journal.KEPT_EXPIRED", 2)
+    monkeypatch.setattr("undrift.serve.journal.KEPT_CLOSED", 2)
     with open_service(model_file, hold=60.0) as service:
         service.predict(as_rows(stream[0][40:44]))
         monkeypatch.setattr("time.time", lambda: service.started + 3600.0)
+        service.tend()
+        assert service.learn([Label(number, 100.0) for number in (1, 2, 3, 4)]) == (0, 0, 4)
+        service.save()
         service.tend()
         assert service.learn([Label(number, 100.0) for number in (1, 2, 3, 4)]) == (0, 2, 2)
 
@@ -257,11 +274,11 @@ def test_snapshots_replace_old_entries(model_file, stream, monkeypatch):
     with open_service(model_file) as service:
         answers = service.predict(as_rows(Z[40:46]))
         service.tend()
-        assert len(list(service.journal.entries_after(0))) == 1
+        assert len(entries(service)) == 1
         for one, v in zip(answers, y[40:44], strict=False):
             service.learn([Label(one.id, float(v))])
         service.tend()
-        assert not list(service.journal.entries_after(0))
+        assert not entries(service)
         assert service.journal.last == 10
         assert service.waiting == 2
 
@@ -297,11 +314,78 @@ def test_a_forged_snapshot_is_one_sentence(model_file, stream):
         service.predict(as_rows(stream[0][40:43]))
     journal = Journal(model_file.with_name("model-service") / "journal.sqlite")
     saved = journal.last_snapshot()
-    for facts in ("[]", "nonsense", json.dumps({**json.loads(saved.facts), "waiting": [[1, 2]]})):
+    for change in ({"recent": [[1, 2]]}, {"rows_that_wait": 2}, {"next_row": 1}, {"next_row": 1e400}, {"events": 7}):
+        facts = json.dumps({**json.loads(saved.facts), **change})
         journal.save(Checkpoint(facts, saved.model, (), saved.sequence + 1))
-        with pytest.raises(ModelFileError, match="snapshot is damaged"), open_service(model_file):
+        with pytest.raises(ModelFileError, match="damaged"), open_service(model_file):
+            pass
+    for facts in ("[]", "nonsense", "[" * 100_000):
+        journal.save(Checkpoint(facts, saved.model, (), saved.sequence + 1))
+        with pytest.raises(ModelFileError, match="damaged"), open_service(model_file):
             pass
     journal.save(Checkpoint(saved.facts, saved.model[:-100], (), saved.sequence + 1))
     with pytest.raises(ModelFileError), open_service(model_file):
         pass
     journal.close()
+
+
+def test_more_rows_than_may_wait_are_given_up_the_oldest_first(model_file, stream, monkeypatch):
+    monkeypatch.setattr("undrift.serve.service.MOST_WAITING", 4)
+    with open_service(model_file, hold=None) as service:
+        service.predict(as_rows(stream[0][40:50]))
+        service.tend()
+        assert service.waiting == 4
+        assert service.learn([Label(number, 100.0) for number in range(1, 11)]) == (4, 0, 6)
+
+
+def test_a_snapshot_does_not_grow_with_the_rows_that_wait(model_file, stream):
+    Z, _ = stream
+    sizes = []
+    with open_service(model_file) as service:
+        for _ in range(3):
+            for begin in range(40, 160, 40):
+                service.predict(as_rows(Z[begin : begin + 40]))
+            service.save()
+            saved = service.journal.last_snapshot()
+            sizes.append(len(saved.model) + len(saved.facts))
+        assert service.waiting == 360
+        assert max(sizes) < 1.01 * min(sizes)
+        service.learn([Label(number, 100.0) for number in range(1, 361)])
+        count = "SELECT (SELECT count(*) FROM waiting), (SELECT count(*) FROM records)"
+        assert service.journal._base.execute(count).fetchone() == (360, 360)  # the entry may still be repeated
+        service.tend()
+        assert service.journal._base.execute(count).fetchone() == (360, 360)
+        service.save()
+        service.tend()
+        assert service.journal._base.execute(count).fetchone() == (0, 0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files have no modes")
+def test_the_journal_is_readable_by_its_owner_only(model_file, stream):
+    before = os.umask(0)
+    try:
+        with open_service(model_file) as service:
+            service.predict(as_rows(stream[0][40:42]))
+            files = list(model_file.with_name("model-service").glob("journal.sqlite*"))
+            assert len(files) == 3
+            assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        files[0].with_name("journal.sqlite").chmod(0o644)  # as earlier versions left it
+        with open_service(model_file) as service:
+            service.predict(as_rows(stream[0][40:42]))
+            files = list(model_file.with_name("model-service").glob("journal.sqlite*"))
+            assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+    finally:
+        os.umask(before)
+
+
+def test_the_status_says_why_rows_have_no_interval(model_file, stream):
+    Z, _ = stream
+    with open_service(model_file) as service:
+        answers = service.predict(as_rows(np.tile(Z[40:90], (2, 1))))
+        without = [answer.id for answer in answers if answer.lower is None]
+        assert without == list(range(without[0], 101))  # as many rows as labels were judged have one
+        counts = f"100 rows came since the last labelled one, and only {without[0] - 1} labels were compared"
+        assert service.facts()["no_interval"].startswith(counts)
+        service.learn([Label(100, 100.0)])
+        assert service.facts()["no_interval"] is None
+        assert service.predict(as_rows(Z[40:41]))[0].lower is not None

@@ -31,7 +31,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="0: any that is free.")] = 8000,
     level: Annotated[float, typer.Option("--level", help="Of the intervals: 0.5, 0.8, 0.9, 0.95 or 0.99.")] = 0.9,
-    hold: Annotated[float | None, typer.Option("--hold", help="Hours to wait for a label [default: for ever].")] = None,
+    hold: Annotated[float, typer.Option("--hold", help="Hours that a row waits for its label; 0: no limit.")] = 168.0,
     durable: Annotated[bool, typer.Option("--durable", help="What was answered survives a power cut; slower.")] = False,
     rate: Annotated[float | None, typer.Option("--rate", help="Most requests a second [default: no limit].")] = None,
     largest: Annotated[int, typer.Option("--largest", help="Most bytes of a request.")] = 4 << 20,
@@ -56,8 +56,8 @@ def serve(
     token = os.environ.get(TOKEN) or None
     if host not in LOOPBACK and token is None:
         raise InputError(f"--host {host}: others than this machine could write; put an access token into {TOKEN} first")
-    if hold is not None and not hold > 0.0:
-        raise InputError(f"--hold must be a number of hours above 0, got {hold:g}")
+    if not hold >= 0.0:
+        raise InputError(f"--hold must be a number of hours, or 0 for no limit, got {hold:g}")
     if rate is not None and not rate > 0.0:
         raise InputError(f"--rate must be above 0, got {rate:g}")
     try:
@@ -92,7 +92,7 @@ def serve(
         with open_forecasts(model, durable=durable) as forecasts:
             run_server(make_forecast_app(forecasts, limits), limits, host, port, announce)
         return 0
-    seconds = None if hold is None else 3600.0 * hold
+    seconds = 3600.0 * hold if hold else None
     with open_service(model, key=key, level=level, hold=seconds, durable=durable) as service:
         run_server(make_app(service, limits), limits, host, port, announce)
     return 0

@@ -155,6 +155,14 @@ class PendingRecords:
         for numbers in (self._labels, self._weights, self._elapsed):
             numbers.pop(serial, None)
 
+    def release(self, serial: int) -> Vector:
+        """Return a record that is kept elsewhere until its label is known, and keep it here no longer."""
+        return self._records.pop(serial)
+
+    def adopt(self, serial: int, record: Vector) -> None:
+        """Keep a record again that was released."""
+        self._records[serial] = record
+
     def settle(self, serial: int) -> None:
         """Forget a record whose label was learned."""
         self.unlearned -= 1

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
-from undrift.errors import InputError
+from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.row_weights import RowWeights
@@ -340,6 +340,24 @@ class AnyLabels(OnlineLearner):
         else:
             self._pending.settle(serial)
         self.rounds = self._several.rounds
+
+    def _release_record(self, serial: int) -> Vector:
+        """Return all that is kept of a row that waits; of several classes, what each estimator keeps of it too."""
+        if self._several is None:
+            return super()._release_record(serial)
+        record = self._pending.release(serial)
+        return np.concatenate(([len(record)], record, self._several.release(ServedClasses.from_vector(record))))
+
+    def _adopt_record(self, serial: int, kept: Vector) -> None:
+        if self._several is None:
+            super()._adopt_record(serial, kept)
+            return
+        size = int(kept[0]) if len(kept) and 0.0 <= kept[0] < len(kept) else 0
+        record = kept[1 : 1 + size]
+        if not self._fits_record(record):
+            raise ModelFileError(f"{_check.name_of(self)}: the saved record of row {serial} cannot be used")
+        self._several.adopt(ServedClasses.from_vector(record), kept[1 + size :])
+        self._pending.adopt(serial, record)
 
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         if self._several is None:

@@ -281,6 +281,26 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             self._forests.settle(self._forests.release(serial), y, newest=newest)
         self._count()
 
+    def _release_record(self, serial: int) -> Vector:
+        """Return all that is kept of a row that waits as one vector, and keep it no longer.
+
+        The vector is the length of the record, the record, and the row in the forests' context.
+        """
+        record = self._pending.release(serial)
+        context = np.empty(0) if self._forests is None else self._forests.release(serial)
+        return np.concatenate(([len(record)], record, context))
+
+    def _adopt_record(self, serial: int, kept: Vector) -> None:
+        """Keep a row again that `_release_record` gave away; refuse numbers that are no record."""
+        size = int(kept[0]) if len(kept) and 0.0 <= kept[0] < len(kept) else 0
+        record, context = kept[1 : 1 + size], kept[1 + size :]
+        fits = self._fits_record(record) and record[RecordPart.SERIAL] == serial
+        if not fits or (self._forests is None and len(context)):
+            raise ModelFileError(f"{_check.name_of(self)}: the saved record of row {serial} cannot be used")
+        self._pending.adopt(serial, record)
+        if self._forests is not None:
+            self._forests.adopt(serial, context)
+
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         known = bool(record[RecordPart.KNOWN])
         return ServedPrediction(float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint)

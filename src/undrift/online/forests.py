@@ -105,6 +105,12 @@ class Forests:
         """Keep a row in context that waits for its label."""
         self._waiting[serial] = x
 
+    def adopt(self, serial: int, x: Vector) -> None:
+        """Keep a row in context that was released, perhaps before features were added."""
+        if not len(LabelContext) < len(x) <= self.width or not (np.abs(np.nan_to_num(x)) <= MOST_SIZE).all():
+            raise ModelFileError(f"the saved row {serial} in the forests' context cannot be used")
+        self._waiting[serial] = np.pad(x, (0, self.width - len(x)))
+
     def release(self, serial: int) -> Vector:
         """Return a row in context that waited, and keep it no longer."""
         return self._waiting.pop(serial)

@@ -14,7 +14,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import InputError
-from undrift.kernels.definitions import RecordPart
+from undrift.kernels.definitions import EstimatorNumber, IntervalState, RecordPart
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import LEVELS, cut
 from undrift.online.rows import Rows
@@ -69,6 +69,36 @@ def tell_rows(
             found.append(_read_record(model, model._pending[serial], level))
             model._tell(serial, label)
         return found
+
+
+def explain_missing_interval(model: OnlineLearner) -> str | None:
+    """Return why the next row would be served without an interval though labels were learned; None if it has one.
+
+    Labels that are so many rows late that fewer predictions than that were judged tell nothing of the error to come.
+    """
+    with model._exclusive_lock:
+        if model.binary or not model.rounds:
+            return None
+        rows = int(model.served_rows - model._number(EstimatorNumber.LAST_SERIAL))
+        judged = int(model.part("intervals")[IntervalState.RESIDUALS])
+    if rows < judged:
+        return None
+    return f"{rows:,} rows came since the last labelled one, and only {judged:,} labels were compared with predictions"
+
+
+def release_record(model: OnlineLearner, serial: int) -> Vector:
+    """Return all that a model keeps of a row that waits for its label, as one vector; the model keeps it no longer.
+
+    Give it back with `adopt_record` before the label is told, whatever the model has learned since.
+    """
+    with model._exclusive_lock:
+        return model._release_record(serial)
+
+
+def adopt_record(model: OnlineLearner, serial: int, kept: Vector) -> None:
+    """Let a model keep a row again that `release_record` took away; refuse numbers that are no such record."""
+    with model._exclusive_lock:
+        model._adopt_record(serial, kept)
 
 
 def _read_record(model: OnlineLearner, record: Vector, level: float) -> ServedRow:

@@ -182,8 +182,7 @@ class SeveralClasses:
                 row = np.zeros(self.estimators[0].dim or len(served.row))
                 row[: len(served.row)] = served.row
                 self.estimators[-1].play(row[None], [1.0], weight=[weight], elapsed=[elapsed])
-        split = len(served.serials) == 1 and self.classes > 2  # served by one estimator, of which there are two by now
-        for k, serial in enumerate(served.serials * 2 if split else served.serials):
+        for k, serial in enumerate(self._serials_now(served)):
             label = float("nan") if np.isnan(y) else self._sign_for(k, y)
             self.estimators[k].tell(self.estimators[k].find_pending(serial), label, weight=weight)
         if np.isnan(y):
@@ -196,6 +195,27 @@ class SeveralClasses:
             mixed = self._mixer.play(served.answers[None], labels)[0, int(y)]
             self._numbers[4] += mixed - served.log_probabilities[int(y)]
         self._count(y)
+
+    def _serials_now(self, served: ServedClasses) -> list[int]:
+        """Return the row's serial number in each estimator that knows it: one that served it may be two by now."""
+        split = len(served.serials) == 1 and self.classes > 2
+        return served.serials * 2 if split else served.serials
+
+    def release(self, served: ServedClasses) -> Vector:
+        """Return what the estimators keep of a row, each after its length; they keep it no longer."""
+        kept = [self.estimators[k]._release_record(serial) for k, serial in enumerate(served.serials)]
+        return np.concatenate([np.empty(0), *(part for one in kept for part in ([len(one)], one))])
+
+    def adopt(self, served: ServedClasses, kept: Vector) -> None:
+        """Let the estimators keep a row again that `release` gave away; refuse numbers that are no records."""
+        records, at = [], 0
+        for _ in served.serials:
+            size = int(kept[at]) if at < len(kept) and 0.0 <= kept[at] < len(kept) else 0
+            records.append(kept[at + 1 : at + 1 + size])
+            at += 1 + size
+        both = len(self._serials_now(served)) > len(records)
+        for k, serial in enumerate(self._serials_now(served)):
+            self.estimators[k]._adopt_record(serial, records[0 if both else k])
 
     def arrays(self) -> dict[str, Arrays | dict[str, Vector]]:
         """Return the state by part."""

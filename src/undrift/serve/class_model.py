@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from undrift._typing import Matrix
@@ -13,11 +13,13 @@ from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, Table
 from undrift.online.base import OnlineLearner
 from undrift.online.label_kinds import check_labels
+from undrift.online.served_blocks import adopt_record, release_record
 from undrift.run.prepare.task import MOST_CLASSES
+from undrift.serve.journal import WaitingRow
 from undrift.serve.one_model import ROUNDS_PER_LOOK, OneModel
 from undrift.serve.recent import Round
 from undrift.serve.rows import Cell
-from undrift.serve.served_models import Answer, AskedRow, LearnedLabel, WaitingRow
+from undrift.serve.served_models import Answer, AskedRow, LabelledRow, LearnedLabel
 
 LONGEST_LABEL = 1000
 """Characters of a label."""
@@ -42,13 +44,11 @@ class ClassModel(OneModel):
         references: Sequence[str | None],
         when: float,
         entry: int,
-        *,
-        look: bool,
     ) -> list[AskedRow]:
-        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+        """Serve rows, which are numbered from `number` on; the features of the last one are watched."""
         asked, last = [], len(references) - 1
         names, values = self.rows.watched_features(features)
-        events = self.watch.add_row(number + last, names, values[last]) if look and len(names) else ()
+        events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
         for i in range(len(references)):
             row = Table(features.columns, features.values[i : i + 1]) if isinstance(features, Table) else features[i]
             served = self._classifier.ask(row)
@@ -57,8 +57,9 @@ class ClassModel(OneModel):
             each = {str(label): p / whole for label, p in given.items()}
             best = max(given, key=given.__getitem__, default=None)
             answer = Answer(number + i, best, each.get(str(best)), None, None, bool(given), each)
-            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, references[i], when)
-            asked.append(AskedRow(number + i, waiting, answer, events if i == last else ()))
+            record = release_record(self.model, served.serial)
+            waiting = WaitingRow(number + i, None, served.serial, references[i], when, record)
+            asked.append(AskedRow(waiting, answer, events if i == last else ()))
         return asked
 
     def label(self, cell: Cell) -> LearnedLabel:
@@ -71,13 +72,15 @@ class ClassModel(OneModel):
             raise InputError(f"the label {label!r:.60} is longer than {LONGEST_LABEL} characters; shorten it")
         return label  # type: ignore[no-any-return]  # a text, a number or NaN
 
-    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels of rows that wait, or close them; return what changed."""
         before, events = self.model.rounds, list[Event]()
-        for number, label in labels.items():
-            served = self.model.find_pending(self.waiting.pop(number).serial)
+        for row, label in labels:
+            number = row.number
+            adopt_record(self.model, row.serial, row.record)
+            served = self.model.find_pending(row.serial)
             given = self._classifier.served_probabilities(served)
-            self.model.tell(served, label)
+            self._classifier.tell(served, label)
             if label != label or not given:  # NaN closes a row; nothing was said before the first label
                 continue
             best = max(given, key=given.__getitem__)
@@ -86,7 +89,7 @@ class ClassModel(OneModel):
             self._recent.add(Round(number, right, float(log_odds(p)), None, None, True, label, best, loss))
             events += self.watch.add_round(number, right, p)
         if self.model.rounds // ROUNDS_PER_LOOK > before // ROUNDS_PER_LOOK:
-            events += self.watch.add_memory([*labels][-1], self.model.spectrum())
+            events += self.watch.add_memory(labels[-1].row.number, self.model.spectrum())
         return events
 
     def facts(self) -> dict[str, Any]:

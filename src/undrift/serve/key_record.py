@@ -1,4 +1,4 @@
-"""KeyRecord: what is in memory of every key, however many there are: its figures, its watch, the rows that wait."""
+"""KeyRecord: what is in memory of every key, however many there are: its figures and its watch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from undrift.events.event import EventKind
 from undrift.events.key_watch import KeyWatch
-from undrift.serve.served_models import WaitingRow
 
 SPAN = 100
 """Figures are means over about so many last rounds."""
@@ -27,7 +26,7 @@ class KeyRecord:
         self.error = self.naive = self.inside = 0.0
         self.last: float | None = None  # the last label; for two classes how often it was 1
         self.watch = KeyWatch(level=level, binary=binary)
-        self.waiting: dict[int, WaitingRow] = {}
+        self.waiting = 0  # rows that wait for their label
 
     def add_round(
         self, y: float, shown: float, lower: float | None, upper: float | None, *, binary: bool, known: bool
@@ -60,16 +59,14 @@ class KeyRecord:
     def state(self, saved_at: int) -> list[Any]:
         """Return it as JSON values, to be saved when the journal has come to `saved_at`."""
         figures = [self.error.hex(), self.naive.hex(), self.inside, self.last]
-        waiting = [[number, *row[1:]] for number, row in self.waiting.items()]
-        return [saved_at, self.is_new, self.rounds, self.judged, figures, self.watch.state(), waiting]
+        return [saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures, self.watch.state()]
 
-    def resume(self, key: str, state: Sequence[Any]) -> None:
+    def resume(self, state: Sequence[Any]) -> None:
         """Go on where `state` left off."""
-        self.saved_at, self.is_new, self.rounds, self.judged, figures, watch, waiting = state
+        self.saved_at, self.is_new, self.rounds, self.judged, self.waiting, figures, watch = state
         error, naive, self.inside, self.last = figures
         self.error, self.naive = float.fromhex(error), float.fromhex(naive)
         self.watch.resume(watch)
-        self.waiting = {number: WaitingRow(key, serial, name, when) for number, serial, name, when in waiting}
 
 
 def _log_loss(y: float, p: float) -> float:

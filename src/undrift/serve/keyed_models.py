@@ -16,8 +16,14 @@ from undrift.events import Event
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool
 from undrift.online.base import OnlineLearner
-from undrift.online.served_blocks import ask_rows, tell_rows
-from undrift.serve.journal import Checkpoint, Journal, JournalSnapshot, KeyRow
+from undrift.online.served_blocks import (
+    adopt_record,
+    ask_rows,
+    explain_missing_interval,
+    release_record,
+    tell_rows,
+)
+from undrift.serve.journal import Checkpoint, Journal, JournalSnapshot, KeyRow, WaitingRow
 from undrift.serve.key_record import KeyRecord
 from undrift.serve.keyed_rows import KeyedBatch, KeyedRows
 from undrift.serve.recent import RecentRounds, Round
@@ -25,7 +31,7 @@ from undrift.serve.rows import Cell, Row
 from undrift.serve.served_models import (
     Answer,
     AskedRow,
-    WaitingRow,
+    LabelledRow,
     check_level,
     median_half_life,
     shown_prediction,
@@ -81,8 +87,6 @@ class KeyedModels:
         Part of the labels that intervals are made to hold.
     """
 
-    saved_by_key = True
-
     def __init__(
         self,
         pool: ModelPool,
@@ -102,7 +106,6 @@ class KeyedModels:
     def begin(self) -> None:
         """Become what it was before the journal's first entry."""
         self.records: dict[str, KeyRecord] = {}
-        self.waiting: dict[int, WaitingRow] = {}
         self.rounds, self._new = 0, 0
         self._loaded: dict[str, _LoadedKey] = {}
         self._clean: OrderedDict[str, None] = OrderedDict()  # loaded and saved, the one not used for longest first
@@ -116,9 +119,8 @@ class KeyedModels:
         self._recent.resume(facts["recent"])
         for key, text in self._journal.key_facts():
             record = self.records[key] = KeyRecord(level=self.level, binary=self.binary)
-            record.resume(key, json.loads(text))
+            record.resume(json.loads(text))
             self._new += record.is_new
-            self.waiting.update(record.waiting)
             self.rounds += record.rounds
 
     def encode(self, rows: Sequence[Row]) -> KeyedBatch:
@@ -134,8 +136,6 @@ class KeyedModels:
         references: Sequence[str | None],
         when: float,
         entry: int,
-        *,
-        look: bool,
     ) -> list[AskedRow]:
         """Serve rows, which are numbered from `number` on, but for those that are in what was saved of their key."""
         asked = []
@@ -145,13 +145,14 @@ class KeyedModels:
                 continue
             model = self._change(key, entry).model
             (served,) = ask_rows(model, features.Z[i : i + 1], self.level)
-            waiting = WaitingRow(key, served.serial, references[i], when)
-            record.waiting[number + i] = self.waiting[number + i] = waiting
+            kept = release_record(model, served.serial)
+            waiting = WaitingRow(number + i, key, served.serial, references[i], when, kept)
+            record.waiting += 1
             shown = shown_prediction(model, served.yhat)
             answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
             if self.binary:
                 answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
-            asked.append(AskedRow(number + i, waiting, answer, ()))
+            asked.append(AskedRow(waiting, answer, ()))
         self._trim()
         return asked
 
@@ -163,17 +164,20 @@ class KeyedModels:
         """Refuse labels of more keys than there is room for."""
         self._require_room(row.key for row in rows)
 
-    def tell(self, labels: Mapping[int, float], entry: int) -> Sequence[Event]:
-        """Learn labels of rows that wait, or close them; return what changed."""
-        events = [event for number, y in labels.items() for event in self._tell(number, y, entry)]
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
+        """Learn labels, or close rows, but for those that are in what was saved of their key; return what changed."""
+        events = [event for row, y in labels for event in self._tell(row, float(y), entry)]
         self._trim()
         return events
 
-    def _tell(self, number: int, y: float, entry: int) -> Iterator[Event]:
-        row = self.waiting.pop(number)
-        key = str(row.key)
-        record, loaded = self.records[key], self._change(key, entry)
-        del record.waiting[number]
+    def _tell(self, row: WaitingRow, y: float, entry: int) -> Iterator[Event]:
+        number, key = row.number, str(row.key)
+        record = self._record(key)
+        if entry <= record.saved_at:
+            return
+        loaded = self._change(key, entry)
+        record.waiting -= 1
+        adopt_record(loaded.model, row.serial, row.record)
         (served,) = tell_rows(loaded.model, [row.serial], [y], self.level)
         if math.isnan(y):
             return
@@ -202,8 +206,8 @@ class KeyedModels:
         """Return how one key is doing, as JSON values."""
         if key not in self.records and not self._first.has(key):
             raise InputError(f"no key {key!r:.60} has been seen")
-        record = self._record(key)
-        return {**self._figures(key, record), "half_life": median_half_life(self._load(key).model)}
+        figures, model = self._figures(key, self._record(key)), self._load(key).model
+        return {**figures, "half_life": median_half_life(model), "no_interval": explain_missing_interval(model)}
 
     def worst_keys(self, count: int) -> list[dict[str, Any]]:
         """Return the keys with the largest error beside the naive guess's, the worst first; a little old if many."""
@@ -254,8 +258,13 @@ class KeyedModels:
 
     def _figures(self, key: str, record: KeyRecord) -> dict[str, Any]:
         inside = {} if self.binary or not record.judged else {"coverage": record.inside}
-        waiting = len(record.waiting)
-        return {"key": key, "rounds": record.rounds, "waiting": waiting, "relative_error": record.badness, **inside}
+        return {
+            "key": key,
+            "rounds": record.rounds,
+            "waiting": record.waiting,
+            "relative_error": record.badness,
+            **inside,
+        }
 
     def _record(self, key: str) -> KeyRecord:
         record = self.records.get(key)

@@ -13,15 +13,21 @@ from undrift.events import Event, Watch
 from undrift.learners.files import pack_learner, unpack_learner
 from undrift.online import Table
 from undrift.online.base import OnlineLearner
-from undrift.online.served_blocks import ask_rows, tell_rows
-from undrift.serve.journal import Checkpoint, JournalSnapshot
+from undrift.online.served_blocks import (
+    adopt_record,
+    ask_rows,
+    explain_missing_interval,
+    release_record,
+    tell_rows,
+)
+from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, Row, RowEncoder
 from undrift.serve.served_models import (
     Answer,
     AskedRow,
+    LabelledRow,
     LearnedLabel,
-    WaitingRow,
     check_level,
     median_half_life,
     shown_prediction,
@@ -46,8 +52,6 @@ class OneModel:
         Part of the labels that intervals are made to hold.
     """
 
-    saved_by_key = False
-
     def __init__(self, model: OnlineLearner, rows: RowEncoder, *, level: float = 0.9) -> None:
         self.model, self.rows, self.level, self.target = model, rows, check_level(level), rows.target
         self._first_state = rows.state(), pack_learner(model)
@@ -56,7 +60,6 @@ class OneModel:
     def _fresh(self) -> None:
         self._recent = RecentRounds()
         self.watch = Watch(level=self.level, binary=self.model.binary)
-        self.waiting: dict[int, WaitingRow] = {}
         self._saved_at = 0
 
     def encode(self, rows: Sequence[Row]) -> Table | Matrix:
@@ -70,20 +73,19 @@ class OneModel:
         references: Sequence[str | None],
         when: float,
         entry: int,
-        *,
-        look: bool,
     ) -> list[AskedRow]:
-        """Serve rows, which are numbered from `number` on; with `look`, watch the features of the last one."""
+        """Serve rows, which are numbered from `number` on; the features of the last one are watched."""
         asked, last = [], len(references) - 1
         names, values = self.rows.watched_features(features)
-        events = self.watch.add_row(number + last, names, values[last]) if look and len(names) else ()
+        events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
         for i, served in enumerate(ask_rows(self.model, features, self.level)):
             shown = shown_prediction(self.model, served.yhat)
             answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
             if self.model.binary:
                 answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
-            waiting = self.waiting[number + i] = WaitingRow(None, served.serial, references[i], when)
-            asked.append(AskedRow(number + i, waiting, answer, events if i == last else ()))
+            record = release_record(self.model, served.serial)
+            waiting = WaitingRow(number + i, None, served.serial, references[i], when, record)
+            asked.append(AskedRow(waiting, answer, events if i == last else ()))
         return asked
 
     def label(self, cell: Cell) -> LearnedLabel:
@@ -93,13 +95,16 @@ class OneModel:
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """One model learns as many as come."""
 
-    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels of rows that wait, or close them; return what changed."""
         before = self.model.rounds
-        serials = [self.waiting.pop(number).serial for number in labels]
-        told = tell_rows(self.model, serials, labels.values(), self.level)
+        for row, _ in labels:
+            adopt_record(self.model, row.serial, row.record)
+        values = [float(y) for _, y in labels]
+        told = tell_rows(self.model, [row.serial for row, _ in labels], values, self.level)
         events: list[Event] = []
-        for (number, y), served in zip(labels.items(), told, strict=True):
+        for (row, _), y, served in zip(labels, values, told, strict=True):
+            number = row.number
             if math.isnan(y):
                 continue
             self.rows.know_label(self.model.served_rows - served.serial + 1, y)
@@ -108,7 +113,7 @@ class OneModel:
             if served.known:
                 events += self.watch.add_round(number, y, shown_prediction(self.model, served.yhat), low, high)
         if self.model.rounds // ROUNDS_PER_LOOK > before // ROUNDS_PER_LOOK:
-            events += self.watch.add_memory([*labels][-1], self.model.spectrum())
+            events += self.watch.add_memory(labels[-1].row.number, self.model.spectrum())
         return events
 
     def facts(self) -> dict[str, Any]:
@@ -118,6 +123,7 @@ class OneModel:
             "task": "classification" if self.model.binary else "regression",
             "rounds": self.model.rounds,
             "half_life": median_half_life(self.model),
+            "no_interval": explain_missing_interval(self.model),
             **self._recent.summary(self.level, binary=self.model.binary),
         }
 
@@ -133,7 +139,6 @@ class OneModel:
         """Return a snapshot of everything."""
         own = {
             "rows": self.rows.state(),
-            "waiting": [[number, *row[1:]] for number, row in self.waiting.items()],
             "recent": self._recent.state(),
             "watch": self.watch.state(),
         }
@@ -144,7 +149,7 @@ class OneModel:
         self._saved_at = last
 
     def is_crowded(self) -> bool:
-        """One model never is."""
+        """Always False: a single model is saved as a whole."""
         return False
 
     def begin(self) -> None:
@@ -161,8 +166,6 @@ class OneModel:
         self.rows.resume(facts["rows"])
         self._recent.resume(facts["recent"])
         self.watch.resume(facts["watch"])
-        for number, serial, reference, when in facts["waiting"]:
-            self.waiting[number] = WaitingRow(None, serial, reference, when)
         self._saved_at = saved.sequence
 
 

@@ -24,7 +24,7 @@ from undrift.serve.journal import Journal
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.one_model import OneModel
 from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
-from undrift.serve.service import Service
+from undrift.serve.service import HOLD, Service
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
 NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
@@ -36,7 +36,7 @@ def open_service(
     *,
     key: str | None = None,
     level: float = 0.9,
-    hold: float | None = None,
+    hold: float | None = HOLD,
     durable: bool = False,
 ) -> Iterator[Service]:
     """Give the service of a run's or a fleet's folder, or of a model file; no other process writes there meanwhile.
@@ -54,7 +54,8 @@ def open_service(
     level
         Part of the labels that intervals are made to hold: one of the levels that regressors track.
     hold
-        Seconds after which a row that has no label yet is given up; None: never.
+        Seconds after which a row that has no label yet is given up, 7 days by default; None: never, unless too many
+        wait.
     durable
         Whether what was answered survives a power cut (slower), not only a kill of the process.
     """

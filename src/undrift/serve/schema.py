@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from undrift.errors import InputError
 
@@ -31,7 +31,7 @@ class Prediction(BaseModel):
     id: int = Field(description="Give it back with the label.")
     prediction: CellValue = Field(description="A number, or the likelier label.")
     probability: float | None = Field(description="Of the positive label, for two classes; of the predicted one.")
-    lower: float | None = Field(description="Lower end of the interval; null where there is none yet.")
+    lower: float | None = Field(description="Lower end of the interval; null where there is none (/status says why).")
     upper: float | None = Field(description="Upper end of the interval.")
     known: bool = Field(description="False before the first label: then the prediction says nothing.")
     probabilities: dict[str, float] | None = Field(default=None, description="Of several classes, by label.")
@@ -47,7 +47,7 @@ class LabelOfRow(BaseModel):
     """A label that has come, late or out of order."""
 
     model_config = ConfigDict(extra="forbid")
-    id: int | None = Field(default=None, description="What predict returned for the row.")
+    id: StrictInt | None = Field(default=None, description="What predict returned for the row.")
     reference: str | None = Field(default=None, description="Or your own name for the row.")
     y: CellValue = Field(description="The label; null says that it will never come.")
 

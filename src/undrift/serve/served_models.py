@@ -12,7 +12,7 @@ from undrift.events import Event
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import LEVELS
-from undrift.serve.journal import Checkpoint, JournalSnapshot
+from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
 from undrift.serve.recent import Round
 from undrift.serve.rows import Cell, Row
 
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
     probability: float | None
     """Of the positive label, for two classes; of the predicted one of several."""
     lower: float | None
-    """Ends of the interval; None where there is none (yet)."""
+    """Ends of the interval; None where there is none, which the fact `no_interval` explains."""
     upper: float | None
     known: bool
     """Whether any label was learned before; if not, the prediction says nothing."""
@@ -39,23 +39,16 @@ LearnedLabel = float | int | str
 """A label as models learn it: a number, 0 or 1, or one of several classes; NaN closes a row."""
 
 
-class WaitingRow(NamedTuple):
-    """A row that was served and waits for its label."""
+class LabelledRow(NamedTuple):
+    """A row whose label has come."""
 
-    key: str | None
-    """Whose it is, where every key has a model."""
-    serial: int
-    """Its number among the rows of its model."""
-    reference: str | None
-    """The client's own name for it."""
-    when: float
-    """When it came, in seconds since 1970."""
+    row: WaitingRow
+    y: LearnedLabel
 
 
 class AskedRow(NamedTuple):
     """A row that was just served."""
 
-    number: int
     waiting: WaitingRow
     answer: Answer
     events: Sequence[Event]
@@ -67,20 +60,16 @@ class ServedModels(Protocol):
 
     target: str
     """What is predicted."""
-    waiting: dict[int, WaitingRow]
-    """Rows that were served and wait for their label, by number."""
-    saved_by_key: bool
-    """Whether keys are saved one by one, so that an entry may be in some of them already."""
 
     def encode(self, rows: Sequence[Row]) -> Any:
         """Return the features of rows that have come; refused rows change nothing."""
 
     def ask(
-        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int, *, look: bool
+        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int
     ) -> list[AskedRow]:
         """Serve rows, numbered from `number` on, which the journal's entry `entry` brought.
 
-        With `look`, the features of the last one are watched.
+        The features of the last one are watched. Rows that are in what was saved are left out.
         """
 
     def label(self, cell: Cell) -> LearnedLabel:
@@ -89,8 +78,11 @@ class ServedModels(Protocol):
     def check_labels(self, rows: Sequence[WaitingRow]) -> None:
         """Refuse labels of these rows if there are too many for one request."""
 
-    def tell(self, labels: Mapping[int, Any], entry: int) -> Sequence[Event]:
-        """Learn labels by the numbers of their rows, which the journal's entry `entry` brought; return what changed."""
+    def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
+        """Learn labels, which the journal's entry `entry` brought, or close rows; return what changed.
+
+        Labels that are in what was saved are left out.
+        """
 
     def facts(self) -> dict[str, Any]:
         """Return how it is doing, as JSON values."""

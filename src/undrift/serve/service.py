@@ -9,19 +9,27 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.errors import InputError, ModelFileError
 from undrift.events import Event, EventKind
 from undrift.run.read.cells import LIMIT
 from undrift.serve.compact_json import to_json
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
-from undrift.serve.journaled_service import JournaledService
+from undrift.serve.journaled_service import JournaledService, describe_failure
 from undrift.serve.rows import Cell, Row
-from undrift.serve.served_models import Answer, AskedRow, LearnedLabel, ServedModels
+from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedModels
 
 KEPT_EVENTS = 1000
 """Events that are kept."""
 LARGEST_BATCH = 10_000
 """Rows or labels of one request."""
+HOLD = 7 * 24 * 3600.0
+"""Seconds that a row waits for its label, unless told otherwise."""
+MOST_WAITING = 1_000_000
+"""Rows that wait, each with a record of one or two kilobytes on the disk; for one more the oldest is given up."""
+GIVEN_UP_AT_ONCE = 1000
+"""Rows that are given up between two requests."""
+SECONDS_OF_CLEANING = 0.02
+"""Time for removing closed rows between two requests."""
 
 
 class Label(NamedTuple):
@@ -58,10 +66,10 @@ class Service(JournaledService):
     origin
         Digest of what the models begin with; a journal that began with something else is refused.
     hold
-        Seconds after which a row that has no label yet is given up; None: never.
+        Seconds after which a row that has no label yet is given up; None: never, unless too many wait.
     """
 
-    def __init__(self, models: ServedModels, journal: Journal, *, origin: str = "", hold: float | None = None) -> None:
+    def __init__(self, models: ServedModels, journal: Journal, *, origin: str = "", hold: float | None = HOLD) -> None:
         super().__init__(journal)
         self._models, self.hold, self._origin = models, hold, origin
         self._restore()
@@ -75,9 +83,15 @@ class Service(JournaledService):
         return self._models
 
     @property
+    def events(self) -> deque[Event]:
+        """The last changes, oldest first."""
+        self.require_restored()
+        return self._events
+
+    @property
     def waiting(self) -> int:
         """Rows that were served and wait for their label."""
-        return len(self.models.waiting)
+        return self.journal.waiting
 
     def predict(self, rows: Sequence[Row], references: Sequence[str | None] | None = None) -> list[Answer]:
         """Serve rows that have come: their answers are in the journal when this returns."""
@@ -86,70 +100,77 @@ class Service(JournaledService):
         given = self._check_references(references, len(rows))
         self._save_crowded()
         now = time.time()
-        features = self.models.encode(rows)  # refuses what cannot be read, and is as before then
+        features = self._models.encode(rows)  # refuses what cannot be read, and is as before then
         number = self._next_row
-        body = to_json([now, True, list(map(dict, rows)), references, number])
+        body = to_json([now, list(map(dict, rows)), references, number])
         with self._undo_if_refused():
-            asked = self._ask(features, number, given, now, self.journal.last + 1, look=True)
-            self.journal.append(EntryKind.ASKED, len(rows), body)
+            asked = self._ask(features, number, given, now, self.journal.last + 1)
+            self.journal.append(EntryKind.ASKED, len(rows), body, waiting=[one.waiting for one in asked])
         return [one.answer for one in asked]
 
     def learn(self, labels: Sequence[Label]) -> LearnResult:
         """Learn labels, late or out of order; they are in the journal when this returns."""
         self.require_restored()
         _require_size(labels, "labels")
-        found: dict[int, LearnedLabel] = {}
+        found: dict[int, LabelledRow] = {}
         repeated = expired = 0
         for label in labels:
             number = self._find(label.row)
-            y = math.nan if label.y is None else self.models.label(label.y)
+            y = math.nan if label.y is None else self._models.label(label.y)
             if label.y is not None and not (isinstance(y, str) or abs(y) <= LIMIT):
                 raise InputError(f"the label of row {label.row!r:.60} must be a number or a class, got {label.y!r:.60}")
-            if number in found:
-                repeated += 1
-            elif number in self.models.waiting:
-                found[number] = y
-            elif self.journal.is_expired(number):
+            stored = None if number in found else self.journal.find_row(number)
+            if stored is not None and stored.closed is None:
+                found[number] = LabelledRow(stored.row, y)
+            elif number not in found and self.journal.is_expired(number):
                 expired += 1
             else:
                 repeated += 1
         if found:
-            self._settle(found)
+            self._settle(list(found.values()))
         return LearnResult(len(found), repeated, expired)
 
-    def _settle(self, labels: dict[int, LearnedLabel], *, expired: bool = False) -> None:
+    def _settle(self, labels: Sequence[LabelledRow], *, expired: bool = False) -> None:
         """Learn labels of rows that wait, or close those that waited too long."""
-        self.models.check_labels([self.models.waiting[number] for number in labels])
+        self._models.check_labels([row for row, _ in labels])
         self._save_crowded()
-        body = to_json([(number, None if y != y else y) for number, y in labels.items()])  # NaN is not itself
+        body = to_json([(row.number, None if y != y else y) for row, y in labels])  # NaN is not itself
         with self._undo_if_refused():
-            self._tell(labels, self.journal.last + 1)
-            self.journal.append(EntryKind.TOLD, 1, body, expired=[*labels] if expired else [])
+            self._note(self._models.tell(labels, self.journal.last + 1))
+            closed = [row.number for row, _ in labels]
+            self.journal.append(EntryKind.TOLD, 1, body, closed=closed, expired=expired)
 
     def _tend(self) -> None:
-        """Give up rows that waited too long, and save what is due."""
-        if self.hold is not None:
-            limit = time.time() - self.hold
-            late = [number for number, row in self.models.waiting.items() if row.when < limit][:LARGEST_BATCH]
-            if late:
-                self._settle(dict.fromkeys(late, math.nan), expired=True)
-        if self.models.is_due(self.journal.last):
+        """Give up rows that waited too long, and save and clean what is due."""
+        limit = -math.inf if self.hold is None else time.time() - self.hold
+        excess = self.journal.waiting - MOST_WAITING
+        oldest = self.journal.oldest_rows(GIVEN_UP_AT_ONCE)
+        late = [number for k, (number, when) in enumerate(oldest) if when < limit or k < excess]
+        if late:
+            rows = [stored.row for number in late if (stored := self.journal.find_row(number)) is not None]
+            self._settle([LabelledRow(row, math.nan) for row in rows], expired=True)
+        if self._models.is_due(self.journal.last):
             self.save()
+        until = time.monotonic() + SECONDS_OF_CLEANING
+        while self.journal.clean() and time.monotonic() < until:
+            pass
 
     def save(self, *, everything: bool = False) -> None:
         """Put what is now into the journal's snapshot, so that a restart is quick; or the part of it that is due."""
         facts: dict[str, Any] = {
             "origin": self._origin,
+            "saved_at": self.journal.last,
             "next_row": self._next_row,
-            "events": [event.as_dict() for event in self.events],
+            "rows_that_wait": self.journal.waiting,
+            "events": [event.as_dict() for event in self._events],
             "event_counts": {str(kind): count for kind, count in self.event_counts.items()},
         }
-        now = self.models.checkpoint(self.journal.last, facts, everything=everything)
+        now = self._models.checkpoint(self.journal.last, facts, everything=everything)
         self.journal.save(now)
-        self.models.mark_saved(now, self.journal.last)
+        self._models.mark_saved(now, self.journal.last)
 
     def _save_crowded(self) -> None:
-        while self.models.is_crowded():
+        while self._models.is_crowded():
             self.save()
 
     def facts(self) -> dict[str, Any]:
@@ -166,75 +187,67 @@ class Service(JournaledService):
     def _read_journal(self) -> None:
         """Become what the journal says: its snapshot, and every entry after it."""
         saved = self.journal.last_snapshot()
-        self._references: dict[str, int] = {}
         self._next_row = 1  # the id of the next row
-        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
         self.event_counts: Counter[EventKind] = Counter()
+        saved_at = waiting = 0
         if saved is None:
             self._models.begin()
         else:
-            try:
-                facts = json.loads(saved.facts)
-                origin = facts["origin"]
-                self._next_row = int(facts.get("next_row", saved.sequence + 1))  # older ids counted labels too
-                self.events.extend(Event.from_dict(one) for one in facts["events"])
-                self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
-                if origin == self._origin:
-                    self._models.resume(facts, saved)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                if isinstance(error, UndriftError):
-                    raise
-                raise ModelFileError(f"{self.journal.path}: its snapshot is damaged; move it away") from None
-            if origin != self._origin:
+            facts = json.loads(saved.facts)
+            if facts["origin"] != self._origin:
                 raise InputError(
                     f"{self.journal.path}: this service began with another model; move its folder away to begin anew"
                 )
-        for number, row in self._models.waiting.items():
-            if row.reference is not None:
-                self._references[row.reference] = number
+            saved_at, waiting, self._next_row = (
+                int(facts[name]) for name in ("saved_at", "rows_that_wait", "next_row")
+            )
+            self._events.extend(Event.from_dict(event) for event in facts["events"])
+            self.event_counts.update({EventKind(kind): int(n) for kind, n in facts["event_counts"].items()})
+            self._models.resume(facts, saved)
         for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
             try:
-                self._repeat(entry)
-            except (UndriftError, ValueError, KeyError, TypeError) as error:
-                raise ModelFileError(f"{self.journal.path}: entry {entry.first} is damaged ({error})") from None
+                change = self._repeat(entry)
+            except Exception as error:  # whatever a damaged entry breaks
+                why = describe_failure(error)
+                raise ModelFileError(f"{self.journal.path}: entry {entry.first} is damaged ({why})") from None
+            waiting += change if entry.first > saved_at else 0
+        if waiting != self.journal.waiting or self._next_row <= self.journal.newest_row():
+            counts = f"{waiting:,} rows should wait, {self.journal.waiting:,} do"
+            raise ModelFileError(f"{self.journal.path}: damaged ({counts}); move it away")
+        json.dumps([self._models.facts(), self._models.recent(None, 1)])  # refuse figures that no service saves
 
-    def _repeat(self, entry: JournalEntry) -> None:
-        """Do again what an entry says."""
+    def _repeat(self, entry: JournalEntry) -> int:
+        """Do again what an entry says; return how many rows more wait by it."""
         body = json.loads(entry.body)
         if entry.kind is EntryKind.ASKED:
-            when, look, rows, references, *row = body
+            when, rows, references, number = body
             given = [None] * len(rows) if references is None else references
-            number = row[0] if row else entry.first  # older ids counted labels too
-            self._ask(self._models.encode(rows), number, given, when, entry.first, look=look)
-            return
-        labels = {number: math.nan if y is None else y if isinstance(y, str) else float(y) for number, y in body}
-        if self._models.saved_by_key:  # keys that were saved after this entry have learned their labels
-            labels = {number: y for number, y in labels.items() if number in self._models.waiting}
-        self._tell(labels, entry.first)
+            self._ask(self._models.encode(rows), number, given, when, entry.first)
+            return len(rows)
+        labels = []
+        for number, y in body:
+            stored = self.journal.find_row(number)
+            if stored is None or stored.closed != entry.first:
+                raise ModelFileError(f"row {number} is missing")
+            labels.append(LabelledRow(stored.row, math.nan if y is None else y if isinstance(y, str) else float(y)))
+        self._note(self._models.tell(labels, entry.first))
+        return -len(labels)
 
     def _ask(
-        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int, *, look: bool
+        self, features: Any, number: int, references: Sequence[str | None], when: float, entry: int
     ) -> list[AskedRow]:
-        asked = self._models.ask(features, number, references, when, entry, look=look)
+        asked = self._models.ask(features, number, references, when, entry)
         self._next_row = max(self._next_row, number + len(references))
         for one in asked:
-            if one.waiting.reference is not None:
-                self._references[one.waiting.reference] = one.number
             self._note(one.events)
         return asked
-
-    def _tell(self, labels: dict[int, LearnedLabel], entry: int) -> None:
-        for number in labels:
-            reference = self._models.waiting[number].reference
-            if reference is not None:
-                del self._references[reference]
-        self._note(self._models.tell(labels, entry))
 
     def _note(self, events: Sequence[Event]) -> None:
         """Keep what changed."""
         for event in events:
-            if event not in self.events:  # it may be saved already when its key is not
-                self.events.append(event)
+            if event not in self._events:  # it may be saved already when its key is not
+                self._events.append(event)
                 self.event_counts[event.kind] += 1
 
     def _check_references(self, references: Sequence[str | None] | None, count: int) -> list[str | None]:
@@ -244,7 +257,10 @@ class Service(JournaledService):
         if len(references) != count:
             raise InputError(f"as many references as rows are needed, got {len(references)} for {count}")
         often = Counter(one for one in references if one is not None)
-        twice = next((one for one, n in often.items() if n > 1 or one in self._references), None)
+        broken = next((one for one in often if not isinstance(one, str) or not _is_unicode(one)), None)
+        if broken is not None:
+            raise InputError(f"a reference must be a text, got {broken!r:.60}")
+        twice = next((one for one, n in often.items() if n > 1 or self.journal.is_waiting(one)), None)
         if twice is not None:
             raise InputError(f"reference {twice!r} is that of another row that waits for its label; choose another")
         return list(references)
@@ -252,12 +268,22 @@ class Service(JournaledService):
     def _find(self, row: int | str) -> int:
         """Return the number of a row; refuse what was never served."""
         if isinstance(row, str):
-            if row not in self._references:
-                raise InputError(f"no row with the reference {row!r:.60} waits for its label; give its id instead")
-            return self._references[row]
+            number = self.journal.find_reference(row) if _is_unicode(row) else None
+            if number is None:
+                raise InputError(
+                    f"no row with the reference {row!r:.60} waits for its label, or did lately; give its id instead"
+                )
+            return number
+        if isinstance(row, bool) or not isinstance(row, int):
+            raise InputError(f"the id of a row must be a whole number, got {row!r:.60}")
         if not 1 <= row < self._next_row:
             raise InputError(f"no row has the id {row}; give an id that POST /predict answered")
         return row
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be stored: half of a surrogate pair cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _require_size(items: Sequence[object], what: str) -> None:
