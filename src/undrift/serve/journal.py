@@ -24,12 +24,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift import _check
 from undrift._typing import Vector
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError, ModelFileError, UndriftError
 
 SCHEMA_VERSION = 4
 KEPT_CLOSED = 1_000_000
 """Of so many last rows it is known whether they expired, and which reference they had."""
+MOST_ENTRIES = 2**53
+"""No journal has a larger number."""
 CLEANED_AT_ONCE = 500
 """Rows that were closed before the last snapshot and are removed in one transaction: a few milliseconds."""
 _TABLES = {
@@ -201,6 +204,8 @@ class Journal:
             last = self._base.execute("SELECT max(last) FROM journal").fetchone()[0]
             saved = self._base.execute("SELECT sequence FROM snapshot").fetchone()
             self.last = max(int(last or 0), int(saved[0]) if saved else 0)
+            if not 0 <= self.last <= MOST_ENTRIES:
+                raise ValueError(f"entry {self.last}")
             self.waiting = int(self._base.execute("SELECT count(*) FROM waiting WHERE closed IS NULL").fetchone()[0])
             closed = self._base.execute("SELECT closed, row FROM waiting WHERE closed IS NOT NULL ORDER BY closed")
             self._closed = deque((int(entry), int(row)) for entry, row in closed)
@@ -346,9 +351,10 @@ class Journal:
     def key_facts(self) -> Iterator[tuple[str, str]]:
         """Yield every key that was saved, and its facts."""
         with self._reading():
-            for key, facts, checksum in self._base.execute("SELECT key, facts, checksum FROM key_facts"):
-                if checksum != _checksum(key, facts):
-                    raise self._damage(f"the facts of key {key!r:.60} do not match their checksum")
+            query = "SELECT key, facts, checksum, key IN (SELECT key FROM key_models) FROM key_facts"
+            for key, facts, checksum, has_model in self._base.execute(query):
+                if checksum != _checksum(key, facts) or not has_model:
+                    raise self._damage(f"the facts of key {key!r:.60} do not match their checksum, or it has no model")
                 yield key, facts
 
     def key_model(self, key: str) -> tuple[str, bytes] | None:
@@ -369,14 +375,17 @@ class Journal:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Say in one sentence what SQLite cannot read."""
+        """Say in one sentence what SQLite cannot read, and what is of a kind that was never written."""
         try:
             yield
-        except sqlite3.Error as error:
+        except UndriftError:
+            raise
+        except (sqlite3.Error, ArithmeticError, TypeError, ValueError) as error:
             raise self._damage(str(error)) from None
 
     def _damage(self, what: str) -> ModelFileError:
-        return ModelFileError(f"{self.path}: not a journal of undrift's, or damaged ({what:.200}); move it away")
+        why = _check.one_line(what, 200)
+        return ModelFileError(f"{self.path}: not a journal of undrift's, or damaged ({why}); move it away")
 
 
 def _checksum(*values: Any) -> int:

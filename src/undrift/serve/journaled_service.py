@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from undrift import _check
 from undrift.errors import ModelFileError, UnavailableError, UndriftError
 from undrift.serve.journal import Journal
 
@@ -83,5 +84,5 @@ class JournaledService:
 
 def describe_failure(error: BaseException) -> str:
     """Return what went wrong in one line."""
-    text = " ".join(str(error).split())[:300]
+    text = _check.one_line(str(error), 300)
     return text if isinstance(error, UndriftError) else f"{type(error).__name__}: {text}"

@@ -106,7 +106,7 @@ class KeyedModels:
     def begin(self) -> None:
         """Become what it was before the journal's first entry."""
         self.records: dict[str, KeyRecord] = {}
-        self.rounds, self._new = 0, 0
+        self.rounds = self._new = self._saved_keys = 0
         self._loaded: dict[str, _LoadedKey] = {}
         self._clean: OrderedDict[str, None] = OrderedDict()  # loaded and saved, the one not used for longest first
         self._changed: OrderedDict[str, int] = OrderedDict()  # key: the first number that is not saved, oldest first
@@ -122,6 +122,9 @@ class KeyedModels:
             record.resume(json.loads(text))
             self._new += record.is_new
             self.rounds += record.rounds
+        self._saved_keys = len(self.records)
+        if self._saved_keys != facts["saved_keys"]:
+            raise ModelFileError(f"{facts['saved_keys']} keys were saved, the journal has {self._saved_keys}")
 
     def encode(self, rows: Sequence[Row]) -> KeyedBatch:
         """Return keys and features of rows that have come; refused rows change nothing."""
@@ -237,17 +240,23 @@ class KeyedModels:
         keys = list(self._changed)
         saved = keys if everything else keys[:KEYS_PER_SAVE]
         rest = keys[len(saved) :]
-        text = json.dumps({**facts, "recent": self._recent.state()}, allow_nan=False)
+        own = {"recent": self._recent.state(), "saved_keys": self._saved_keys + self._count_unsaved(saved)}
+        text = json.dumps({**facts, **own}, allow_nan=False)
         keep_from = self._changed[rest[0]] if rest else last + 1
         return Checkpoint(text, b"", [self._key_row(key, last) for key in saved], keep_from)
 
     def mark_saved(self, saved: Checkpoint, last: int) -> None:
         """Note that this was written when the journal had come to `last`."""
+        self._saved_keys += self._count_unsaved(row.key for row in saved.keys)
         for row in saved.keys:
             self.records[row.key].saved_at = last
             del self._changed[row.key]
             self._clean[row.key] = None
         self._trim()
+
+    def _count_unsaved(self, keys: Iterable[str]) -> int:
+        """Return how many keys were never saved."""
+        return sum(not self.records[key].saved_at for key in keys)
 
     def _key_row(self, key: str, last: int) -> KeyRow:
         loaded, state = self._loaded[key], KeyState()
