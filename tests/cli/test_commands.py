@@ -37,10 +37,13 @@ def test_the_demo_ends_with_a_few_lines_and_a_report(call):
     )
     data = read_run("d")
     error = np.sqrt(np.mean((data.yhat - data.y)[1:] ** 2))  # nothing is known before the first label
-    naive = np.sqrt(np.mean((data.baselines["last value"] - data.y)[1:] ** 2))
+    naive = {name: np.sqrt(np.mean((guess - data.y)[1:] ** 2)) for name, guess in data.baselines.items()}
+    assert min(naive, key=naive.get) == "same as 168 rows ago"  # the same hour of last week
+    best = naive["same as 168 rows ago"]
+    assert best < 0.4 * naive["last value"]
     assert lines[1].startswith(
-        f"Typical error (RMSE) {error:.3g}, {1 - error / naive:.0%} less than the best naive guess ('last value': "
-        f"{naive:.1f}); mean absolute error 2."
+        f"Typical error (RMSE) {error:.3g}, {1 - error / best:.0%} less than the best naive guess "
+        f"('same as 168 rows ago': {best:.2f}); mean absolute error 2."
     )
     assert lines[3].startswith("The data changed around rows ")
     assert lines[-1].startswith("Report: d/report.html")

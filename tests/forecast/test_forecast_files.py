@@ -1,6 +1,7 @@
 """`undrift forecast` and `undrift update`: files into folders, the same bits day by day, one sentence otherwise."""
 
 import json
+import re
 import runpy
 import shutil
 import signal
@@ -288,8 +289,28 @@ def test_a_season_longer_than_the_file_is_left_out_of_the_scores(tmp_path, capsy
     path = write(tmp_path / "a.csv", hours(60), seasonal(60, 12))
     assert run(["forecast", str(path), "-t", "value", "-H", "3", "--season", "500", "-o", str(tmp_path / "o")]) == 0
     shown = capsys.readouterr().out
-    assert "than those of same as last time" in shown
+    assert "than those of the best naive guess, same as last time." in shown
     assert "same as last season" not in shown
+
+
+def test_the_first_sentence_compares_with_the_better_naive_guess(tmp_path, capsys):
+    walk = np.cumsum(np.random.default_rng(2).normal(size=300))
+    for name, values, best, other in (
+        ("seasonal", seasonal(300, 24), "season", "time"),
+        ("walk", walk, "time", "season"),
+    ):
+        path = write(tmp_path / f"{name}.csv", hours(300), values)
+        command = ["forecast", str(path), "-t", "value", "-H", "12", "--season", "24", "-o", str(tmp_path / name)]
+        assert run([*command, "--json"]) == 0
+        mse = dict(
+            zip(("undrift", "time", "season"), json.loads(capsys.readouterr().out)["scores"]["mse"], strict=True)
+        )
+        assert mse[best] < mse[other]
+        assert run([*command, "--force"]) == 0
+        first = f"than those of the best naive guess, same as last {best}; "
+        assert re.search(rf"Squared errors were [\d.]+% (less|more) {first}", capsys.readouterr().out)
+        page = (tmp_path / name / "report.html").read_text()
+        assert re.search(rf"Squared errors were [\d.]+% (less|more) {first}", page)
 
 
 def test_a_season_that_repeats_exactly_is_called_exact(tmp_path, capsys):

@@ -118,7 +118,7 @@ def test_nothing_learned_is_nothing_scored():
         Outputs.from_rows([("k", 0, math.nan, math.nan, STATUSES.index("poison"), "no", NO_INTERVAL)]), "regression"
     )
     assert (found.keys[0].rounds, found.ages, math.isnan(found.keys[0].skill)) == (0, [], True)
-    assert summarize_keys(Outputs.empty(), "regression") == ([], [], [])
+    assert summarize_keys(Outputs.empty(), "regression")[:3] == ([], [], [])
 
 
 def test_keys_of_equal_length_are_drawn_without_regard_to_how_well_they_did():

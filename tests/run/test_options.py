@@ -1,5 +1,6 @@
 """Options of a run: late labels, lags, the calendar, missing values, texts, times; each against a plain computation."""
 
+import json
 import math
 
 import numpy as np
@@ -13,7 +14,7 @@ from undrift.cli.summary import summary_lines
 from undrift.errors import InputError
 from undrift.online import Table
 from undrift.report.run_text import predicted_rows
-from undrift.run import Settings, certify_run, play_file, read_run
+from undrift.run import Settings, certify_run, compare_file, play_file, read_run, update_run
 from undrift.run.play.run_model import make_model
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "speed": "fast"}
@@ -219,3 +220,104 @@ def test_duplicate_columns_are_found(tmp_path):
     columns["copy"] = columns["a"]
     found = {(one["kind"], one["column"]): one for one in played(tmp_path, columns).problems}
     assert found["duplicate column", "copy"]["note"] == "the same numbers as 'a'"
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("delay", [0, 1, 9])
+def test_naive_guesses_of_seasons_repeat_the_label_of_so_many_rows_ago(binary, delay):
+    rng, lags = np.random.default_rng(1), [12, 15, 24]
+    y = (rng.random(200) < 0.4) * 1.0 if binary else rng.normal(size=200)
+    y[rng.random(200) < 0.1] = np.nan
+    whole = Baselines(binary=binary, delay=delay, lags=lags).play(y)
+    cut = Baselines(binary=binary, delay=delay, lags=lags)
+    parts = [cut.play(y[a:b]) for a, b in ((0, 3), (3, 3), (3, 50), (50, 51), (51, 200))]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+    assert whole[:, :2].tobytes() == Baselines(binary=binary, delay=delay).play(y).tobytes()
+
+    def repeat(t, lag):
+        if t < lag or np.isnan(y[t - lag]):
+            return math.nan
+        if not binary:
+            return y[t - lag]
+        pairs = [(y[i], y[i - lag]) for i in range(lag, t - delay) if not np.isnan(y[i] + y[i - lag])]
+        same = sum(a == b for a, b in pairs)
+        return (2.0 * y[t - lag] - 1.0) * math.log((same + 1) / (len(pairs) - same + 1))
+
+    for t in range(200):
+        half, other, double = (repeat(t, lag) for lag in lags)
+        half, other = (whole[t, 0] if math.isnan(guess) else guess for guess in (half, other))
+        assert whole[t, 2:] == pytest.approx([half, other, half if math.isnan(double) else double])
+
+
+def hours(rows, seed=0):
+    """A target that repeats by the week, and a feature that says little of it."""
+    rng = np.random.default_rng(seed)
+    y = np.tile(rng.normal(scale=5.0, size=168), rows // 168 + 1)[:rows] + rng.normal(size=rows)
+    when = np.datetime64("2024-01-01T00:00") + np.arange(rows) * np.timedelta64(1, "h")
+    return {"when": when.astype(str).tolist(), "x": rng.normal(size=rows).tolist(), "y": y.tolist()}
+
+
+@pytest.mark.parametrize(("settings", "rows_ago"), [({}, [24, 168]), ({"lag": (1, 3, 24)}, [3, 24, 168]),
+                                                    ({"delay": 30}, [48, 168])])  # fmt: skip
+def test_a_run_is_held_against_the_last_season(tmp_path, settings, rows_ago):
+    columns = hours(1000)
+    run = played(tmp_path, columns, drop=(), **settings)
+    assert list(run.baselines) == ["last value", "running mean", *(f"same as {lag} rows ago" for lag in rows_ago)]
+    for lag in rows_ago:
+        np.testing.assert_array_equal(run.baselines[f"same as {lag} rows ago"][lag:], columns["y"][:-lag])
+    frame = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    assert frame["same as 168 rows ago"].to_list()[168:] == columns["y"][:-168]
+    told = summary_lines(run, {"folder": "run", "report": None})[1]
+    assert "the best naive guess ('same as 168 rows ago': " in told
+
+
+def test_rows_whose_times_are_not_regular_have_no_season(tmp_path):
+    columns = hours(400)
+    gaps = np.cumsum(np.random.default_rng(0).integers(1, 5, size=400))
+    columns["when"] = (np.datetime64("2024-01-01T00:00") + gaps * np.timedelta64(1, "h")).astype(str).tolist()
+    assert list(played(tmp_path, columns, drop=()).baselines) == ["last value", "running mean"]
+    short = {name: cells[:100] for name, cells in hours(100).items()}
+    assert list(played(tmp_path, short, drop=()).baselines) == ["last value", "running mean", "same as 24 rows ago"]
+
+
+def test_two_classes_are_held_against_the_last_season_too(tmp_path):
+    columns = hours(1000)
+    columns["y"] = ["hot" if y > 0.0 else "cold" for y in columns["y"]]
+    run = played(tmp_path, columns, drop=())
+    losses = {name: float(np.mean(run.losses(name))) for name in run.baselines}
+    assert min(losses, key=losses.get) == "same as 168 rows ago"
+    state = json.loads((tmp_path / "run" / "run.json").read_text())
+    told = {name: scores["log-loss"] for name, scores in state["scores"].items() if name != "model"}
+    assert told == pytest.approx(losses)
+
+
+def test_a_comparison_has_the_seasons_among_the_naive_guesses(tmp_path):
+    path = write_csv(tmp_path / "t.csv", hours(1000))
+    _, _, results = compare_file(str(path), Settings(target="y"), peers=False)
+    naive = [result for result in results if result.kind == "naive"]
+    assert naive[0].name == "same as 168 rows ago"
+    assert {result.rows for result in naive} == {999}
+
+
+def test_a_run_of_an_earlier_version_goes_on_with_the_naive_guesses_it_has(tmp_path):
+    columns, path, folder = hours(1000), tmp_path / "t.csv", tmp_path / "run"
+    run = played(tmp_path, {name: cells[:800] for name, cells in columns.items()}, drop=())
+    state = json.loads((folder / "run.json").read_text())
+    del state["naive_lags"]
+    (folder / "run.json").write_text(json.dumps(state))
+    table = pl.read_parquet(folder / "predictions.parquet")
+    table.drop("same as 24 rows ago", "same as 168 rows ago").write_parquet(folder / "predictions.parquet")
+    write_csv(path, columns)
+    update_run(folder, str(path))
+    after = read_run(folder)
+    assert list(after.baselines) == ["last value", "running mean"]
+    assert (after.rounds, after.yhat[:800].tobytes()) == (1000, run.yhat.tobytes())
+
+
+@pytest.mark.parametrize("lags", ["24", [0], [1e9], [10**7], [True], [[24]]])
+def test_naive_lags_that_no_run_writes_are_refused(tmp_path, lags):
+    played(tmp_path, hours(200), drop=())
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"naive_lags": lags}))
+    with pytest.raises(ud.errors.ModelFileError, match="'naive_lags' must hold numbers of rows"):
+        read_run(tmp_path / "run")

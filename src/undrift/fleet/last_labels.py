@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from undrift._typing import Matrix, Vector
+from undrift.baselines import take_lags
 
 
 def lag_names(target: str, lags: Sequence[int]) -> list[str]:
@@ -29,7 +28,5 @@ def fill_lags(last: Vector, y: Vector, lags: Sequence[int], out: Matrix) -> Vect
     >>> out.tolist()
     [[6.0, 5.0], [7.0, 6.0], [8.0, 7.0]]
     """
-    series, longest = np.concatenate((last, y)), len(last)
-    for k, lag in enumerate(lags):
-        out[:, k] = series[longest - lag : len(series) - lag]
-    return series[len(series) - longest :]
+    out[:, :], after = take_lags(last, y, lags)
+    return after

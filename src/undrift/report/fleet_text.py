@@ -7,7 +7,6 @@ from pathlib import PurePath
 
 import numpy as np
 
-from undrift.baselines import BASELINES
 from undrift.report.formatting import (
     NONE,
     half_life_number,
@@ -179,7 +178,7 @@ def score_rows(fleet: FleetResult) -> list[list[str]]:
             percent(float(np.mean(best == k))),
             *(number(float(q)) for q in np.quantile(errors[:, k], [0.1, 0.5, 0.9])),
         ]
-        for k, name in enumerate((OWN, *BASELINES[fleet.task]))
+        for k, name in enumerate((OWN, *fleet.baselines))
     ]
 
 

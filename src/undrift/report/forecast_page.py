@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from undrift.kernels.definitions import ROUNDING
 from undrift.report.figures.registry import FORECAST_FIGURES, make_figures
@@ -55,18 +55,36 @@ def takeaways(result: ForecastResult) -> list[str]:
     ]
     if not scores.judged:
         return [*found, "No forecast could be judged yet: its values are still to come."]
-    skill = 1.0 - scores.mse[0] / scores.mse[1] if scores.mse[1] > 0.0 else 0.0
-    better = "less" if skill >= 0.0 else "more"
-    text = f"Squared errors were {percent(abs(skill))} {better} than those of same as last time"
-    if scores.mse[2] <= ROUNDING * scores.mse[1]:
-        text += "; same as last season was exact"
-    elif scores.mse[2] == scores.mse[2]:
-        more = 1.0 - scores.mse[0] / scores.mse[2]
-        text += f", {percent(abs(more))} {'less' if more >= 0.0 else 'more'} than of same as last season"
+    best, *others = _naive_errors(result)
+    compared = [f"{_less_or_more(scores.mse[0], other.mse)} than those of {other.name}" for other in others]
+    if best.mse <= ROUNDING * max(guess.mse for guess in (best, *others)):
+        text = f"The naive guess {best.name} was exact" + "".join(f"; squared errors were {one}" for one in compared)
+    else:
+        first = f"{_less_or_more(scores.mse[0], best.mse)} than those of the best naive guess, {best.name}"
+        text = f"Squared errors were {'; '.join([first, *compared])}"
     found += [_compare(one) for one in result.state.get("candidates", []) if one["judged"]]
     covered = scores.coverage_by_step[scores.coverage_by_step == scores.coverage_by_step]
     inside = f"{percent(float(covered.min()))} to {percent(float(covered.max()))}"
     return [f"{text}.", *found, f"Intervals of {percent(result.model.level)} covered {inside} of values, by step."]
+
+
+class _NaiveError(NamedTuple):
+    """How one naive guess did."""
+
+    name: str
+    mse: float
+
+
+def _naive_errors(result: ForecastResult) -> list[_NaiveError]:
+    """Return the naive guesses that were judged, the best first."""
+    named = zip(result.state["scores"]["predictors"], result.scores.mse.tolist(), strict=True)
+    return sorted((_NaiveError(name, mse) for name, mse in list(named)[1:] if mse == mse), key=lambda guess: guess.mse)
+
+
+def _less_or_more(mine: float, theirs: float) -> str:
+    """Return by which part an error is below or above another, in words."""
+    less = 1.0 - mine / theirs if theirs > 0.0 else math.nan
+    return f"{percent(abs(less))} {'less' if less >= 0.0 else 'more'}"
 
 
 def _compare(candidate: dict[str, Any]) -> str:
@@ -75,10 +93,8 @@ def _compare(candidate: dict[str, Any]) -> str:
     own, served = candidate["mse"], candidate["undrift_mse"]
     if not own:
         return f"'{candidate['name']}' was exact in {forecasts}."
-    less = 1.0 - served / own
     return (
-        f"Squared errors were {percent(abs(less))} {'less' if less >= 0.0 else 'more'} than those of "
-        f"'{candidate['name']}', in {forecasts} of both."
+        f"Squared errors were {_less_or_more(served, own)} than those of '{candidate['name']}', in {forecasts} of both."
     )
 
 
@@ -107,8 +123,7 @@ def _cards(result: ForecastResult) -> list[Card]:
     scores = result.scores
     cards = [Card("rows", f"{len(result.values):,}", f"{plural(result.added, 'row')} in the last file")]
     if scores.judged:
-        cards.append(
-            Card("mean squared error", number(float(scores.mse[0])), f"last time: {number(float(scores.mse[1]))}")
-        )
+        best = _naive_errors(result)[0]
+        cards.append(Card("mean squared error", number(float(scores.mse[0])), f"{best.name}: {number(best.mse)}"))
         cards.append(Card("pinball loss", number(scores.pinball), "of both ends of the intervals"))
     return cards

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from undrift._typing import Vector
+from undrift.baselines import BASELINES
 from undrift.report.blocks import Blocks, cut_blocks
 from undrift.report.certificate_text import CertificateSummary, summarize_certificates
 from undrift.report.class_rounds import ClassRounds, read_class_rounds
@@ -61,10 +62,19 @@ class RunContext:
         return read_class_rounds(self.data)
 
     @cached_property
+    def shown_baselines(self) -> list[str]:
+        """The baselines that figures draw: those of the task, and the best of those that repeat an earlier row."""
+        usual = len(BASELINES[self.data.task])
+        names = list(self.data.baselines)
+        best = sorted(names[usual:], key=lambda name: float(np.sum(self.data.losses(name))))[:1]
+        return names[:usual] + best
+
+    @cached_property
     def block_hits(self) -> dict[str, Vector]:
         """Like `block_losses`, of the rounds in which the most likely class came."""
         data, some, out = self.data, self.data.predicted, {}
-        for name, yhat in {OWN: data.yhat, **data.baselines}.items():
+        for name in (OWN, *self.shown_baselines):
+            yhat = data.yhat if name == OWN else data.baselines[name]
             hits = np.zeros(data.rounds)
             hits[some] = (yhat[some] > 0.0) == (data.y[some] > 0.0) if self.binary else yhat[some] == data.y[some]
             out[name] = self.blocks.sum(hits)
@@ -82,10 +92,10 @@ class RunContext:
 
     @cached_property
     def block_losses(self) -> dict[str, Vector]:
-        """The sum of losses in each block, for the run and each baseline; rounds before any label count for nobody."""
+        """Sums of losses by block, of the run and the baselines shown; rounds before any label count for nobody."""
         data = self.data
         some, out = data.predicted, {}
-        for name in (OWN, *data.baselines):
+        for name in (OWN, *self.shown_baselines):
             losses = np.zeros(data.rounds)
             losses[some] = data.losses(name)
             out[name] = self.blocks.sum(losses)

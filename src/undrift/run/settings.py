@@ -24,6 +24,8 @@ FEW_TEXTS = 20
 """Texts of a column that get a feature each, however few rows there are."""
 LONGEST = 1 << 20
 """Bytes of a settings file."""
+LONGEST_LAG = 1_000_000
+"""Rows."""
 _LISTS = ("features", "drop", "candidate", "na", "lag")
 OLD_NAMES = {"model": "speed"}
 """Settings that had another name: folders made before keep their meaning, whoever writes it is told the new one."""
@@ -133,7 +135,7 @@ class Settings:
         if self.limit is not None:
             _check.integer(who, "limit", self.limit, 1, 2**53)
         for lag in self.lag:
-            _check.integer(who, "lag", lag, 1, 1_000_000)
+            _check.integer(who, "lag", lag, 1, LONGEST_LAG)
             if lag <= self.delay:
                 raise InputError(
                     f"settings: lag {lag} is not known yet when labels are {self.delay} rows late; "

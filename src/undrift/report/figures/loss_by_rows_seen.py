@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from undrift.baselines import BASELINES
 from undrift.report.figures.figure import (
     COLOURS,
     Figure,
@@ -32,7 +31,7 @@ def measure(fleet: FleetResult) -> Measured:
             "seen": [age.first for age in ages],
             "last": [age.last for age in ages],
             "keys": [age.keys for age in ages],
-            "names": [OWN, *BASELINES[fleet.task]],
+            "names": [OWN, *fleet.baselines],
             "losses": [round_numbers(losses) for losses in zip(*(age.losses for age in ages), strict=True)],
         }
     }
@@ -49,8 +48,8 @@ def draw(fleet: FleetResult, numbers: Numbers) -> Figure:
             "y": ref("ages", "losses", k),
             "customdata": ref("ages", "keys"),
             "name": escape(name),
-            "line": {"color": colour(COLOURS[k]), "width": 2.5 if k == 0 else 1.5},
-            "marker": {"color": colour(COLOURS[k]), "size": 6 if k == 0 else 4},
+            "line": {"color": colour(COLOURS[min(k, len(COLOURS) - 1)]), "width": 2.5 if k == 0 else 1.5},
+            "marker": {"color": colour(COLOURS[min(k, len(COLOURS) - 1)]), "size": 6 if k == 0 else 4},
             "hovertemplate": "%{y:.3r}, over %{customdata:,} keys<extra>%{fullData.name}</extra>",
         }
         for k, name in enumerate(ages["names"])

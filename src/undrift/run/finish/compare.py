@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.baselines import BASELINES, Baselines, ClassBaselines
+from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import InputError
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -20,7 +20,7 @@ from undrift.run.finish.class_peers import class_contenders, count_classes
 from undrift.run.finish.contenders import MICROSECONDS, Contender, choose_contenders, use_one_thread
 from undrift.run.finish.peers import absent_libraries, installed_peers
 from undrift.run.play.scores import score_predictions
-from undrift.run.prepare.default_lags import add_default_lags
+from undrift.run.prepare.default_lags import add_default_lags, naive_lags
 from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
@@ -83,7 +83,9 @@ class FileComparison:
             )
         rows = settings.limit or ROWS
         with_lags = add_default_lags(path, settings)
-        table, self._y, self.task = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
+        table, self._y, roles = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
+        self.task = roles.task
+        self._lags = [lag for lag in naive_lags(with_lags, roles.seasons) if lag < len(self._y)]
         self._Z = table.values
         self._filled = np.nan_to_num(fill_holes(self._Z))
         known = ~np.isnan(self._y)
@@ -172,9 +174,9 @@ class FileComparison:
         if self.task == "multiclass":
             naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
         else:
-            naive = list(Baselines(binary=self.task == "classification").play(y).T)
+            naive = list(Baselines(binary=self.task == "classification", lags=self._lags).play(y).T)
         seconds = time.perf_counter() - begin
-        names = BASELINES[self.task]
+        names = baseline_names(self.task, [] if self.task == "multiclass" else self._lags)
         found = [self._score(name, "naive", yhat, seconds) for name, yhat in zip(names, naive, strict=True)]
         for name, said in given.items():
             if self._spoken[name].any():

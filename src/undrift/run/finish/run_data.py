@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from undrift import metrics, store
 from undrift._typing import JsonObject, Matrix, Vector
-from undrift.baselines import BASELINES, Baselines, ClassBaselines
+from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.folder import regular_file
 from undrift.run.extras import polars
 from undrift.run.play.class_table import LOG_ODDS
@@ -172,7 +172,7 @@ def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix | None:
 
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = read_numbers(folder, state)
-    names = BASELINES[state["task"]]
+    names = _baseline_names(state)
     more = _class_losses(table, state, names) if state["task"] == "multiclass" else {}
     table = table.filter(table["y"].is_not_null())
     _, arrays = store.read(regular_file(folder.path, state["trace"]))
@@ -232,16 +232,22 @@ def read_numbers(folder: RunFolder, state: RunState) -> DataFrame:
     if not classes or table["y"].dtype.is_float():  # earlier versions kept the numbers of two classes
         return table
     pl = polars("a report")
-    names, several = BASELINES[state["task"]], state["task"] == "multiclass"
+    several, lags = state["task"] == "multiclass", state.get("naive_lags", [])
+    names = baseline_names(state["task"], lags)
     labels = ("y", "yhat", *names) if several else ("y",)
     numbered = [pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in labels]
     table = table.with_columns(numbered)
     if several:
         return table
     y, known = table["y"].fill_null(math.nan).to_numpy(), table[LOG_ODDS].is_not_null().to_numpy()
-    naive = Baselines(binary=True, delay=state["settings"].get("delay", 0)).play(y)
+    naive = Baselines(binary=True, delay=state["settings"].get("delay", 0), lags=lags).play(y)
     guesses = {name: np.where(known, odds, np.nan) for name, odds in zip(names, naive.T, strict=True)}
     return table.with_columns(pl.col(LOG_ODDS).alias("yhat"), **{k: pl.Series(v) for k, v in guesses.items()})
+
+
+def _baseline_names(state: RunState) -> list[str]:
+    """Return the names of the baselines whose label of so many rows ago a run had at least once."""
+    return baseline_names(state["task"], [lag for lag in state.get("naive_lags", []) if lag < state["rows"]])
 
 
 def _class_losses(table: DataFrame, state: RunState, names: Sequence[str]) -> dict[str, Any]:

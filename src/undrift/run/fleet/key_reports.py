@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
-from undrift.baselines import grouped_baselines
+from undrift.baselines import baseline_names, grouped_baselines
 from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 from undrift.metrics import round_losses
+from undrift.run.prepare.calendar import find_seasons
 
 MOST_PROBLEMS = 10_000
 """Different problems that are counted apart, at most."""
@@ -37,7 +39,7 @@ class KeyReport:
     loss: float = 0.0
     """Sum over the scored rounds: half the squared error, or the log-loss."""
     naives: tuple[float, ...] = ()
-    """The same for the naive guesses, in the order of `undrift.baselines.BASELINES`."""
+    """The same for the naive guesses, in the order of `FleetSummary.baselines`."""
     counts: dict[str, int] = field(default_factory=dict)
     """How many records ended as what."""
     before: float = math.nan
@@ -127,6 +129,8 @@ class FleetSummary(NamedTuple):
     """The most frequent first."""
     ages: list[AgeLosses]
     """The youngest first."""
+    baselines: list[str]
+    """Names of the naive guesses."""
 
 
 def error_of(mean_loss: float, task: str) -> float:
@@ -134,8 +138,12 @@ def error_of(mean_loss: float, task: str) -> float:
     return mean_loss if task == "classification" else math.sqrt(2.0 * mean_loss)
 
 
-def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
-    """Sum up the outputs of a fleet: by key, by problem, and by how many rows a key had seen."""
+def summarize_keys(outputs: Outputs, task: str, lags: Sequence[int] = (), time_unit: str | None = None) -> FleetSummary:
+    """Sum up the outputs of a fleet: by key, by problem, and by how many rows a key had seen.
+
+    Naive guesses repeat labels of so many rows ago that are features, `lags`, and those of a day and a week ago where
+    orders are regular times.
+    """
     index: dict[Any, int] = {}
     codes = np.fromiter((index.setdefault(key, len(index)) for key in outputs.keys), np.int64, len(outputs))
     reports = [KeyReport("" if key is None else str(key)) for key in index]
@@ -143,9 +151,21 @@ def summarize_keys(outputs: Outputs, task: str) -> FleetSummary:
     for pair, n in zip(pairs.tolist(), numbers.tolist(), strict=True):
         code, status = divmod(pair, len(STATUSES))
         reports[code].counts[STATUSES[status]] = n
-    ages = _score_keys(reports, codes, outputs, task)
+    rows = np.flatnonzero(np.isin(outputs.status, (OK, LABELLED)))
+    rows = rows[np.argsort(codes[rows], kind="stable")]
+    seasons = () if time_unit is None else _find_seasons(codes[rows], outputs.order[rows], time_unit)
+    most = int(np.bincount(codes[rows]).max(initial=0))
+    repeated = sorted({lag for lag in (*lags, *seasons) if 1 < lag < most})
+    ages = _score_keys(reports, codes, outputs, task, rows, repeated)
     named = [report for key, report in zip(index, reports, strict=True) if key is not None]
-    return FleetSummary(sorted(named, key=lambda one: (_sort_key(one), one.key)), _count_problems(outputs), ages)
+    worst_first = sorted(named, key=lambda report: (_sort_key(report), report.key))
+    return FleetSummary(worst_first, _count_problems(outputs), ages, baseline_names(task, repeated))
+
+
+def _find_seasons(codes: NDArray[np.int64], times: NDArray[np.int64], unit: str) -> tuple[int, ...]:
+    """Return how many rows of a key a day and a week have, from rows sorted by key."""
+    steps = np.diff(times.view(f"datetime64[{unit}]"))[codes[1:] == codes[:-1]]
+    return find_seasons(np.asarray(steps / np.timedelta64(1, "s")))
 
 
 def _sort_key(report: KeyReport) -> float:
@@ -170,10 +190,15 @@ def _count_problems(outputs: Outputs) -> list[RecordProblem]:
     return sorted(found.values(), key=lambda one: (-one.count, one.text))
 
 
-def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Outputs, task: str) -> list[AgeLosses]:
-    """Fill in the rounds, losses and recent change of each report; return the losses by rows seen."""
-    rows = np.flatnonzero(np.isin(outputs.status, (OK, LABELLED)))
-    rows = rows[np.argsort(codes[rows], kind="stable")]
+def _score_keys(
+    reports: list[KeyReport],
+    codes: NDArray[np.int64],
+    outputs: Outputs,
+    task: str,
+    rows: NDArray[np.int64],
+    lags: Sequence[int],
+) -> list[AgeLosses]:
+    """Fill in rounds, losses and recent change of each report from the learned rows; return the losses by rows seen."""
     if not len(rows):
         return []
     code, y, yhat = codes[rows], outputs.target[rows], outputs.prediction[rows]
@@ -181,7 +206,7 @@ def _score_keys(reports: list[KeyReport], codes: NDArray[np.int64], outputs: Out
     sizes = np.diff(np.append(starts, len(rows)))
     age = np.arange(len(rows)) - np.repeat(starts, sizes)
     binary = task == "classification"
-    guesses = grouped_baselines(y, starts, binary=binary)
+    guesses = grouped_baselines(y, starts, binary=binary, lags=lags)
     scored = ~np.isnan(yhat)
     scored[starts] = False
     told = np.where(scored, yhat, 0.0)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import JsonObject
-from undrift.baselines import BASELINES
 from undrift.fleet import FleetRun, Output
 from undrift.fleet.outputs import PREDICTED, Outputs
 from undrift.folder import Folder
@@ -65,6 +64,8 @@ class FleetResult(NamedTuple):
     warnings: Sequence[str] = ()
     """Sentences about the file that was learned last, for the user to hear at once."""
 
+    baselines: Sequence[str] = ()
+    """Names of the naive guesses, in the order of each key's losses of them."""
     withheld: int = 0
     """With intervals: rows that were predicted without one, as no label was learned since the row before them."""
 
@@ -111,27 +112,27 @@ def write_result(
         names.append("time")
         rows = ([*row, time] for row, time in zip(rows, _time_texts(outputs.order, columns.time.unit), strict=True))
     folder.put(PREDICTIONS, _csv_pieces(chain([names], rows)))
-    found = summarize_keys(outputs, columns.task)
+    unit = None if columns.time is None else columns.time.unit
+    found = summarize_keys(outputs, columns.task, columns.fleet.lags, unit)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
     for key, model in run.iter_models(list(opened)):
         if isinstance(model, OnlineLearner) and model.rounds:
             spectrum = model.spectrum()
             rate = float(np.sum(spectrum.weights / spectrum.half_lives))  # mean forgetting by round, in half-lives
             opened[key].half_life = 1.0 / rate if rate else math.inf
-    naives = [name.replace(" ", "_") for name in BASELINES[columns.task]]
+    naives = [name.replace(" ", "_") for name in found.baselines]
     names = ["key", "rounds", "mean_loss", *naives, "skill", "half_life", "before", "lately", "problems"]
     names.append("log_loss" if columns.task == "classification" else "rmse")
     lines: Iterable[Sequence[Any]]
-    lines = ([*_key_row(one), error_of(one.mean_loss, columns.task)] for one in found.keys)
+    lines = ([*_key_row(one, len(naives)), error_of(one.mean_loss, columns.task)] for one in found.keys)
     if columns.fleet.interval is not None:
         names.append("coverage")
         lines = ([*line, one.coverage] for line, one in zip(lines, found.keys, strict=True))
     folder.put(KEYS, _csv_pieces(chain([names], lines)))
     some = [len(run.states[one.key]) for one in found.keys[:1000]]
     size = sum(some) / max(1, len(some))
-    unit = None if columns.time is None else columns.time.unit
     parts = found.keys, found.problems, found.ages, size, columns.classes, unit
-    done = FleetResult(run, provenance, columns.task, columns.left_out, *parts)
+    done = FleetResult(run, provenance, columns.task, columns.left_out, *parts, baselines=found.baselines)
     return done if columns.fleet.interval is None else done._replace(withheld=_count_withheld(outputs))
 
 
@@ -148,9 +149,9 @@ def _name_classes(row: Output, labels: Sequence[str]) -> list[Any]:
     return [row.key, row.order, predicted, target, row.status, row.reason]
 
 
-def _key_row(one: KeyReport) -> list[Any]:
-    """Return a line of keys.csv; all losses in it are means."""
-    naives = [total / one.scored if one.scored else math.nan for total in one.naives or (math.nan, math.nan)]
+def _key_row(one: KeyReport, guesses: int) -> list[Any]:
+    """Return a line of keys.csv; all losses in it are means, and there are so many naive guesses."""
+    naives = [total / one.scored if one.scored else math.nan for total in one.naives or [math.nan] * guesses]
     memory = "" if one.half_life is None else one.half_life
     return [one.key, one.rounds, one.mean_loss, *naives, one.skill, memory, one.before, one.lately, one.problems]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from undrift import kernels, store
 from undrift._typing import Vector
-from undrift.baselines import BASELINES, Baselines, ClassBaselines
+from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import DataError, ModelFileError
 from undrift.folder import regular_file
 from undrift.run.extras import polars
@@ -23,6 +23,7 @@ from undrift.run.play.run_watch import RunWatch
 from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import LABELS_IN_TABLES, RunState, explain_damage
 from undrift.run.prepare.columns import ColumnRoles, infer_columns
+from undrift.run.prepare.default_lags import naive_lags
 from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.rows import RowBatch
@@ -69,11 +70,7 @@ class RunLoop:
         models = len(self.roles.classes or ()) if self.roles.task == "multiclass" else 1
         self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings, models))
         self.several = self.roles.task == "multiclass"
-        self.baseline_names = BASELINES[self.roles.task]
-        self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay)
-        if not self.several:
-            self.baselines = Baselines(binary=self.roles.task == "classification", delay=self.settings.delay)
-        self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
+        self._use_baselines([] if self.several else naive_lags(self.settings, self.roles.seasons))
         self.run_model = RunModel(
             make_model(self.settings, self.roles.task),
             self.settings.delay,
@@ -86,6 +83,15 @@ class RunLoop:
         self.batches_done = 0  # committed, or waiting to be
         self.pending: list[dict[str, Any]] = []
         self.seconds = 0.0
+
+    def _use_baselines(self, lags: list[int]) -> None:
+        """Begin with the naive guesses of the task, and those that repeat the label of so many rows ago."""
+        self.naive_lags, self.baseline_names = lags, baseline_names(self.roles.task, lags)
+        self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay)
+        if not self.several:
+            binary = self.roles.task == "classification"
+            self.baselines = Baselines(binary=binary, delay=self.settings.delay, lags=lags)
+        self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
 
     def start(self, state: RunState | None) -> None:
         """Begin, or go on from a commit."""
@@ -137,7 +143,10 @@ class RunLoop:
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.run_model.resume(arrays)
             self.encoder.resume(saved["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
+            self._use_baselines(state.get("naive_lags", []))  # runs of earlier versions have none
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
+            if isinstance(self.baselines, Baselines) and self.naive_lags:
+                self.baselines.past = arrays["baselines.past"]
             self.scores.resume(saved["scores"])
             if self.watch is not None:
                 self.watch.resume(saved["watch"], state["events"])
@@ -248,6 +257,8 @@ class RunLoop:
             self.folder.write_model(model, self.run_model.model)
             every = {f"encoder.{name}": array for name, array in arrays.items()}
             every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
+            if isinstance(self.baselines, Baselines):
+                every["baselines.past"] = self.baselines.past
             self.folder.write_arrays(trace, {"kind": "run trace"}, every | self.run_model.arrays())
         wide = self.settings.missing == "indicators"
         features = self.encoder.learned_features
@@ -266,6 +277,7 @@ class RunLoop:
             "candidates": self.run_model.model.candidates,
             "effects": self._effects() if status == "finished" else {},
             "combination": self.run_model.model.combination(),
+            "naive_lags": self.naive_lags,
             "scores": self.scores.as_dict(),
             "plan": self.roles.as_dict(),
             "settings": self.settings.as_dict(),

@@ -12,7 +12,7 @@ from typing import Any
 from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.folder import regular_file
-from undrift.run.settings import Settings
+from undrift.run.settings import LONGEST_LAG, Settings
 
 STATE = "run.json"
 FORMAT = 2
@@ -89,6 +89,9 @@ def _require_valid(state: RunState) -> None:
             raise TypeError(f"'{name}' must hold texts")
     if state["task"] != "multiclass" and len(state["classes"] or ("", "")) != 2:
         raise ValueError("'classes' must be two")
+    lags = state.get("naive_lags", [])
+    if not isinstance(lags, list) or not all(type(lag) is int and 0 < lag <= LONGEST_LAG for lag in lags):
+        raise ValueError("'naive_lags' must hold numbers of rows")
     for name in ("certificates", "problems"):
         if not all(isinstance(one, dict) for one in state[name]):
             raise TypeError(f"'{name}' must hold objects")

@@ -7,10 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift._typing import Matrix
+from undrift._typing import Matrix, Vector
 from undrift.run.read.rows import Times
 
 HOURS_A_DAY, DAYS_A_WEEK, DAYS_A_YEAR = 24.0, 7.0, 365.2425
+DAY = 86_400.0
+"""Seconds."""
+REGULAR = 0.9
+"""Part of the steps between rows that must be alike for rows to have a season."""
+LONGEST_SEASON = 20_000
+"""Rows of the longest season that is looked at: a week of minutes has half of that."""
 
 
 class Calendar(NamedTuple):
@@ -38,6 +44,27 @@ def find_calendar(times: Times) -> Calendar:
     steps = np.diff(known)
     days = not len(steps) or bool(np.median(steps.astype(np.int64)) < np.timedelta64(7, "D") / np.timedelta64(1, "us"))
     return Calendar(bool((known != known.astype("datetime64[D]")).any()), days)
+
+
+def find_seasons(steps: Vector) -> tuple[int, ...]:
+    """Return how many rows a day and a week have, and a year of months, from the seconds between rows.
+
+    None where rows are not regular: nine in ten of the steps must be as long as the usual one.
+
+    >>> find_seasons(np.full(50, 1800.0)), find_seasons(np.full(50, 86400.0)), find_seasons(np.arange(50.0))
+    ((48, 336), (7,), ())
+    """
+    usual = float(np.median(steps)) if len(steps) else 0.0
+    months = (steps >= 28 * DAY) & (steps <= 31 * DAY)
+    if len(steps) and float(np.mean(months)) >= REGULAR:
+        return (12,)
+    if usual <= 0.0 or float(np.mean(steps == usual)) < REGULAR:
+        return ()
+    return tuple(
+        int(span / usual)
+        for span in (DAY, DAYS_A_WEEK * DAY)
+        if span % usual == 0.0 and 1 < span / usual <= LONGEST_SEASON
+    )
 
 
 def fill_calendar(times: Times, out: Matrix, calendar: Calendar) -> None:

@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.run.prepare.calendar import Calendar, find_calendar
+from undrift.run.prepare.calendar import Calendar, find_calendar, find_seasons
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.prepare.task import (
     NEGATIVE,
@@ -67,6 +68,8 @@ class ColumnRoles:
     """Whether rows are less than a week apart."""
     indicators: tuple[str, ...] = ()
     """Number columns that are often missing, for which a feature tells where."""
+    seasons: tuple[int, ...] = ()
+    """Rows in a day and in a week, or months in a year, where times are regular."""
 
     @property
     def calendar(self) -> Calendar:
@@ -97,7 +100,7 @@ class ColumnRoles:
         many = tuple(values.get("many_texts", ()))
         found = values["clock"], values["hours"], tuple(values["numbers"]), texts
         more = {"spacing": values.get("spacing"), "many_texts": many, "days": values.get("days", True)}
-        more["indicators"] = tuple(values.get("indicators", ()))
+        more |= {name: tuple(values.get(name, ())) for name in ("indicators", "seasons")}
         return cls(values["task"], classes, time, *found, **more)
 
 
@@ -152,13 +155,14 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
         else:
             notes.append(f"'{name}' is a second time and was left out")
     found, spacing = Calendar(hours=False), None
+    seasons: tuple[int, ...] = ()
     if settings.elapsed:
         spacing = _median_spacing(first, time, time_format)
         notes.append(f"memories forget by time: one round is {spacing:g} seconds, the median spacing of {first.where}")
     if time is not None:
         instants = first.times(time, time_format)
         _require_oldest_first(first, time, instants)
-        found = find_calendar(instants)
+        found, seasons = find_calendar(instants), find_seasons(_steps(instants))
     if settings.calendar and time is None:
         raise InputError("--calendar needs a column with times; none was found, name it with --time")
     if not (number_columns or text_columns or many_texts or settings.calendar or settings.lag):
@@ -170,7 +174,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     indicators = _find_indicators(first, number_columns, notes) if settings.missing == "auto" else ()
     return ColumnRoles(
         *kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days,
-        indicators=indicators,
+        indicators=indicators, seasons=seasons,
     )  # fmt: skip
 
 
@@ -265,11 +269,15 @@ def _median_spacing(first: FirstRows, time: str | None, time_format: str) -> flo
     """Return the median time between the first rows, in seconds, or say why there is none."""
     if time is None:
         raise InputError("--elapsed needs a column with times; none was found, name it with --time")
-    instants = first.times(time, time_format)
-    steps = np.diff(instants[~np.isnat(instants)]).astype("timedelta64[us]").astype(np.int64) / 1e6
+    steps = _steps(first.times(time, time_format))
     if not len(steps[steps > 0.0]):
         raise DataError(f"{first.source.name}: no time passes between the first rows by '{time}'; leave out --elapsed")
     return float(np.median(steps[steps > 0.0]))
+
+
+def _steps(instants: Times) -> Vector:
+    """Return the seconds between rows."""
+    return np.asarray(np.diff(instants[~np.isnat(instants)]).astype("timedelta64[us]").astype(np.int64) / 1e6)
 
 
 def _require_oldest_first(first: FirstRows, time: str, instants: Times) -> None:

@@ -1,7 +1,8 @@
-"""Lags for a file that has nothing but a time and a target: its own past is what it can be predicted from."""
+"""Lags nobody named: those of a file with nothing but a time and a target, and those that naive guesses repeat."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from undrift.run.prepare.columns import counts_rows, find_time_column
@@ -33,3 +34,13 @@ def add_default_lags(path: str, settings: Settings) -> Settings:
     if others and time is None and not counts_rows(first, others[0]):
         return settings  # a feature
     return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
+
+
+def naive_lags(settings: Settings, seasons: Sequence[int]) -> list[int]:
+    """Return how many rows ago the labels are that naive guesses repeat: lags that are features, and whole seasons.
+
+    The last label that is known is a naive guess in any case; with late labels, the last season that is known counts.
+    """
+    first = settings.delay + 1
+    whole = (season * -(-first // season) for season in seasons)
+    return sorted({lag for lag in (*settings.lag, *whole) if lag > first})

@@ -7,14 +7,14 @@ import numpy as np
 from undrift._typing import Vector
 from undrift.errors import DataError
 from undrift.online import Table
-from undrift.run.prepare.columns import infer_columns
+from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.source import Source
 
 
-def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
-    """Return the rows of a source up to so many labelled ones, their labels (NaN where missing), and the task.
+def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, ColumnRoles]:
+    """Return rows of a source up to so many labelled ones, their labels (NaN where missing), and what the columns are.
 
     The feature of a text that first appears further down is 0 in the rows before.
     """
@@ -38,4 +38,4 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, str]:
     for part in Z:
         wide[at : at + len(part), : part.shape[1]] = part
         at += len(part)
-    return Table(encoder.features, wide), np.concatenate(y), roles.task
+    return Table(encoder.features, wide), np.concatenate(y), roles
