@@ -35,4 +35,4 @@ if __name__ == "__main__":
     ):
         print(f"  {name:18} {loss[part].mean():.3f} against {naive_loss[part].mean():.3f}")
     print(f"chance that the last visitor clicks again: {model.predict_proba(row)[1]:.0%}")
-    print("never worse than any candidate by more than", np.round(model.cost().max(), 2), "in total")
+    print("proven: at most", np.round(model.cost().max(), 2), "more loss than any candidate, in total")

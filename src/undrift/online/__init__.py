@@ -1,4 +1,4 @@
-"""The two estimators most people need: no parameters, any rows, never far behind "same as last time"."""
+"""The two estimators most people need: no parameters, any rows, `cost()` bounds their loss."""
 
 from __future__ import annotations
 
