@@ -1,13 +1,16 @@
 """Discounts that change, fresh starts, and leaves that know the comparator's cuts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.errors import InputError
+from undrift.errors import ConditionError, InputError
 from undrift.losses import logistic, squared
 from undrift.regret import HindsightLeaves, Restarted, Template, certify
 from undrift.regret.comparators import fixed, piecewise
+from undrift.regret.d2d import add_certificates
 from undrift.trace import Trace
 
 
@@ -108,6 +111,85 @@ def test_a_restarted_learner_against_its_own_leaders_leaves_no_slack():
                 leaders.append(learner.coef)
         cert = certify(restarted, Z, y, restarted.play(Z, y), np.array(leaders))
         assert abs(cert.slack) <= 1e-11 * cert.scale
+
+
+STEP = np.repeat([0.0, 5.0], 20)
+"""Labels, and with a column of ones the comparator too, that jump once."""
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        ud.DiscountedNewton("absolute", beta=0.99, gamma=10.0),  # comparators are charged by tangents
+        ud.DiscountedNewton("absolute", beta=0.99),
+        ud.DriftVAW(10.0),  # movement has a price
+        ud.DiscountedVAW(beta=0.9),
+        ud.linear_ensemble(horizon=40),  # goes through a leaf in each stretch
+    ],
+    ids=repr,
+)
+def test_what_a_promise_consists_of_survives_a_restart(learner):
+    Z, y = np.ones((40, 1)), STEP
+    restarted = Restarted(learner, [20])
+    trace = restarted.play(Z, y)
+    for u in (STEP[:, None], np.where(np.arange(40) < 30, 0.0, 5.0)[:, None]):
+        cert = certify(restarted, Z, y, trace, u)
+        regret = np.sum(learner.loss.value(trace.yhat, y) - learner.loss.value(u[:, 0], y))
+        assert cert.regret == pytest.approx(regret, rel=1e-12)
+        assert regret <= cert.bound
+        assert cert.holds
+        fresh = [learner.clone().play(Z[a : a + 20], y[a : a + 20]) for a in (0, 20)]
+        alone = [certify(learner.clone(), Z[:20], y[a : a + 20], fresh[a // 20], u[a : a + 20]) for a in (0, 20)]
+        assert cert.certified == pytest.approx(alone[0].certified + alone[1].certified, rel=1e-14)
+
+
+def test_a_restarted_learner_covers_no_other_comparators_than_the_learner():
+    Z, restarted = np.ones((40, 1)), Restarted(ud.DiscountedNewton("absolute", beta=0.99, gamma=10.0, radius=0.1), [20])
+    with pytest.raises(ConditionError, match=r"covers comparators with \|u\| <= 0.1, one has 5"):
+        certify(restarted, Z, STEP, restarted.play(Z, STEP), STEP[:, None])
+    for learner in (ud.DiscountedSoftmax(3), ud.OnlineRegressor()):
+        with pytest.raises(ConditionError, match=r"Restarted: stretches of \w+ cannot be certified one by one"):
+            Restarted(learner, [20])
+
+
+@pytest.mark.parametrize(
+    "learner", [ud.DriftVAW(10.0), ud.DiscountedVAW(beta=0.9), ud.DiscountedNewton(beta=0.9)], ids=repr
+)
+def test_weights_and_times_survive_a_restart(learner):
+    rng = np.random.default_rng(6)
+    Z, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    given = {"weight": rng.choice([0.0, 0.5, 7.0], 40), "elapsed": rng.choice([0.5, 1.0, 3.0], 40)}
+    u = np.repeat(rng.normal(size=(4, 2)), 10, axis=0)
+    restarted = Restarted(learner, [10, 25])
+    trace = restarted.play(Z, y, **given)
+    cert = certify(restarted, Z, y, trace, u, **given)
+    mine, theirs = (given["weight"] * learner.loss.value(one, y) for one in (trace.yhat, np.sum(Z * u, axis=1)))
+    assert cert.regret == pytest.approx(np.sum(mine - theirs), rel=1e-12)
+    assert cert.regret <= cert.bound
+    assert certify(restarted, Z, y, u=u, **given) == cert  # played again
+    assert certify(restarted, Z[:0], y[:0], u=u[:0]).certified == 0.0
+
+
+def test_floors_and_dropped_residuals_before_a_restart_are_priced():
+    """Certificates of the stretches alone have them; so has the sum, wherever the fresh start is."""
+    rng = np.random.default_rng(7)
+    z = rng.normal(size=120)
+    Z, u = np.column_stack([z, z * (1.0 + 1e-12 * rng.normal(size=120))]), np.tile([1e3, -1e3], (120, 1))
+    y = Z[:, 0]
+    restarted = Restarted(ud.DiscountedVAW(beta=0.3, reg=2e-21), [60])
+    cert = certify(restarted, Z, y, restarted.play(Z, y), u)
+    alone = [certify(restarted.learner, Z[a : a + 60], y[a : a + 60], u=u[a : a + 60]) for a in (0, 60)]
+    assert alone[0].floors > 0 < alone[1].floors
+    assert alone[0].rounding > 0.0 < alone[1].rounding
+    assert cert.floors == alone[0].floors + alone[1].floors
+    assert cert.rounding == pytest.approx(alone[0].rounding + alone[1].rounding, rel=1e-14)
+    assert cert.potential_drift == pytest.approx(alone[0].potential_drift + alone[1].potential_drift, rel=1e-12)
+
+
+def test_a_quantity_that_cannot_be_added_up_is_refused():
+    cert = certify(ud.DiscountedVAW(beta=0.9), np.ones((3, 1)), np.ones(3), u=[1.0])
+    with pytest.raises(TypeError, match="certificates cannot be added"):
+        add_certificates([cert, replace(cert, scale=None)])
 
 
 def test_leaves_that_know_the_cuts_bring_the_bound_near_the_regret():

@@ -18,9 +18,10 @@ from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream
 from undrift.regret.class_certificate import certify_classes
 from undrift.regret.composite import ReferenceLearners, certify_composite
-from undrift.regret.d2d import Certificate, d2d_terms
+from undrift.regret.d2d import Certificate, add_certificates, d2d_terms
 from undrift.regret.margin_check import check_margins
 from undrift.regret.path_terms import path_terms
+from undrift.regret.restarted import Restarted
 from undrift.regret.trace_check import check_columns, check_same_learner, check_same_run, check_whole
 from undrift.template import Certifiable, Template
 from undrift.trace import Trace
@@ -49,7 +50,7 @@ def certify(
         The learner that played, or a fresh one with the same parameters: it is played again from its first round, so
         that raised pivots are counted. Or a `Template`, or any object with a `template(Z, y)` method: a learner of
         your own. Or a composite (an ensemble, an online estimator, an object with `leaves`): the bound goes through its
-        best leaf, which is named.
+        best leaf, which is named. Or a `Restarted`: its stretches are certified one by one.
     Z, y
         The rows (T, d) and labels (T,) of the whole run; for online estimators whatever they played.
     trace
@@ -63,8 +64,8 @@ def certify(
     loss
         `undrift.losses.squared` or `logistic`; None: the loss of the learner's promise.
     weight, elapsed
-        As they were given to `play`, for single learners and ensembles of classes: losses count by weight, the
-        comparator's too. Other composites, and labels that came late, are certified without them only.
+        As they were given to `play`, for single learners, restarted or not, and ensembles of classes: losses count by
+        weight, the comparator's too. Other composites, and labels that came late, are certified without them only.
 
     Returns
     -------
@@ -95,10 +96,13 @@ def certify(
     if u is None:
         raise InputError(f"{WHO}: give u, the comparators, or a function that finds them such as comparators.fixed")
     if trace is None:
-        if not isinstance(learner, Learner):
+        if not isinstance(learner, (Learner, Restarted)):
             raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
-        trace = learner.clone().play(Z, y, weight=weight, elapsed=elapsed)
+        fresh = learner.clone() if isinstance(learner, Learner) else learner
+        trace = fresh.play(np.asarray(Z), np.asarray(y), weight=weight, elapsed=elapsed)
     counts = check_row_weights(WHO, weight, elapsed, len(trace))
+    if isinstance(learner, Restarted):
+        return _certify_stretches(learner, Z, y, trace, u, loss, counts)
     if isinstance(learner, ClassLearner):
         return certify_classes(learner, Z, y, trace, u, counts)
     if counts is not None and (isinstance(learner, Composite) or trace.delay or not isinstance(learner, Learner)):
@@ -143,6 +147,27 @@ def certify(
         raise ConditionError(
             f"{WHO}: losses of this comparator leave float64's range; rescale rows and labels"
         ) from None
+
+
+def _certify_stretches(
+    restarted: Restarted,
+    Z: ArrayLike,
+    y: ArrayLike,
+    trace: Trace,
+    u: Comparator,
+    loss: Loss | None,
+    counts: RowWeights | None,
+) -> Certificate:
+    """Return the sum of the certificates of the stretches, each a run of a fresh learner by itself."""
+    rows, labels = _check_labels(Z, y, loss or restarted.loss)
+    check_whole(trace, len(labels))
+    path = check_comparator(WHO, u(rows, labels) if callable(u) else u, *rows.shape)
+    parts = []
+    for part in restarted.stretches(len(labels)):
+        given = {} if counts is None else counts.between(part.start, part.stop)._asdict()
+        own = restarted.cut_trace(trace, part)
+        parts.append(certify(restarted.learner, rows[part], labels[part], own, path[part], loss, **given))
+    return add_certificates(parts)
 
 
 def _check_labels(Z: ArrayLike, y: ArrayLike, loss: Loss) -> tuple[Matrix, Vector]:

@@ -1,16 +1,22 @@
-"""Restarted: a learner that starts afresh at given rounds, with the promise that covers the whole run."""
+"""Restarted: a learner that starts afresh at given rounds; its certificate is the sum of those of its stretches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from undrift._typing import Matrix, Rounds, Vector
+from undrift.errors import ConditionError
+from undrift.leaf import Designed
 from undrift.learners.base import Learner
-from undrift.template import Observations, Template, no_observations
+from undrift.learners.class_learner import ClassLearner
+from undrift.learners.row_weights import check_row_weights
 from undrift.trace import Trace
+
+COLUMNS = ("yhat", "stability", "potential")
+"""The columns of a trace that certificates are made from, in the order `Trace` takes them."""
 
 
 class Restarted:
@@ -22,72 +28,53 @@ class Restarted:
         A learner with a guarantee; fresh clones of it play the stretches between the starts.
     starts
         Rounds, from 0, at which a fresh one begins.
+
+    Notes
+    -----
+    Key `d2d`. Fresh clones share nothing, so `certify` certifies every stretch as a run of its own and adds the
+    certificates: whatever the learner's promise consists of holds, stretch by stretch.
+
+    Examples
+    --------
+    >>> from undrift.learners import DiscountedVAW
+    >>> from undrift.regret import certify
+    >>> Z, y = np.ones((40, 1)), np.repeat([1.0, 3.0], 20)
+    >>> restarted = Restarted(DiscountedVAW(beta=0.9), np.array([20]))
+    >>> certificate = certify(restarted, Z, y, restarted.play(Z, y), u=y[:, None])
+    >>> round(certificate.regret, 2), round(certificate.bound, 2)
+    (12.47, 13.09)
     """
 
     def __init__(self, learner: Learner, starts: Rounds) -> None:
+        if isinstance(learner, (Designed, ClassLearner)):
+            raise ConditionError(
+                f"Restarted: stretches of {type(learner).__name__} cannot be certified one by one; use a learner of "
+                "numbers or of two classes, such as DiscountedVAW"
+            )
         self.learner = learner
         self.starts = np.union1d([0], starts).astype(np.int64)
         self.loss = learner.loss
 
-    def _stretches(self, rounds: int) -> list[slice]:
-        edges = [*self.starts[self.starts < rounds].tolist(), rounds]
+    def stretches(self, rounds: int) -> list[slice]:
+        """Return the rounds that each fresh learner plays; a single empty stretch if there are no rounds."""
+        edges = [*self.starts[self.starts < max(rounds, 1)].tolist(), rounds]
         return [slice(a, b) for a, b in pairwise(edges)]
 
-    def play(self, Z: Matrix, y: Vector) -> Trace:
-        """Play every stretch with a fresh learner."""
-        traces = [self.learner.clone().play(Z[part], y[part]) for part in self._stretches(len(y))]
-        return _join_traces(traces)
+    def play(self, Z: Matrix, y: Vector, *, weight: ArrayLike | None = None, elapsed: ArrayLike | None = None) -> Trace:
+        """Play every stretch with a fresh learner; `weight` and `elapsed` are as for the learner itself."""
+        rows = check_row_weights(self, weight, elapsed, len(y))
+        traces = []
+        for part in self.stretches(len(y)):
+            given = {} if rows is None else rows.between(part.start, part.stop)._asdict()
+            traces.append(self.learner.clone().play(Z[part], y[part], **given))
+        return Trace(*(_join([getattr(trace, name) for trace in traces]) for name in COLUMNS))
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
-        """Return the promise of the whole run: the learner's own, with the discount 0 at every fresh start."""
-        stretches = self._stretches(len(y))
-        parts = [self.learner.template(Z[part], y[part]) for part in stretches]
-        betas = np.full(len(y), self.learner.discount.beta)
-        betas[self.starts[self.starts < len(y)]] = 0.0
-        return Template(
-            self.learner.discount,
-            betas=betas,
-            loss=self.loss,
-            limit=max((one.limit for one in parts), default=np.inf),
-            floors=_join_observations([one.floors for one in parts], stretches, Z.shape[1]),
-            surrogates=_join_observations([one.surrogates for one in parts], stretches, Z.shape[1], all_or_none=True),
-            blur=_join_columns([one.blur for one in parts], stretches, Z),
-            restart_cost=_join_columns([one.restart_cost for one in parts], stretches, y),
-            replayed=_join_traces([one.replayed for one in parts if one.replayed is not None]),
-        )
+    def cut_trace(self, trace: Trace, part: slice) -> Trace:
+        """Return a stretch of the trace of a whole run, as the trace of a run of its own."""
+        columns = (getattr(trace, name) for name in COLUMNS)
+        return Trace(*(None if column is None else column[part] for column in columns), delay=trace.delay)
 
 
-def _join_traces(traces: Sequence[Trace]) -> Trace:
-    nothing = np.zeros(0)
-    return Trace(
-        np.concatenate([nothing, *(one.yhat for one in traces)]),
-        np.concatenate([nothing, *(one.stability for one in traces if one.stability is not None)]),
-        np.concatenate([nothing, *(one.potential for one in traces if one.potential is not None)]),
-    )
-
-
-def _join_columns(parts: Sequence[Matrix | None], stretches: Sequence[slice], like: Matrix) -> Matrix | None:
-    """Return the numbers of all stretches one after the other, 0 where a stretch has none; None if none has any."""
-    if all(one is None for one in parts):
-        return None
-    out = np.zeros_like(like)
-    for part, one in zip(stretches, parts, strict=True):
-        if one is not None:
-            out[part] = one
-    return out
-
-
-def _join_observations(
-    parts: Sequence[Observations | None], stretches: Sequence[slice], dim: int, *, all_or_none: bool = False
-) -> Observations | None:
-    """Return the observations of all stretches, each in its own rounds."""
-    if all_or_none and all(one is None for one in parts):
-        return None
-    kept = [(part.start, one) for part, one in zip(stretches, parts, strict=True) if one is not None]
-    found = [no_observations(dim), *(Observations(one.round + at, *one[1:]) for at, one in kept)]
-    return Observations(
-        np.concatenate([one.round for one in found]),
-        np.concatenate([one.row for one in found]),
-        np.concatenate([one.target for one in found]),
-        np.concatenate([one.weight for one in found]),
-    )
+def _join(columns: list[Vector]) -> Vector | None:
+    """Return the columns of all stretches one after the other; None if a stretch has none."""
+    return None if any(column is None for column in columns) else np.concatenate(columns)
