@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -17,7 +18,8 @@ def front_matter(page: Path) -> dict[str, list[str]]:
     fields = {}
     for line in lines[: lines.index("---")]:
         name, _, value = line.partition(":")
-        fields[name.strip()] = [word.strip() for word in value.split(",") if word.strip()]
+        words = re.split(r",(?![^()]*\))", value)  # a comma within brackets does not end an item
+        fields[name.strip()] = [word.strip() for word in words if word.strip()]
     if tuple(fields) != FIELDS or not all(fields.values()) or fields["key"] != [page.stem]:
         raise ValueError(f"{page.name}: front matter must be {', '.join(FIELDS)}, none empty, key the page's name")
     return fields

@@ -64,6 +64,8 @@ def test_the_certificate_reads_like_what_it_is():
     p = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
     opt = ClippedAdam([p], average_horizon=None)
     assert str(opt.certificate) == "no round yet"
+    with pytest.raises(ConditionError, match="certificate: there is no bound before the first round"):
+        _ = opt.certificate.bound
     for sign in (1.0, 1.0, -1.0):
         p.grad = sign * torch.ones(2, dtype=torch.float64)
         opt.step()
@@ -82,6 +84,12 @@ def test_the_certificate_reads_like_what_it_is():
         group["average_horizon"] = "growing"
     assert "over the last points; averaged ones are at rms distance" in str(opt.certificate)
     assert opt.certificate.theorem is None  # the average has other weights than m
+    with pytest.raises(ConditionError, match=r"with the horizon of the momentum; pass average_horizon=None"):
+        _ = opt.certificate.bound  # c and noise were given: the horizon alone is at fault
+    for group in opt.param_groups:
+        group["average_horizon"], group["c"] = None, None
+    with pytest.raises(ConditionError, match="the bound needs c, which the optimizer was not given"):
+        _ = opt.certificate.bound
 
 
 @pytest.mark.parametrize(("make", "theorem"), [(ClippedAdam, "clipped/nu"), (ClipFreeAdam, "clip-free/margin")])

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import undrift as ud
 from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Learner, Persistence
@@ -224,3 +225,13 @@ def test_no_rounds_are_no_trouble():
     assert lemmas.aioli_rescaled(NONE, [], [1.0, 1.0], bound=1.0, radius=1.0).left == 0.0
     assert [point.certificate.bound for point in frontier(learner, NONE, [], learner.clone().play(NONE, []))] == [0.0]
     assert bounds.logistic_ensemble(NONE, [], [0.1, 0.1], bound=1.0, radius=1.0).path == 0.0
+
+
+@pytest.mark.parametrize("make", [ud.DiscountedSoftmax, ud.softmax_ensemble])
+def test_a_run_of_several_classes_without_rounds_has_an_empty_certificate(make):
+    model = make(3)
+    Z, y = np.zeros((0, 2)), np.zeros(0)
+    trace = model.play(Z, y)
+    assert trace.yhat.shape == (0, 3)
+    cert = certify(make(3), Z, y, trace, np.zeros((3, 2)))
+    assert (cert.certified, cert.incurred, cert.regret, cert.holds) == (0.0, 0.0, 0.0, True)

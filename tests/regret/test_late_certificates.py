@@ -68,3 +68,14 @@ def test_a_late_run_of_another_learner_is_refused():
         ConditionError, match=r"no leaf of ReferenceLearners covers this comparator; .*makes no promise"
     ):
         certify(ud.Persistence(), Z, y, ud.Persistence().play(Z, y, delay=3), u)
+
+
+@pytest.mark.parametrize("loss", ["absolute", "quantile(0.9)", "huber(1)"])
+def test_late_labels_of_any_loss_need_not_name_it(loss):
+    rng = np.random.default_rng(8)
+    Z, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    learner = ud.DiscountedNewton(loss, beta=0.9)
+    trace = learner.play(Z, y, delay=3)
+    own, named = (certify(learner.clone(), Z, y, trace, [0.5, 0.0], *given) for given in ([], [learner.loss]))
+    assert own == named
+    assert own.regret <= own.bound

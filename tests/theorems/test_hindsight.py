@@ -9,6 +9,7 @@ from undrift.losses import logistic, sigmoid, squared
 from undrift.regret import HindsightLeaves, certify
 from undrift.regret.comparators import fixed, piecewise, smooth
 from undrift.regret.lower_bounds import path_leaf, stretches_leaf
+from undrift.run.finish.certificates import proven_share
 from undrift.trace import Trace
 
 LOSSES = pytest.mark.parametrize("loss", [squared, logistic], ids=lambda loss: loss.name)
@@ -78,6 +79,15 @@ def test_a_margin_that_binds_is_part_of_the_promise():
     assert leaf.learner.limit == pytest.approx(np.abs(Z @ held[0]).max())
 
 
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-12, 1e-8])
+def test_comparators_that_predict_nothing_are_certified(size):
+    rng, Z, y, _ = problem(logistic, 2)
+    yhat = rng.normal(size=len(y))
+    cert = certify(HindsightLeaves(binary=True), Z, y, Trace(yhat), np.full(3, size))
+    assert cert.holds
+    assert cert.bound == pytest.approx(cert.regret, abs=1e-5)  # nobody else predicts as little
+
+
 @LOSSES
 @pytest.mark.parametrize("seed", range(8))
 def test_no_path_paid_less(loss, seed):
@@ -117,6 +127,34 @@ def test_certificates_through_such_leaves_are_nearly_the_regret(loss, kind):
     found = certify(HindsightLeaves(binary=loss is logistic), Z, y, someone, u)
     assert found.holds
     assert found.regret <= found.bound <= found.regret + 0.02 * found.comparator_loss
+
+
+def test_what_is_proven_is_relative_to_the_least_that_any_comparator_of_the_kind_can_have_lost():
+    assert proven_share(103.0, 10.0) == pytest.approx(10.0 / 93.0)  # the rival that was found lost 100
+    assert proven_share(84.0, -15.0) == pytest.approx(-15.0 / 99.0)
+    assert proven_share(5.0, 5.0) == proven_share(5.0, 7.0) == proven_share(0.0, 0.0) == math.inf
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_bound_covers_comparators_no_larger_that_move_no_more_and_not_all_others(seed):
+    rng, Z, y, u = problem(squared, seed)
+    someone = Trace(np.sum(Z * u, axis=1) + rng.normal(size=len(y)))
+    own = float(squared.value(someone.yhat, y).sum())
+    for path in (u[:1].repeat(120, axis=0), u, u + np.cumsum(0.02 * rng.normal(size=u.shape), axis=0)):
+        bound = certify(HindsightLeaves(), Z, y, someone, path).bound
+        steps = np.sum(np.diff(path, axis=0) ** 2)
+        for k in range(200):
+            v = path + (10.0 ** rng.uniform(-3, 1) * rng.normal(size=3) if k % 2 else 0.0)
+            v = v @ np.linalg.qr(rng.normal(size=(3, 3))).Q if k % 3 == 0 else v
+            longest = np.max(np.linalg.norm(v, axis=1) / np.linalg.norm(path, axis=1))
+            v = v / max(1.0, longest, np.sqrt(np.sum(np.diff(v, axis=0) ** 2) / steps) if steps else 1.0)
+            assert own - total(Z, y, v, squared) <= bound + 1e-9 * own
+    z = 1e-3 * (1.0 + 0.1 * rng.normal(size=(400, 1)))
+    y = 1.0 + 0.05 * rng.normal(size=400)
+    still = certify(HindsightLeaves(), z, y, Trace(np.zeros(400)), [0.0])
+    far = np.full((400, 1), 993.0)
+    assert still.bound <= 1e-9 * 400  # nobody with |v| <= 0 is better ...
+    assert total(z, y, np.zeros((400, 1)), squared) - total(z, y, far, squared) > 150.0  # ... and 993 is not covered
 
 
 def test_comparators_that_move_in_most_rounds_go_through_a_learner_that_drifts():

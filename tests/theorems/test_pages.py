@@ -43,6 +43,14 @@ def test_links_between_pages_lead_somewhere():
             assert (THEORY / target).exists(), f"{page.name} links to {target}"
 
 
+def test_a_comma_within_brackets_does_not_end_an_item(tmp_path):
+    page = tmp_path / "some.md"
+    page.write_text("---\nkey: some\nitems: a (ours, after b, c), Lemma 2\nsymbols: d\ntests: e, f\n---\n")
+    fields = TABLE["front_matter"](page)
+    assert fields["items"] == ["a (ours, after b, c)", "Lemma 2"]
+    assert fields["tests"] == ["e", "f"]
+
+
 def test_a_page_without_front_matter_is_found_out(tmp_path):
     page = tmp_path / "bare.md"
     page.write_text("# Bare\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 EXPLANATION = (
     "measured: how far the loss was above the comparator's; below 0 it was smaller.",
-    "proven: how far it was, at most, above that of any predictor of the comparator's kind, once the run is over.",
-    "promised: how far it can be above the comparator's by the method; more than the whole loss says nothing.",
+    "proven: how far it was, at most, above that of any predictor of its kind with coefficients no larger.",
+    "promised: bound of the method, guaranteed before the run; vacuous if it exceeds the total loss.",
 )
 
 
@@ -36,9 +37,10 @@ def certify(
     """Read the rows of RUN again, and bound its regret against comparators that knew all the answers.
 
     Shows what was measured, what is proven beyond that once the run is over (against every predictor of the
-    comparator's kind), and what the method promises by itself, term by term. Exit code 4: a certificate does not hold,
-    is not good enough for --within, or the run is not what its rows give. 5: refused, because its rows are gone or an
-    assumption fails. Forecasts are certified step by step, against the best linear forecast of that step.
+    comparator's kind with coefficients no larger), and what the method promises by itself, term by term. Exit code 4: a
+    certificate does not hold, is not good enough for --within, or the run is not what its rows give. 5: refused,
+    because its rows are gone or an assumption fails. Forecasts are certified step by step, against the best linear
+    forecast of that step.
     """
     from undrift.cli.progress import ProgressBar
     from undrift.run import certify_run, replay_run
@@ -83,8 +85,8 @@ def _show(
                 format_number(one["comparator_loss"]),
                 format_number(one["own_loss"]),
                 _percent(one["regret"], one),
-                _percent(one["hindsight"]["bound"], one),
-                f"{_percent(one['bound'], one)}{' (says nothing)' if one['vacuous'] else ''}",
+                _proven_percent(one["hindsight"]["bound"], one),
+                f"{_percent(one['bound'], one)}{' (vacuous)' if one['vacuous'] else ''}",
                 "fails" if one["name"] in failed else "holds",
             )
             for one in counted
@@ -116,6 +118,14 @@ def _percent(difference: float | None, one: dict[str, Any]) -> str:
     return f"{difference / one['comparator_loss']:+.1%}"
 
 
+def _proven_percent(bound: float, one: dict[str, Any]) -> str:
+    """Return how far the loss is at most above that of any comparator of the kind, as a share of the latter's."""
+    from undrift.run.finish.certificates import proven_share
+
+    share = proven_share(one["own_loss"], bound)
+    return f"{share:+.1%}" if math.isfinite(share) else "-"
+
+
 def _certify_forecasts(folder: Path, within: float | None, *, replay: bool, json: bool) -> int:
     """Show what is proven about forecasts, step by step."""
     from undrift.errors import InputError
@@ -134,7 +144,7 @@ def _certify_forecasts(folder: Path, within: float | None, *, replay: bool, json
                 (
                     printable(one["series"]), str(one["step"]),
                     format_number(one["comparator_loss"]), format_number(one["own_loss"]),
-                    *(_percent(one[name], one) for name in ("regret", "proven", "promised")),
+                    _percent(one["regret"], one), _proven_percent(one["proven"], one), _percent(one["promised"], one),
                     "fails" if one in failed else "holds",
                 )
                 for one in found
@@ -143,6 +153,7 @@ def _certify_forecasts(folder: Path, within: float | None, *, replay: bool, json
         print(
             "The comparator is the best linear forecast of the step from the same rows, chosen with every answer known."
         )
+        print("proven: against all linear forecasts with coefficients no larger than the comparator's.")
         print("promised: through a member told every value at once, and what lateness and mixing cost beyond it.")
         for note in notes:
             print(printable(note))

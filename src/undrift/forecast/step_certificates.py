@@ -44,7 +44,8 @@ class StepCertificate(NamedTuple):
     promised: Certificate
     """Through a member's memory: what discounted VAW promises, and the measured excess over it."""
     proven: Certificate
-    """Through the best leaf in hindsight: against all linear forecasts of the comparator's kind, in this run alone."""
+    """Through the best leaf in hindsight: against all linear forecasts of the comparator's kind with
+    coefficients no larger, in this run alone."""
 
 
 def certify_steps(

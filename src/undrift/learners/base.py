@@ -343,7 +343,7 @@ class Learner(LateLabels):
         """Run checked rounds and count them; the past is older by the times of `rows`, or by one each."""
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if not len(Z):
-            return Trace(np.empty(0), np.empty(0), np.empty(0), *who, first)
+            return Trace(np.empty(0 if self.outputs == 1 else (0, self.outputs)), np.empty(0), np.empty(0), *who, first)
         self._fix_width(Z.shape[1])
         columns = rounds()
         self.rounds = first + len(Z)

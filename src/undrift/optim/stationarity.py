@@ -61,11 +61,17 @@ class LiveCertificate(NamedTuple):
     def bound(self) -> float:
         """The theory's bound on E|grad F|_c at the averaged weights of a uniform round, in expectation."""
         if self.theorem is None:
-            raise ConditionError(
-                "certificate: the bound needs c and noise, which the optimizer was not given, and averaged weights "
-                "with the horizon of the momentum (average_horizon=None)"
-            )
+            raise ConditionError(f"certificate: {self._missing}")
         return self.theorem.bound
+
+    @property
+    def _missing(self) -> str:
+        """What the bound lacks, in words."""
+        if self.rounds == 0:
+            return "there is no bound before the first round"
+        if not self.same_points:
+            return "the bound needs averaged weights with the horizon of the momentum; pass average_horizon=None"
+        return f"the bound needs {'c and noise' if self.estimated else 'c'}, which the optimizer was not given"
 
     def __str__(self) -> str:
         if self.rounds == 0:

@@ -64,6 +64,11 @@ class ReferenceLearners:
         self.learners = [one.clone() for one in learners]
         self.binary = learners[0].binary
 
+    @property
+    def loss(self) -> Loss:
+        """The loss that is certified unless another is asked for: that of the learners."""
+        return self.learners[0].loss
+
     def leaves(self, Z: Matrix, y: Vector, u: Matrix | None) -> list[Leaf]:
         """Return every learner as a leaf, played on the rows as they are."""
         return [one.leaf(Z, y, u) for one in self.learners]

@@ -1,4 +1,4 @@
-"""Leaves that know the comparator: they make a certificate tight, and say something about the run, not the learner.
+"""Leaves that know the comparator: they make a certificate tight, and prove something about the run, not the learner.
 
 A composite's loss is at most its measured excess over a leaf plus what the leaf can have lost, whatever the leaf is. A
 leaf that starts afresh where the comparator jumps pays nothing for the jump; one that drifts pays for steps alone.
@@ -46,9 +46,10 @@ class HindsightLeaves(ReferenceLearners):
     Notes
     -----
     Key `hindsight`. Such leaves prove something about this run, not about the learner: its measured loss over a leaf's
-    is part of the bound. What is proven beyond the measured regret is that no other comparator of the kind (fixed, with
-    the same cuts, or drifting at the same price) would have changed the picture. The learner's own promise is what
-    `certify(learner, ...)` shows.
+    is part of the bound. What is proven beyond the measured regret is that no comparator of the kind (fixed, with the
+    same cuts, or drifting) whose coefficients are no larger than those of u in any round, whose squared steps add up to
+    no more, and that for two classes predicts no further from 0, would have beaten the run by more than the bound.
+    Larger coefficients are not covered. The learner's own promise is what `certify(learner, ...)` shows.
 
     Examples
     --------

@@ -21,12 +21,15 @@ from undrift._typing import Matrix, Vector
 from undrift.leaf import Leaf
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
-from undrift.regret.comparators._solve import Limits, find_minimum
+from undrift.regret.comparators._solve import Limits, Minimum, find_minimum
 from undrift.template import Template
 from undrift.trace import Trace
 
 SUMMATION = 64.0 * float(np.finfo(np.float64).eps)
 """Roundings of a sum over rounds, as a share of the sum of its terms' sizes."""
+
+LEAST_MARGIN = 1e-9
+"""A comparator whose predictions are all nearer to 0 is bounded through the predictor 0."""
 
 
 def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> Leaf:
@@ -43,7 +46,10 @@ def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> L
     yhat, stability, potential = (np.zeros(len(y)) for _ in range(3))
     held = False
     for a, b in pairwise(edges):
-        best = find_minimum(Z[a:b], y[a:b], loss, limits, Z, pull=pull)
+        if margin < LEAST_MARGIN:
+            best = _stay_at_zero(Z[a:b], y[a:b], loss)
+        else:
+            best = find_minimum(Z[a:b], y[a:b], loss, limits, Z, pull=pull)
         yhat[a:b] = Z[a:b] @ best.u
         slopes = Z[a:b] * loss.slope(yhat[a:b], y[a:b])[:, None]
         left = _length(slopes.sum(axis=0) + best.force @ best.rows, slopes)
@@ -54,6 +60,12 @@ def stretches_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, reg: float) -> L
         held = held or bool(len(best.force))
     limit = margin * (1.0 + 1e-12) if held else math.inf
     return _leaf(f"best of each stretch(reg={reg:g})", Z, y, u, loss, math.inf, limit, yhat, stability, potential)
+
+
+def _stay_at_zero(Z: Matrix, y: Vector, loss: Loss) -> Minimum:
+    """Return the predictor 0, held by forces that balance the slope of every loss: exact at margin 0."""
+    slope = loss.slope(np.zeros(len(y)), y)
+    return Minimum(np.zeros(Z.shape[1]), -np.sign(slope)[:, None] * Z, np.abs(slope))
 
 
 def path_leaf(Z: Matrix, y: Vector, u: Matrix, loss: Loss, around: Matrix | None = None) -> Leaf:

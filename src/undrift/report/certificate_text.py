@@ -9,6 +9,7 @@ from typing import Any
 
 from undrift.report.formatting import capitalize, number, percent, plural
 from undrift.run import RunData
+from undrift.run.finish.certificates import proven_share
 from undrift.run.play.state import NOT_CERTIFIED
 
 TERMS = {
@@ -42,7 +43,8 @@ class CertificateSummary:
     bound: float
     """Promised: the regret against this comparator cannot exceed this."""
     hindsight: float
-    """Proven once the run was over: the regret against all comparators of the kind; NaN where that is not known."""
+    """Proven once the run was over: the regret against all comparators of the kind with coefficients no larger than
+    this one's; NaN where that is not known."""
     terms: dict[str, float]
     """The bound, term by term."""
     comparator_loss: float
@@ -65,8 +67,13 @@ class CertificateSummary:
         return [self.bound] if math.isnan(self.hindsight) else [self.bound, self.hindsight]
 
     @property
+    def proven(self) -> float:
+        """How far the loss was at most above that of any comparator of the kind, as a share; infinite if unknown."""
+        return math.inf if math.isnan(self.hindsight) else proven_share(self.own_loss, self.hindsight)
+
+    @property
     def vacuous(self) -> bool:
-        """Whether the promise says nothing: no regret is larger than the loss itself."""
+        """Whether the promise is worthless: no regret is larger than the loss itself."""
         return self.bound >= self.own_loss * (1.0 - 1e-9)
 
     @property
@@ -125,8 +132,10 @@ def comparison(one: CertificateSummary) -> str:
     >>> one = CertificateSummary(*words, "", None, 3.0, 12.0, 3.5, terms, 100.0, 103.0, 10000, 500)
     >>> comparison(one)
     'the total loss was 3% above that of a line refitted every 500 rows, which knew every label'
-    >>> proof(one)
-    'at most 3.5% above that of any line that changes at the same rows; its method promised at most 12% above'
+    >>> proof(one).split("; ")[0]
+    'at most 3.5% above that of any line that changes at the same rows, with coefficients no larger'
+    >>> proof(one).split("; ")[1]
+    'its method promised at most 12% above'
     """
     share = one.relative(one.regret)
     if not math.isfinite(share):
@@ -141,10 +150,10 @@ def proof(one: CertificateSummary) -> str:
     promised = one.relative(one.bound)
     if not math.isfinite(promised):
         return f"it cannot have lost more than {number(max(one.bounds))} beyond that"
-    promise = "its method's promise says nothing here" if one.vacuous else f"its method promised {_limit(promised)}"
-    if math.isnan(one.hindsight):
+    promise = "the a-priori bound is vacuous here" if one.vacuous else f"its method promised {_limit(promised)}"
+    if not math.isfinite(one.proven):
         return promise
-    return f"{_limit(one.relative(one.hindsight), 'that of ' + one.kind)}; {promise}"
+    return f"{_limit(one.proven, f'that of {one.kind}, with coefficients no larger')}; {promise}"
 
 
 def _limit(share: float, whose: str = "") -> str:
@@ -172,10 +181,10 @@ def explanation(one: CertificateSummary, rounds: int) -> str:
     mixing = one.relative(one.terms["excess"])
     measured = f" What mixing cost beyond its leading part is measured: {percent(mixing)}." if mixing == mixing else ""
     return (
-        "The first number is measured. The second is proven for this run: nobody of that kind, with coefficients no "
-        "larger than this rival's, would have left undrift further behind. The third follows from undrift's method, "
-        f"for any rival that moves as this one does.{measured} Rivals were chosen in hindsight, knowing every label; "
-        f"undrift knew only the past.{part}"
+        "The first number is measured. The second is proven for this run: no predictor of that kind whose coefficients "
+        "are no larger than this rival's and move no more would have left undrift further behind; others may have. "
+        f"The third follows from undrift's method alone and is for this rival.{measured} Rivals were chosen in "
+        f"hindsight, knowing every label; undrift knew only the past.{part}"
     )
 
 
@@ -211,7 +220,7 @@ def _term_rows(given: list[CertificateSummary]) -> list[list[str]]:
         "rival's loss": [one.comparator_loss for one in given],
         "undrift's loss": [one.own_loss for one in given],
         "regret (measured)": [one.regret for one in given],
-        "… against any of its kind (proven)": [one.hindsight for one in given],
+        "… against any of its kind, no larger (proven)": [one.hindsight for one in given],
         "… by the method's promise": [one.bound for one in given],
     }
     rows |= {f"in the promise: {text}": [one.terms[term] for one in given] for term, text in TERMS.items()}

@@ -34,7 +34,7 @@ GLOSSARY = {
     "Short: the data changes fast.",
     "Regret": "undrift's total loss minus that of a rival who was chosen afterwards, knowing every label.",
     "Certificate": "A proof, computed for this very run, that the regret could not exceed a number: against every "
-    "rival of a kind once the run is over, and by what the method promises beforehand.",
+    "rival of a kind with coefficients no larger, once the run is over, and by what the method promises beforehand.",
     "RMSE": "Root of the mean squared error, in the units of the target; large errors count more.",
     "Log-loss": "Mean of -ln(probability given to what came true): 0 is perfect, 0.693 is a coin toss.",
     "Recall, precision": "Of the rows of a class, the part that was predicted as such; of the rows predicted as a "
@@ -175,7 +175,7 @@ def cards(run: RunContext, scores: list[Score], numbers: Numbers) -> list[Card]:
 
 def _proof_card(one: CertificateSummary) -> list[Card]:
     """Return the loss beside that of a rival who knew every label, and what is proven about it."""
-    share, limit = one.relative(one.regret), one.relative(min(one.bounds))
+    share, limit = one.relative(one.regret), min(one.relative(one.bound), one.proven)
     if not math.isfinite(share):
         return []
     proven = f"; proven: at {'most' if share >= 0.0 else 'least'} {percent(abs(limit))}"

@@ -67,12 +67,13 @@ def draw(run: RunContext, numbers: Numbers) -> Figure | None:
         "certificate",
         "What is proven about this run",
         "For each rival (chosen in hindsight), the diamond is how much more undrift lost, measured; the ring is the "
-        "most it lost more than anyone of the rival's kind. Bars to the right raise what the method promises, bars to "
-        "the left lower it, and together they make the upright line. The diamond never passes the ring or the line.",
+        "most it lost more than anyone of the rival's kind with coefficients no larger. Bars to the right raise what "
+        "the method promises, bars to the left lower it, and together they make the upright line. The diamond never "
+        "passes the ring or the line.",
         f"Stacked bars of the bound's terms for each rival: {values}.",
         "Measured: dynamic regret, our loss minus the rival's, as a share of the rival's loss. Held against: the bound "
-        "of the discounted-to-dynamic reduction for this very run (key `d2d`), and what no rival of the kind can have "
-        "lost less than (key `hindsight`).",
+        "of the discounted-to-dynamic reduction for this very run (key `d2d`), and what no rival of the kind with "
+        "coefficients no larger can have lost less than (key `hindsight`).",
         [View("", traces, layout, linked=False)],
         height=170 + 70 * len(given),
     )

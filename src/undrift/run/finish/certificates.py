@@ -132,7 +132,7 @@ def certificates(
                 certify(leaves, design.rows, design.labels, trace=trace, u=u, loss=loss) for leaves in (promised, after)
             )
             theirs = found.comparator_loss - left_out
-            out.append(entry | _terms(found, theirs) | {"hindsight": _hindsight(proven, theirs)})
+            out.append(entry | _terms(found, theirs) | {"hindsight": _hindsight(proven, own)})
         except (ConditionError, np.linalg.LinAlgError) as error:
             nothing = dict.fromkeys((*_TERMS, "leaf", "holds", "vacuous", "hindsight"))
             out.append(entry | nothing | {"refused": str(error)})
@@ -153,11 +153,24 @@ def _terms(found: Certificate, comparator_loss: float) -> CertificateEntry:
     return plain | {"leaf": found.leaf, "holds": bool(found.holds), "vacuous": bool(found.vacuous)}
 
 
-def _hindsight(found: Certificate, comparator_loss: float) -> CertificateEntry:
+def _hindsight(found: Certificate, own_loss: float) -> CertificateEntry:
     """Return what is proven against all comparators of a kind, once the run is over."""
-    ratio = _ratio(found, comparator_loss)
-    finite = ratio if math.isfinite(ratio) else None
+    share = proven_share(own_loss, found.bound)
+    finite = 1.0 + share if math.isfinite(share) else None
     return {"bound": float(found.bound), "ratio": finite, "holds": bool(found.holds), "leaf": found.leaf}
+
+
+def proven_share(own_loss: float, bound: float) -> float:
+    """Return how far a loss is at most above that of any comparator of a kind, as a share of the latter's loss.
+
+    Each of them lost at least the own loss less the bound, which may be less than the comparator lost that was found;
+    infinite where it may have lost nothing.
+
+    >>> round(proven_share(103.0, 10.0), 4)
+    0.1075
+    """
+    least = own_loss - bound
+    return bound / least if least > 1e-12 * abs(own_loss) else math.inf
 
 
 def _ratio(found: Certificate, comparator_loss: float) -> float:

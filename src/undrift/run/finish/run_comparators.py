@@ -33,7 +33,8 @@ class RunComparator(NamedTuple):
     words: str
     """Who it is, to follow "than" or "that of"."""
     kind: str
-    """All comparators of its kind, likewise: what is proven in hindsight is proven against them."""
+    """All comparators of its kind, likewise: what is proven in hindsight is proven against those of them whose
+    coefficients are no larger than its own."""
     refit_every: int | None
     """Rounds of a piece; None where there are no pieces."""
     find: Callable[[Matrix, Vector], Matrix]
@@ -44,25 +45,26 @@ def run_comparators(rounds: int, width: int, loss: Loss, margin: float | None) -
     """Return the comparators of so many rounds and columns; `margin` is their largest prediction, None: any."""
     pieces = max(2, min(PIECES, rounds // max(ROUNDS_PER_PIECE, ROUNDS_PER_COLUMN * width)))
     every = -(-rounds // pieces)
+    within = "" if margin is None else " and predicts no further from 0"
     return [
         RunComparator(
             "best fixed",
             "the best linear predictor that never changes",
-            "any linear predictor that never changes",
+            f"any linear predictor that never changes{within}",
             None,
             partial(comparators.fixed, loss=loss, margin=margin),
         ),
         RunComparator(
             f"{pieces} pieces",
             f"a linear predictor refitted every {every:,} rows on average",
-            "any linear predictor that changes at the same rows",
+            f"any linear predictor that changes at the same rows, by no more{within}",
             every,
             partial(_piecewise, loss=loss, pieces=pieces, margin=margin),
         ),
         RunComparator(
             "smooth",
             "a linear predictor that drifts smoothly",
-            "any linear predictor that drifts as slowly",
+            f"any linear predictor that drifts as slowly{within}",
             None,
             partial(_smooth, loss=loss, margin=margin),
         ),
