@@ -62,6 +62,8 @@ class Tangents(NamedTuple):
     """f, the learner's losses (T,)."""
     curvature: float
     """gamma >= 0."""
+    leaders: Matrix
+    """The points after each round, at which all that is kept is least, but for rounding (T, d)."""
 
 
 def no_observations(dim: int) -> Observations:
@@ -102,9 +104,9 @@ class Template:
     blur
         Price of residuals that the learner took for rounding and dropped: a comparator u misses, in round t, at most
         $\sum_jb_{tj}u_j^2$ of squared residual (T, d). None: nothing was dropped.
-    state_rounding
-        With `movement`: how much rounding in the learner's own state can change the value of a path, as a share of its
-        cost and of the squared labels.
+    least_cost
+        With `movement`: what no path pays less than, rounding included. The prices of the rounds must add up to the
+        learner's loss less this; what rounding in its state took from them is added. None: they are believed.
     restart_cost
         What rounds that the learner had to ignore and fresh starts cost, beyond its stability (T,). None: nothing.
     replayed
@@ -128,7 +130,7 @@ class Template:
     tangents: Tangents | None = None
     bound: float = math.inf
     blur: Matrix | None = None
-    state_rounding: float = 0.0
+    least_cost: float | None = None
     restart_cost: Vector | None = None
     replayed: Trace | None = None
     discount: Discount = field(init=False)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.every_level
 
 def state(rng, n, d):
     reg = 10.0 ** rng.uniform(-2, 2, size=n)
-    return [np.eye(d)[None] / reg[:, None, None], np.zeros((n, d)), np.zeros((n, len(DriftCount))), reg]
+    return [np.eye(d)[None] / np.sqrt(reg)[:, None, None], np.zeros((n, d)), np.zeros((n, len(DriftCount))), reg]
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 17])

@@ -98,7 +98,7 @@ def test_weighted_rounds_of_drift_are_those_of_the_twin(d):
     reg = 10.0 ** rng.uniform(-2, 2, size=n)
     states, columns = [], []
     for which in (kernels, reference_drift):
-        state = [np.eye(d)[None] / reg[:, None, None], np.zeros((n, d)), np.zeros((n, len(DriftCount))), reg]
+        state = [np.eye(d)[None] / np.sqrt(reg)[:, None, None], np.zeros((n, d)), np.zeros((n, len(DriftCount))), reg]
         outs = [np.empty((T, n)) for _ in range(3)]
         assert which.drift_play(*state, step, 0, Z, y, *outs, weight, elapsed) == 0
         look = [np.empty((5, n)) for _ in range(2)]

@@ -5,6 +5,7 @@ Every family returns the certificate and the regret, which is computed here from
 
 import math
 
+import adversarial
 import numpy as np
 
 import undrift as ud
@@ -268,6 +269,11 @@ def hindsight(rng):
     return certify(HindsightLeaves(), Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.squared)
 
 
+def adversarial_family(family):
+    """A family of `adversarial.py`: collinear columns, tiny ridges, large rows, restarts, weights, times, delays."""
+    return lambda rng: adversarial.evaluate(adversarial.make_run(rng, family))
+
+
 FAMILIES = {
     "VAW": vaw,
     "AIOLI": aioli,
@@ -281,6 +287,9 @@ FAMILIES = {
     "drift ensemble": drifts,
     "OnlineRegressor": regressor,
     "OnlineClassifier": classifier,
+    "collinear DriftVAW": adversarial_family("DriftVAW"),
+    "collinear Newton": adversarial_family("DiscountedNewton"),
+    "restarted": adversarial_family("Restarted"),
 }
 
 

@@ -1,11 +1,15 @@
 """The four ways in which certificates once were below the regret, and what the terms must add up to."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, drift_dual
+from undrift.learners.replay import _restart_cost
 from undrift.losses import squared
-from undrift.regret import Template, certify
+from undrift.regret import Template, certify, lower_bounds
+from undrift.regret.lower_bounds import path_leaf
 from undrift.regret.quadratic import quadratic_values, squared_losses
 from undrift.template import Observations
 
@@ -97,27 +101,46 @@ def test_past_squares_at_present_comparators_are_those_of_the_definition(beta):
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
-def test_digits_that_a_covariance_lost_are_priced():
-    """Leverages of 1e11 leave a `DriftVAW` five digits of what it knows: its own leader did better than that says."""
-    short = 0
-    for seed in range(60):
+def test_prices_that_lost_digits_are_made_up_for():
+    """Whatever a `DriftVAW` rounds: the prices of its rounds are held against what every path pays at least."""
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         Z, y = rng.normal(size=(12, 3)), rng.normal(size=12)
-        learner = DriftVAW(1e15, reg=1e-11, hint="ridge")
+        learner = DriftVAW(1e15, reg=1e-10, hint="ridge")
         trace = learner.play(Z, y)
+        short = replace(trace, stability=trace.stability * (1.0 - 1e-8))
         whole = learner.clone().template(Z, y)
         bare = Template(1.0, movement=whole.movement, loss=whole.loss)
-        assert certify(whole, Z, y, trace, learner.coef).slack >= 0.0
-        cert = certify(bare, Z, y, trace, learner.coef)
-        short += cert.slack < -1e-9 * cert.scale
-        assert 1e-12 < whole.state_rounding < 1e-3
-    assert short > 10
+        cert, wrong = (certify(promise, Z, y, short, learner.coef) for promise in (whole, bare))
+        assert wrong.slack < -1e-10 * wrong.scale
+        assert cert.slack >= -1e-12 * cert.scale
+        assert certify(whole, Z, y, trace, learner.coef).rounding <= 1e-8 * cert.scale
 
 
 def test_ordinary_runs_lose_no_digits():
     rng = np.random.default_rng(5)
     Z, y = rng.normal(size=(3000, 5)), rng.normal(size=3000)
     for tau in (1e-3, 1.0, 1e6):
-        learner = DriftVAW(tau)
-        assert learner.template(Z, y).state_rounding < 1e-6
-    assert DriftVAW(1.0).template(Z[:0], y[:0]).state_rounding == 0.0
+        cert = certify(DriftVAW(tau), Z, y, u=np.zeros(5))
+        assert cert.rounding <= 1e-12 * cert.scale
+    assert DriftVAW(1.0).template(Z[:0], y[:0]).least_cost == 0.0
+
+
+def test_sums_that_cancel_are_not_taken_at_their_rounded_value():
+    """1e16 + 1 - 1e16 is 0 in float64, and 1: lower bounds must pay for the 1."""
+    Z, s = np.ones((3, 1)), np.array([1e16, 1.0, -1e16])
+    leaf = path_leaf(Z, -s, np.zeros((3, 1)), squared)  # slopes at 0 are s
+    assert leaf.trace.stability[0] >= 0.5 / leaf.trace.potential[0]
+    assert lower_bounds._length(np.zeros(1), s[:, None]) >= 1.0
+    nothing = np.zeros(3)
+    run = drift_dual._Run(Z, nothing, nothing, nothing, Z, np.array([0]))
+    first = np.array([1.0, 0.0, 0.0])
+    assert drift_dual._dual_value(run, s, first)[0] <= -0.5 * np.sum(s * s) - 1.0
+
+
+def test_what_a_learner_held_before_it_started_afresh_is_paid_for():
+    """Ignored rounds cost their loss; a fresh start what 0 lost before it, on rows and on raised pivots, discounted."""
+    floors = Observations(np.array([1, 3]), np.ones((2, 1)), np.array([3.0, 5.0]), np.array([2.0, 7.0]))
+    lost, still, rates = np.array([9.0, 1.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0, 4.0]), np.full(4, np.log(2.0))
+    price = _restart_cost(lost, still, floors, [1], [2], rates)
+    np.testing.assert_allclose(price, [0.0, 1.0, 1.0 / 4.0 + 2.0 / 2.0 + 0.5 * 2.0 * 3.0**2 / 2.0, 0.0], rtol=1e-14)

@@ -21,9 +21,12 @@ COUNTS = {
     "drift ensemble": 100,
     "OnlineRegressor": 400,
     "OnlineClassifier": 400,
+    "collinear DriftVAW": 300,
+    "collinear Newton": 200,
+    "restarted": 200,
 }
 """`make stress-certify` runs thousands of each."""
-ALONE = ("VAW", "AIOLI", "DriftVAW", "Newton")
+ALONE = ("VAW", "AIOLI", "DriftVAW", "Newton", "collinear DriftVAW", "collinear Newton", "restarted")
 SHORT = ("VAW", "AIOLI", "mixed ensemble", "OnlineRegressor", "OnlineClassifier")
 """Families with memories so short that pivots are raised."""
 

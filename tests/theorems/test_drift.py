@@ -6,6 +6,8 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
+from undrift.learners import drift_dual
+from undrift.learners.drift_dual import least_path_cost
 from undrift.losses import squared
 from undrift.regret import ReferenceLearners, certify, comparators
 from undrift.trace import Trace
@@ -50,6 +52,7 @@ def test_the_certificate_is_an_equality_at_the_best_path_and_never_below_others(
         smooth = best_path(Z, y, tau, reg)
         tight = certify(learner.clone(), Z, y, trace, smooth)
         assert abs(tight.slack) <= 1e-9 * tight.scale
+        assert tight.rounding <= 1e-10 * tight.scale
         assert learner.lower_bound == pytest.approx(paid(Z, y, smooth, tau, reg), rel=1e-8)
         for u in (rng.normal(size=Z.shape), np.tile(rng.normal(size=Z.shape[1]), (len(y), 1)), 100.0 * smooth):
             cert = certify(learner.clone(), Z, y, trace, u)
@@ -86,6 +89,76 @@ def test_predictions_are_those_of_multi_precision():
             assert abs(trace.yhat[t] - float(m)) <= 1e-9 * np.abs(y).max()
             x += w * ((mp.mpf(float(y[t])) - m) / (1 + h))
             P -= w * w.T / (1 + h)
+
+
+def exact_run(Z, y, tau, reg):
+    """Predictions of the leader, leverages and the least cost of a path, in 80 digits."""
+    d = Z.shape[1]
+    with mp.workdps(80):
+        P, x, least, columns = mp.eye(d) / mp.mpf(reg), mp.zeros(d, 1), mp.mpf(0), []
+        for t in range(len(y)):
+            if t:
+                P += mp.eye(d) / (2 * mp.mpf(tau))
+            z = mp.matrix([mp.mpf(float(v)) for v in Z[t]])
+            w = P * z
+            h, m = (z.T * w)[0], (z.T * x)[0]
+            e = mp.mpf(float(y[t])) - m
+            columns.append((float(m), float(h)))
+            least += e * e / (2 * (1 + h))
+            x += w * (e / (1 + h))
+            P -= w * w.T / (1 + h)
+        return np.array(columns).T, float(least)
+
+
+COLLINEAR = np.array([[-0.0094, -0.009395], [2.75296, 2.752961], [-0.57855, -0.5785495], [-1.36331, -1.363312]])
+
+
+def test_columns_that_are_nearly_the_same_leave_a_definite_covariance():
+    """Joseph's form of the covariance had negative leverages here, and a lower bound above what 0 pays."""
+    y = np.array([0.0, -2.2, 3.4, 11744.0])
+    learner = ud.DriftVAW(35000.0, reg=1e-12, hint="ridge")
+    trace = learner.play(COLLINEAR, y)
+    (m, h), least = exact_run(COLLINEAR, y, 35000.0, 1e-12)
+    np.testing.assert_allclose(trace.yhat, m, rtol=1e-7, atol=1e-7 * np.abs(y).max())
+    stability = 0.5 * h / (1.0 + h) * (y - m) ** 2
+    np.testing.assert_allclose(trace.stability, stability, rtol=1e-6)
+    assert learner.lower_bound == pytest.approx(least, rel=1e-7)
+    assert learner.lower_bound <= 0.5 * y @ y
+    for u in ([0.0, 0.0], learner.coef, [1e6, -1e6]):
+        cert = certify(learner.clone(), COLLINEAR, y, trace, u)
+        assert cert.regret <= cert.bound
+        assert cert.rounding <= 1e-7 * cert.scale
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nearly_collinear_rows_are_learned_to_the_digits_of_the_factor(seed):
+    rng = np.random.default_rng(seed)
+    T, d, apart, size = 25, int(rng.integers(2, 5)), 10.0 ** rng.uniform(-7, -4), 10.0 ** rng.uniform(-1, 4)
+    Z = size * rng.normal(size=(T, 1)) * (1.0 + apart * rng.normal(size=(T, d)))
+    y, tau = rng.normal(size=T) * 10.0 ** rng.uniform(-2, 4), 10.0 ** rng.uniform(-2, 6)
+    reg = max(10.0 ** rng.uniform(-12, 0), 1e-11 * float(np.max(np.sum(Z * Z, axis=1))))  # no restart
+    learner = ud.DriftVAW(tau, reg=reg, hint="ridge")
+    trace = learner.play(Z, y)
+    assert learner.restarts == 0
+    (m, _), least = exact_run(Z, y, tau, reg)
+    np.testing.assert_allclose(trace.yhat, m, atol=1e-6 * np.abs(y).max())
+    assert learner.lower_bound == pytest.approx(least, rel=1e-8)
+    bound = least_path_cost(reg, tau, Z, y)
+    assert least * (1.0 - 1e-9) <= bound <= least * (1.0 + 1e-14)
+
+
+def test_no_path_pays_less_than_the_dual_says_even_where_the_learner_is_wrong(monkeypatch):
+    """The bound holds for any residuals: gains that are off make it smaller, never larger than the least cost."""
+    rng = np.random.default_rng(9)
+    Z, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    _, least = exact_run(Z, y, 3.0, 0.1)
+    right = drift_dual._play
+    assert least_path_cost(0.1, 3.0, Z, y) == pytest.approx(least, rel=1e-12)
+    for off in (1e-3, 0.1, 1.0):
+        monkeypatch.setattr(
+            drift_dual, "_play", lambda *given, off=off: (run := right(*given))._replace(gains=run.gains * (1.0 + off))
+        )
+        assert least_path_cost(0.1, 3.0, Z, y) <= least * (1.0 + 1e-13)
 
 
 def test_rows_beyond_the_largest_leverage_restart_are_counted_and_paid_for():

@@ -6,6 +6,7 @@ import pytest
 import undrift as ud
 from undrift.convex_losses import Huber, LogWealth, Poisson, Quantile, absolute, log_wealth, loss_named, poisson
 from undrift.errors import ConditionError, InputError
+from undrift.learners import newton
 from undrift.losses import Loss, logistic, squared
 from undrift.regret import certify
 
@@ -57,6 +58,7 @@ def test_no_run_exceeds_its_certificate(name, gamma, radius):
         mine, theirs = loss.value(trace.yhat, y).sum(), loss.value(np.sum(Z * u, axis=1), y).sum()
         assert cert.regret == pytest.approx(mine - theirs, abs=1e-9 * (abs(mine) + abs(theirs)))
         assert cert.bound - (mine - theirs) >= -1e-11 * cert.scale
+        assert cert.rounding <= 1e-10 * cert.scale  # the prices are right by themselves
         if radius is not None:
             assert np.linalg.norm(learner.coef) <= radius * (1.0 + 1e-9)
             bound += np.linalg.norm(learner.coef) > 0.999 * radius
@@ -144,6 +146,55 @@ def test_the_ensemble_is_near_its_best_member_by_its_cost_and_certified():
     cert = certify(model.clone(), Z, y, trace, u)
     assert cert.regret == pytest.approx(mine - absolute.value(np.sum(Z * u, axis=1), y).sum(), rel=1e-9)
     assert cert.regret <= cert.bound
+
+
+def collinear_run(seed):
+    """A run on columns that are nearly the same, in which rounding in the learner's state matters."""
+    rng = np.random.default_rng([7, seed])
+    T, d = int(rng.integers(3, 60)), int(rng.integers(2, 4))
+    size, apart = 10.0 ** rng.uniform(-1, 2), 10.0 ** rng.uniform(-12, -3)
+    Z = size * rng.normal(size=(T, 1)) * (1.0 + apart * rng.normal(size=(T, d)))
+    y = rng.normal(size=T) * 10.0 ** rng.uniform(-1, 2)
+    learner = ud.DiscountedNewton(
+        str(rng.choice(["absolute", "huber(0.5)", "squared"])),
+        beta=float(rng.choice([0.9, 0.99, 1.0])),
+        gamma=10.0 ** rng.uniform(-2, 1),
+        reg=10.0 ** rng.uniform(-12, 0),
+        radius=None if rng.integers(2) else 10.0 ** rng.uniform(-1, 3),
+    )
+    trace = learner.play(Z, y)
+    u = np.tile(learner.coef, (T, 1)) if rng.integers(2) else rng.normal(size=(T, d))
+    u = u * min(1.0, learner.radius / np.linalg.norm(u, axis=1).max())
+    return certify(learner.clone(), Z, y, trace, u)
+
+
+def test_the_rounding_of_the_state_is_priced_on_collinear_streams():
+    certificates = [collinear_run(seed) for seed in range(250)]
+    assert all(cert.slack >= 0.0 for cert in certificates)
+    shares = np.array([cert.rounding / cert.incurred for cert in certificates])
+    assert np.median(shares) <= 1e-11  # on ordinary ones it is hardly there ...
+    assert shares.max() <= 1e-4  # ... and on the worst it does not decide
+
+
+def test_a_point_that_is_not_the_minimiser_is_priced(monkeypatch):
+    """Whatever the learner does: prices are held against the least values of what it keeps, found from its points."""
+    rng = np.random.default_rng(8)
+    Z, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    exact, priced = newton._minimise, []
+    for radius in (None, 0.3):
+        for off in (0.0, 0.01, -0.3, 0.3):
+
+            def wrong(A, pull, most, off=off):
+                u = exact(A, pull, most) + off
+                return u * min(1.0, most / np.linalg.norm(u))
+
+            monkeypatch.setattr(newton, "_minimise", wrong)
+            learner = ud.DiscountedNewton("huber(0.5)", beta=0.95, gamma=0.5, reg=0.1, radius=radius)
+            cert = certify(learner.clone(), Z, y, learner.play(Z, y), learner.coef)
+            assert cert.slack >= 0.0
+            assert off or cert.rounding <= 1e-10
+            priced.append(cert.rounding)
+    assert max(priced) > 1e-3
 
 
 @pytest.mark.parametrize("beta", [1e-300, 1e-12, 1.0])

@@ -23,7 +23,7 @@ class DriftStack(Stack):
         self.learners, self.dim = list(learners), dim
         self._reg = np.array([one.reg for one in learners])
         self._step = np.array([0.5 / one.tau for one in learners])
-        self._covariance = np.eye(dim)[None, :, :] / self._reg[:, None, None]
+        self._factor = np.eye(dim)[None, :, :] / np.sqrt(self._reg)[:, None, None]
         self._leader = np.zeros((len(learners), dim))
         self._counts = np.zeros((len(learners), len(DriftCount)))
         self._last = np.zeros(1)
@@ -31,7 +31,7 @@ class DriftStack(Stack):
     def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, members)."""
         m, h = np.empty((len(Z), len(self._reg))), np.empty((len(Z), len(self._reg)))
-        status = kernels.drift_predict(self._covariance, self._leader, self._reg, self._step, first, Z, m, h, elapsed)
+        status = kernels.drift_predict(self._factor, self._leader, self._reg, self._step, first, Z, m, h, elapsed)
         _check.raise_on_status(self, status, self.dim)
         return answer(m, h, self._guesses(m, self._last))
 
@@ -39,7 +39,7 @@ class DriftStack(Stack):
         """Close rounds."""
         m, h, event = (np.empty((len(y), len(self._reg))) for _ in range(3))
         weight, elapsed = (None, None) if rows is None else rows
-        state = (self._covariance, self._leader, self._counts, self._reg, self._step)
+        state = (self._factor, self._leader, self._counts, self._reg, self._step)
         status = kernels.drift_play(*state, first, Z, y, m, h, event, weight, elapsed)
         _check.raise_on_status(self, status, self.dim)
         guess = self._guesses(m, np.concatenate((self._last, y[:-1])))
@@ -54,7 +54,7 @@ class DriftStack(Stack):
     def arrays(self) -> Arrays:
         """Return the state."""
         return {
-            "covariance": self._covariance,
+            "factor": self._factor,
             "leader": self._leader,
             "counts": self._counts,
             "last": self._last,

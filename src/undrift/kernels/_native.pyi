@@ -64,7 +64,7 @@ def vaw_outputs_predict(
     state: State, theta: State, beta: Vector, first: int, Z: Matrix, m: State, h: Matrix
 ) -> int: ...
 def drift_play(
-    covariance: State,
+    factor: State,
     leader: Matrix,
     counts: Matrix,
     reg: Vector,
@@ -77,9 +77,10 @@ def drift_play(
     event: Matrix,
     weight: Vector | None = None,
     elapsed: Vector | None = None,
+    gains: Matrix | None = None,
 ) -> int: ...
 def drift_predict(
-    covariance: State,
+    factor: State,
     leader: Matrix,
     reg: Vector,
     step: Vector,

@@ -2,8 +2,14 @@ r"""NumPy twin of the kernels of `DriftVAW`: least squares over paths that pay f
 
 The learner follows $V_t(u)=\min_{u'}(V_{t-1}(u')+\tau|u-u'|^2)+f_t(u)$, a quadratic with its minimum at `leader`
 and with the Hessian $P^{-1}$. Paying $\tau|u-u'|^2$ adds $\frac1{2\tau}I$ to P; a row then takes away
-$Pzz^\top P/(1+h)$, $h=z^\top Pz$. Joseph's form $(I-Kz^\top)P(I-Kz^\top)^\top+KK^\top$ with the gain $K=Pz/(1+h)$ does
-that so that rounding in K does not matter to first order.
+$Pzz^\top P/(1+h)$, $h=z^\top Pz$. Both are done to an upper triangular factor R, $P=R^\top R$, by rotations: nothing is
+subtracted, so P stays positive definite, and its digits are those of R, twice as many as P itself would keep.
+
+$$Q\begin{pmatrix}R\\\sqrt cI\end{pmatrix}=\begin{pmatrix}R'\\0\end{pmatrix}\quad(P'=P+cI),\qquad
+Q\begin{pmatrix}1&0\\Rz&R\end{pmatrix}=\begin{pmatrix}\sqrt{1+h}&\sqrt{1+h}\,K^\top\\0&R'\end{pmatrix}
+\quad(P'=P-(1+h)KK^\top),$$
+
+where $K=Pz/(1+h)$ is the gain.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from undrift.kernels.reference import invalid_input
 
 
 def drift_play(
-    covariance: State,
+    factor: State,
     leader: Matrix,
     counts: Matrix,
     reg: Vector,
@@ -30,8 +36,9 @@ def drift_play(
     event: Matrix,
     weight: Vector | None = None,
     elapsed: Vector | None = None,
+    gains: Matrix | None = None,
 ) -> int:
-    """Close a block of rounds for every learner: covariance (N, d, d), leader (N, d), counts (N, `DriftCount`).
+    """Close a block of rounds for every learner: factor R (N, d, d), leader (N, d), counts (N, `DriftCount`).
 
     Fills, before each label counts, the leader's prediction m = z.x and the leverage h, and what happened to the
     learner in that round (`DriftEvent`), all (rounds, N). `step` is 1 / (2 tau), `first` the number of rounds closed
@@ -39,38 +46,51 @@ def drift_play(
 
     A row counts `weight` times, and the learner has moved for the time `elapsed`; None: 1. m and h do not depend on
     the round's own weight, unless that takes the leverage beyond its limit.
+
+    `gains` (rounds, d), for a single learner: filled with the gain K of each row times the root of its weight, 0 where
+    the row was not learned.
     """
     bad = invalid_input(Z, y)
     if bad:
         return bad
     for i in range(len(reg)):
-        P, x = covariance[i], leader[i]
+        R, x = factor[i], leader[i]
         for t, z in enumerate(Z):
-            if first + t:
-                P[np.diag_indices(len(z))] += step[i] if elapsed is None else elapsed[t] * step[i]
+            moved = (step[i] if elapsed is None else elapsed[t] * step[i]) if first + t else 0.0
             count = 1.0 if weight is None else float(weight[t])
-            w, m[t, i], h[t, i], event[t, i] = _look(P, x, z, float(reg[i]), count)
-            if event[t, i] != DriftEvent.LEARNED:
-                P[...], x[...] = np.eye(len(z)) / reg[i], 0.0
+            m[t, i], h[t, i], event[t, i] = _look(R, x, z, float(reg[i]), moved, count)
+            if event[t, i] == DriftEvent.LEARNED:
+                R[...] = _triangle(np.vstack([R, np.sqrt(moved) * np.eye(len(z))]))
+            else:
+                R[...], x[...] = np.eye(len(z)) / np.sqrt(reg[i]), 0.0
                 counts[i, DriftCount.RESTARTS] += 1.0
             if event[t, i] == DriftEvent.IGNORED:
                 counts[i, DriftCount.IGNORED] += 1.0
+                if gains is not None:
+                    gains[t] = 0.0
                 continue
             # The row counts `count` times: it is learned as sqrt(count) z with the label sqrt(count) y.
             root = np.sqrt(count)
-            w, miss, part = root * w, root * (y[t] - m[t, i]), 1.0 / (1.0 + count * h[t, i])
-            K = w * part
-            P -= np.outer(K, w)
-            P[...] = np.tril(P) + np.tril(P, -1).T
-            P -= np.outer(P @ (root * z) - K, K)
-            P[...] = np.tril(P) + np.tril(P, -1).T
+            before = np.zeros((len(z) + 1, len(z) + 1))
+            before[0, 0], before[1:, 0], before[1:, 1:] = 1.0, root * (R @ z), R
+            after = _triangle(before)
+            R[...] = after[1:, 1:]
+            K, miss = after[0, 1:] / after[0, 0], root * (y[t] - m[t, i])
+            if gains is not None:
+                gains[t] = K
             x += K * miss
-            counts[i, DriftCount.LEAST] += 0.5 * miss * miss * part
+            counts[i, DriftCount.LEAST] += 0.5 * miss * miss / (1.0 + count * h[t, i])
     return 0
 
 
+def _triangle(rows: Matrix) -> Matrix:
+    """Return the upper triangular matrix with a diagonal >= 0 that a rotation makes of these rows."""
+    R = np.linalg.qr(rows).R
+    return np.asarray(np.where(np.diagonal(R) < 0.0, -1.0, 1.0)[:, None] * R)
+
+
 def drift_predict(
-    covariance: State,
+    factor: State,
     leader: Matrix,
     reg: Vector,
     step: Vector,
@@ -85,26 +105,23 @@ def drift_predict(
     if bad:
         return bad
     for i in range(len(reg)):
-        P = covariance[i].copy()
-        if first:
-            P[np.diag_indices(Z.shape[1])] += elapsed * step[i]
+        moved = elapsed * step[i] if first else 0.0
         for t, z in enumerate(Z):
-            _, m[t, i], h[t, i], _ = _look(P, leader[i], z, float(reg[i]))
+            m[t, i], h[t, i], _ = _look(factor[i], leader[i], z, float(reg[i]), moved)
     return 0
 
 
-def _look(P: Matrix, x: Vector, z: Vector, reg: float, weight: float = 1.0) -> tuple[Vector, float, float, int]:
-    """Return P z, m, h and what the row does: beyond the largest leverage the learner starts afresh, or ignores it.
+def _look(R: Matrix, x: Vector, z: Vector, reg: float, moved: float, weight: float = 1.0) -> tuple[float, float, int]:
+    """Return m, h and what the row does: beyond the largest leverage the learner starts afresh, or ignores it.
 
-    A weight above 1 counts in the leverage.
+    `moved` is what movement has added to P since the last round. A weight above 1 counts in the leverage.
     """
     limit = LEVERAGE_LIMIT / max(weight, 1.0)
-    w = P @ z
-    h = float(z @ w)
+    seen = R @ z
+    h = float(seen @ seen + moved * (z @ z))
     if h <= limit:
-        return w, float(z @ x), h, DriftEvent.LEARNED
-    w = z / reg
-    h = float(z @ w)
+        return float(z @ x), h, DriftEvent.LEARNED
+    h = float(z @ z) / reg
     if h <= limit:
-        return w, 0.0, h, DriftEvent.RESTARTED
-    return w, 0.0, 0.0, DriftEvent.IGNORED
+        return 0.0, h, DriftEvent.RESTARTED
+    return 0.0, 0.0, DriftEvent.IGNORED

@@ -108,9 +108,10 @@ class DiscountedNewton(DiscountedLearner):
 
     def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Template:
         weight, betas = (None, None) if rows is None else (rows.weight, rows.discounts(self.discount))
-        replayed = self.clone().play(Z, y, weight=weight, elapsed=None if rows is None else rows.elapsed)
-        slope = self._loss.slope(replayed.yhat, y)
-        tangents = Tangents(slope[:, None] * Z, slope * replayed.yhat, self._loss.value(replayed.yhat, y), self.gamma)
+        fresh, leaders, ones = self.clone(), np.empty_like(Z), np.ones(len(y))
+        replayed = fresh._close(Z, lambda: fresh._play_rounds(Z, y, rows or RowWeights(ones, ones), leaders), rows)
+        slope, lost = self._loss.slope(replayed.yhat, y), self._loss.value(replayed.yhat, y)
+        tangents = Tangents(slope[:, None] * Z, slope * replayed.yhat, lost, self.gamma, leaders)
         return Template(
             self.discount,
             betas=betas,
@@ -138,6 +139,10 @@ class DiscountedNewton(DiscountedLearner):
         return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
 
     def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+        return self._play_rounds(Z, y, rows)
+
+    def _play_rounds(self, Z: Matrix, y: Vector, rows: RowWeights, leaders: Matrix | None = None) -> Columns:
+        """Close rounds; `leaders` is filled with the point after each of them."""
         yhat, stability, potential = np.empty_like(y), np.empty_like(y), np.empty_like(y)
         beta, age = rows.discounts(self._discount), self.rounds + self._extra_age
         for t in range(len(y)):
@@ -146,6 +151,8 @@ class DiscountedNewton(DiscountedLearner):
             step = self._newton_step if self.gamma else self._gradient_step
             stability[t] = step(g, float(g @ self._x), float(rows.weight[t]), float(beta[t]), age)
             potential[t] = self._sums[1]
+            if leaders is not None:
+                leaders[t] = self._x
         return Columns(yhat, stability, potential)
 
     def _newton_step(self, g: Vector, at: float, weight: float, beta: float, age: float) -> float:

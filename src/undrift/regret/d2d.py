@@ -27,9 +27,10 @@ from undrift._typing import Matrix, Vector
 from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
 from undrift.regret._input import add_exactly, add_sizes, margins, moves
-from undrift.regret.quadratic import merge, quadratic_values, squared_losses
+from undrift.regret.quadratic import merge, quadratic_values, squared_losses, squares_growth
 from undrift.regret.remembered import remembered_loss
-from undrift.template import Observations, Tangents, Template, no_observations
+from undrift.regret.tangents import least_values, tangent_values
+from undrift.template import Template, no_observations
 
 TOLERANCE = 1e-12
 """A slack this far below zero, as a share of `scale`, is rounding."""
@@ -163,16 +164,20 @@ def d2d_terms(
     ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
     error = 0.0
     if template.tangents is not None:
-        squares = quadratic_values(raised, u, rates)
-        remembered = [_weigh(squares + _tangent_values(template.tangents, u, rates, counts), rates)]
+        charged, squares = tangent_values(template.tangents, u, rates, counts), quadratic_values(raised, u, rates)
+        remembered, roundings = [_weigh(charged.value, rates), _weigh(squares, rates)], charged.error
     elif isinstance(loss, Squared):
         squares = quadratic_values(merge(squared_losses(Z, y, counts), raised), u, rates)
-        remembered = [_weigh(squares, rates)]
+        remembered, roundings = [_weigh(squares, rates)], _rounding(Z, y, u, squares + ridge, template, loss, rates)
     else:
         squares = quadratic_values(raised, u, rates)
         losses = remembered_loss(Z, y, u, template.discount, loss, template.betas, template.weights)
         remembered, error = [np.array(losses), _weigh(squares, rates)], losses.error
-    rounding = add_exactly(_weigh(_rounding(Z, y, u, squares + ridge, template, loss, rates), rates))
+        roundings = _rounding(Z, y, u, squares + ridge, template, loss, rates)
+    rounding = add_exactly(_weigh(roundings, rates))
+    if template.tangents is not None:  # what rounding in the learner's state took from the prices of the rounds
+        least = least_values(template.tangents, potential, rates, counts, template.bound)
+        rounding += max(0.0, add_exactly(incurred, -stability, -_weigh(least, rates)))
     terms = [stability, _weigh(ridge, rates), *remembered, np.array([rounding])]
     certified = add_exactly(*terms)
     lifted = raised.value(u)
@@ -199,14 +204,6 @@ def d2d_terms(
     )
 
 
-def _tangent_values(seen: Tangents, u: Matrix, rates: Vector, counts: Vector) -> Vector:
-    """Return what the tangents up to each round, discounted since, say about the comparator of that round (T,)."""
-    constant = discounted_sums((counts * (seen.value - seen.at))[:, None], rates)[:, 0]
-    linear = np.einsum("td,td->t", discounted_sums(counts[:, None] * seen.gradient, rates), u)
-    bent = Observations(np.arange(len(u)), seen.gradient, seen.at, counts * seen.curvature)
-    return np.asarray(constant + linear + (quadratic_values(bent, u, rates) if seen.curvature else 0.0))
-
-
 def _weigh(values: Vector, rates: Vector) -> Vector:
     """Return (1 - beta_{t+1}) values_t for every round but the last, whose value counts in full."""
     return np.append(-np.expm1(-rates[1:]) * values[:-1], values[-1:])
@@ -225,15 +222,10 @@ def _rounding(
     share, counts = Z.shape[1] * ROUNDING, np.ones(len(y)) if template.weights is None else template.weights
     if isinstance(loss, Squared):
         blur = Z.shape[1] * share**2 * Z * Z * counts[:, None] + (0.0 if template.blur is None else template.blur)
-        return _growth(squares, blur, u, rates)
+        return squares_growth(squares, blur, u, rates)
     steep = np.abs(loss.slope(margins(Z, u), y)).max(initial=1.0)
     out = share * steep * np.einsum("td,td->t", discounted_sums(np.abs(Z) * counts[:, None], rates), np.abs(u))
     if template.blur is None or template.surrogates is None:
         return np.asarray(out)
-    return np.asarray(out + _growth(squares + quadratic_values(template.surrogates, u, rates), template.blur, u, rates))
-
-
-def _growth(squares: Vector, blur: Matrix, u: Matrix, rates: Vector) -> Vector:
-    """Return 2 sqrt(S Q) + Q for every round."""
-    Q = 0.5 * np.einsum("td,td->t", discounted_sums(blur, rates), u * u)
-    return np.asarray(2.0 * np.sqrt(np.maximum(squares, 0.0) * Q) + Q)
+    kept = squares + quadratic_values(template.surrogates, u, rates)
+    return np.asarray(out + squares_growth(kept, template.blur, u, rates))

@@ -32,9 +32,8 @@ def path_terms(
     moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
     off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
     rounding = add_exactly(counts * (np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off))
-    if template.state_rounding:
-        at_zero = counts * loss.value(np.zeros(len(y)), y)
-        rounding += template.state_rounding * add_exactly(theirs, ridge, moved, at_zero)
+    if template.least_cost is not None:  # what rounding in the learner's state took from the prices of the rounds
+        rounding += max(0.0, add_exactly(incurred, -stability, np.array([-template.least_cost])))
     terms = (stability, theirs, ridge, moved, np.array([rounding]))
     return Certificate(
         certified=add_exactly(*terms),

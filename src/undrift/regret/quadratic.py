@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from undrift._typing import Matrix, Vector
+from undrift.discount import discounted_sums
 from undrift.template import Observations
 
 SPAN = 128
@@ -70,3 +71,12 @@ def quadratic_values(seen: Observations, u: Matrix, rates: Vector) -> Vector:
         factor = np.linalg.qr(np.concatenate((older, rows))).R
         observed = until
     return values
+
+
+def squares_growth(squares: Vector, blur: Matrix, u: Matrix, rates: Vector) -> Vector:
+    """Return 2 sqrt(S Q) + Q for every round: what rows that are off add to a sum of squares S at most.
+
+    Q is half the discounted sum of (e.u)^2, of which `blur` (T, d) holds the squares of e.
+    """
+    Q = 0.5 * np.einsum("td,td->t", discounted_sums(blur, rates), u * u)
+    return np.asarray(2.0 * np.sqrt(np.maximum(squares, 0.0) * Q) + Q)

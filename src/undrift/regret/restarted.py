@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from undrift.learners.row_weights import check_row_weights
 from undrift.trace import Trace
 
 COLUMNS = ("yhat", "stability", "potential")
-"""The columns of a trace that certificates are made from, in the order `Trace` takes them."""
+"""The columns of a trace that certificates are made from."""
 
 
 class Restarted:
@@ -67,12 +68,14 @@ class Restarted:
         for part in self.stretches(len(y)):
             given = {} if rows is None else rows.between(part.start, part.stop)._asdict()
             traces.append(self.learner.clone().play(Z[part], y[part], **given))
-        return Trace(*(_join([getattr(trace, name) for trace in traces]) for name in COLUMNS))
+        joined: dict[str, Any] = {name: _join([getattr(trace, name) for trace in traces]) for name in COLUMNS}
+        return Trace(**joined)
 
     def cut_trace(self, trace: Trace, part: slice) -> Trace:
         """Return a stretch of the trace of a whole run, as the trace of a run of its own."""
-        columns = (getattr(trace, name) for name in COLUMNS)
-        return Trace(*(None if column is None else column[part] for column in columns), delay=trace.delay)
+        given = {name: getattr(trace, name) for name in COLUMNS}
+        columns: dict[str, Any] = {name: None if column is None else column[part] for name, column in given.items()}
+        return Trace(**columns, delay=trace.delay)
 
 
 def _join(columns: list[Vector]) -> Vector | None:
