@@ -42,6 +42,27 @@ def test_compiled_rounds_are_those_of_the_twin(d):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_recursions_over_gains_are_those_of_the_twin(d):
+    rng = np.random.default_rng(d)
+    Z, y, T = rng.normal(size=(40, d)), rng.normal(size=40), 40
+    Z[20] *= 1e9  # ignored
+    first, start = [one[:1] for one in state(np.random.default_rng(1), 1, d)], np.zeros(T)
+    gains, out = [np.empty((T, d)) for _ in range(2)], [np.empty((T, 1)) for _ in range(3)]
+    for which, filled in zip((kernels, reference), gains, strict=True):
+        which.drift_play(*(np.array(one) for one in first), np.ones(1), 0, Z, y, *out, None, None, filled)
+    np.testing.assert_allclose(gains[0], gains[1], rtol=1e-9, atol=1e-12)
+    assert not gains[0][20].any()
+    start[[0, 20]] = 1.0
+    for name in ("drift_residuals", "drift_errors"):
+        columns = [np.empty(T) for _ in range(2)]
+        for which, column in zip((kernels, reference), columns, strict=True):
+            getattr(which, name)(Z, gains[0], y, start, column)
+        np.testing.assert_allclose(columns[0], columns[1], rtol=1e-9, atol=1e-9)
+        with pytest.raises(ValueError, match="do not fit together"):
+            getattr(kernels, name)(Z, gains[0][1:], y, start, columns[0])
+
+
 def test_bad_input_changes_nothing():
     rng = np.random.default_rng(0)
     ours = state(rng, 1, 2)

@@ -133,7 +133,7 @@ def test_sums_that_cancel_are_not_taken_at_their_rounded_value():
     assert leaf.trace.stability[0] >= 0.5 / leaf.trace.potential[0]
     assert lower_bounds._length(np.zeros(1), s[:, None]) >= 1.0
     nothing = np.zeros(3)
-    run = drift_dual._Run(Z, nothing, nothing, nothing, Z, np.array([0]))
+    run = drift_dual._DriftRun(Z, nothing, nothing, nothing, Z, np.array([0]))
     first = np.array([1.0, 0.0, 0.0])
     assert drift_dual._dual_value(run, s, first)[0] <= -0.5 * np.sum(s * s) - 1.0
 

@@ -17,8 +17,10 @@ from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
+from undrift.kernels._native import drift_errors as drift_errors
 from undrift.kernels._native import drift_play as drift_play
 from undrift.kernels._native import drift_predict as drift_predict
+from undrift.kernels._native import drift_residuals as drift_residuals
 from undrift.kernels._native import fill_rows as fill_rows
 from undrift.kernels._native import hinted_predictions as hinted_predictions
 from undrift.kernels._native import learned_labels as learned_labels

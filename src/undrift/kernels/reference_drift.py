@@ -111,6 +111,27 @@ def drift_predict(
     return 0
 
 
+def drift_residuals(Z: Matrix, gains: Matrix, error: Vector, start: Vector, out: Vector) -> None:
+    """Fill `out` with the residuals s of the best path: s_t = -error_t - K_t.S, S the sum of s_k z_k over later rounds.
+
+    `gains` K (rounds, d) as `drift_play` fills them, `error` what the leader missed over 1 + h; `start` is not 0 in
+    rounds in which the learner began or started afresh, before which nothing is summed.
+    """
+    to_come = np.zeros(Z.shape[1])
+    for t in range(len(Z) - 1, -1, -1):
+        out[t] = -error[t] - gains[t] @ to_come
+        to_come = np.zeros(Z.shape[1]) if start[t] else to_come + out[t] * Z[t]
+
+
+def drift_errors(Z: Matrix, gains: Matrix, y: Vector, start: Vector, out: Vector) -> None:
+    """Fill `out` with what the leader misses of other labels y on the rows whose gains are known."""
+    x = np.zeros(Z.shape[1])
+    for t in range(len(Z)):
+        x = np.zeros(Z.shape[1]) if start[t] else x
+        out[t] = y[t] - Z[t] @ x
+        x = x + out[t] * gains[t]
+
+
 def _look(R: Matrix, x: Vector, z: Vector, reg: float, moved: float, weight: float = 1.0) -> tuple[float, float, int]:
     """Return m, h and what the row does: beyond the largest leverage the learner starts afresh, or ignores it.
 

@@ -30,7 +30,7 @@ GAIN = 1e-13
 """A correction that raised the bound by less than this share of its terms was the last."""
 
 
-class _Run(NamedTuple):
+class _DriftRun(NamedTuple):
     """A run of `DriftVAW`, rows and labels times the roots of their weights."""
 
     Z: Matrix
@@ -43,6 +43,13 @@ class _Run(NamedTuple):
     """K (T, d)."""
     starts: Rounds
     """Rounds in which it began or started afresh."""
+
+    @property
+    def start_flags(self) -> Vector:
+        """1 in these rounds, 0 in all others (T,)."""
+        flags = np.zeros(len(self.y))
+        flags[self.starts] = 1.0
+        return flags
 
 
 def least_path_cost(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> float:
@@ -68,7 +75,7 @@ def least_path_cost(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeigh
     return best
 
 
-def _play(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None) -> _Run:
+def _play(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None) -> _DriftRun:
     """Play the rows with a fresh learner and keep its gains."""
     T, d = Z.shape
     m, h, event = (np.empty((T, 1)) for _ in range(3))
@@ -80,33 +87,24 @@ def _play(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None)
     root, learned = np.sqrt(count), event[:, 0] != DriftEvent.IGNORED
     starts = np.union1d([0], np.flatnonzero(event[:, 0] != DriftEvent.LEARNED)).astype(np.int64)
     part = learned / (1.0 + count * h[:, 0])
-    return _Run(root[:, None] * Z, root * y, root * m[:, 0], part, gains, starts)
+    return _DriftRun(root[:, None] * Z, root * y, root * m[:, 0], part, gains, starts)
 
 
-def _residuals(run: _Run, error: Vector) -> Vector:
+def _residuals(run: _DriftRun, error: Vector) -> Vector:
     """Return the residuals of the best path, backwards from the last round; `error` is what the leader missed."""
-    out, to_come, first = np.empty(len(error)), np.zeros(run.Z.shape[1]), np.zeros(len(error), dtype=bool)
-    first[run.starts] = True
-    scaled = (run.part * error).tolist()
-    for t in range(len(error) - 1, -1, -1):
-        s = -scaled[t] - float(run.gains[t] @ to_come)
-        out[t] = s
-        to_come = np.zeros(run.Z.shape[1]) if first[t] else to_come + s * run.Z[t]
+    out = np.empty(len(error))
+    kernels.drift_residuals(run.Z, run.gains, run.part * error, run.start_flags, out)
     return out
 
 
-def _innovations(run: _Run, y: Vector) -> Vector:
+def _innovations(run: _DriftRun, y: Vector) -> Vector:
     """Return by how much the leader misses other labels on the same rows."""
     out = np.empty(len(y))
-    for a, b in pairwise([*run.starts.tolist(), len(y)]):
-        x = np.zeros(run.Z.shape[1])
-        for t in range(a, b):
-            out[t] = y[t] - float(run.Z[t] @ x)
-            x = x + out[t] * run.gains[t]
+    kernels.drift_errors(run.Z, run.gains, y, run.start_flags, out)
     return out
 
 
-def _sums_to_come(run: _Run, terms: Matrix) -> Matrix:
+def _sums_to_come(run: _DriftRun, terms: Matrix) -> Matrix:
     """Return the sum of each round's terms and of those of all later rounds before the next fresh start."""
     out = np.empty_like(terms)
     for a, b in pairwise([*run.starts.tolist(), len(terms)]):
@@ -114,7 +112,7 @@ def _sums_to_come(run: _Run, terms: Matrix) -> Matrix:
     return out
 
 
-def _primal_predictions(run: _Run, s: Vector, slowness: Vector) -> Vector:
+def _primal_predictions(run: _DriftRun, s: Vector, slowness: Vector) -> Vector:
     """Return the predictions of the path that is the best one if s are its residuals: each step is -2 slowness S_t."""
     steps = -2.0 * slowness[:, None] * _sums_to_come(run, s[:, None] * run.Z)
     out = np.empty(len(s))
@@ -123,7 +121,7 @@ def _primal_predictions(run: _Run, s: Vector, slowness: Vector) -> Vector:
     return out
 
 
-def _dual_value(run: _Run, s: Vector, slowness: Vector) -> tuple[float, float]:
+def _dual_value(run: _DriftRun, s: Vector, slowness: Vector) -> tuple[float, float]:
     """Return D(s), at most: the rounding of its sums is taken off; and the sum of the sizes of its terms."""
     terms = s[:, None] * run.Z
     to_come = _sums_to_come(run, terms)

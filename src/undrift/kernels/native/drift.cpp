@@ -165,6 +165,35 @@ int64_t drift_predict(State factor, Matrix leader, Input reg, Input step, int64_
     return 0;
 }
 
+// The two recursions over stored gains of a single learner; reference_drift.py says what they are for.
+void drift_residuals(Inputs Z, Inputs gains, Input error, Input start, Vector out) {
+    const size_t d = Z.shape(1), rounds = Z.shape(0);
+    check(gains.shape(0) == rounds && gains.shape(1) == d && error.shape(0) == rounds && start.shape(0) == rounds &&
+          out.shape(0) == rounds);
+    nb::gil_scoped_release unlocked;
+    std::vector<double> to_come(d, 0.0);
+    for (size_t t = rounds; t-- > 0;) {
+        const double *z = Z.data() + t * d;
+        const double s = -error.data()[t] - dot(gains.data() + t * d, to_come.data(), d);
+        out.data()[t] = s;
+        for (size_t j = 0; j < d; ++j) to_come[j] = start.data()[t] != 0.0 ? 0.0 : to_come[j] + s * z[j];
+    }
+}
+
+void drift_errors(Inputs Z, Inputs gains, Input y, Input start, Vector out) {
+    const size_t d = Z.shape(1), rounds = Z.shape(0);
+    check(gains.shape(0) == rounds && gains.shape(1) == d && y.shape(0) == rounds && start.shape(0) == rounds &&
+          out.shape(0) == rounds);
+    nb::gil_scoped_release unlocked;
+    std::vector<double> x(d, 0.0);
+    for (size_t t = 0; t < rounds; ++t) {
+        if (start.data()[t] != 0.0) x.assign(d, 0.0);
+        const double missed = y.data()[t] - dot(Z.data() + t * d, x.data(), d);
+        out.data()[t] = missed;
+        for (size_t j = 0; j < d; ++j) x[j] += missed * gains.data()[t * d + j];
+    }
+}
+
 } // namespace
 
 void bind_drift(nb::module_ &mod) {
@@ -174,4 +203,6 @@ void bind_drift(nb::module_ &mod) {
             nb::arg("gains") = nb::none());
     mod.def("drift_predict", &drift_predict, a("factor"), a("leader"), a("reg"), a("step"), nb::arg("first"), a("Z"),
             a("m"), a("h"), nb::arg("elapsed") = 1.0);
+    mod.def("drift_residuals", &drift_residuals, a("Z"), a("gains"), a("error"), a("start"), a("out"));
+    mod.def("drift_errors", &drift_errors, a("Z"), a("gains"), a("y"), a("start"), a("out"));
 }
