@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 import undrift as ud
+from undrift.losses import sigmoid
 
 DIM = 8
 FEATURES = [f"x{j}" for j in range(DIM)]
@@ -77,9 +78,10 @@ def measured(base, keys, kind, task, rows, order):
     each, expected = loop(frame, task)
     told = pl.read_csv(folder / "predictions.csv").filter(pl.col("key").is_in(list(expected)))
     for (key,), part in told.partition_by("key", as_dict=True).items():
-        said = part.sort("order")["prediction"].to_numpy()
+        classes = [name for name in part.columns if name.startswith("p(")]
+        said = part.sort("order")[classes[-1] if classes else "prediction"].to_numpy()
         assert np.isnan(said[0])
-        assert said[1:].tobytes() == expected[key][1:].tobytes(), key
+        assert said[1:].tobytes() == (sigmoid(expected[key]) if classes else expected[key])[1:].tobytes(), key
     return {
         "file": kind, "task": task, "keys": keys, "rows": rows, "order": order,
         "cpu_us": cpu / len(frame) * 1e6, "wall_us": wall / len(frame) * 1e6, "loop_us": each * 1e6,

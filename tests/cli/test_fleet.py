@@ -52,6 +52,7 @@ def test_the_report_names_what_matters(call):
     assert found["rounds"] == 299
     assert found["report"] == str(Path("pumps-fleet", "report.html"))
     assert found["worst"][0]["key"] == "p4"
+    assert {one["best_naive"] for one in found["worst"]} <= {"last value", "running mean"}
     assert found["drifting"][0]["key"] == "p0"
     assert (found["features"], found["left_out"]) == (["load", "speed"], ["site"])
     rows = list(csv.DictReader(Path("pumps-fleet/predictions.csv").read_text().splitlines()))

@@ -1,6 +1,7 @@
 """`undrift forecast --key`: every key is a series by itself, day by day as in one file, whatever is killed."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,21 @@ def test_scores_of_a_key_are_those_of_its_forecasts(tmp_path):
         ends = [(y[t + h] - e, p) for t, h in at if t for e, p in ((lower[t, h - 1], 0.05), (upper[t, h - 1], 0.95))]
         lost = sum(max(p * off, (p - 1.0) * off) for off, p in ends)
         assert row["pinball"] == pytest.approx(lost / 2.0 / len(at))
+
+
+def test_keys_are_held_against_the_better_of_both_naive_forecasts(tmp_path, capsys):
+    series = {"a": seasonal(120, 12), "b": random_walk(120), "c": 5.0 * seasonal(120, 12, seed=1)}
+    path = write_keys(tmp_path / "all.csv", range(120), series=series)
+    assert forecast(path, tmp_path / "out", "--season", "12", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    table = ForecastFolder(tmp_path / "out").read_table(state(tmp_path / "out"), "keys")
+    naive = table.select("mse_last_time", "mse_last_season").to_numpy()
+    assert set(np.argmin(naive, axis=1)) == {0, 1}
+    ratio = table["mse"].to_numpy() / naive.min(axis=1)
+    assert found["median_ratio_to_best_naive"] == pytest.approx(np.median(ratio))
+    assert found["better_than_best_naive"] == np.sum(ratio < 1.0)
+    assert forecast(path, tmp_path / "again", "--season", "12") == 0
+    assert re.search(r"the better of both, by key.*\n.*same as last time", capsys.readouterr().out)
 
 
 def test_day_by_day_with_new_keys_and_old_rows_is_the_same_as_one_file(tmp_path):

@@ -35,4 +35,6 @@ def fleet_run(keys=40, rounds=80, task="regression", seed=0, names=str, target="
         one.half_life = float(rng.lognormal(4.0, 1.5)) if rng.random() > 0.1 else math.inf
     fleet = ud.Fleet(ud.DiscountedVAW(), key="pump", order="n", features=["load", "speed"], target=target)
     run = FleetRun(fleet, {}, lambda: outputs)
-    return FleetResult(run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0)
+    return FleetResult(
+        run, PROVENANCE, task, ["site"], found.keys, found.problems, found.ages, 7000.0, baselines=found.baselines
+    )

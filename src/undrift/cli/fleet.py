@@ -148,7 +148,10 @@ def _facts(found: FleetResult, folder: Path, page: Path | None) -> dict[str, Any
         "withheld_intervals": found.withheld,
         "warnings": found.warnings,
         "problems": {one.text: one.count for one in found.problems},
-        "worst": [{"key": one.key, "rounds": one.rounds, "skill": one.skill} for one in found.worst[:SHOWN]],
+        "worst": [
+            {"key": one.key, "rounds": one.rounds, "skill": one.skill, "best_naive": _best_naive(one, found)}
+            for one in found.worst[:SHOWN]
+        ],
         "drifting": [{"key": one.key, "half_life": one.half_life} for one in _drifting(found)],
     }
 
@@ -170,8 +173,8 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
         why = "no label of their key was learned since the row before, and intervals hold one row ahead"
         print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
     error = "log-loss" if found.task == "classification" else "typical error"
-    rows = [_row(one, found.task) for one in found.worst[:SHOWN]]
-    titles = ["worst keys, by loss saved", "rounds", error, "loss saved of the best naive guess's", "half-life"]
+    rows = [(*_row(one, found.task), _best_naive(one, found)) for one in found.worst[:SHOWN]]
+    titles = ["worst keys, by loss saved", "rounds", error, "saved of the best naive guess's", "half-life", "which is"]
     print_table(titles, rows)
     drifting = [_row(one, found.task) for one in _drifting(found)]
     print_table(["shortest memory", "rounds", error, "saved", "half-life"], drifting)
@@ -188,6 +191,11 @@ def _row(one: Any, task: str) -> tuple[str, ...]:
     saved = "-" if one.skill != one.skill else f"{one.skill:.1%}"
     error = format_number(error_of(one.mean_loss, task))
     return printable(one.key), f"{one.rounds:,}", error, saved, format_number(one.half_life)
+
+
+def _best_naive(one: Any, found: FleetResult) -> str:
+    """Return the name of the naive guess that did best on a key."""
+    return found.baselines[one.naives.index(min(one.naives))] if one.naives else "-"
 
 
 def _drifting(found: FleetResult) -> list[Any]:

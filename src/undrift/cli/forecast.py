@@ -177,7 +177,10 @@ def show_keys(result: KeysResult, *, json: bool) -> None:
     skipped = f", {result.skipped:,} learned before" if result.skipped else ""
     print(f"{found['keys']:,} keys, {found['rows']:,} rows, {result.added:,} of them new{skipped}")
     rows = []
-    for name, words in (("last_time", "same as last time"), ("last_season", "same as last season")):
+    against = {"last_time": "same as last time", "last_season": "same as last season"}
+    if all(found[f"median_ratio_to_{name}"] is not None for name in against):
+        against = {"best_naive": "the better of both, by key", **against}
+    for name, words in against.items():
         if found[f"median_ratio_to_{name}"] is not None:
             better = f"{found[f'better_than_{name}']:,} of {found['judged_keys']:,}"
             rows.append([words, better, number(found[f"median_ratio_to_{name}"])])

@@ -269,9 +269,11 @@ def _schema() -> dict[str, Any]:
 def summarize_keys(keys: Any) -> dict[str, Any]:
     """Return what a reader wants to know of all keys together: how often and how far naive forecasts were beaten."""
     pl = polars("keys")
-    seen = keys.filter(pl.col("judged") > 0)
+    seen = keys.filter(pl.col("judged") > 0).with_columns(
+        mse_best_naive=pl.min_horizontal("mse_last_time", "mse_last_season")
+    )
     found: dict[str, Any] = {"keys": len(keys), "rows": int(keys["rows"].sum()), "judged_keys": len(seen)}
-    for name in ("last_time", "last_season"):
+    for name in ("best_naive", "last_time", "last_season"):
         against = seen.filter(pl.col(f"mse_{name}") > 0.0)
         ratio = (against["mse"] / against[f"mse_{name}"]).to_numpy()
         found[f"better_than_{name}"] = int(np.count_nonzero(ratio < 1.0))
