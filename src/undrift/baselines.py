@@ -142,7 +142,7 @@ class Baselines:
 
 
 class ClassBaselines:
-    """Both baselines over one stream of several classes, of which some may appear later; labels may come late.
+    """The baselines of one stream of several classes, of which some may appear later; labels may come late.
 
     Of the probability, 1/(t + 1) is kept for a class that is not among the t labels known so far.
 
@@ -150,6 +150,8 @@ class ClassBaselines:
     ----------
     delay
         Labels become known so many rows late.
+    lags
+        Rows ago whose class is a baseline too, ascending, each more than `delay`.
 
     Examples
     --------
@@ -158,45 +160,63 @@ class ClassBaselines:
     [[nan, nan], [0.5, nan], [0.333, 0.333]]
     """
 
-    def __init__(self, *, delay: int = 0) -> None:
-        self.delay = delay
+    def __init__(self, *, delay: int = 0, lags: Sequence[int] = ()) -> None:
+        self.delay, self.lags = delay, tuple(lags)
         self.waiting = np.zeros(0)  # labels that rows to come may not use yet, oldest first
-        self.state = np.zeros(3)  # last label, stayed, changed, then how often each class came
+        self._head = 3 + 2 * len(self.lags)
+        # last label, stayed, changed, then stayed and changed over each lag, then how often each class came
+        self.state = np.zeros(self._head)
+        self.past = np.full(delay + max(self.lags) if self.lags else 0, np.nan)  # the last labels, for the lags
 
-    def play(self, y: Vector, classes: int) -> tuple[Matrix, Matrix]:
-        """Return both predictions for each of the next rows (n, classes), then take their labels in.
+    def play(self, y: Vector, classes: int) -> list[Matrix]:
+        """Return all predictions for each of the next rows (n, classes), then take their labels in.
 
         They are NaN for classes that have not come yet, of which there are `classes` with those.
         """
-        same, frequent = np.full((len(y), classes), np.nan), np.full((len(y), classes), np.nan)
-        waiting = self.waiting.tolist()
+        guesses = [np.full((len(y), classes), np.nan) for _ in range(2 + len(self.lags))]
+        waiting, series, before = self.waiting.tolist(), np.concatenate((self.past, y)).tolist(), len(self.past)
         for t, label in enumerate(y.tolist()):
-            self._predict(same[t], frequent[t])
+            self._predict([guess[t] for guess in guesses], [series[before + t - lag] for lag in self.lags])
             waiting.append(label)
             if len(waiting) > self.delay:
-                self._learn(waiting.pop(0))
-        self.waiting = np.array(waiting)
-        return same, frequent
+                row = before + t - self.delay
+                self._learn(waiting.pop(0), [series[row - lag] for lag in self.lags])
+        self.waiting, self.past = np.array(waiting), np.array(series[len(y) :])
+        return guesses
 
-    def _predict(self, same: Vector, frequent: Vector) -> None:
-        last, stayed, changed = self.state[:3]
-        seen = np.flatnonzero(self.state[3:])
-        counts = self.state[3 + seen]
+    def _predict(self, out: list[Vector], earlier: list[float]) -> None:
+        """Fill in the predictions of one row, to which `earlier` labels belong by lag."""
+        seen = np.flatnonzero(self.state[self._head :])
+        counts = self.state[self._head + seen]
         K, t = len(seen), float(np.sum(counts))
         if not K:
             return
         known = t / (t + 1.0)
+        same, frequent, *lagged = out
         frequent[seen] = known * (counts + 1.0) / (t + K)
-        stays = (stayed + 1.0) / (stayed + changed + 2.0) if K > 1 else 1.0
-        same[seen] = known * (1.0 - stays) / max(K - 1.0, 1.0)
-        same[int(last)] = known * stays
 
-    def _learn(self, label: float) -> None:
+        def repeat(p: Vector, label: float, stayed: float, changed: float) -> None:
+            stays = (stayed + 1.0) / (stayed + changed + 2.0) if K > 1 else 1.0
+            p[seen] = known * (1.0 - stays) / max(K - 1.0, 1.0)
+            p[int(label)] = known * stays
+
+        repeat(same, self.state[0], *self.state[1:3])
+        for j, label in enumerate(earlier):
+            if label == label:
+                repeat(lagged[j], label, *self.state[3 + 2 * j : 5 + 2 * j])
+        for p, filled in zip(lagged, _fill_in(same, self.lags, lagged), strict=True):
+            p[seen] = filled[seen]
+
+    def _learn(self, label: float, earlier: list[float]) -> None:
+        """Count one label, to which `earlier` labels belong by lag."""
         if np.isnan(label):
             return
-        if self.state[3:].any():
+        if self.state[self._head :].any():
             self.state[1 if label == self.state[0] else 2] += 1.0
-        at = 3 + int(label)
+        for j, before in enumerate(earlier):
+            if before == before:
+                self.state[3 + 2 * j + (label != before)] += 1.0
+        at = self._head + int(label)
         if at >= len(self.state):
             self.state = np.pad(self.state, (0, at + 1 - len(self.state)))
         self.state[0], self.state[at] = label, self.state[at] + 1.0

@@ -9,6 +9,7 @@ import pytest
 from row_files import write_csv
 
 import undrift as ud
+from undrift.baselines import ClassBaselines
 from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.report import render
@@ -98,6 +99,67 @@ def test_baselines_are_the_last_class_and_the_most_frequent_one(tmp_path):
         assert table["most frequent"][t] == max(counts, key=counts.get, default=None)
         if label:
             last, counts[label] = label, counts.get(label, 0) + 1
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_classes_of_so_many_rows_ago_are_as_likely_as_they_stayed(delay):
+    rng, lags, K = np.random.default_rng(2), [4, 5, 8], 3
+    y = rng.integers(0, K, size=90).astype(np.float64)
+    y[rng.random(90) < 0.15] = np.nan
+    whole = ClassBaselines(delay=delay, lags=lags).play(y, K)
+    cut = ClassBaselines(delay=delay, lags=lags)
+    parts = [cut.play(y[a:b], K) for a, b in ((0, 2), (2, 2), (2, 40), (40, 41), (41, 90))]
+    for k, guess in enumerate(whole):
+        assert np.concatenate([part[k] for part in parts]).tobytes() == guess.tobytes()
+    for mine, usual in zip(whole, ClassBaselines(delay=delay).play(y, K), strict=False):
+        assert mine.tobytes() == usual.tobytes()
+
+    def repeat(t, lag):
+        """Return what the class of so many rows ago gives each class; None where it is not known."""
+        if t < lag or np.isnan(y[t - lag]):
+            return None
+        seen = y[: t - delay][~np.isnan(y[: t - delay])]
+        pairs = [(y[i], y[i - lag]) for i in range(lag, t - delay) if not np.isnan(y[i] + y[i - lag])]
+        same, classes, known = sum(a == b for a, b in pairs), sorted(set(seen)), len(seen) / (len(seen) + 1.0)
+        stays = (same + 1.0) / (len(pairs) + 2.0) if len(classes) > 1 else 1.0
+        p = np.full(K, np.nan)
+        p[np.array(classes, int)] = known * (1.0 - stays) / max(len(classes) - 1.0, 1.0)
+        p[int(y[t - lag])] = known * stays
+        return p
+
+    for t in range(90):
+        four, five, eight = (repeat(t, lag) for lag in lags)
+        four, five = (whole[0][t] if p is None else p for p in (four, five))
+        for p, expected in zip(whole[2:], (four, five, four if eight is None else eight), strict=True):
+            np.testing.assert_allclose(p[t], expected, rtol=1e-12)
+
+
+def test_classes_are_held_against_the_last_season_and_an_update_goes_on(tmp_path):
+    rng = np.random.default_rng(5)
+    day = rng.integers(0, 3, size=24)
+    label = [CLASSES[k] for k in np.where(rng.random(400) < 0.1, rng.integers(0, 3, size=400), np.resize(day, 400))]
+    when = (np.datetime64("2024-01-01T00:00") + np.arange(400) * np.timedelta64(1, "h")).astype(str).tolist()
+    data = {"when": when, "a": rng.normal(size=400).tolist(), "y": label}
+    for name, rows in (("whole", 400), ("first", 250)):
+        path = write_csv(tmp_path / f"{name}.csv", {column: cells[:rows] for column, cells in data.items()})
+        play_file(str(path), tmp_path / name, SETTINGS)
+    update_run(tmp_path / "first", str(tmp_path / "whole.csv"))
+    states = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("whole", "first")]
+    assert states[1]["scores"].keys() == states[0]["scores"].keys()
+    run = read_run(tmp_path / "first")
+    for name, scores in states[0]["scores"].items():
+        assert states[1]["scores"][name] == pytest.approx(scores)
+        if name != "model":
+            assert np.mean(run.losses(name)) == pytest.approx(scores["log-loss"])
+    losses = {name: float(np.mean(run.losses(name))) for name in run.baselines}
+    seasons = {"same as 24 rows ago", "same as 168 rows ago"}
+    assert set(sorted(losses, key=losses.get)[:2]) == seasons
+    table = frame(tmp_path / "whole")
+    assert table["same as 24 rows ago"][100:].to_list() == label[76:-24]
+    task, _, results = compare_file(str(tmp_path / "whole.csv"), SETTINGS, peers=False)
+    naive = {result.name: result.scores["log-loss"] for result in results if result.kind == "naive"}
+    assert task == "multiclass"
+    assert set(sorted(naive, key=naive.get)[:2]) == seasons
 
 
 class Crash(BaseException):

@@ -172,11 +172,11 @@ class FileComparison:
         """Return how the naive guesses did, and columns of predictions made elsewhere where they have one."""
         y, begin = self._y, time.perf_counter()
         if self.task == "multiclass":
-            naive: Sequence[Vector | Matrix] = ClassBaselines().play(y, count_classes(y))
+            naive: Sequence[Vector | Matrix] = ClassBaselines(lags=self._lags).play(y, count_classes(y))
         else:
             naive = list(Baselines(binary=self.task == "classification", lags=self._lags).play(y).T)
         seconds = time.perf_counter() - begin
-        names = baseline_names(self.task, [] if self.task == "multiclass" else self._lags)
+        names = baseline_names(self.task, self._lags)
         found = [self._score(name, "naive", yhat, seconds) for name, yhat in zip(names, naive, strict=True)]
         for name, said in given.items():
             if self._spoken[name].any():

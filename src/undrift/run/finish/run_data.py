@@ -172,7 +172,7 @@ def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix | None:
 
 def _read(folder: RunFolder, state: RunState) -> RunData:
     table = read_numbers(folder, state)
-    names = _baseline_names(state)
+    names = baseline_names(state["task"], _naive_lags(state))
     more = _class_losses(table, state, names) if state["task"] == "multiclass" else {}
     table = table.filter(table["y"].is_not_null())
     _, arrays = store.read(regular_file(folder.path, state["trace"]))
@@ -232,7 +232,7 @@ def read_numbers(folder: RunFolder, state: RunState) -> DataFrame:
     if not classes or table["y"].dtype.is_float():  # earlier versions kept the numbers of two classes
         return table
     pl = polars("a report")
-    several, lags = state["task"] == "multiclass", state.get("naive_lags", [])
+    several, lags = state["task"] == "multiclass", _naive_lags(state)
     names = baseline_names(state["task"], lags)
     labels = ("y", "yhat", *names) if several else ("y",)
     numbered = [pl.col(name).replace_strict(classes, range(len(classes)), return_dtype=pl.Float64) for name in labels]
@@ -245,9 +245,9 @@ def read_numbers(folder: RunFolder, state: RunState) -> DataFrame:
     return table.with_columns(pl.col(LOG_ODDS).alias("yhat"), **{k: pl.Series(v) for k, v in guesses.items()})
 
 
-def _baseline_names(state: RunState) -> list[str]:
-    """Return the names of the baselines whose label of so many rows ago a run had at least once."""
-    return baseline_names(state["task"], [lag for lag in state.get("naive_lags", []) if lag < state["rows"]])
+def _naive_lags(state: RunState) -> list[int]:
+    """Return how many rows ago the labels are that naive guesses repeat, those the run had at least once."""
+    return [lag for lag in state.get("naive_lags", []) if lag < state["rows"]]
 
 
 def _class_losses(table: DataFrame, state: RunState, names: Sequence[str]) -> dict[str, Any]:
@@ -257,7 +257,8 @@ def _class_losses(table: DataFrame, state: RunState, names: Sequence[str]) -> di
     labelled = ~np.isnan(y)
     p = np.column_stack([table[probability_column(one)].fill_null(math.nan).to_numpy() for one in classes])
     losses = {OWN: np.full(len(y), np.nan)} | {name: np.full(len(y), np.nan) for name in names}
-    baselines, judged = ClassBaselines(delay=state["settings"].get("delay", 0)), labelled & ~np.isnan(yhat)
+    baselines = ClassBaselines(delay=state["settings"].get("delay", 0), lags=_naive_lags(state))
+    judged = labelled & ~np.isnan(yhat)
     for a in range(0, len(y), BASELINE_ROWS):
         some = np.flatnonzero(judged[a : a + BASELINE_ROWS])
         naive = baselines.play(y[a : a + BASELINE_ROWS], len(classes))

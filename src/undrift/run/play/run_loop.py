@@ -70,7 +70,7 @@ class RunLoop:
         models = len(self.roles.classes or ()) if self.roles.task == "multiclass" else 1
         self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings, models))
         self.several = self.roles.task == "multiclass"
-        self._use_baselines([] if self.several else naive_lags(self.settings, self.roles.seasons))
+        self._use_baselines(naive_lags(self.settings, self.roles.seasons))
         self.run_model = RunModel(
             make_model(self.settings, self.roles.task),
             self.settings.delay,
@@ -87,7 +87,7 @@ class RunLoop:
     def _use_baselines(self, lags: list[int]) -> None:
         """Begin with the naive guesses of the task, and those that repeat the label of so many rows ago."""
         self.naive_lags, self.baseline_names = lags, baseline_names(self.roles.task, lags)
-        self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay)
+        self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay, lags=lags)
         if not self.several:
             binary = self.roles.task == "classification"
             self.baselines = Baselines(binary=binary, delay=self.settings.delay, lags=lags)
@@ -145,7 +145,7 @@ class RunLoop:
             self.encoder.resume(saved["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
             self._use_baselines(state.get("naive_lags", []))  # runs of earlier versions have none
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
-            if isinstance(self.baselines, Baselines) and self.naive_lags:
+            if self.naive_lags:
                 self.baselines.past = arrays["baselines.past"]
             self.scores.resume(saved["scores"])
             if self.watch is not None:
@@ -256,9 +256,7 @@ class RunLoop:
         if begun:
             self.folder.write_model(model, self.run_model.model)
             every = {f"encoder.{name}": array for name, array in arrays.items()}
-            every |= {"baselines.state": self.baselines.state, "baselines.waiting": self.baselines.waiting}
-            if isinstance(self.baselines, Baselines):
-                every["baselines.past"] = self.baselines.past
+            every |= {f"baselines.{name}": getattr(self.baselines, name) for name in ("state", "waiting", "past")}
             self.folder.write_arrays(trace, {"kind": "run trace"}, every | self.run_model.arrays())
         wide = self.settings.missing == "indicators"
         features = self.encoder.learned_features
