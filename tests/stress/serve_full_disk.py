@@ -1,12 +1,20 @@
 """Fill the disk under a service: it refuses with a sentence, lives, and loses nothing that it acknowledged.
 
-python tests/stress/serve_full_disk.py FOLDER    (on a small file system of its own, such as
-mount -t tmpfs -o size=6m tmpfs FOLDER)
+python tests/stress/serve_full_disk.py [MEBIBYTES ...]    (as root on Linux, as it mounts small file systems)
+
+The model, the journal and the temporary folder lie on a file system of each size. Rows and half of their labels are
+sent until it is full, and on after a little room was made, twice. Then the service is killed and started again: no id
+was given to two rows, every acknowledged label was learned once, and it predicts like a model that was asked and told
+exactly what was acknowledged.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -17,62 +25,94 @@ from undrift.online import Table
 from undrift.serve import Client
 
 NAMES = [f"x{j}" for j in range(4)]
-FIRST = 50
+SIZES = (4, 5, 6, 7, 8, 10, 12, 14, 16, 20)
+REFUSED = 25
+"""Refusals before room is made."""
+MADE_ROOM = (1, 12)
+"""Mebibytes: a little, and more than the write-ahead log needs to be copied into the journal."""
 
 
-def start(model):
+def start(model, temporary):
     command = [sys.executable, "-m", "undrift", "serve", str(model), "--port", "0", "--json", "--quiet"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    return server, Client(json.loads(server.stdout.readline())["url"], timeout=60.0)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)})
+    return server, Client(json.loads(server.stdout.readline())["url"], timeout=120.0)
 
 
-def send(client, rng, asked, told):
-    """Ask and tell once, and note what was acknowledged."""
-    Z = rng.normal(size=(50, len(NAMES)))
-    answers = client.predict([dict(zip(NAMES, z, strict=True)) for z in Z.tolist()])
-    asked += [(one.id, z) for one, z in zip(answers, Z, strict=True)]
-    labels = {one.id: float(z.sum()) for one, z in zip(answers, Z, strict=True)}
-    client.learn(labels)
-    told += labels.items()
+class Traffic:
+    """Rows and labels that were sent, and a model that gets those which were acknowledged."""
+
+    def __init__(self, calm):
+        self.rng, self.calm, self.served, self.refused = np.random.default_rng(0), calm, {}, 0
+        self.labels = []
+
+    def send(self, client):
+        """Ask and tell once, and note what was acknowledged."""
+        Z = self.rng.normal(size=(20, len(NAMES)))
+        try:
+            answers = client.predict([dict(zip(NAMES, z, strict=True)) for z in Z.tolist()])
+            for answer, z in zip(answers, Z, strict=True):
+                assert answer.id not in self.served, f"id {answer.id} was given twice"
+                self.served[answer.id] = self.calm.ask(Table(NAMES, z[None]))
+                assert answer.prediction == self.served[answer.id].yhat, "it predicts otherwise than a calm model"
+            labels = {answer.id: float(z.sum()) for answer, z in zip(answers[::2], Z[::2], strict=True)}
+            client.learn(labels)
+            for number, y in labels.items():
+                self.calm.tell(self.served[number], y)
+            self.labels += labels
+        except InputError as error:
+            if not any(f"refused ({status})" in str(error) for status in (503, 507)):
+                raise
+            self.refused += 1
+            time.sleep(0.05)
 
 
-def main(folder):
-    rng, asked, told = np.random.default_rng(0), [], []
-    path, ballast = folder / "model.undrift", [folder / "ballast 1", folder / "ballast 2"]
-    model, Z = ud.OnlineRegressor(speed="light"), rng.normal(size=(FIRST, len(NAMES)))
+def try_size(folder, size):
+    path = folder / "model.undrift"
+    (folder / "temporary").mkdir()
+    model, Z = ud.OnlineRegressor(speed="light"), np.random.default_rng(1).normal(size=(50, len(NAMES)))
     model.play(Table(NAMES, Z), Z.sum(axis=1))
     model.save(path)
-    for one in ballast:
-        one.write_bytes(bytes(1 << 20))
-    server, client = start(path)
-    refused = 0
+    traffic = Traffic(model)
+    server, client = start(path, folder / "temporary")
     try:
-        for _ in range(2000):
-            try:
-                send(client, rng, asked, told)
-            except InputError as error:
-                if "refused (507)" not in str(error):
-                    raise
-                assert client.status()["rounds"] == FIRST + len(told)
-                refused += 1
-                if refused == 20:
-                    ballast[0].unlink()
-                if refused == 40:
-                    break
-        assert refused, "the disk was never full; give a smaller one"
-        server.kill()
+        for room in MADE_ROOM:
+            until = traffic.refused + REFUSED
+            while traffic.refused < until:
+                traffic.send(client)
+            size += room
+            subprocess.run(["mount", "-o", f"remount,size={size}m", str(folder)], check=True)
+        before = len(traffic.labels)
+        for _ in range(10):
+            traffic.send(client)
+        assert len(traffic.labels) > before, "it does not go on where there is room"
+        server.send_signal(signal.SIGKILL)
         server.wait()
-        ballast[1].unlink()
         server.stdout.close()
-        server, client = start(path)
-        assert client.status()["rounds"] == FIRST + len(told)
-        assert client.learn(dict(told[-100:])) == 0
-        print(f"{len(told):,} labels acknowledged, {refused} requests refused, none lost, none twice")
+        server, client = start(path, folder / "temporary")
+        assert client.status()["rounds"] == model.rounds == 50 + len(traffic.labels)
+        assert client.status()["waiting"] == len(model.pending)
+        assert client.learn(dict.fromkeys(traffic.labels, 0.0)) == 0
+        before = traffic.refused
+        traffic.send(client)
+        assert traffic.refused == before
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
+    return traffic
+
+
+def main(sizes):
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", folder], check=True)
+            try:
+                traffic = try_size(Path(folder), size)
+            finally:
+                subprocess.run(["umount", folder], check=True)
+        counts = f"{len(traffic.served):,} rows and {len(traffic.labels):,} labels acknowledged"
+        print(f"{size} MiB: {counts}, {traffic.refused} requests refused; none lost, none twice", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main([int(size) for size in sys.argv[1:]] or SIZES)

@@ -46,8 +46,7 @@ def open_forecasts(path: str | os.PathLike[str], *, durable: bool = False) -> It
         plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
         digest = hashlib.sha256(regular_file(given.path, state["files"]["model"]).read_bytes()).hexdigest()
         folder = Folder(given.path / "service", "service", names=NAMES)
-        with folder.hold_lock():
-            journal = open_journal(folder, durable)
+        with folder.hold_lock(), open_journal(folder, durable) as journal:
             service = ForecastService(given.read_model(state), plan, state["last"], journal, digest)
             yield service
             service.close()

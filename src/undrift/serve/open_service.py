@@ -19,7 +19,7 @@ from undrift.run.play.run_model import load_model
 from undrift.run.play.state import explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.serve.class_model import ClassModel, has_several_classes
-from undrift.serve.first_states import KeyedBeginning, begin_with_fleet, begin_with_model
+from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.journal import Journal
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.one_model import OneModel
@@ -77,14 +77,20 @@ def open_service(
             given / "service" if given.is_dir() else given.with_name(f"{given.stem}-service"), "service", names=NAMES
         )
         held.enter_context(folder.hold_lock())
-        if is_fleet:
-            service = _serve_keys(held.enter_context(begin_with_fleet(given)), folder, level, hold, durable)
-        elif key is not None:
-            beginning = begin_with_model(load_model(str(given)), key, _digest(given))
-            service = _serve_keys(beginning, folder, level, hold, durable)
+        models: OneModel | KeyedModels
+        if is_fleet or key is not None:
+            beginning = (
+                held.enter_context(begin_with_fleet(given))
+                if key is None
+                else begin_with_model(load_model(str(given)), key, _digest(given))
+            )
+            journal = held.enter_context(open_journal(folder, durable))
+            models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
+            origin = beginning.origin
         else:
             models, origin = (_read_run if given.is_dir() else _read_model)(given, level)
-            service = Service(models, open_journal(folder, durable), origin=origin, hold=hold)
+            journal = held.enter_context(open_journal(folder, durable))
+        service = Service(models, journal, origin=origin, hold=hold)
         yield service
         service.close()
         if service.is_restored and isinstance(service.models, OneModel):
@@ -92,17 +98,12 @@ def open_service(
                 service.models.model.save(temporary)
 
 
-def open_journal(folder: Folder, durable: bool) -> Journal:
-    """Open the journal in a service's folder, which is locked."""
+@contextlib.contextmanager
+def open_journal(folder: Folder, durable: bool) -> Iterator[Journal]:
+    """Give the journal in a service's folder, which is locked; it is closed whatever happens."""
     folder.claim(JOURNAL, f"{JOURNAL}-wal", f"{JOURNAL}-shm")
-    return Journal(folder.path / JOURNAL, durable=durable)
-
-
-def _serve_keys(beginning: KeyedBeginning, folder: Folder, level: float, hold: float | None, durable: bool) -> Service:
-    """Return the service of a model for each key."""
-    journal = open_journal(folder, durable)
-    models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
-    return Service(models, journal, origin=beginning.origin, hold=hold)
+    with contextlib.closing(Journal(folder.path / JOURNAL, durable=durable)) as journal:
+        yield journal
 
 
 def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
