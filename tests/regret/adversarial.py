@@ -19,6 +19,14 @@ NEWTON_LOSSES = ("absolute", "quantile(0.8)", "huber(0.5)", "squared")
 FAMILIES = ("DriftVAW", "DiscountedNewton", "Restarted")
 COMPARATORS = ("zero", "last leader", "leaders", "best path", "jumps", "drifts", "large")
 
+WEAKER = {
+    "without rounding": lambda cert: cert.certified - cert.rounding,
+    "less stability": lambda cert: cert.certified - 1e-3 * abs(cert.stability),
+    "less start": lambda cert: cert.certified - 1e-3 * abs(cert.start),
+    "less variation": lambda cert: cert.certified - 1e-3 * abs(cert.variation),
+}
+"""Claims that do not hold, which the search must break."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -101,7 +109,10 @@ def make_run(rng, family):
 
 
 def evaluate(run):
-    """Return the certificate of a run and its regret, computed independently; `ConditionError` if it is refused."""
+    """Return the certificate of a run and its regret, computed independently; `ConditionError` if it is refused.
+
+    The losses that the certificate states must be these.
+    """
     model = run.learner if run.starts is None else Restarted(run.learner, np.array(run.starts, dtype=np.int64))
     late = {"delay": run.delay} if run.delay else {}
     trace = (model.clone() if run.starts is None else model).play(run.Z, run.y, **late, **run.counts)
@@ -109,27 +120,29 @@ def evaluate(run):
     cert = certify(model, run.Z, run.y, trace, u, loss, **run.counts)
     weight = np.ones(len(run.y)) if run.weight is None else run.weight
     mine, theirs = weight * loss.value(trace.yhat, run.y), weight * loss.value(np.sum(run.Z * u, axis=1), run.y)
+    off = 1e-14 * np.sum(np.abs(run.Z * u), axis=1)  # a product u.z may cancel, and is added up in another order here
+    room = math.fsum((weight * (np.abs(loss.slope(np.sum(run.Z * u, axis=1), run.y)) + off) * off).tolist())
+    assert abs(cert.incurred - math.fsum(mine.tolist())) <= 1e-12 * cert.incurred
+    assert abs(cert.comparator_loss - math.fsum(theirs.tolist())) <= 1e-12 * cert.comparator_loss + room
     return cert, math.fsum([*mine.tolist(), *(-theirs).tolist()])
 
 
-def excess(cert, measured, certified=None):
-    """Return (regret - bound) / scale; `certified` stands for another claim, deliberately weaker."""
-    bound = (cert.certified if certified is None else certified) - cert.comparator_loss
-    return (measured - bound) / max(cert.scale, 1e-300)
+def excess(cert, certified=None):
+    """Return (regret - bound) / scale; `certified(cert)` is another claim, deliberately too small.
+
+    The comparator's loss is part of both and cancels: it may be far larger than all terms of the certificate.
+    """
+    return (cert.incurred - (cert.certified if certified is None else certified(cert))) / max(cert.scale, 1e-300)
 
 
 def climb(run, steps, rng, certified=None):
-    """Return the worst run found by random changes that raise the excess, and that excess.
-
-    `certified(cert)`: a claim to attack in place of the certificate's own.
-    """
+    """Return the worst run found by random changes that raise the excess, and that excess."""
 
     def score(one):
         try:
-            cert, measured = evaluate(one)
+            return excess(evaluate(one)[0], certified)
         except ConditionError:
             return -math.inf
-        return excess(cert, measured, None if certified is None else certified(cert))
 
     best, value = run, score(run)
     for _ in range(steps):
@@ -138,6 +151,20 @@ def climb(run, steps, rng, certified=None):
         if found >= value:
             best, value = changed, found
     return best, value
+
+
+def search(family, count, climbs, steps, seed, certified=None):
+    """Return (excess, number, run) of the worst `climbs` of `count` runs after so many steps each, the worst first."""
+    runs = []
+    for k in range(count):
+        run = make_run(np.random.default_rng([seed, k]), family)
+        try:
+            runs.append((excess(evaluate(run)[0], certified), k, run))
+        except ConditionError:
+            continue
+    runs.sort(key=lambda one: one[:2], reverse=True)
+    found = [(*climb(run, steps, np.random.default_rng([seed, k, 1]), certified), k) for _, k, run in runs[:climbs]]
+    return sorted(((value, k, run) for run, value, k in found), key=lambda one: one[:2], reverse=True)
 
 
 def change(run, rng):

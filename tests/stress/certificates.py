@@ -45,13 +45,6 @@ SHARES = {
 """Percent of the runs: cheap families have more of them."""
 TOLERANCE = 1e-12
 """What rounding may take from a certificate, as a share of its scale: `Certificate.holds` allows as much."""
-WEAKER = {
-    "without rounding": lambda cert: cert.certified - cert.rounding,
-    "less stability": lambda cert: cert.certified - 1e-3 * abs(cert.stability),
-    "less start": lambda cert: cert.certified - 1e-3 * abs(cert.start),
-    "less variation": lambda cert: cert.certified - 1e-3 * abs(cert.variation),
-}
-"""Claims that do not hold, which the search must break."""
 
 
 def stress(family: str, first: int, count: int, seed: int) -> int:
@@ -65,7 +58,7 @@ def stress(family: str, first: int, count: int, seed: int) -> int:
             refused += 1
             continue
         floored += cert.floors > 0
-        worst = min(worst, cert.slack / max(cert.scale, 1e-300), (cert.bound - measured) / max(cert.scale, 1e-300))
+        worst = min(worst, cert.slack / max(cert.scale, 1e-300))
         if below(cert, measured):
             wrong += 1
             print(f"{family}, instance [{seed}, {k}]: slack {cert.slack:g} at scale {cert.scale:g} through {cert.leaf}")
@@ -77,26 +70,14 @@ def stress(family: str, first: int, count: int, seed: int) -> int:
 
 def search(family: str, count: int, steps: int, seed: int, claim: str | None) -> int:
     """Make the worst tenth of the runs worse; print and return how many end above the claim."""
-    certified = None if claim is None else WEAKER[claim]
-    runs = []
-    for k in range(count):
-        run = adversarial.make_run(np.random.default_rng([seed, k]), family)
-        try:
-            cert, measured = adversarial.evaluate(run)
-        except ConditionError:
-            continue
-        runs.append((adversarial.excess(cert, measured, None if claim is None else certified(cert)), k, run))
-    runs.sort(key=lambda one: one[:2], reverse=True)
-    found = []
-    for _, k, run in runs[: max(1, count // 10)]:
-        worst, value = adversarial.climb(run, steps, np.random.default_rng([seed, k, 1]), certified)
-        found.append(value)
-        if claim is None and value > TOLERANCE:
-            print(f"{family}, instance [{seed}, {k}]: (regret - bound) / scale {value:g}: {worst}")
-    broken = sum(value > TOLERANCE for value in found)
+    certified = None if claim is None else adversarial.WEAKER[claim]
+    found = adversarial.search(family, count, max(1, count // 10), steps, seed, certified)
+    broken = [one for one in found if one[0] > TOLERANCE]
+    for value, k, run in broken if claim is None else []:
+        print(f"{family}, instance [{seed}, {k}]: (regret - bound) / scale {value:g}: {run}")
     what = "" if claim is None else f", {claim}"
-    print(f"{family}{what}: {broken} of {len(found)} climbs above the claim, worst {max(found):.1e}", flush=True)
-    return broken
+    print(f"{family}{what}: {len(broken)} of {len(found)} climbs above the claim, worst {found[0][0]:.1e}", flush=True)
+    return len(broken)
 
 
 def main() -> int:
@@ -111,7 +92,7 @@ def main() -> int:
     begin = time.process_time()
     if given.calibrate or given.climb:
         steps, each = given.climb or 100, given.count // len(adversarial.FAMILIES)
-        claims = list(WEAKER) if given.calibrate else [None]
+        claims = list(adversarial.WEAKER) if given.calibrate else [None]
         broken = {(f, c): search(f, each, steps, given.seed, c) for f in adversarial.FAMILIES for c in claims}
         bad = [pair for pair, many in broken.items() if bool(many) is not given.calibrate]
         print(f"{len(bad)} of {len(broken)} searches did not end as they must; {_minutes(begin)}")
