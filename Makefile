@@ -110,6 +110,10 @@ bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, 
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/online.py --write docs/benchmarks.md
 
+.PHONY: bench-rows
+bench-rows: $(VENV)/.test  ## what a single row costs, by the kind of row and label
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/single_rows.py --write docs/benchmarks.md
+
 .PHONY: bench-categories
 bench-categories: $(VENV)/.core  ## columns of many categories learned by means, dropped, or hashed; minutes
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/categories.py

@@ -21,6 +21,8 @@ ROWS = [
     {"a": 1.0, "b": -2.0, "c": 0.5},
     {"c": 0.5, "a": 1, "b": np.float64(-2.0)},
     {"a": True, "b": float("nan"), "c": 0},
+    {"a": 1.0, "b": 2.0},
+    {"a": None, "b": 1.0, "c": np.float32(2.0)},
 ]
 
 
@@ -34,15 +36,16 @@ def test_plain_rows_are_taken_by_one_call_and_give_the_same_bits(kind, row):
     general._learn_any(row, label)
     assert quick == general
     assert quick.rounds == general.rounds == 51
-    array = np.array([float(row[name]) for name in NAMES])
+    array = np.array([row.get(name, 0.0) for name in NAMES], dtype=float)
     assert quick._one_row.predict(array) == general._score_any(array)
 
 
 @pytest.mark.parametrize(
     "row",
-    [{"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0, "d": 3.0}, {"a": None, "b": 1.0, "c": 2.0},
+    [{"a": 1.0, "b": 2.0, "d": 3.0}, {"d": 3.0}, {}, {"a": np.timedelta64(1, "s"), "b": 1.0, "c": 2.0},
      {"a": 10**400, "b": 1, "c": 2}, {"a": 1e80, "b": 1.0, "c": 2.0},
-     [1.0, 2.0, 3.0], np.ones((1, 3)), np.ones(3, np.float32), np.ones(4), None,
+     [1.0, 2.0], [1.0, "2", 3.0], [1.0, None, 3.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)), np.ones(3, ">f8"),
+     np.ones(3, complex), np.ones(3, "M8[s]"), np.ma.masked_array(np.ones(3)), np.ones(4), None,
      np.array([1.0, np.inf, 0.0])],
     ids=str,
 )  # fmt: skip
@@ -61,7 +64,7 @@ def test_plain_rows_are_asked_and_told_as_others_are(kind):
     model, label = fitted(kind), True if kind.binary else 1.5
     quick, general = model.copy(), model.copy()
     array = np.array([0.3, np.nan, -0.2])
-    one, other = quick.ask(array), general.ask(array.tolist())  # a list goes the general way
+    one, other = quick.ask(array), general.ask(array[None])  # a matrix goes the general way
     assert one.yhat == other.yhat
     assert one.intervals == other.intervals
     assert quick == general
@@ -89,7 +92,8 @@ def test_arrays_without_names_do_not_take_dictionaries():
 def test_rows_follow_the_model_when_it_grows_and_when_it_is_loaded(tmp_path):
     model = fitted(ud.OnlineRegressor)
     model.learn({**ROWS[0], "d": 2.0}, 1.0)
-    assert model._one_row.predict(ROWS[0]) is None
+    assert model._one_row.predict(ROWS[0]) == model._score_any({**ROWS[0], "d": 0.0})
+    assert model._one_row.predict(np.ones(3)) is None
     row = {**ROWS[0], "d": -1.0}
     assert model._one_row.predict(row) == model._score_any(row)
     model.save(tmp_path / "model")
@@ -104,7 +108,8 @@ def test_a_classifier_takes_labels_of_the_kind_it_knows():
     model = fitted(ud.OnlineClassifier)
     assert model.classes == [False, True]
     assert [model._plain_label(y) for y in (True, False, 1, 0, 1.0, 0.0)] == [1.0, -1.0, 1.0, -1.0, 1.0, -1.0]
-    assert [model._plain_label(y) for y in (-1, 2, "a", None, np.bool_(True))] == [None] * 5
+    assert [model._plain_label(y) for y in (np.bool_(True), np.False_, np.int8(1))] == [1.0, -1.0, 1.0]
+    assert [model._plain_label(y) for y in (-1, 2, "a", None, np.timedelta64(1, "s"))] == [None] * 5
     signs = ud.OnlineClassifier(speed="fast")
     signs.learn([1.0], -1)
     assert [signs._plain_label(y) for y in (-1, -1.0, 1, True)] == [-1.0, -1.0, 1.0, None]

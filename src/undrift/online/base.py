@@ -28,7 +28,7 @@ from undrift.online.intervals import Limits, read_quantiles
 from undrift.online.memories import BETAS
 from undrift.online.peeked import PeekedRows
 from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
-from undrift.online.rows import Rows
+from undrift.online.rows import Rows, read_series
 from undrift.trace import Trace
 
 
@@ -106,8 +106,13 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         """
         label = self._plain_label(y)
         rows = self._check_row_weight(weight, elapsed)
-        if rows is not None or label is None or not self._one_row.learn(self, z, label):
-            self._learn_any(z, y, rows)
+        if rows is None and label is not None:
+            if self._one_row.learn(self, z, label):
+                return
+            z = read_series(z)
+            if self._one_row.learn(self, z, label):
+                return
+        self._learn_any(z, y, rows)
 
     @_thread_lock.hold_exclusive
     def _learn_any(self, z: Rows, y: float, rows: RowWeights | None = None) -> None:
@@ -131,7 +136,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         time = self._time(elapsed)
         if self.dim is not None and time == 1.0:
             record = np.zeros(self._plan.kernel.record_size)
-            if self._one_row.serve(z, record, True):
+            if self._one_row.serve(z, record, True) or self._one_row.serve(z := read_series(z), record, True):
                 return self._keep(record)
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
@@ -407,8 +412,13 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _score(self, z: Rows, elapsed: float | None = None) -> Prediction:
         """Return predictions as the stages make them: numbers, or log-odds."""
-        yhat = self._one_row.predict(z) if elapsed is None else None
-        return self._score_any(z, elapsed) if yhat is None else yhat
+        if elapsed is None:
+            yhat = self._one_row.predict(z)
+            if yhat is None:
+                yhat = self._one_row.predict(z := read_series(z))
+            if yhat is not None:
+                return yhat
+        return self._score_any(z, elapsed)
 
     @_thread_lock.hold_shared
     def _score_any(self, z: Rows, elapsed: float | None = None) -> Prediction:

@@ -14,7 +14,7 @@ from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
 from undrift.losses import sigmoid
 from undrift.online.any_label_files import AnyLabelFiles
-from undrift.online.label_kinds import Label, label_array
+from undrift.online.label_kinds import Label, label_array, plain_number
 from undrift.online.rows import Rows
 
 
@@ -120,12 +120,11 @@ class OnlineClassifier(AnyLabelFiles):
     def _plain_label(self, y: object) -> float | None:
         if self._several is not None:
             return None
-        negative, kind = self._label_names[0], type(y)
-        if kind is bool:
+        negative = self._label_names[0]
+        if isinstance(y, (bool, np.bool_)):
             return (1.0 if y else -1.0) if negative is False else None
-        if kind is not float and kind is not int:
-            return None
-        return 1.0 if y == 1 else -1.0 if y == negative else None
+        number = plain_number(y)
+        return None if number is None else 1.0 if number == 1 else -1.0 if number == negative else None
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)

@@ -17,6 +17,18 @@ MOST_CLASSES = 1000
 """Classes of one model."""
 
 
+NUMPY_NUMBERS = frozenset(np.dtype(code).type for code in "bhilqBHILQefd")
+"""Types of NumPy's real numbers; by their base classes a time span is a number, too."""
+
+
+def plain_number(y: object) -> float | int | None:
+    """Return a label that is one number of Python or NumPy as Python's own, if it may be learned; else None."""
+    if type(y) in NUMPY_NUMBERS:
+        y = y.item()  # type: ignore[attr-defined]  # every scalar of NumPy has it
+    plain = type(y) is float or type(y) is int
+    return y if plain and -_check.LIMIT <= y <= _check.LIMIT else None  # type: ignore[operator,return-value]  # numbers
+
+
 def check_labels(who: object, y: Any, count: int, seen: Sequence[Label]) -> list[Any]:
     """Return labels of any kind as Python's own texts, numbers and booleans, NaN where missing.
 
@@ -67,7 +79,7 @@ def fit_two_classes(y: object, before: list[Label]) -> bool:
         return not any(isinstance(one, str) for one in given.flat)
     if given.dtype.kind not in "iuf" or given.ndim > 1:
         return True
-    known = np.unique(given[~np.isnan(given)])
+    known = np.unique(given[~np.isnan(given)]).astype(np.float64)  # no float16 or float32 reaches the limit below
     if (np.abs(known) > _check.LIMIT).any() or (known != np.floor(known)).any():
         return True
     labels = {int(one) for one in known} | {int(one) for one in before}

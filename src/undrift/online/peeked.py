@@ -12,8 +12,9 @@ from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.online.block_rounds import BlockRounds
 from undrift.online.growth import widen_record
+from undrift.online.label_kinds import plain_number
 from undrift.online.plan import EstimatorPlan
-from undrift.online.rows import Rows
+from undrift.online.rows import Rows, read_series
 
 
 class PeekedRow(NamedTuple):
@@ -43,7 +44,7 @@ class PeekedRows(BlockRounds):
         rounds = self.rounds  # labels that come meanwhile make the record seem later than it is, never earlier
         if self.dim is not None:
             record = np.zeros(self._plan.kernel.record_size)
-            if self._one_row.serve(z, record, False):
+            if self._one_row.serve(z, record, False) or self._one_row.serve(z := read_series(z), record, False):
                 return PeekedRow(record.item(RecordPart.YHAT), record, rounds)
         return self._peek_any(z)
 
@@ -69,6 +70,7 @@ class PeekedRows(BlockRounds):
         label, record, rows = self._plain_label(y), peeked.record.copy(), self._check_row_weight(weight, None)
         if rows is not None and len(record):
             record[RecordPart.WEIGHT] = rows.weight[0]
+        z = read_series(z)
         if label is None or not self._one_row.learn_peeked(self, z, label, record, peeked.rounds):
             self._learn_peeked_any(z, y, peeked, 1.0 if rows is None else float(rows.weight[0]))
 
@@ -105,7 +107,10 @@ class PeekedRows(BlockRounds):
 
     def _plain_label(self, y: object) -> float | None:
         """Return the label as the stages learn it if there is nothing to check or to remember about it, else None."""
-        return y if type(y) is float else None
+        if type(y) is float:
+            return y
+        number = plain_number(y)
+        return None if number is None else float(number)
 
     def _name_labels(self, y: object) -> None:
         """Remember how checked labels are called; numbers have no names."""

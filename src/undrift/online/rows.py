@@ -34,10 +34,26 @@ def is_named(z: Rows) -> bool:
 
 
 def read_series(z: Rows) -> Rows:
-    """Return one row of a pandas frame, a series whose index holds names, as a mapping; all other rows as they are."""
-    if getattr(getattr(z, "index", None), "inferred_type", None) == "string" and getattr(z, "ndim", 0) == 1:
-        return z.to_dict()
-    return z
+    """Return one row of a pandas frame as a mapping, or as an array where its index holds no names; else `z` itself."""
+    kind = getattr(getattr(z, "index", None), "inferred_type", None)
+    if kind is None or z.ndim != 1:
+        return z
+    if kind == "string":
+        return dict(zip(_names_of_index(z.index), z.tolist(), strict=True))
+    return z.to_numpy() if isinstance(z.dtype, np.dtype) else z
+
+
+_LAST_INDEX: list[tuple[object, list[str]]] = [(None, [])]
+"""The last index read, and its names."""
+
+
+def _names_of_index(index: Any) -> list[str]:
+    """Return the names in an index. The rows of a frame share theirs, and reading it takes longer than a round."""
+    last, names = _LAST_INDEX[0]
+    if last is None or not index.is_(last):  # the same, or a view of it; an index never changes
+        names = index.tolist()
+        _LAST_INDEX[0] = index, names
+    return names
 
 
 def _are_mappings(z: Rows) -> bool:

@@ -6,6 +6,7 @@
 #include "array.h"
 #include "dispatch.h"
 #include "lock.h"
+#include "row_input.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -140,23 +141,24 @@ class EnsembleKernel {
     }
 
     bool learn(nb::handle model, nb::handle z, nb::handle y) const {
-        Input row;
-        if (!PyFloat_Check(y.ptr()) || !row.read(z.ptr()) || row.shape(0) != r.run.dim) return false;
-        const double label = PyFloat_AsDouble(y.ptr());
-        double yhat;
+        std::vector<double> own;
+        const double *row = read_row(z.ptr(), r.run.dim, own);
+        double label, yhat;
+        if (!row || !read_label(y.ptr(), label)) return false;
         const LockGuard held(lock_pointer(), true);
         const int64_t first = rounds_of(model);
-        if (run(table(), table().ensemble_play, call_with(first, row.data(), 1, &label, &yhat))) return false;
+        if (run(table(), table().ensemble_play, call_with(first, row, 1, &label, &yhat))) return false;
         nb::setattr(model, rounds_name(), nb::int_(first + 1));
         return true;
     }
 
     nb::object predict(nb::handle model, nb::handle z) const {
-        Input row;
-        if (!row.read(z.ptr()) || row.shape(0) != r.run.dim) return nb::none();
+        std::vector<double> own;
+        const double *row = read_row(z.ptr(), r.run.dim, own);
+        if (!row) return nb::none();
         double yhat;
         const LockGuard held(lock_pointer(), false);
-        const auto call = call_with(rounds_of(model), row.data(), 1, nullptr, &yhat);
+        const auto call = call_with(rounds_of(model), row, 1, nullptr, &yhat);
         if (run(table(), table().ensemble_predict, call)) return nb::none();
         return nb::steal(PyFloat_FromDouble(yhat));
     }

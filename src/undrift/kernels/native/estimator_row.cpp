@@ -1,10 +1,11 @@
 // Single rows of one online estimator, as a streaming program has them: lock, checks and round in one call.
 //
-// The Python around a call of two microseconds must not cost more than the call. A plain row (a float64 array, or a
-// dictionary that has exactly the known names) with numbers that can be used is taken here; for anything else the methods
-// say so without having done anything, and the estimator's general code, which also knows what to complain about, goes on.
+// The Python around a call of two microseconds must not cost more than the call. A plain row (row_input.h, or a dictionary
+// without unknown names) with numbers that can be used is taken here; for anything else the methods say so without having
+// done anything, and the estimator's general code, which also knows what to complain about, goes on.
 #include <nanobind/nanobind.h>
 
+#include <limits>
 #include <vector>
 
 #include "array.h"
@@ -12,6 +13,7 @@
 #include "estimator.h"
 #include "estimator_input.h"
 #include "lock.h"
+#include "row_input.h"
 
 namespace nb = nanobind;
 using namespace undrift;
@@ -23,44 +25,34 @@ class EstimatorRow {
     const Estimator *e = nullptr;
     double *S = nullptr;
 
-    static PyTypeObject *numpy_float() { // float64, a subclass of Python's own
-        static PyObject *const type = nb::object(nb::module_::import_("numpy").attr("float64")).release().ptr();
-        return reinterpret_cast<PyTypeObject *>(type);
-    }
-
-    // A value of a dictionary as a number; false for what the general code has to look at.
-    static bool read_number(PyObject *value, double &out) {
-        if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value) && !PyBool_Check(value) && Py_TYPE(value) != numpy_float())
-            return false;
-        out = PyFloat_AsDouble(value);
-        if (out == -1.0 && PyErr_Occurred()) { // an integer too large for float64
-            PyErr_Clear();
-            return false;
-        }
-        return true;
-    }
-
+    // A name that the dictionary lacks is 0, and None a missing number; an unknown name is not for here.
     bool read_dictionary(PyObject *z, double *row) const {
-        if (names.is_none() || static_cast<size_t>(PyDict_Size(z)) != e->plan.stride()) return false;
+        if (names.is_none()) return false;
+        Py_ssize_t found = 0;
         for (size_t j = 0; j < e->plan.stride(); ++j) {
             PyObject *value = PyDict_GetItemWithError(z, PyTuple_GetItem(names.ptr(), static_cast<Py_ssize_t>(j)));
-            if (!value) {
+            if (!value && PyErr_Occurred()) {
                 PyErr_Clear();
                 return false;
             }
-            if (!read_number(value, row[j])) return false;
+            row[j] = value == Py_None ? std::numeric_limits<double>::quiet_NaN() : 0.0;
+            if (value && value != Py_None && !read_number(value, row[j])) return false;
+            found += value != nullptr;
         }
-        return true;
+        return found && found == PyDict_Size(z);
     }
 
     // The row's numbers, or null if it is not plain or the estimator cannot use it; only while the lock is held.
     const double *read(nb::handle z, std::vector<double> &own) const {
         if (!e) return nullptr;
-        Input row;
-        if (row.read(z.ptr())) return row.shape(0) == e->plan.stride() && !refusal(*e, row.data(), 1, nullptr, 0) ? row.data() : nullptr;
-        if (!PyDict_CheckExact(z.ptr())) return nullptr;
-        own.resize(e->plan.stride());
-        return read_dictionary(z.ptr(), own.data()) && !refusal(*e, own.data(), 1, nullptr, 0) ? own.data() : nullptr;
+        const double *row = nullptr;
+        if (PyDict_CheckExact(z.ptr())) {
+            own.resize(e->plan.stride());
+            if (read_dictionary(z.ptr(), own.data())) row = own.data();
+        } else {
+            row = read_row(z.ptr(), e->plan.stride(), own);
+        }
+        return row && !refusal(*e, row, 1, nullptr, 0) ? row : nullptr;
     }
 
     Lock *lock_pointer() const { return nb::inst_ptr<Lock>(lock); }
