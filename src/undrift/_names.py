@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable
 
@@ -9,6 +10,21 @@ SHORT, LONG = 4, 9
 """Words of at least so many letters may differ by one slip, or by two."""
 MOST = 1000
 """Rows that lack more names than this are sparse: a new name among them is no slip."""
+LONGEST = 200
+"""Longer names are not compared: the time it takes grows with the square of their length, and anyone may send one."""
+
+
+def find_closest(name: str, others: Iterable[str]) -> str | None:
+    """Return the one of `others` that looks most like `name`, whatever its capitals; None if none does.
+
+    >>> find_closest("Tempp", ["load", "temp"]), find_closest("x" * 1000, ["x" * 999])
+    ('temp', None)
+    """
+    candidates = {other.lower(): other for other in others if len(other) <= LONGEST}
+    if len(name) > LONGEST or len(candidates) > MOST:
+        return None
+    near = difflib.get_close_matches(name.lower(), candidates, n=1, cutoff=0.5)
+    return candidates[near[0]] if near else None
 
 
 def find_similar(name: str, others: Iterable[str]) -> str | None:
@@ -47,7 +63,7 @@ def _differ_by_typos(a: str, b: str) -> bool:
     """Whether two different words differ by slips alone."""
     longest = max(len(a), len(b))
     allowed = 0 if longest < SHORT else 1 if longest < LONG else 2
-    if abs(len(a) - len(b)) > allowed or re.findall(r"\d", a) != re.findall(r"\d", b):
+    if longest > LONGEST or abs(len(a) - len(b)) > allowed or re.findall(r"\d", a) != re.findall(r"\d", b):
         return False
     return allowed > 0 and _distance(a, b) <= allowed
 

@@ -3,6 +3,7 @@
 ```
 UndriftError
 ├── InputError (ValueError)        an argument or a row that cannot be used; nothing was changed
+│   └── RequestSizeError           a request to a service that holds too much; split it
 ├── DataError (ValueError)         a file of rows that cannot be used; the text says where and what to do
 ├── ModelFileError (ValueError)    a file that is not a whole, readable undrift file
 ├── ConditionError (ValueError)    a theorem's condition or a certificate's assumption does not hold
@@ -21,6 +22,10 @@ class UndriftError(Exception):
 
 class InputError(UndriftError, ValueError):
     """An argument or a row cannot be used; the object is as it was before the call."""
+
+
+class RequestSizeError(InputError):
+    """A request to a service holds more than it may; the text says how much that is."""
 
 
 class DataError(UndriftError, ValueError):

@@ -6,13 +6,13 @@ Takes and returns DataFrames and never opens a source or a sink. Everything that
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from undrift._names import find_closest
 from undrift.errors import InputError, MissingExtraError
 from undrift.fleet import Fleet, Output
 from undrift.fleet.outputs import ABSENT, Key
@@ -232,8 +232,8 @@ def _check_input(df: DataFrame, fleet: Fleet) -> tuple[SparkSession, Any]:
         raise InputError("undrift.spark: rows of outputs have no intervals; make the fleet without interval=")
     for name in fields.names:
         if name not in df.columns:
-            near = difflib.get_close_matches(name, df.columns, 1)
-            hint = f". Did you mean '{near[0]}'?" if near else ""
+            near = find_closest(name, df.columns)
+            hint = f". Did you mean '{near}'?" if near else ""
             raise InputError(f"undrift.spark: column '{name}' not found; columns are {', '.join(df.columns)}{hint}")
         allowed: tuple[str, ...] = _NUMBERS
         if name in (fields.order, fields.label_of):

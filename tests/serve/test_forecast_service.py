@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from server_process import fetch, running_server
 
-from undrift.errors import InputError
+from undrift.errors import InputError, RequestSizeError
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.play import forecast_file, update_forecast
 from undrift.run.forecast.settings import ForecastSettings
@@ -77,7 +77,7 @@ def test_rows_are_learned_as_an_update_would_through_kills(tmp_path, timed, name
         ),
         (
             {"when": "2094-03-05 04:00", "load": 1.0},
-            "'when' is 2094-03-05 04:00:00, more than 100,000 rows after the one before: rows are 3600 seconds apart",
+            "'when' is 2094-03-05 04:00:00, more than 500 rows ahead: rows are 3600 seconds apart, the last one was at",
         ),
     ],
 )
@@ -95,6 +95,36 @@ def test_what_is_refused_changes_nothing(tmp_path_factory, cache, row, words):
 @pytest.fixture(scope="module")
 def cache():
     return {}
+
+
+def test_a_row_far_ahead_is_refused_and_may_be_reached_in_parts(tmp_path):
+    folder, rows = make_folder(tmp_path, names=("load",))
+    last = np.datetime64(rows[0]["when"].replace(" ", "T"))
+
+    def later(steps, **values):
+        return {"when": str(last + np.timedelta64(steps, "h")).replace("T", " "), **values}
+
+    with open_forecasts(folder) as service:
+        service.learn(rows[:1])
+        before = service.forecast()
+        for sent in ([later(20_000, load=1.0)], [later(400, load=1.0), later(501, load=1.0)]):
+            with pytest.raises(RequestSizeError, match=r"more than 500 rows ahead.*in several requests, null where"):
+                service.learn(sent)
+            assert service.forecast() == before
+            assert service.journal.last == 1
+        assert service.learn([later(500, load=None)]) == (1, 0)
+        assert service.learn([later(620, load=1.0)]) == (1, 0)
+        assert service.model.rows == FIRST + 621
+        service.tend()  # missing rows count as rows that a restart would repeat
+        assert service.journal.last_snapshot().sequence == 3
+
+
+def test_rows_without_times_come_in_parts_too(tmp_path):
+    folder, rows = make_folder(tmp_path, timed=False, names=("load",))
+    with open_forecasts(folder) as service:
+        with pytest.raises(RequestSizeError, match="at most 500 new rows, got 501; split it"):
+            service.learn(rows[:1] * 501)
+        assert service.journal.last == 0
 
 
 def test_rows_without_times_may_have_numbers(tmp_path):

@@ -80,7 +80,7 @@ def test_names_of_this_machine_and_allowed_ones_are_answered(url, host):
 
 
 def test_probes_answer_under_any_name(url):
-    for path in ("/health",):
+    for path in ("/health", "/ready"):
         assert ask(url, path, {"Host": "10.1.2.3:8000"})[0] == 200
 
 

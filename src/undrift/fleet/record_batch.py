@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._check import LIMIT
+from undrift._names import find_closest
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.fleet.keys_and_orders import (
@@ -201,8 +201,8 @@ def batch_from_frame(fields: Fields, accepted: AcceptedInput, frame: Any) -> Rec
     columns = list(table.columns)
     for name in fields.names:
         if name not in columns:
-            near = difflib.get_close_matches(name, columns, 1)
-            hint = f". Did you mean '{near[0]}'?" if near else ""
+            near = find_closest(name, columns)
+            hint = f". Did you mean '{near}'?" if near else ""
             raise InputError(f"Fleet: column '{name}' not found; columns are {', '.join(columns)}{hint}")
     n = len(table)
     bad: dict[int, str] = {}

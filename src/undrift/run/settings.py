@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import difflib
 import math
 import re
 import tomllib
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from undrift import _check
+from undrift._names import find_closest
 from undrift.errors import InputError
 
 MISSING = ("auto", "fill", "indicators", "skip", "refuse")
@@ -262,9 +262,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     "; there are date, temp, load. Did you mean 'temp'?"
     """
     names = list(known)
-    lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(word.lower(), lower, n=1, cutoff=0.5)
+    near = find_closest(word, names)
     shown = ", ".join(name if len(name) <= 40 else f"{name[:40]}..." for name in names[:12]) + (
         f" and {len(names) - 12} more" if len(names) > 12 else ""
     )
-    return f"; there are {shown}." + (f" Did you mean '{lower[near[0]]}'?" if near else "")
+    return f"; there are {shown}." + (f" Did you mean '{near}'?" if near else "")

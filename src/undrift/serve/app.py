@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import sys
+from collections.abc import AsyncIterator
 from importlib import resources
 from typing import Annotated, Any
 
@@ -14,10 +15,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
 from undrift import __version__
-from undrift.errors import InputError, UnavailableError, UndriftError
+from undrift.errors import InputError, RequestSizeError, UnavailableError, UndriftError
 from undrift.serve.compact_json import to_json
+from undrift.serve.journaled_service import JournaledService
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
+from undrift.serve.live import SHOWN_KEYS, LiveView
 from undrift.serve.metrics import ServiceMetrics
 from undrift.serve.schema import (
     LearnLabelsResponse,
@@ -29,13 +32,8 @@ from undrift.serve.schema import (
     read_request,
 )
 from undrift.serve.service import Label, Service
+from undrift.serve.service_thread import ServiceThread
 
-SHOWN_ROUNDS = 300
-"""Rounds on the live page."""
-SHOWN_EVENTS = 8
-"""Events on the live page."""
-SHOWN_KEYS = 10
-"""Worst keys on the live page."""
 SECONDS_BETWEEN_CARE = 0.25
 """How often rows that waited too long are given up, and what is due is saved."""
 
@@ -43,8 +41,8 @@ SECONDS_BETWEEN_CARE = 0.25
 def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     """Return the application of a service."""
     rules = RequestLimits() if limits is None else limits
-    metrics = ServiceMetrics(service)
-    app = make_base(service.tend)
+    metrics, thread = ServiceMetrics(service), ServiceThread()
+    app, view = make_base(service, thread), LiveView(service, thread)
 
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
@@ -54,76 +52,87 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
     @app.post("/predict", response_model=PredictResponse)
     async def predict(request: Request) -> Response:
         """Predict rows that have come; each waits for its label from then on."""
-        body = read_request(PredictRequest, await request.body())
-        with metrics.measure("predict"):
-            answers = service.predict(body.rows, body.references)
-        return answer_json({"predictions": [one._asdict() for one in answers]})
+        return await thread.call(_predict, service, metrics, await request.body())
 
     @app.post("/learn", response_model=LearnLabelsResponse)
     async def learn(request: Request) -> Response:
         """Learn labels; what is acknowledged here is learned exactly once, whatever happens."""
-        labels = []
-        for one in read_request(LearnRequest, await request.body()).labels:
-            row = one.id if one.id is not None else one.reference
-            if row is None or (one.id is not None and one.reference is not None):
-                raise InputError("a label needs the id of its row, or its reference, not both")
-            labels.append(Label(row, one.y))
-        with metrics.measure("learn"):
-            result = service.learn(labels)
-        return answer_json(result._asdict())
+        return await thread.call(_learn, service, metrics, await request.body())
 
     @app.get("/events")
     async def events() -> Response:
         """Return what changed lately, one JSON object a line, oldest first."""
-        lines = [json.dumps(event.as_dict()) + "\n" for event in service.events]
+        lines = await thread.call(lambda: [json.dumps(event.as_dict()) + "\n" for event in service.events])
         return Response("".join(lines), media_type="application/x-ndjson")
 
     @app.get("/metrics", response_class=Response)
     async def prometheus() -> Response:
         """Return metrics in Prometheus' text format."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(await thread.call(metrics.text), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/live")
-    async def live(request: Request, key: str | None = None) -> StreamingResponse:
+    async def live(key: str | None = None) -> StreamingResponse:
         """Stream the state of the service, or of one key, once a second, as server-sent events."""
-        _show(service, key)  # refuses an unknown key before anything is sent
-        return StreamingResponse(_stream(service, request, key), media_type="text/event-stream")
+        return await view.stream(key)
 
-    add_pages(app, service.facts, page="live.html")
-    if isinstance(service.models, KeyedModels):
-        _add_keys(app, service.models)
+    add_pages(app, service, thread, page="live.html")
+    if service.is_restored and isinstance(service.models, KeyedModels):
+        _add_keys(app, service.models, thread)
     describe_interface(app, {"/predict": PredictRequest, "/learn": LearnRequest})
     limit_requests(app, rules)
     return app
 
 
-def _add_keys(app: FastAPI, models: KeyedModels) -> None:
+def _predict(service: Service, metrics: ServiceMetrics, body: bytes) -> Response:
+    request = read_request(PredictRequest, body)
+    with metrics.measure("predict"):
+        answers = service.predict(request.rows, request.references)
+    return answer_json({"predictions": [one._asdict() for one in answers]})
+
+
+def _learn(service: Service, metrics: ServiceMetrics, body: bytes) -> Response:
+    labels = []
+    for one in read_request(LearnRequest, body).labels:
+        row = one.id if one.id is not None else one.reference
+        if row is None or (one.id is not None and one.reference is not None):
+            raise InputError("a label needs the id of its row, or its reference, not both")
+        labels.append(Label(row, one.y))
+    with metrics.measure("learn"):
+        result = service.learn(labels)
+    return answer_json(result._asdict())
+
+
+def _add_keys(app: FastAPI, models: KeyedModels, thread: ServiceThread) -> None:
     """Add what is there where every key has a model."""
 
     @app.get("/keys")
     async def keys(count: Annotated[int, Query(ge=1)] = SHOWN_KEYS) -> list[dict[str, Any]]:
         """Return the keys that do worst: whose error is largest beside that of the naive guess."""
-        return models.worst_keys(count)
+        return await thread.call(models.worst_keys, count)
 
     @app.get("/keys/{key:path}")
     async def key(key: str) -> dict[str, Any]:
         """Return how one key is doing."""
-        return models.key_facts(key)
+        return await thread.call(models.key_facts, key)
 
 
-def make_base(tend: Callable[[], None]) -> FastAPI:
-    """Return an application that calls `tend` now and then as long as it runs."""
+def make_base(service: JournaledService, thread: ServiceThread) -> FastAPI:
+    """Return an application that takes care of a service as long as it runs; `thread` is closed at its end."""
 
     @contextlib.asynccontextmanager
     async def care(app: FastAPI) -> AsyncIterator[None]:
         async def loop() -> None:
             while True:
                 await asyncio.sleep(SECONDS_BETWEEN_CARE)
-                tend()  # raises nothing
+                before = service.failure
+                await thread.call(service.tend)  # raises nothing
+                if service.failure not in (None, before):
+                    print(f"undrift serve: {service.failure}", file=sys.stderr, flush=True)
 
         task = asyncio.create_task(loop())
         yield
         task.cancel()
+        thread.close()
 
     app = FastAPI(title="undrift", version=__version__, docs_url=None, redoc_url=None, lifespan=care)
 
@@ -134,18 +143,23 @@ def make_base(tend: Callable[[], None]) -> FastAPI:
     return app
 
 
-def add_pages(app: FastAPI, facts: Callable[[], dict[str, Any]], *, page: str) -> None:
-    """Add what every service has: health, status, its page, and the description of the interface."""
+def add_pages(app: FastAPI, service: JournaledService, thread: ServiceThread, *, page: str) -> None:
+    """Add what every service has: health, readiness, status, its page, and the description of the interface."""
 
     @app.get("/health")
     async def health() -> dict[str, str]:
-        """Say that the service is alive."""
-        return {"status": "ok"}
+        """Say that the process is alive, and what failed if something did: a restart would not help."""
+        return _describe_health(service)
+
+    @app.get("/ready")
+    async def ready() -> JSONResponse:
+        """Say whether requests are answered: 503 while the state could not be restored from the journal."""
+        return JSONResponse(_describe_health(service), 200 if service.is_restored else 503)
 
     @app.get("/status")
     async def status() -> dict[str, object]:
         """Say how the service is doing."""
-        return facts()
+        return await thread.call(service.facts)
 
     @app.get("/", response_class=HTMLResponse)
     async def home() -> str:
@@ -158,37 +172,19 @@ def add_pages(app: FastAPI, facts: Callable[[], dict[str, Any]], *, page: str) -
         return _asset("docs.html")
 
 
-def _show(service: Service, key: str | None) -> dict[str, Any]:
-    """Return what the live page shows."""
-    models = service.models
-    keyed: dict[str, Any] = {}
-    if isinstance(models, KeyedModels):
-        keyed["worst"] = models.worst_keys(SHOWN_KEYS)
-        if key is not None:
-            keyed["chosen"] = models.key_facts(key)
-    elif key is not None:
-        raise InputError("this service has one model and no keys; leave the key away")
-    told = [event.as_dict() for event in list(service.events) if key is None or event.key == key][-SHOWN_EVENTS:]
-    rounds = [list(one) for one in models.recent(key, SHOWN_ROUNDS)]
-    return {**service.facts(), **keyed, "recent": rounds, "events": told}
-
-
-async def _stream(service: Service, request: Request, key: str | None) -> AsyncIterator[str]:
-    last = None
-    while not await request.is_disconnected():
-        now = service.journal.last
-        if now == last:
-            yield ": nothing new\n\n"
-        else:
-            yield f"data: {json.dumps(_show(service, key), allow_nan=False)}\n\n"
-            last = now
-        await asyncio.sleep(1.0)
+def _describe_health(service: JournaledService) -> dict[str, str]:
+    """Return what probes are told; read beside the service's thread, so that it is there at once."""
+    if service.failure is None and service.is_restored:
+        return {"status": "ok"}
+    return {"status": "degraded" if service.is_restored else "stopped", "detail": service.failure or "restoring"}
 
 
 def refuse_with_status(error: UndriftError) -> JSONResponse:
-    """Return a refusal: 503 while the state is not restored, 507 where the disk is full, 422 for what was sent."""
-    full = "cannot be written" in str(error)
-    return JSONResponse({"detail": str(error)}, 503 if isinstance(error, UnavailableError) else 507 if full else 422)
+    """Return a refusal: 503 while the state is not restored, 507 on a full disk, 413 and 422 for what was sent."""
+    status = 507 if "cannot be written" in str(error) else 422
+    for kind, own in ((UnavailableError, 503), (RequestSizeError, 413)):
+        status = own if isinstance(error, kind) else status
+    return JSONResponse({"detail": str(error)}, status)
 
 
 def answer_json(value: object) -> Response:

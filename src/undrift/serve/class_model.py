@@ -33,6 +33,11 @@ class ClassModel(OneModel):
         self.watch = Watch(level=self.level, binary=True, what="the predicted class")
 
     @property
+    def work_per_row(self) -> int:
+        """One learner a class."""
+        return max(1, len(self._classifier.classes))
+
+    @property
     def _classifier(self) -> OnlineClassifier:
         assert isinstance(self.model, OnlineClassifier)  # nothing else has several classes
         return self.model
@@ -84,9 +89,11 @@ class ClassModel(OneModel):
             if label != label or not given:  # NaN closes a row; nothing was said before the first label
                 continue
             best = max(given, key=given.__getitem__)
-            right, p = float(best == label), given[best] / sum(given.values())
-            loss = -math.log(max(given.get(label, 1.0 - sum(given.values())), 1e-300))
-            self._recent.add(Round(number, right, float(log_odds(p)), None, None, True, label, best, loss))
+            whole = sum(given.values())
+            right, p = float(best == label), given[best] / whole
+            loss = -math.log(max(given.get(label, 1.0 - whole), 1e-300))
+            each = {str(name): float(f"{q / whole:.6g}") for name, q in given.items()}  # short in snapshots
+            self._recent.add(Round(number, right, float(log_odds(p)), None, None, True, label, best, loss, each))
             events += self.watch.add_round(number, right, p)
         if self.model.rounds // ROUNDS_PER_LOOK > before // ROUNDS_PER_LOOK:
             events += self.watch.add_memory(labels[-1].row.number, self.model.spectrum())

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from undrift.errors import UndriftError
 from undrift.serve.app import add_pages, answer_json, make_base, refuse_with_status
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.limits import RequestLimits, limit_requests
-from undrift.serve.schema import CellValue, LearnResponse, describe_interface, read_request
+from undrift.serve.schema import CellValue, LearnResponse, SentRows, describe_interface, read_request
+from undrift.serve.service_thread import ServiceThread
 
 
-class ForecastLearnRequest(BaseModel):
-    """Rows that have come."""
-
-    model_config = ConfigDict(extra="forbid")
-    rows: Annotated[
-        list[dict[str, CellValue]],
-        Field(description="One object a row: its time (the column of the file), and a value for each series."),
-    ]
+class ForecastLearnRequest(SentRows):
+    """Rows that have come, each with its time (the column of the file) and a value for each series."""
 
 
 class ForecastResponse(BaseModel):
@@ -37,7 +30,8 @@ class ForecastResponse(BaseModel):
 
 def make_forecast_app(service: ForecastService, limits: RequestLimits | None = None) -> FastAPI:
     """Return the application of a service of forecasts."""
-    app = make_base(service.tend)
+    thread = ServiceThread()
+    app = make_base(service, thread)
 
     @app.exception_handler(UndriftError)
     async def refuse(request: Request, error: UndriftError) -> JSONResponse:
@@ -46,14 +40,18 @@ def make_forecast_app(service: ForecastService, limits: RequestLimits | None = N
     @app.get("/forecast", response_model=ForecastResponse)
     async def forecast(level: float | None = None) -> Response:
         """Forecast the next steps of every series from what was learned so far."""
-        return answer_json(service.forecast(level))
+        return await thread.call(lambda: answer_json(service.forecast(level)))
 
     @app.post("/learn", response_model=LearnResponse)
     async def learn(request: Request) -> Response:
         """Learn rows that are later than the last one; others were learned before, and are counted as repeated."""
-        return answer_json(service.learn(read_request(ForecastLearnRequest, await request.body()).rows)._asdict())
+        return await thread.call(_learn, service, await request.body())
 
-    add_pages(app, service.facts, page="docs.html")
+    add_pages(app, service, thread, page="docs.html")
     describe_interface(app, {"/learn": ForecastLearnRequest})
     limit_requests(app, RequestLimits() if limits is None else limits)
     return app
+
+
+def _learn(service: ForecastService, body: bytes) -> Response:
+    return answer_json(service.learn(read_request(ForecastLearnRequest, body).rows)._asdict())

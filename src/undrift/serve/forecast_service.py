@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix
-from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.errors import InputError, ModelFileError, RequestSizeError, UndriftError
 from undrift.forecast import Forecaster, forecast_file
-from undrift.forecast.calendar import count_steps
-from undrift.forecast.gaps import LONGEST_GAP
+from undrift.forecast.calendar import count_steps, usual_spacing
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.serve.compact_json import to_json
@@ -25,7 +24,9 @@ from undrift.serve.rows import Cell, Row, read_number
 ROWS_PER_SNAPSHOT = 500
 """A restart repeats at most so many rows."""
 MOST_ROWS = 10_000
-"""Rows of one request."""
+"""Rows of one request, those that were learned before included."""
+MOST_STEPS = 500
+"""Steps that one request may bring, missing ones between two times included: a fraction of a second of work."""
 PLACE = "row"
 """Where rows have no time: their number, from 1 on."""
 
@@ -89,8 +90,10 @@ class ForecastService(JournaledService):
     def learn(self, rows: Sequence[Row]) -> LearnedRows:
         """Learn rows that have come, later than the last one; they are in the journal when this returns."""
         self.require_restored()
-        if not 1 <= len(rows) <= MOST_ROWS:
-            raise InputError(f"a request holds 1 to {MOST_ROWS:,} rows, got {len(rows):,}; split it")
+        if not rows:
+            raise InputError("a request needs a row at least")
+        if len(rows) > MOST_ROWS:
+            raise RequestSizeError(f"a request holds 1 to {MOST_ROWS:,} rows, got {len(rows):,}; split it")
         new = self._read(rows)
         if len(new.values):
             with self._undo_if_refused():
@@ -152,10 +155,11 @@ class ForecastService(JournaledService):
 
     def _play(self, rows: _Rows) -> None:
         times = None if rows.times is None else np.array(rows.times, dtype="datetime64[s]")
+        before = self.model.rows
         self.model.play(rows.values, times=times)
         if rows.times is not None:
             self.last = rows.times[-1]
-        self._unsaved += len(rows.values)
+        self._unsaved += self.model.rows - before  # missing rows take as long as others when they are repeated
 
     def _read(self, rows: Sequence[Row]) -> _Rows:
         """Return those rows that are later than the last one, as numbers."""
@@ -168,23 +172,33 @@ class ForecastService(JournaledService):
                 raise InputError(f"a row needs the value of a series: {self._list_series()}")
         Z = np.array([[read_number(name, row.get(name)) for name in self.plan.names] for row in rows])
         if self.plan.time is None:
-            return _Rows(Z[self._find_new(rows)], None)
+            following = self._find_new(rows)
+            if len(following) > MOST_STEPS:
+                raise RequestSizeError(
+                    f"a request brings at most {MOST_STEPS:,} new rows, got {len(following):,}; split it"
+                )
+            return _Rows(Z[following], None)
         times = self._parse_times([row.get(place) for row in rows], place)
         new = [i for i, one in enumerate(times) if self.last is None or one > self.last]
         self._check_times([times[i] for i in new], place)
         return _Rows(Z[new], [times[i] for i in new])
 
     def _check_times(self, times: list[int], place: str) -> None:
-        """Refuse times that are between two rows, or so late that they must be wrong."""
-        if self.last is None or not self.plan.spacing or not times:
+        """Refuse times that are between two rows, or too far ahead for one request."""
+        if self.last is None or not times:
             return
-        steps, fits = count_steps(self.last, np.array(times), self.plan.spacing)
-        bad = ~fits | (np.diff(steps, prepend=0) > LONGEST_GAP)
-        if bad.any():
-            i = int(np.argmax(bad))
-            why = f"more than {LONGEST_GAP:,} rows after the one before" if fits[i] else "between two rows"
-            every = f"rows are {self.plan.spacing} seconds apart, the last one was at {self._show_last()}"
-            raise InputError(f"'{place}' is {show_time(times[i])}, {why}: {every}; correct it")
+        spacing = self.plan.spacing or usual_spacing(np.array([self.last, *times]))
+        steps, fits = count_steps(self.last, np.array(times), spacing)
+        every = f"rows are {spacing} seconds apart, the last one was at {self._show_last()}"
+        if not fits.all():
+            wrong = times[int(np.argmin(fits))]
+            raise InputError(f"'{place}' is {show_time(wrong)}, between two rows: {every}; correct it")
+        if steps.max() > MOST_STEPS:
+            far = times[int(np.argmax(steps > MOST_STEPS))]
+            raise RequestSizeError(
+                f"'{place}' is {show_time(far)}, more than {MOST_STEPS:,} rows ahead: {every}; correct it, or send the "
+                "rows between in several requests, null where values are missing"
+            )
 
     def _find_new(self, rows: Sequence[Row]) -> list[int]:
         """Return which rows without times are new: those without a number, and those whose number comes next."""

@@ -170,7 +170,7 @@ class Journal:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             os.chmod(path, 0o600)  # the write-ahead log gets the same mode from SQLite
-            self._base = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._base = sqlite3.connect(path, isolation_level=None, timeout=5.0, check_same_thread=False)
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"{path}: cannot be opened ({error}); make it writable, then try again") from None
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from undrift import _check
 from undrift.errors import ModelFileError, UnavailableError, UndriftError
@@ -79,6 +80,10 @@ class JournaledService:
 
     def _tend(self) -> None:
         """Do what is due."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Return how the service is doing, as JSON values."""
         raise NotImplementedError
 
 

@@ -87,6 +87,8 @@ class KeyedModels:
         Part of the labels that intervals are made to hold.
     """
 
+    work_per_row = 1
+
     def __init__(
         self,
         pool: ModelPool,

@@ -68,7 +68,7 @@ class KeyedRows:
                 if place is not None:
                     Z[i, place] = read_number(name, cell)
                 elif name != self.key and name not in self._unused:
-                    raise InputError(f"the models have no feature '{name}'{did_you_mean(name, self._names)}")
+                    raise InputError(f"the models have no feature '{name:.60}'{did_you_mean(name, self._names)}")
         return KeyedBatch(keys, Z)
 
     def _read_key(self, cell: Cell) -> str:

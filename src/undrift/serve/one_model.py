@@ -62,6 +62,11 @@ class OneModel:
         self.watch = Watch(level=self.level, binary=self.model.binary)
         self._saved_at = 0
 
+    @property
+    def work_per_row(self) -> int:
+        """One learner for every row."""
+        return 1
+
     def encode(self, rows: Sequence[Row]) -> Table | Matrix:
         """Return the features of rows that have come; refused rows change nothing."""
         return self.rows.encode(rows)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,12 @@ class Round(NamedTuple):
     """The one that was most likely."""
     loss: float | None = None
     """Its log-loss."""
+    probabilities: Mapping[str, float] | None = None
+    """Of each of several classes, by its label."""
+
+    def page_values(self) -> list[Any]:
+        """Return what the live page draws."""
+        return list(self[:8])
 
 
 class RecentRounds:
@@ -58,12 +65,20 @@ class RecentRounds:
         losses = [one.loss for one in judged if one.loss is not None]
         if losses:
             right = float(np.mean([one.y for one in judged]))
-            return {"judged": len(judged), "log_loss": float(np.mean(losses)), "accuracy": right}
+            found = {
+                "log_loss": float(np.mean(losses)),
+                "accuracy": right,
+                "average_precision": _mean_precision(judged),
+            }
+            return {"judged": len(judged), **_there(found)}
         yhat, y = np.array([one.yhat for one in judged]), np.array([one.y for one in judged])
         scores = (metrics.log_loss, metrics.accuracy) if binary else (metrics.rmse, metrics.mae)
+        found = {score.__name__: score(yhat, y) for score in scores}
+        if binary:
+            found["average_precision"] = metrics.ranking_curve(yhat, y > 0.0).average_precision
         inside = [one.lower <= one.y <= one.upper for one in judged if one.lower is not None and one.upper is not None]
         coverage = {"coverage": float(np.mean(inside)), "level": level} if inside else {}
-        return {"judged": len(judged), **{score.__name__: score(yhat, y) for score in scores}, **coverage}
+        return {"judged": len(judged), **_there(found), **coverage}
 
     def state(self) -> list[Sequence[Any]]:
         """Return the rounds as JSON values."""
@@ -72,3 +87,19 @@ class RecentRounds:
     def resume(self, state: Sequence[Sequence[Any]]) -> None:
         """Go on where `state` left off."""
         self._rounds = deque((Round(*one) for one in state), maxlen=KEPT_ROUNDS)
+
+
+def _mean_precision(rounds: Sequence[Round]) -> float:
+    """Return the mean over classes of the average precision of each against the others; NaN if one class came alone."""
+    served = [one for one in rounds if one.probabilities is not None]
+    labels = np.array([str(one.label) for one in served])
+    found = []
+    for label in np.unique(labels):
+        p = np.array([(one.probabilities or {}).get(str(label), 0.0) for one in served])
+        found.append(metrics.ranking_curve(p, labels == label).average_precision)
+    return float(np.mean(found)) if found else math.nan
+
+
+def _there(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores that there are: some are not defined while all labels are of one kind."""
+    return {name: score for name, score in scores.items() if math.isfinite(score)}

@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
-from undrift.online import Table
+from undrift.online import OnlineClassifier, Table
 from undrift.online.base import OnlineLearner
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
@@ -65,6 +65,7 @@ class NamedNumbers:
         if not self._names:
             raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
         self._places = {name: j for j, name in enumerate(self._names)}
+        self._labels = model.columns if isinstance(model, OnlineClassifier) and model.binary else ()
 
     def encode(self, rows: Sequence[Row]) -> Table | Matrix:
         """Return the features of rows that have come; those that a row does not name are missing."""
@@ -72,7 +73,7 @@ class NamedNumbers:
         for i, row in enumerate(rows):
             for name, cell in row.items():
                 if name not in self._places:
-                    raise InputError(f"the model has no feature '{name}'{did_you_mean(name, self._names)}")
+                    raise InputError(f"the model has no feature '{name:.60}'{did_you_mean(name, self._names)}")
                 Z[i, self._places[name]] = read_number(name, cell)
         return Table(self._names, Z) if self._named else Z
 
@@ -89,8 +90,8 @@ class NamedNumbers:
         return cell
 
     def name_label(self, y: float) -> Cell:
-        """Return a label as it was given."""
-        return y
+        """Return the likelier label as the model learned it."""
+        return self._labels[int(y > 0.0)]
 
     def know_label(self, rows_ago: int, y: float) -> None:
         """Labels are no features here."""
@@ -134,7 +135,7 @@ class RunRows:
         try:
             for row in rows:
                 if not any(name in row for name in self._columns):
-                    given = ", ".join(map(repr, list(row)[:5])) or "nothing"
+                    given = ", ".join(f"{name!r:.60}" for name in list(row)[:5]) or "nothing"
                     raise InputError(f"a row needs columns of the run, such as '{self._columns[0]}'; it has {given}")
             lines = np.arange(1, len(rows) + 1, dtype=np.int64)
             batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in self._columns})
@@ -205,4 +206,4 @@ def read_number(name: str, cell: Cell) -> float:
         return math.nan
     if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:
         return float(cell)
-    raise InputError(f"'{name}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")
+    raise InputError(f"'{name:.60}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")

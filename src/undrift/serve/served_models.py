@@ -61,6 +61,10 @@ class ServedModels(Protocol):
     target: str
     """What is predicted."""
 
+    @property
+    def work_per_row(self) -> int:
+        """Learners that a row goes through: as many as there are classes, where there are several."""
+
     def encode(self, rows: Sequence[Row]) -> Any:
         """Return the features of rows that have come; refused rows change nothing."""
 

@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError, ModelFileError, RequestSizeError
 from undrift.events import Event, EventKind
 from undrift.run.read.cells import LIMIT
 from undrift.serve.compact_json import to_json
@@ -21,7 +21,7 @@ from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedMod
 KEPT_EVENTS = 1000
 """Events that are kept."""
 LARGEST_BATCH = 10_000
-"""Rows or labels of one request."""
+"""Rows or labels of one request; of several classes, rows times classes."""
 HOLD = 7 * 24 * 3600.0
 """Seconds that a row waits for its label, unless told otherwise."""
 MOST_WAITING = 1_000_000
@@ -96,7 +96,7 @@ class Service(JournaledService):
     def predict(self, rows: Sequence[Row], references: Sequence[str | None] | None = None) -> list[Answer]:
         """Serve rows that have come: their answers are in the journal when this returns."""
         self.require_restored()
-        _require_size(rows, "rows")
+        self._require_size(rows, "rows")
         given = self._check_references(references, len(rows))
         self._save_crowded()
         now = time.time()
@@ -111,7 +111,7 @@ class Service(JournaledService):
     def learn(self, labels: Sequence[Label]) -> LearnResult:
         """Learn labels, late or out of order; they are in the journal when this returns."""
         self.require_restored()
-        _require_size(labels, "labels")
+        self._require_size(labels, "labels")
         found: dict[int, LabelledRow] = {}
         repeated = expired = 0
         for label in labels:
@@ -144,7 +144,7 @@ class Service(JournaledService):
         """Give up rows that waited too long, and save and clean what is due."""
         limit = -math.inf if self.hold is None else time.time() - self.hold
         excess = self.journal.waiting - MOST_WAITING
-        oldest = self.journal.oldest_rows(GIVEN_UP_AT_ONCE)
+        oldest = self.journal.oldest_rows(min(GIVEN_UP_AT_ONCE, self._most_items))
         late = [number for k, (number, when) in enumerate(oldest) if when < limit or k < excess]
         if late:
             rows = [stored.row for number in late if (stored := self.journal.find_row(number)) is not None]
@@ -250,6 +250,18 @@ class Service(JournaledService):
                 self._events.append(event)
                 self.event_counts[event.kind] += 1
 
+    @property
+    def _most_items(self) -> int:
+        """Rows or labels of one request: fewer where a row is the work of many classes."""
+        return LARGEST_BATCH // self.models.work_per_row
+
+    def _require_size(self, items: Sequence[object], what: str) -> None:
+        if not 1 <= len(items) <= self._most_items:
+            each = self.models.work_per_row
+            why = f" where there are {each} classes" if each > 1 else ""
+            sentence = f"a request holds 1 to {self._most_items:,} {what}{why}, got {len(items):,}"
+            raise RequestSizeError(f"{sentence}; split it") if items else InputError(sentence)
+
     def _check_references(self, references: Sequence[str | None] | None, count: int) -> list[str | None]:
         """Return a reference or None for each row; refuse those of rows that still wait."""
         if references is None:
@@ -284,8 +296,3 @@ class Service(JournaledService):
 def _is_unicode(text: str) -> bool:
     """Whether a text can be stored: half of a surrogate pair cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _require_size(items: Sequence[object], what: str) -> None:
-    if not 1 <= len(items) <= LARGEST_BATCH:
-        raise InputError(f"a request holds 1 to {LARGEST_BATCH:,} {what}, got {len(items):,}; split it")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+SEND_BUFFER = 1 << 17
+"""Bytes of an answer that the system holds for a client: few, so that it soon shows who does not read."""
 
 
 class SlowClientProtocol(H11Protocol):
@@ -26,6 +30,8 @@ class SlowClientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for the first request."""
         super().connection_made(transport)
+        if (connected := transport.get_extra_info("socket")) is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         self.waiting_since = self.loop.time()
         self._wait()
         if len(self.connections) > self.most:
