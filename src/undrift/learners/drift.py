@@ -71,7 +71,8 @@ class DriftVAW(Learner):
     def lower_bound(self) -> float:
         r"""The least value, over all paths, of $\sum f_s(u_s)+\frac\lambda2|u_1|^2+\tau\sum|u_{s+1}-u_s|^2$ so far.
 
-        No drifting linear model, whatever it knew in advance, lost less than this minus what its path pays.
+        No drifting linear model, whatever it knew in advance, lost less than this minus what its path pays, to
+        rounding: 1e-9 of the squared labels where columns are nearly the same and leverages large.
         """
         return 0.0 if self.dim is None else float(self._counts[0, DriftCount.LEAST])
 
