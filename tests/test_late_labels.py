@@ -133,7 +133,7 @@ def test_cost_bounds_the_served_loss_under_delay(mixer, delay):
 
 def test_the_last_label_is_that_of_the_row_served_last():
     Z, y = stream()
-    for model in (ud.DiscountedVAW(half_life=9, hint="last"), ensemble()):
+    for model in (ud.DiscountedVAW(half_life=9, hint="last"), ud.DriftVAW(9.0, hint="last"), ensemble()):
         model.play(Z[:30], y[:30])
         ordered, swapped = model.copy(), model.copy()
         a, b = ordered.ask(Z[30]), ordered.ask(Z[31])

@@ -34,6 +34,13 @@ def test_slopes_are_derivatives_and_losses_are_convex(loss):
     assert smooth.mean() > 0.5
 
 
+@pytest.mark.parametrize(("loss", "yhat"), [(poisson, [49.0, 50.5, 60.0, 1e3]), (log_wealth, [-2.0, -1.5, 0.5])])
+def test_straight_lines_beyond_the_largest_arguments_have_their_slope(loss, yhat):
+    at, y = np.array(yhat), np.ones(len(yhat))
+    numeric = (loss.value(at + 1e-3, y) - loss.value(at - 1e-3, y)) / 2e-3
+    np.testing.assert_allclose(loss.slope(at, y), numeric, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gamma", [0.0, 0.3])
 @pytest.mark.parametrize("radius", [None, 1.5])
