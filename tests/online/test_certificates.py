@@ -108,6 +108,7 @@ def test_named_rows_are_certified_like_arrays():
     trace = named.play(frame, y)
     assert named.design(frame, y).names == ["constant", "a", "b", "c"]
     assert certify(named, frame, y, trace, comparators.fixed).bound == plain.bound
+    assert certify(named, frame, y, u=comparators.fixed).bound == plain.bound  # played again from the frame
 
 
 def test_features_that_came_late_are_part_of_the_design():

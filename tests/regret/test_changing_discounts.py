@@ -150,6 +150,13 @@ def test_a_restarted_learner_covers_no_other_comparators_than_the_learner():
     for learner in (ud.DiscountedSoftmax(3), ud.OnlineRegressor()):
         with pytest.raises(ConditionError, match=r"Restarted: stretches of \w+ cannot be certified one by one"):
             Restarted(learner, [20])
+    for starts in ([-1], [0.5], [[1]], [np.nan], [np.inf], ["a"], None):
+        with pytest.raises(InputError, match=r"Restarted: starts must be"):
+            Restarted(ud.DiscountedVAW(), starts)
+    with pytest.raises(InputError, match=r"Restarted: learner must be a learner, got"):
+        Restarted("VAW", [1])
+    with pytest.raises(InputError, match=r"Restarted: y must have one label for each of 3 rows, got shape \(2,\)"):
+        Restarted(ud.DiscountedVAW(), [1]).play(np.ones((3, 1)), [1.0, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def certify(
         if not isinstance(learner, (Learner, Restarted)):
             raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
         fresh = learner.clone() if isinstance(learner, Learner) else learner
-        trace = fresh.play(np.asarray(Z), np.asarray(y), weight=weight, elapsed=elapsed)
+        trace = fresh.play(Z, y, weight=weight, elapsed=elapsed)
     counts = check_row_weights(WHO, weight, elapsed, len(trace))
     if isinstance(learner, Restarted):
         return _certify_stretches(learner, Z, y, trace, u, loss, counts)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift._typing import Matrix, Rounds, Vector
-from undrift.errors import ConditionError
+from undrift import _check
+from undrift._typing import Vector
+from undrift.errors import ConditionError, InputError
 from undrift.leaf import Designed
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
@@ -46,14 +47,19 @@ class Restarted:
     (12.47, 13.09)
     """
 
-    def __init__(self, learner: Learner, starts: Rounds) -> None:
+    def __init__(self, learner: Learner, starts: ArrayLike) -> None:
+        if not isinstance(learner, Learner):
+            raise InputError(f"Restarted: learner must be a learner, got {_check.describe(learner)}")
         if isinstance(learner, (Designed, ClassLearner)):
             raise ConditionError(
                 f"Restarted: stretches of {type(learner).__name__} cannot be certified one by one; use a learner of "
                 "numbers or of two classes, such as DiscountedVAW"
             )
         self.learner = learner
-        self.starts = np.union1d([0], starts).astype(np.int64)
+        rounds = _check.column(self, "starts", starts, np.size(np.asarray(starts)))
+        if not ((rounds >= 0.0) & (rounds == np.floor(rounds)) & (rounds < 2.0**53)).all():
+            raise InputError("Restarted: starts must be rounds, whole numbers from 0 on")
+        self.starts = np.union1d([0.0], rounds).astype(np.int64)
         self.loss = learner.loss
 
     def stretches(self, rounds: int) -> list[slice]:
@@ -61,8 +67,13 @@ class Restarted:
         edges = [*self.starts[self.starts < max(rounds, 1)].tolist(), rounds]
         return [slice(a, b) for a, b in pairwise(edges)]
 
-    def play(self, Z: Matrix, y: Vector, *, weight: ArrayLike | None = None, elapsed: ArrayLike | None = None) -> Trace:
+    def play(
+        self, Z: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, elapsed: ArrayLike | None = None
+    ) -> Trace:
         """Play every stretch with a fresh learner; `weight` and `elapsed` are as for the learner itself."""
+        Z, y = _check.rows(self, Z), np.asarray(y)
+        if y.shape != (len(Z),):
+            raise InputError(f"Restarted: y must have one label for each of {len(Z)} rows, got shape {y.shape}")
         rows = check_row_weights(self, weight, elapsed, len(y))
         traces = []
         for part in self.stretches(len(y)):
