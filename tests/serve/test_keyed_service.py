@@ -195,6 +195,7 @@ SETTINGS = Settings(target="sold", speed="light")
         ({"a": 1.0}, "every row needs its key, a text or an integer, as 'shop', got None"),
         ({"shop": 1.5, "a": 1.0}, "got 1.5"),
         ({"shop": "", "a": 1.0}, "a key has 1 to 1,000 characters"),
+        ({"shop": "\ud800", "a": 1.0}, "a key must be a text that can be written"),
         ({"shop": "x", "c": 1.0}, "no feature 'c'"),
         ({"shop": "x", "a": "high"}, "'a' must be a number"),
     ],

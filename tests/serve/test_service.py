@@ -389,3 +389,12 @@ def test_the_status_says_why_rows_have_no_interval(model_file, stream):
         service.learn([Label(100, 100.0)])
         assert service.facts()["no_interval"] is None
         assert service.predict(as_rows(Z[40:41]))[0].lower is not None
+
+
+def test_a_label_whose_row_was_lost_is_no_repeated_one(model_file, stream):
+    with open_service(model_file) as service:
+        service.predict(as_rows(stream[0][40:43]))
+        service.journal._base.execute("DELETE FROM records WHERE row = 2")
+        with pytest.raises(ModelFileError, match="row 2 does not match its checksum"):
+            service.learn([Label(2, 1.0)])
+        assert service.learn([Label(3, 1.0)]) == (1, 0, 0)

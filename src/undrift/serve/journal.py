@@ -164,9 +164,7 @@ class Journal:
         self.last = self.waiting = 0
         """Number of the last entry, and how many rows wait."""
         self._saved = 0  # number of the last entry in the snapshot
-        self._closed: deque[tuple[int, int]] = (
-            deque()
-        )  # entries that closed rows, and the rows, until these are removed
+        self._closed: deque[tuple[int, int]] = deque()  # closed rows that are to be removed, after their entry
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             os.chmod(path, 0o600)  # the write-ahead log gets the same mode from SQLite
@@ -244,13 +242,13 @@ class Journal:
         with self._reading():
             found = self._base.execute(
                 "SELECT key, serial, reference, came, closed, record, checksum "
-                "FROM waiting JOIN records USING (row) WHERE row = ?",
+                "FROM waiting LEFT JOIN records USING (row) WHERE row = ?",
                 (number,),
             ).fetchone()
             if found is None:
                 return None
             key, serial, reference, came, closed, record, checksum = found
-            if checksum != _checksum(number, key, serial, reference, came, record):
+            if record is None or checksum != _checksum(number, key, serial, reference, came, record):
                 raise self._damage(f"row {number} does not match its checksum")
             numbers = np.frombuffer(record, "<f8").astype(np.float64)
             return StoredRow(WaitingRow(number, key, serial, reference, came, numbers), closed)
@@ -381,6 +379,8 @@ class Journal:
         except UndriftError:
             raise
         except (sqlite3.Error, ArithmeticError, TypeError, ValueError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _NO_ROOM:
+                raise _explain(self.path, error) from None
             raise self._damage(str(error)) from None
 
     def _damage(self, what: str) -> ModelFileError:
@@ -414,13 +414,18 @@ class _Transaction:
             if self._base.in_transaction:
                 self._run("ROLLBACK")
         if isinstance(error, sqlite3.Error):
-            raise self._explain(error) from None
+            raise _explain(self._path, error) from None
 
     def _run(self, statement: str) -> None:
         try:
             self._base.execute(statement)
         except sqlite3.Error as error:
-            raise self._explain(error) from None
+            raise _explain(self._path, error) from None
 
-    def _explain(self, error: sqlite3.Error) -> InputError:
-        return InputError(f"{self._path}: cannot be written ({error}); make room on the disk, then try again")
+
+_NO_ROOM = sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_READONLY
+"""What SQLite answers where a file is whole but cannot be written."""
+
+
+def _explain(path: Path, error: Exception) -> InputError:
+    return InputError(f"{path}: cannot be written ({error}); make room on the disk, then try again")

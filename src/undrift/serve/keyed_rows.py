@@ -11,7 +11,7 @@ import numpy as np
 from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.run.settings import did_you_mean
-from undrift.serve.rows import Cell, Row, read_number
+from undrift.serve.rows import Cell, Row, is_unicode, read_number
 
 LONGEST_KEY = 1000
 """Characters of a key."""
@@ -75,6 +75,8 @@ class KeyedRows:
         if isinstance(cell, bool) or not isinstance(cell, (str, int)):
             raise InputError(f"every row needs its key, a text or an integer, as '{self.key}', got {cell!r:.60}")
         key = str(cell)
+        if not is_unicode(key):
+            raise InputError(f"a key must be a text that can be written, got {key!r:.60}")
         if not 1 <= len(key) <= LONGEST_KEY:
             raise InputError(f"a key has 1 to {LONGEST_KEY:,} characters, got {len(key):,}")
         return key

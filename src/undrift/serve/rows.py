@@ -207,3 +207,8 @@ def read_number(name: str, cell: Cell) -> float:
     if isinstance(cell, (int, float)) and abs(cell) <= LIMIT:
         return float(cell)
     raise InputError(f"'{name:.60}' must be a number of at most {LIMIT:g} in size, or null, got {cell!r:.60}")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written to a file: half of a surrogate pair cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

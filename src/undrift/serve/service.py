@@ -15,7 +15,7 @@ from undrift.run.read.cells import LIMIT
 from undrift.serve.compact_json import to_json
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
 from undrift.serve.journaled_service import JournaledService, describe_failure
-from undrift.serve.rows import Cell, Row
+from undrift.serve.rows import Cell, Row, is_unicode
 from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedModels
 
 KEPT_EVENTS = 1000
@@ -269,7 +269,7 @@ class Service(JournaledService):
         if len(references) != count:
             raise InputError(f"as many references as rows are needed, got {len(references)} for {count}")
         often = Counter(one for one in references if one is not None)
-        broken = next((one for one in often if not isinstance(one, str) or not _is_unicode(one)), None)
+        broken = next((one for one in often if not isinstance(one, str) or not is_unicode(one)), None)
         if broken is not None:
             raise InputError(f"a reference must be a text, got {broken!r:.60}")
         twice = next((one for one, n in often.items() if n > 1 or self.journal.is_waiting(one)), None)
@@ -280,7 +280,7 @@ class Service(JournaledService):
     def _find(self, row: int | str) -> int:
         """Return the number of a row; refuse what was never served."""
         if isinstance(row, str):
-            number = self.journal.find_reference(row) if _is_unicode(row) else None
+            number = self.journal.find_reference(row) if is_unicode(row) else None
             if number is None:
                 raise InputError(
                     f"no row with the reference {row!r:.60} waits for its label, or did lately; give its id instead"
@@ -291,8 +291,3 @@ class Service(JournaledService):
         if not 1 <= row < self._next_row:
             raise InputError(f"no row has the id {row}; give an id that POST /predict answered")
         return row
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be stored: half of a surrogate pair cannot."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
