@@ -100,6 +100,20 @@ def test_a_limit_of_classes_counts_rows_of_labels_too(tmp_path):
         assert service.journal.last == 0
 
 
+def test_new_classes_of_one_request_are_counted_together(tmp_path):
+    with open_service(save_model(tmp_path / "model.undrift", classes=4)) as service:
+        answers = service.predict([{"x0": 1.0}] * 1500)
+        before = service.facts()
+        for count, words in ((97, "is one class more than the 100 allowed"), (5, "9 then, holds 1 to 1,111 labels")):
+            labels = [Label(one.id, f"new {k % count}") for k, one in enumerate(answers)]
+            with pytest.raises(InputError, match=words):
+                service.learn(labels)
+        after = service.facts()
+        assert (after["classes"], after["waiting"]) == (before["classes"], before["waiting"])
+        assert service.learn(labels[:20]).learned == 20
+        assert len(service.facts()["classes"]) == 9
+
+
 def open_live(url, path=b"/live", buffer=4096):
     """Open a connection that asks for the stream and reads nothing."""
     where = urlsplit(url)

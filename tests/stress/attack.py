@@ -50,6 +50,7 @@ ATTACKS = (
     Attack("`run --force` killed by kill -9", "run_folders", "forced_kills({n})", 20),
     Attack("`fleet` killed by kill -9", "fleet_folders", "kills({n})", 50),
     Attack("`serve` killed by kill -9 under load", "serve_kills", "main({n})", 50),
+    Attack("Idle, slow and heavy clients of `serve`", "serve_load", "main({n})", 1000),
     Attack("Two `run` on one folder", "run_folders", "two_writers({n})", 50),
     Attack("Two `fleet` on one folder", "fleet_folders", "two_writers({n})", 50),
     Attack("SIGINT, SIGTERM, SIGHUP at `run`", "run_folders", "signals({n})", 30),

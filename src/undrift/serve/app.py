@@ -70,8 +70,8 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
         """Return metrics in Prometheus' text format."""
         return Response(await thread.call(metrics.text), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/live")
-    async def live(key: str | None = None) -> StreamingResponse:
+    @app.get("/live", response_class=StreamingResponse)
+    async def live(key: str | None = None) -> Response:
         """Stream the state of the service, or of one key, once a second, as server-sent events."""
         return await view.stream(key)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from undrift._typing import Matrix
-from undrift.errors import InputError
+from undrift.errors import InputError, RequestSizeError
 from undrift.events import Event, Watch
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, Table
@@ -20,6 +20,7 @@ from undrift.serve.one_model import ROUNDS_PER_LOOK, OneModel
 from undrift.serve.recent import Round
 from undrift.serve.rows import Cell
 from undrift.serve.served_models import Answer, AskedRow, LabelledRow, LearnedLabel
+from undrift.serve.service import LARGEST_BATCH
 
 LONGEST_LABEL = 1000
 """Characters of a label."""
@@ -71,11 +72,20 @@ class ClassModel(OneModel):
         """Return a label as the model learns it, or say why it cannot be one."""
         known = self._classifier.classes
         (label,) = check_labels(self.model, [self.rows.class_label(cell)], 1, known)
-        if label not in known and len(known) >= MOST_CLASSES:
-            raise InputError(f"the label {label!r:.60} is one class more than the {MOST_CLASSES} allowed; join classes")
         if isinstance(label, str) and len(label) > LONGEST_LABEL:
             raise InputError(f"the label {label!r:.60} is longer than {LONGEST_LABEL} characters; shorten it")
         return label  # type: ignore[no-any-return]  # a text, a number or NaN
+
+    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
+        """Refuse more classes than are allowed, and so many new ones that the labels are too much work together."""
+        new = {label: None for _, label in labels if label == label and label not in self._classifier.classes}
+        count = self.work_per_row + len(new)
+        if new and count > MOST_CLASSES:
+            last = list(new)[-1]
+            raise InputError(f"the label {last!r:.60} is one class more than the {MOST_CLASSES} allowed; join classes")
+        if len(labels) * count > LARGEST_BATCH and len(labels) > 1:
+            most = max(1, LARGEST_BATCH // count)
+            raise RequestSizeError(f"a request with new classes, {count} then, holds 1 to {most:,} labels; split it")
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels of rows that wait, or close them; return what changed."""

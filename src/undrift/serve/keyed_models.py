@@ -165,9 +165,9 @@ class KeyedModels:
         """Return a label as models learn it."""
         return self.rows.label(cell)
 
-    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
+    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
         """Refuse labels of more keys than there is room for."""
-        self._require_room(row.key for row in rows)
+        self._require_room(row.key for row, _ in labels)
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels, or close rows, but for those that are in what was saved of their key; return what changed."""

@@ -7,7 +7,9 @@ import json
 import time
 from collections.abc import AsyncIterator
 from typing import Any
+from weakref import WeakSet
 
+from fastapi import Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from undrift.errors import InputError, UndriftError
@@ -41,12 +43,17 @@ class LiveView:
     def __init__(self, service: Service, thread: ServiceThread) -> None:
         self._service, self._thread = service, thread
         self._written: dict[str | None, tuple[float, tuple[object, ...], str]] = {}
-        self.readers = 0
+        self.readers: WeakSet[StreamingResponse] = WeakSet()
 
-    async def stream(self, key: str | None) -> StreamingResponse:
+    async def stream(self, key: str | None) -> Response:
         """Return the stream of the service, or of one key; an unknown key is refused before anything is sent."""
+        if len(self.readers) >= MOST_READERS:
+            sentence = f"the live page has {MOST_READERS} readers, and no more are taken; GET /status has its numbers"
+            return JSONResponse({"detail": sentence}, 503)
+        reader = _ReaderStream(self, key)
+        self.readers.add(reader)
         await self._thread.call(self._write, key, oldest=time.monotonic())
-        return _ReaderStream(self, key)
+        return reader
 
     async def events(self, key: str | None) -> AsyncIterator[str]:
         """Yield server-sent events until the reader goes away; one that does not read is cut off by the server."""
@@ -89,19 +96,14 @@ class LiveView:
 
 
 class _ReaderStream(StreamingResponse):
-    """The stream to one reader, unless there are too many."""
+    """The stream to one reader, which counts as long as it is read."""
 
     def __init__(self, view: LiveView, key: str | None) -> None:
         super().__init__(view.events(key), media_type="text/event-stream")
         self._view = view
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._view.readers >= MOST_READERS:
-            sentence = f"the live page has {MOST_READERS} readers, and no more are taken; GET /status has the same"
-            await JSONResponse({"detail": sentence}, 503)(scope, receive, send)
-            return
-        self._view.readers += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._view.readers -= 1
+            self._view.readers.discard(self)

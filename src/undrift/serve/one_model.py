@@ -97,7 +97,7 @@ class OneModel:
         """Return a label as the model learns it."""
         return self.rows.label(cell)
 
-    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
+    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
         """One model learns as many as come."""
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:

@@ -79,8 +79,8 @@ class ServedModels(Protocol):
     def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as models learn it."""
 
-    def check_labels(self, rows: Sequence[WaitingRow]) -> None:
-        """Refuse labels of these rows if there are too many for one request."""
+    def check_labels(self, labels: Sequence[LabelledRow]) -> None:
+        """Refuse labels that are too many for one request: of keys, or of classes that are new."""
 
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels, which the journal's entry `entry` brought, or close rows; return what changed.

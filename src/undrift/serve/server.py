@@ -16,7 +16,11 @@ from undrift.serve.limits import RequestLimits
 from undrift.serve.slow_clients import limit_clients
 
 MOST_CONNECTIONS = 512
-"""Connections at the same time; one that waits for its client is closed when another one arrives, 503 if none does."""
+"""Connections at the same time; when one more arrives, the one that has waited longest for its client is closed."""
+BACKLOG = 128
+"""Connections that are accepted in one turn of the event loop."""
+MOST_ANSWERED = MOST_CONNECTIONS + 3 * BACKLOG
+"""Connections beyond which requests are refused with 503; files that a process may open by default are 1,024."""
 
 
 def run_server(app: FastAPI, limits: RequestLimits, host: str, port: int, announce: Callable[[str], None]) -> None:
@@ -26,7 +30,7 @@ def run_server(app: FastAPI, limits: RequestLimits, host: str, port: int, announ
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(128)
+        listener.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listener.close()
         raise InputError(f"--host {host} --port {port}: cannot listen there ({error}); choose another port") from None
@@ -47,7 +51,8 @@ def make_config(app: FastAPI, limits: RequestLimits) -> uvicorn.Config:
         ws="none",
         log_level="warning",
         access_log=False,
-        limit_concurrency=MOST_CONNECTIONS + 1,
+        limit_concurrency=MOST_ANSWERED,
+        backlog=BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=2,
         lifespan="on",

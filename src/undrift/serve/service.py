@@ -132,7 +132,7 @@ class Service(JournaledService):
 
     def _settle(self, labels: Sequence[LabelledRow], *, expired: bool = False) -> None:
         """Learn labels of rows that wait, or close those that waited too long."""
-        self._models.check_labels([row for row, _ in labels])
+        self._models.check_labels(labels)
         self._save_crowded()
         body = to_json([(row.number, None if y != y else y) for row, y in labels])  # NaN is not itself
         with self._undo_if_refused():
