@@ -174,7 +174,7 @@ def _show(found: FleetResult, folder: Path, page: Path | None) -> None:
         print(f"{found.withheld:,} row{' has' if found.withheld == 1 else 's have'} no interval: {why}")
     error = "log-loss" if found.task == "classification" else "typical error"
     rows = [(*_row(one, found.task), _best_naive(one, found)) for one in found.worst[:SHOWN]]
-    titles = ["worst keys, by loss saved", "rounds", error, "saved of the best naive guess's", "half-life", "which is"]
+    titles = ["worst keys, by loss saved", "rounds", error, "loss saved", "half-life", "of the best naive guess"]
     print_table(titles, rows)
     drifting = [_row(one, found.task) for one in _drifting(found)]
     print_table(["shortest memory", "rounds", error, "saved", "half-life"], drifting)
