@@ -17,6 +17,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.learners import Learner
 from undrift.learners.base import Arrays
 from undrift.learners.files import learner_from_snapshot, warn_if_level_differs
+from undrift.learners.save_point import SavePoint
 
 MOST_OUTPUTS = 100_000
 
@@ -118,17 +119,16 @@ class MultiOutputRegressor:
             raise InputError(f"MultiOutputRegressor: Y must have shape {(len(rows), self.outputs)}, got {labels.shape}")
         labels = _check.within_limit(self, "Y", np.ascontiguousarray(labels), nan=True)
         first = self.rounds
-        if self.dim is None and len(rows):
-            self._begin(rows.shape[1])
-        yhat = self._play_shared(rows, labels) if self._shared is not None else self._play_each(rows, labels)
+        with SavePoint(self):
+            if self.dim is None and len(rows):
+                self._begin(rows.shape[1])
+            yhat = self._play_shared(rows, labels) if self._shared is not None else self._play_each(rows, labels)
         known = first + np.cumsum(np.append(0, ~np.isnan(labels).all(axis=1)))[:-1] > 0
         return MultiOutputTrace(yhat, known)
 
     def _play_each(self, Z: Matrix, Y: Matrix) -> Matrix:
-        """Let a clone play each output; if one refuses its labels, none has changed."""
-        trials = [one.copy() for one in self._models]
-        columns = [one.play(Z, np.ascontiguousarray(y)).yhat for one, y in zip(trials, Y.T, strict=True)]
-        self._models = trials
+        """Let a model play each output."""
+        columns = [one.play(Z, np.ascontiguousarray(y)).yhat for one, y in zip(self._models, Y.T, strict=True)]
         self.rounds += int(np.count_nonzero(~np.isnan(Y).all(axis=1)))
         return np.column_stack(columns) if columns else np.empty(Y.shape)
 

@@ -31,6 +31,7 @@ from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
 from undrift.forecast.own_forecasts import check_names, read_own_forecasts
 from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
+from undrift.learners.save_point import SavePoint
 from undrift.regret import comparators
 
 
@@ -314,21 +315,22 @@ class Forecaster:
         seconds = skipped = np.zeros(len(values), np.int64)
         if times is not None:
             seconds, (every, skipped) = times, find_gaps(fresh, times, self.every)
-        if core is None:
-            self._core, self._flat = fresh, flat
-        fresh.spacing = fresh.spacing or every
-        size = (len(values), shape.series, self.horizon)
-        out = ForecastTrace(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size[:2], bool))
-        for i, row in enumerate(values):
-            for missing in range(int(skipped[i])):
-                last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
-                fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i], np.full(own.shape[1:], np.nan))
-            fresh.advance(row, float(seconds[i]), ahead[i], own[i])
-            place = (fresh.rows.total - 1) % self.horizon
-            half = level_half_width(fresh.half[place], self.level)
-            out.known[i] = fresh.known
-            out.yhat[i] = np.where(fresh.known[:, None], fresh.served[place], 0.0)
-            out.lower[i], out.upper[i] = out.yhat[i] - half, out.yhat[i] + half
+        with SavePoint(self):
+            if core is None:
+                self._core, self._flat = fresh, flat
+            fresh.spacing = fresh.spacing or every
+            size = (len(values), shape.series, self.horizon)
+            out = ForecastTrace(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size[:2], bool))
+            for i, row in enumerate(values):
+                for missing in range(int(skipped[i])):
+                    last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
+                    fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i], np.full(own.shape[1:], np.nan))
+                fresh.advance(row, float(seconds[i]), ahead[i], own[i])
+                place = (fresh.rows.total - 1) % self.horizon
+                half = level_half_width(fresh.half[place], self.level)
+                out.known[i] = fresh.known
+                out.yhat[i] = np.where(fresh.known[:, None], fresh.served[place], 0.0)
+                out.lower[i], out.upper[i] = out.yhat[i] - half, out.yhat[i] + half
         return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
 
     def clone(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.leaf import Leaf
 from undrift.learners.late_labels import LateLabels
 from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
+from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Template
@@ -344,13 +346,18 @@ class Learner(LateLabels):
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if not len(Z):
             return Trace(np.empty(0 if self.outputs == 1 else (0, self.outputs)), np.empty(0), np.empty(0), *who, first)
-        self._fix_width(Z.shape[1])
-        columns = rounds()
-        self.rounds = first + len(Z)
-        self._grow_older(rows)
+        with self._save_point():
+            self._fix_width(Z.shape[1])
+            columns = rounds()
+            self.rounds = first + len(Z)
+            self._grow_older(rows)
         known = np.ones(len(Z), bool)
         known[0] = first > 0
         return Trace(*columns, *who, first, known=known)
+
+    def _save_point(self, committed: Callable[[], bool] | None = None) -> AbstractContextManager[object]:
+        """Return what undoes a `with` block that raises, unless it was `committed`; rows that wait are left alone."""
+        return SavePoint(self, leave=("_pending",), committed=committed)
 
     def _grow_older(self, rows: RowWeights | None) -> None:
         """Count the time that rows took beyond one round each; added up one by one, however they are cut."""

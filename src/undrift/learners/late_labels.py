@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, kernels, store
+from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
 from undrift.learners.row_weights import RowWeights
-from undrift.learners.served import Arrays, PendingRecords, ServedPrediction
+from undrift.learners.save_point import SavePoint
+from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.trace import Trace
 
 RECORD_LAYOUT = 2
@@ -40,8 +42,7 @@ class LateLabels:
 
     if TYPE_CHECKING:  # provided by `Learner`
 
-        def snapshot(self) -> tuple[store.Header, Arrays]: ...  # noqa: D102  (documented there)
-        def _load_state(self, rounds: object, dim: object, arrays: Arrays) -> None: ...
+        def _save_point(self, committed: Callable[[], bool] | None = ...) -> AbstractContextManager[object]: ...
         def _row(self, z: ArrayLike, verb: str = ...) -> Matrix: ...
         def _labels(self, y: ArrayLike, count: int) -> Vector: ...
         def _fix_width(self, dim: int) -> None: ...
@@ -93,19 +94,14 @@ class LateLabels:
 
     def _play_late(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Trace:
         """Serve rows one by one, and settle each label when `delay` further rows were served; all of it or nothing."""
-        header, arrays = self.snapshot()
         first = self.rounds
         served: list[ServedPrediction] = []
-        try:
+        with SavePoint(self):
             for t in range(len(Z)):
                 served.append(self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t])))
                 self._pending.schedule(served[-1].serial, float(y[t]), 1.0 if rows is None else float(rows.weight[t]))
                 for serial, label in self._pending.due(served[-1].serial - delay):
-                    self._tell(serial, label, self._pending.weight(serial))
-        except BaseException:
-            self.dim = None
-            self._load_state(header["rounds"], header["dim"], arrays)
-            raise
+                    self._tell_waiting(serial, label, self._pending.weight(serial))
         yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
         return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=delay)
 
@@ -123,7 +119,17 @@ class LateLabels:
         return self.rounds + self._pending.unlearned
 
     def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
-        """Settle a record with a checked label, or close it if the label is NaN."""
+        """Settle a record with a checked label, or close it if the label is NaN; all of it or nothing."""
+        facts = self._pending.facts(serial)
+        try:
+            with self._save_point(committed=lambda: serial not in self._pending):
+                self._tell_waiting(serial, y, weight)
+        except BaseException:
+            if serial in self._pending:
+                self._pending.put_back(serial, *facts)
+            raise
+
+    def _tell_waiting(self, serial: int, y: float, weight: float) -> None:
         if np.isnan(y):
             self._pending.close(serial)
             return

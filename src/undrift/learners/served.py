@@ -126,10 +126,10 @@ class PendingRecords:
 
     def add(self, serial: int, record: Vector, elapsed: float = 1.0) -> None:
         """Keep the record of a row that was served, a time `elapsed` after the one before."""
-        self._records[serial] = record
-        self.unlearned += 1
         if elapsed != 1.0:
             self._elapsed[serial] = elapsed
+        self.unlearned += 1
+        self._records[serial] = record
 
     def schedule(self, serial: int, label: float, weight: float = 1.0) -> None:
         """Keep a label, NaN for a missing one, until it is due; it will count `weight` times."""
@@ -150,10 +150,15 @@ class PendingRecords:
         return list(takewhile(lambda item: item[0] <= last, self._labels.items()))
 
     def close(self, serial: int) -> None:
-        """Forget a record whose label never comes."""
-        del self._records[serial]
+        """Forget a record whose label never comes; the record itself last, so that it waits until all is done."""
         for numbers in (self._labels, self._weights, self._elapsed):
             numbers.pop(serial, None)
+        del self._records[serial]
+
+    def discard(self, serial: int, *, learned: bool = False) -> None:
+        """Forget a record, if it waits; `learned` if `unlearned` counts it still."""
+        if serial in self._records:
+            (self.settle if learned else self.close)(serial)
 
     def release(self, serial: int) -> Vector:
         """Return a record that is kept elsewhere until its label is known, and keep it here no longer."""
@@ -167,6 +172,18 @@ class PendingRecords:
         """Forget a record whose label was learned."""
         self.unlearned -= 1
         self.close(serial)
+
+    def facts(self, serial: int) -> tuple[dict[str, float], list[float | None]]:
+        """Return the totals and what is known about a record that waits, for `put_back`."""
+        totals = {"unlearned": self.unlearned, "late_excess": self.late_excess}
+        return totals, [numbers.get(serial) for numbers in (self._labels, self._weights, self._elapsed)]
+
+    def put_back(self, serial: int, totals: dict[str, float], numbers: list[float | None]) -> None:
+        """Undo what was begun about a record that still waits."""
+        vars(self).update(totals)
+        for kept, number in zip((self._labels, self._weights, self._elapsed), numbers, strict=True):
+            if number is not None and serial not in kept:
+                kept[serial] = number
 
     def is_newest(self, serial: int, served: int) -> bool:
         """Whether all rows served after this one, of `served` in all, wait too, so that its label is the last one."""

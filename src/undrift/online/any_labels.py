@@ -17,9 +17,10 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.losses import softplus
-from undrift.online.base import OnlineLearner
+from undrift.online.base import OneCall, OnlineLearner
 from undrift.online.label_kinds import Label, check_labels, fit_two_classes
 from undrift.online.named_rows import ArrivingRows
 from undrift.online.peeked import PeekedRow
@@ -235,32 +236,35 @@ class AnyLabels(OnlineLearner):
                 "leave them out, or join classes"
             )
         first, waits = self.rounds, self._waits(delay)
-        self._admit(arriving.names)
-        rows, head = np.ascontiguousarray(arriving.values), 0
-        played: list[Matrix] = []
-        if self._several is None:
-            head = self._plain_rows(labels)
-            if head:
-                begin = (None, None) if weights is None else weights.between(0, head)
-                plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None, *begin)
-                known = np.maximum(plain.first + np.arange(head), 1.0)  # labels before each row, if all came at once
-                s = plain.yhat
-                both = np.stack([-softplus(s), -softplus(-s)], axis=1)
-                played.append(both + np.log1p(-1.0 / (known + 1.0))[:, None])
-            self._become_several()
-        several = self._several
-        assert several is not None
-        numbers = self._number_labels(labels[head:])
-        self._fix_width(rows.shape[1])
-        if waits:
-            for t, number in enumerate(numbers, head):
-                one = (1.0, 1.0) if weights is None else (float(weights.weight[t]), float(weights.elapsed[t]))
-                played.append(self._play_one_late(rows[t : t + 1], number, delay, *one))
-        else:
-            later = None if weights is None else weights.between(head, len(rows))
-            played.append(several.play(rows[head:], numbers, later))
-            self._pending.unlearned += int(np.isnan(numbers).sum())
-        self.rounds = several.rounds
+        with SavePoint(self) if waits or self._several is None or len(labels) > 1 else OneCall(self):
+            self._admit(arriving.names)
+            rows, head = np.ascontiguousarray(arriving.values), 0
+            played: list[Matrix] = []
+            if self._several is None:
+                head = self._plain_rows(labels)
+                if head:
+                    begin = (None, None) if weights is None else weights.between(0, head)
+                    plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None, *begin)
+                    known = np.maximum(
+                        plain.first + np.arange(head), 1.0
+                    )  # labels before each row, if all came at once
+                    s = plain.yhat
+                    both = np.stack([-softplus(s), -softplus(-s)], axis=1)
+                    played.append(both + np.log1p(-1.0 / (known + 1.0))[:, None])
+                self._become_several()
+            several = self._several
+            assert several is not None
+            numbers = self._number_labels(labels[head:])
+            self._fix_width(rows.shape[1])
+            if waits:
+                for t, number in enumerate(numbers, head):
+                    one = (1.0, 1.0) if weights is None else (float(weights.weight[t]), float(weights.elapsed[t]))
+                    played.append(self._play_one_late(rows[t : t + 1], number, delay, *one))
+            else:
+                later = None if weights is None else weights.between(head, len(rows))
+                played.append(several.play(rows[head:], numbers, later))
+                self._pending.unlearned += int(np.isnan(numbers).sum())
+            self.rounds = several.rounds
         logs = np.concatenate([np.empty((0, several.classes)), *(widen(one, several.classes) for one in played)])
         known_rows = np.ones(len(rows), bool)
         known_rows[:1] = first > 0
@@ -284,7 +288,7 @@ class AnyLabels(OnlineLearner):
         self._pending.schedule(served.serial, float(label), weight)
         logs = ServedClasses.from_vector(served.record).log_probabilities
         for serial, due in self._pending.due(served.serial - delay):
-            self._tell(serial, due, self._pending.weight(serial))
+            self._tell_waiting(serial, due, self._pending.weight(serial))
         return logs[None]
 
     @_thread_lock.hold_exclusive
@@ -317,9 +321,10 @@ class AnyLabels(OnlineLearner):
         serial = self._check_served(served)
         labels = self._check_labels([y], 1)
         rows = self._check_row_weight(weight, None)
-        if self._several is None:
-            self._become_several()
-        self._tell(serial, float(self._number_labels(labels)[0]), 1.0 if rows is None else float(rows.weight[0]))
+        with SavePoint(self) if self._several is None else OneCall(self):
+            if self._several is None:
+                self._become_several()
+            self._tell(serial, float(self._number_labels(labels)[0]), 1.0 if rows is None else float(rows.weight[0]))
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         if self._several is None:
@@ -329,17 +334,31 @@ class AnyLabels(OnlineLearner):
         self._pending.add(serial, record, elapsed)
         return self._make_served(serial, record)
 
+    def _row_counts(self) -> tuple[float, ...]:
+        return super()._row_counts() if self._several is None else (float(self._several.rounds),)
+
+    def _after_restore(self) -> None:
+        if self._several is None:
+            super()._after_restore()
+
     def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
         if self._several is None:
             super()._tell(serial, y, weight)
             return
+        with OneCall(self, finish=lambda: self._pending.discard(serial, learned=True)):
+            self._tell_waiting(serial, y, weight)
+
+    def _tell_waiting(self, serial: int, y: float, weight: float) -> None:
+        if self._several is None:
+            super()._tell_waiting(serial, y, weight)
+            return
         served = ServedClasses.from_vector(self._pending[serial])
         self._several.settle(served, y, weight, self._pending.time_before(serial))
+        self.rounds = self._several.rounds
         if np.isnan(y):
             self._pending.close(serial)
         else:
             self._pending.settle(serial)
-        self.rounds = self._several.rounds
 
     def _release_record(self, serial: int) -> Vector:
         """Return all that is kept of a row that waits; of several classes, what each estimator keeps of it too."""
@@ -409,6 +428,8 @@ class AnyLabels(OnlineLearner):
     def _count(self) -> None:
         if self._several is None:
             super()._count()
+        else:
+            self.rounds = self._several.rounds
 
     def _grow(self, count: int) -> None:
         if self._several is None:

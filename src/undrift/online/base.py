@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from types import TracebackType
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,6 +19,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.save_point import SavePoint, put_back
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online import forests
 from undrift.online.design import DesignedLearner
@@ -30,6 +33,36 @@ from undrift.online.peeked import PeekedRows
 from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
 from undrift.online.rows import Rows, read_series
 from undrift.trace import Trace
+
+
+class OneCall:
+    """A `with` block around one compiled call: if it raises, the estimator is as before, or as after if that call ran.
+
+    The state says which: rows are counted in it. Nothing is copied, as the call changes all of the state or none of it.
+    A single row of forests or several classes takes more than one call. Copying their states for it would cost more
+    than the row; an interrupt there may keep the row from some of them, and `rounds` says whether it counts.
+    """
+
+    def __init__(self, owner: OnlineLearner, finish: Callable[[], object] | None = None) -> None:
+        self._owner, self._finish, self._fields = owner, finish, dict(vars(owner))
+        self._counts = None if owner.dim is None else owner._row_counts()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            return
+        owner, fresh = self._owner, (0.0, 0.0, 0.0)
+        if owner.dim is not None and owner._row_counts() != (self._counts or fresh):
+            if self._finish is not None:
+                self._finish()
+            owner._count()
+        else:
+            put_back(owner, self._fields)
+            owner._after_restore()
 
 
 class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
@@ -93,6 +126,11 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _number(self, which: EstimatorNumber) -> float:
         return float(self._state[self._plan.layout.starts["numbers"] + which])
 
+    def _row_counts(self) -> tuple[float, ...]:
+        """Return how many rows were served, learned, and closed without a label."""
+        which = EstimatorNumber.SERVED, EstimatorNumber.ROUNDS, EstimatorNumber.UNLABELLED
+        return tuple(self._number(number) for number in which)
+
     def _count(self) -> None:
         """Take the counts of rounds and of rows never learned from the state."""
         self.rounds = int(self._number(EstimatorNumber.ROUNDS))
@@ -122,9 +160,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
                 f"{_check.name_of(self)}: learn takes one row, got {len(arriving.values)}; use play(Z, y) for a block"
             )
         labels = self._labels(y, 1)
-        self._name_labels(y)
-        self._admit(arriving.names)
-        self._close(arriving.values, lambda: self._play_rows_with(arriving.values, labels, rows), rows)
+        with self._save_point():
+            self._name_labels(y)
+            self._admit(arriving.names)
+            self._close(arriving.values, lambda: self._play_rows_with(arriving.values, labels, rows), rows)
 
     @_thread_lock.hold_exclusive
     def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
@@ -179,20 +218,22 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         if not len(rows):
             empty = None if levels is None else np.empty((0, len(levels)))
             return replace(self._close(rows, lambda: Columns(np.empty(0))), quantiles=empty)
-        self._name_labels(y)
-        self._admit(arriving.names)
-        self._fix_width(rows.shape[1])
-        first, who = self.rounds, (type(self).__name__, dict(self.parameters))
-        if self._waits(delay):
-            records = self._serve_and_settle(rows, labels, delay, weights)
-            yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
-            tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
-        else:
-            yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
-            tracked = np.empty((0 if levels is None else len(rows), self._plan.quantiles))
-            self._play_at_once(rows, labels, yhat, tracked, some_known, weights)
-            known = some_known > 0.0
-            self._count()
+        first, who, waits = self.rounds, (type(self).__name__, dict(self.parameters)), self._waits(delay)
+        several_calls = waits or (self._forests is not None and len(rows) > 1)
+        with SavePoint(self) if several_calls else OneCall(self):
+            self._name_labels(y)
+            self._admit(arriving.names)
+            self._fix_width(rows.shape[1])
+            if waits:
+                records = self._serve_and_settle(rows, labels, delay, weights)
+                yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
+                tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
+            else:
+                yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
+                tracked = np.empty((0 if levels is None else len(rows), self._plan.quantiles))
+                self._play_at_once(rows, labels, yhat, tracked, some_known, weights)
+                known = some_known > 0.0
+                self._count()
         quantiles = None if levels is None or tracked is None else self._quantiles_at(tracked, levels)
         return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=delay)
 
@@ -259,7 +300,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             self._pending[served.serial][RecordPart.WEIGHT] = 1.0 if rows is None else rows.weight[t]
             self._pending.schedule(served.serial, float(y[t]))
             for serial, label in self._pending.due(served.serial - delay):
-                self._tell(serial, label, float(self._pending[serial][RecordPart.WEIGHT]))
+                self._tell_waiting(serial, label, float(self._pending[serial][RecordPart.WEIGHT]))
         return np.stack(records)
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
@@ -273,7 +314,20 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._count()
         return self._make_served(serial, record)
 
+    def _save_point(self, committed: Callable[[], bool] | None = None) -> AbstractContextManager[object]:
+        return OneCall(self)
+
+    def _after_restore(self) -> None:
+        """Serve and learn single rows by the state that was put back."""
+        self._one_row = kernels.EstimatorRow(self._exclusive_lock)
+        if self.dim is not None:
+            self._take_over(self._plan, self._state)
+
     def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
+        with OneCall(self, finish=lambda: self._pending.discard(serial)):
+            self._tell_waiting(serial, y, weight)
+
+    def _tell_waiting(self, serial: int, y: float, weight: float) -> None:
         record = self._pending[serial]
         record = widen_record(record, self._plan_of(record), self._plan)
         if weight != record.item(RecordPart.WEIGHT):
@@ -281,10 +335,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             record[RecordPart.WEIGHT] = weight
         newest = serial > self._number(EstimatorNumber.LAST_SERIAL)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
-        self._pending.close(serial)
         if self._forests is not None:
             self._forests.settle(self._forests.release(serial), y, newest=newest)
         self._count()
+        self._pending.close(serial)
 
     def _release_record(self, serial: int) -> Vector:
         """Return all that is kept of a row that waits as one vector, and keep it no longer.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class ForestRefit:
 
     The forests do not depend on how the work is cut into steps.
     """
+
+    derived_work: ClassVar[bool] = True
+    """Whether it can be begun again from the rows and the schedule."""
 
     def __init__(
         self,

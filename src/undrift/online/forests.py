@@ -14,7 +14,7 @@ that it does not matter how a stream is cut, and an unfinished fit need not be s
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,9 @@ MOST_SIZE = 4.0 * _check.LIMIT
 
 class Forests:
     """The forests of one estimator over `dim` features, their context, the last labelled rows, and work in progress."""
+
+    fixed_values: ClassVar[tuple[str, ...]] = ("_pair",)
+    """What a save point need not copy: forests that are done."""
 
     def __init__(self, dim: int, binary: bool, seed: int) -> None:
         self.dim, self.binary, self.seed = dim, binary, seed
@@ -157,6 +160,11 @@ class Forests:
         begin, old = max(self._buffer.first, start - rows), None if fit else self._pair
         self._refit = ForestRefit(self._buffer, begin, start, self._plain, old, binary=self.binary, seed=self.seed)
 
+    def _after_restore(self) -> None:
+        """Begin work in progress again, if there is some: it may have been interrupted anywhere."""
+        if self._schedule.work:
+            self._begin_refit()
+
     def grow(self, count: int) -> None:
         """Append features that were 0 in every row so far; work in progress begins again."""
         before, kept = self.width, self._kept
@@ -167,8 +175,7 @@ class Forests:
         self._buffer.widen(self.width - before)
         self._buffer.forget(self._oldest)
         self._waiting = {serial: np.pad(x, (0, self.width - before)) for serial, x in self._waiting.items()}
-        if self._schedule.work:
-            self._begin_refit()
+        self._after_restore()
 
     # ---- files -------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from undrift import _check, _thread_lock, kernels
 from undrift._typing import Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
+from undrift.learners.save_point import SavePoint
 from undrift.online.block_rounds import BlockRounds
 from undrift.online.growth import widen_record
 from undrift.online.label_kinds import plain_number
@@ -81,29 +82,32 @@ class PeekedRows(BlockRounds):
             got = len(arriving.values)
             raise InputError(f"{_check.name_of(self)}: learn_peeked takes one row, got {got}; learn row by row")
         label = float(self._labels([y], 1)[0])
-        self._name_labels(y)
-        self._admit(arriving.names)
-        self._fix_width(arriving.values.shape[1])
-        row = self._add_answers(arriving.values)[0]
-        features = row[: self._plan.dim]
-        kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
-        if len(peeked.record):
-            narrow = self._plan_at(int(peeked.record[RecordPart.WIDTH]))
-            record = _add_new_features(widen_record(peeked.record.copy(), narrow, self._plan), peeked.record, features)
-            status = kernel.advance(self._state, row)
-        else:  # nothing was known, so that there is nothing to judge
-            record = np.zeros(kernel.record_size)
-            status = kernel.serve(self._state, row, record, True)
-            record[[RecordPart.KNOWN, RecordPart.BOUNDED]] = 0.0
-        _check.raise_on_status(self, status, len(row))
-        record[RecordPart.SERIAL], record[RecordPart.WEIGHT] = numbers[EstimatorNumber.SERVED], weight
-        record[RecordPart.UNCOUNTED] = numbers[EstimatorNumber.ROUNDS] - peeked.rounds
-        _check.raise_on_status(self, kernel.settle(self._state, record, label), len(row))
-        if self._forests is not None:
-            context = self._forests.serve(self._features(arriving.values), np.array([np.nan]))[0]
-            context[: len(peeked.context)] = peeked.context  # what was known when it was predicted
-            self._forests.settle(context, label, newest=True)
-        self._count()
+        with SavePoint(self, leave=("_pending",)):
+            self._name_labels(y)
+            self._admit(arriving.names)
+            self._fix_width(arriving.values.shape[1])
+            row = self._add_answers(arriving.values)[0]
+            features = row[: self._plan.dim]
+            kernel, numbers = self._plan.kernel, self._plan.layout.view(self._state, "numbers")
+            if len(peeked.record):
+                narrow = self._plan_at(int(peeked.record[RecordPart.WIDTH]))
+                record = _add_new_features(
+                    widen_record(peeked.record.copy(), narrow, self._plan), peeked.record, features
+                )
+                status = kernel.advance(self._state, row)
+            else:  # nothing was known, so that there is nothing to judge
+                record = np.zeros(kernel.record_size)
+                status = kernel.serve(self._state, row, record, True)
+                record[[RecordPart.KNOWN, RecordPart.BOUNDED]] = 0.0
+            _check.raise_on_status(self, status, len(row))
+            record[RecordPart.SERIAL], record[RecordPart.WEIGHT] = numbers[EstimatorNumber.SERVED], weight
+            record[RecordPart.UNCOUNTED] = numbers[EstimatorNumber.ROUNDS] - peeked.rounds
+            _check.raise_on_status(self, kernel.settle(self._state, record, label), len(row))
+            if self._forests is not None:
+                context = self._forests.serve(self._features(arriving.values), np.array([np.nan]))[0]
+                context[: len(peeked.context)] = peeked.context  # what was known when it was predicted
+                self._forests.settle(context, label, newest=True)
+            self._count()
 
     def _plain_label(self, y: object) -> float | None:
         """Return the label as the stages learn it if there is nothing to check or to remember about it, else None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,9 @@ class StateLayout:
 
 class EstimatorPlan:
     """The stages of one kind of estimator over `dim` features, `began` of them from the start."""
+
+    derived_work: ClassVar[bool] = True
+    """Whether a save point leaves it alone: it never changes."""
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from undrift._typing import Matrix, Vector
@@ -12,6 +14,9 @@ BLOCK = 1024
 
 class RowBuffer:
     """Rows and labels by their number, from 0 on; old ones are forgotten block by block."""
+
+    fixed_values: ClassVar[tuple[str, ...]] = ("_blocks",)
+    """What a save point need not copy: rows up to `count` do not change, and others are not read."""
 
     def __init__(self, width: int, first: int = 0) -> None:
         self.width, self.first, self.count = width, first, first
