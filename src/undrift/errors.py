@@ -3,6 +3,7 @@
 ```
 UndriftError
 ├── InputError (ValueError)        an argument or a row that cannot be used; nothing was changed
+│   ├── LearnedBeforeError         a file whose rows were learned before; nothing is to be done
 │   └── RequestSizeError           a request to a service that holds too much; split it
 ├── DataError (ValueError)         a file of rows that cannot be used; the text says where and what to do
 ├── ModelFileError (ValueError)    a file that is not a whole, readable undrift file
@@ -22,6 +23,10 @@ class UndriftError(Exception):
 
 class InputError(UndriftError, ValueError):
     """An argument or a row cannot be used; the object is as it was before the call."""
+
+
+class LearnedBeforeError(InputError):
+    """A file was learned before, so that nothing is to be done; the command `undrift update` ends with 0."""
 
 
 class RequestSizeError(InputError):

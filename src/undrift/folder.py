@@ -271,7 +271,17 @@ def explain_disk_errors(path: Path, retry: str = "give the same command again") 
             raise InputError(
                 f"{path}: a file is in the way of the folder ({reason}); choose another with --out"
             ) from None
-        raise InputError(f"{path}: cannot be written ({reason}); choose another folder with --out") from None
+        raise write_refused(path, reason) from None
+
+
+def write_refused(path: Path, reason: str) -> InputError:
+    """Return the error about a folder that cannot be written; only a new one could also be another one."""
+    try:
+        begun = any(path.iterdir())
+    except OSError:
+        begun = False
+    instead = "make it writable, or go on in a copy of it" if begun else "choose another folder with --out"
+    return InputError(f"{path}: cannot be written ({reason}); {instead}")
 
 
 def _is_plain(name: str) -> bool:

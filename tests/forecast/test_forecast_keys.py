@@ -186,12 +186,12 @@ def test_options_that_do_not_fit_are_one_sentence(tmp_path, options, says, capsy
     assert error.count("\n") == 1
 
 
-def test_a_file_that_was_learned_is_refused_and_the_rest_is_json(tmp_path, capsys):
+def test_a_file_that_was_learned_changes_nothing_and_the_rest_is_json(tmp_path, capsys):
     path, out = write_keys(tmp_path / "all.csv", range(40)), tmp_path / "out"
     assert forecast(path, out, "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["keys"], shown["rows"], shown["judged_keys"]) == (3, 120, 3)
-    assert run(["update", str(out), str(path), "-q"]) == 2
+    assert run(["update", str(out), str(path), "-q"]) == 0
     assert "was learned already; nothing was changed" in capsys.readouterr().err
     assert forecast(path, out, "--resume") == 0
 

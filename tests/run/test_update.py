@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 import undrift as ud
 from undrift.cli.app import run
-from undrift.run import certify_run
+from undrift.errors import LearnedBeforeError
+from undrift.run import certify_run, update_run
 from undrift.run.play.run_folder import RunFolder
 
 OPTIONS = ["-t", "y", "--lag", "1,3", "--calendar", "--no-report", "--no-certify", "-q"]
@@ -87,19 +89,47 @@ def test_late_labels_wait_for_the_next_file(begun):
     assert_same(begun / "late", begun / "late-whole", line=False)
 
 
-def test_what_was_learned_is_refused_and_nothing_changes(begun, capsys):
+def test_what_was_learned_changes_nothing(begun, capsys):
     folder = begun / "first"
     before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
-    assert run(["update", str(folder), str(begun / "first.csv")]) == 2
-    assert "this very file was learned already" in capsys.readouterr().err
+    assert run(["update", str(folder), str(begun / "first.csv")]) == 0
+    assert "this very file was learned already; nothing was changed" in capsys.readouterr().err
+    assert run(["update", str(folder), str(begun / "first.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["added"] == 0
+    with pytest.raises(LearnedBeforeError, match="this very file was learned already"):
+        update_run(folder, str(begun / "first.csv"))
     assert run(["update", str(folder), write(begun / "b.csv", ["2025-01-01,x,a,2"])]) == 3
     assert run(["update", str(begun), str(begun / "first.csv")]) == 2
     assert "nothing to go on with" in capsys.readouterr().err
     assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
 
 
-def test_an_update_that_is_killed_is_done_again(begun):
-    folder, more = begun / "first", write(begun / "more.csv", lines(300)[200:])
+def test_files_mean_what_their_names_say_after_an_update(begun):
+    folder, rows = begun / "first", lines(300)
+    names = {file.name for file in folder.iterdir()}
+    for day in (range(200, 250), range(250, 300)):
+        path = write(begun / f"{day.start}.csv", [rows[i] for i in day])
+        assert run(["update", str(folder), path, "--no-report", "-q"]) == 0
+        assert len(pl.read_parquet(folder / "predictions.parquet")) == day.stop
+        assert ud.load(folder / "model.undrift").rounds == state(folder)["rounds"]
+        assert {file.name for file in folder.iterdir()} == names
+    assert (state(folder)["parts"], state(folder)["model"]) == (["predictions.parquet"], "model.undrift")
+
+
+@pytest.mark.parametrize("renames", [5, 8, 11])
+def test_names_that_a_kill_left_are_made_good_by_the_next_update(begun, renames):
+    folder, rows = begun / "first", lines(300)
+    more = [write(begun / f"{day.start}.csv", [rows[i] for i in day]) for day in (range(200, 250), range(250, 300))]
+    kill_update(folder, more[0], renames)
+    assert len(RunFolder(folder).table(state(folder))) in (200, 250)
+    for path in more:
+        assert run(["update", str(folder), path, "--no-report", "-q"]) == 0
+    assert len(pl.read_parquet(folder / "predictions.parquet")) == 300
+    assert ud.load(folder / "model.undrift") == ud.load(begun / "whole" / "model.undrift")
+
+
+def kill_update(folder, path, renames):
+    """Update in a process that is killed at one of its renames, or not if there are fewer; return its exit code."""
     code = (
         "import os, signal, sys\n"
         "from undrift.cli.app import run\n"
@@ -111,8 +141,12 @@ def test_an_update_that_is_killed_is_done_again(begun):
         "os.replace = replace\n"
         "run(['update', sys.argv[2], sys.argv[3], '--no-report', '-q'])\n"
     )
-    killed = subprocess.run([sys.executable, "-c", code, "4", str(folder), more], check=False)
-    assert killed.returncode == -signal.SIGKILL
+    return subprocess.run([sys.executable, "-c", code, str(renames), str(folder), path], check=False).returncode
+
+
+def test_an_update_that_is_killed_is_done_again(begun):
+    folder, more = begun / "first", write(begun / "more.csv", lines(300)[200:])
+    assert kill_update(folder, more, 4) == -signal.SIGKILL
     if state(folder)["rows"] == 200:
         assert run(["update", str(folder), more, "--no-report", "-q"]) == 0
     assert_same(folder, begun / "whole", line=False)

@@ -12,7 +12,7 @@ import typer
 
 from undrift.cli import run_options as options
 from undrift.cli.output import print_error, print_interrupted, print_json, printable
-from undrift.errors import InputError
+from undrift.errors import InputError, LearnedBeforeError
 
 
 def update(
@@ -26,22 +26,26 @@ def update(
 ) -> int:
     """Learn the new rows of FILE where an earlier command stopped: nothing twice, the same bits as one long file.
 
-    Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted; a
-    file that was learned already is refused.
+    Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted. A
+    file that was learned already changes nothing: a note says so, and the exit code is 0.
     """
     from undrift.fleet.state_store import STORE_FILE as FLEET
     from undrift.run.forecast.forecast_folder import STATE as FORECAST
     from undrift.run.play.state import STATE as RUN
 
-    if os.path.lexists(folder / FORECAST):
-        return _update_forecast(folder, file, report=report, quiet=quiet, json=json)
-    if os.path.lexists(folder / RUN):
-        return _update_run(folder, file, report=report, quiet=quiet, json=json)
-    if os.path.lexists(folder / FLEET):
-        return _update_fleet(folder, file, report=report, quiet=quiet, json=json)
-    raise InputError(
-        f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
-    )
+    kinds = {FORECAST: _update_forecast, RUN: _update_run, FLEET: _update_fleet}
+    found = next((command for name, command in kinds.items() if os.path.lexists(folder / name)), None)
+    if found is None:
+        raise InputError(
+            f"{folder}: nothing to go on with; name a folder of undrift forecast, undrift run or undrift fleet"
+        )
+    try:
+        return found(folder, file, report=report, quiet=quiet, json=json)
+    except LearnedBeforeError as note:  # as when a job delivers a file twice
+        print_error(str(note))
+        if json:
+            print_json({"folder": str(folder), "report": None, "added": 0, "note": str(note)})
+        return 0
 
 
 def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:

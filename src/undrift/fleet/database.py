@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from undrift.errors import InputError, ModelFileError, UndriftError
+from undrift.folder import write_refused
 
 MAGIC = b"SQLite format 3\0"
 OPEN_TIMEOUT = 20.0
@@ -133,7 +134,7 @@ def _explain(path: Path, error: sqlite3.Error) -> UndriftError:
     if code == sqlite3.SQLITE_FULL or (failed and _is_full(path.parent)):
         return UndriftError(f"{path.parent}: the disk is full; make room, then give the same command again")
     if failed or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return InputError(f"{path.parent}: cannot be written ({error}); choose another folder with --out")
+        return write_refused(path.parent, str(error))
     return damaged_file_error(path)
 
 

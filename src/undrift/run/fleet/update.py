@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from undrift.errors import InputError
+from undrift.errors import InputError, LearnedBeforeError
 from undrift.folder import Folder
 from undrift.run.fleet.plan import LearnedFile, read_plan
 from undrift.run.fleet.play import WRITTEN, finish_fleet, learned_file, play_rows
@@ -57,7 +57,7 @@ def update_fleet(
             fleet_folder.refuse_foreign(WRITTEN)
             plan = read_plan(fleet_folder.path)
             if any(one.sha256 == digest for one in plan.learned):
-                raise InputError(f"{path}: this very file was learned already; nothing was changed")
+                raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
             before = next((one for one in reversed(plan.learned) if source.begins_with(one.size, one.sha256)), None)
             name, first = (digest if before is None else before.source), plan.learned[0].source
             run = play_rows(source, name, first, fleet_folder, plan, workers=workers, progress=progress)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift.errors import InputError
+from undrift.errors import InputError, LearnedBeforeError
 from undrift.folder import regular_file
 from undrift.forecast import Forecast, Forecaster, ForecastTrace
 from undrift.run.extras import polars
@@ -98,7 +98,7 @@ def update_keys(out: str | Path, path: str, *, log: Log | None = None) -> KeysRe
         source = ForecastSource(path, ForecastSettings.from_dict(state["settings"]))
         digest = source.digest()
         if digest is not None and any(one["sha256"] == digest and one["done"] for one in state["learned"]):
-            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+            raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         return _learn(folder, state, source, digest, log)
 
 

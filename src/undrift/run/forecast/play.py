@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.forecast import Forecaster, ForecastTrace
 from undrift.forecast.calendar import Seconds, later_times
 from undrift.run.extras import log_sentence, polars
@@ -106,7 +106,7 @@ def update_forecast(
         source = ForecastSource(path, settings)
         digest = source.digest()
         if digest is not None and any(one["sha256"] == digest for one in state["learned"]):
-            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+            raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         plan = PanelPlan(**{**state["plan"], "names": tuple(state["plan"]["names"])})
         whole = plan.time is None and any(source.begins_with(one["size"], one["sha256"]) for one in state["learned"])
         after = state["last"] if plan.time is not None else state["rows"] - 1 if whole else None

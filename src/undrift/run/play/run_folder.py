@@ -2,7 +2,7 @@
 
 ```
 run.json               settings, provenance, how far the run is, and the names of the files that count
-predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run is finished
+predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run, or an update, is finished
 model-*.undrift        the model after the last commit, for `undrift.load`; model.undrift when finished
 trace-*.undrift        snapshots (spectrum, weights, coefficients) and what the runner carries from row to row
 events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
@@ -17,6 +17,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,31 @@ class RunFolder:
         """Join parts of the predictions into one file without holding them all."""
         with self.files.new_file(name) as temporary:
             join_parquet([self.path / part for part in parts], temporary)
+
+    def use_final_names(self, state: RunState) -> RunState:
+        """Give the files of a finished run the names of `FINAL`, also after an update; a kill leaves other names.
+
+        Files that `run.json` names are never overwritten: they get new names first, which the next command makes up
+        for if this one is killed.
+        """
+        table, model, trace = FINAL[:3]
+        final = {"parts": [table], "model": state["model"] and model, "trace": state["trace"] and trace}
+        if all(state[key] == value for key, value in final.items()):  # type: ignore[literal-required]
+            return state
+        if len(state["parts"]) > 1:
+            joined = self.files.next_free_name("predictions-", ".parquet", len(state["parts"]))
+            self.join(state["parts"], joined)
+            state = self._commit({**state, "parts": [joined]})
+        for old, new in ((state["parts"][0], table), (state["model"], model), (state["trace"], trace)):
+            if old and old != new:
+                with self.files.new_file(new) as temporary:
+                    shutil.copyfile(self.path / old, temporary)
+        return self._commit({**state, **final})  # type: ignore[typeddict-item]
+
+    def _commit(self, state: RunState) -> RunState:
+        self.write_state(state)
+        self.sweep(state)
+        return state
 
     def sweep(self, state: RunState | None) -> None:
         """Remove files of earlier commits, of killed runs and of failed ones; nothing that counts or is not ours."""

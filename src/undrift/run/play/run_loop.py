@@ -299,7 +299,7 @@ class RunLoop:
             raise DataError(f"{self.source.name}: no row is left to learn from; see --missing")
         if self.updating:
             self.provenance["finished"] = now()
-            return self._commit("finished")  # its files have new names: until it counts, the run is what it was
+            return self.folder.use_final_names(self._commit("finished"))  # until it counts, the run is what it was
         if self.replacing:
             self._commit()  # the files of a finished run may have the names of the one that is replaced
         self._write_part()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.run.extras import log_sentence
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
@@ -98,12 +98,13 @@ def update_run(
         if state["status"] != "finished":
             raise InputError(f"{folder.path}: this run is not finished; finish it first with undrift run --resume")
         folder.adopt_files(state)
+        state = folder.use_final_names(state)  # if an update was killed before it had done so
         settings = replace(settings_of(folder.path, state), limit=None)
         source = Source(path, settings)
         digest, where = source.digest(), state["provenance"]["source"]
         learned = [where["sha256"], *state["provenance"].get("learned", [])]
         if digest is not None and digest in learned:
-            raise InputError(f"{path}: this very file was learned already; nothing was changed")
+            raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         grown = settings_of(folder.path, state).limit is None and source.begins_with(where["size"], where["sha256"])
         with explain_damage(folder.path):
             roles = ColumnRoles.from_dict(state["plan"], state["plan"]["time"])
