@@ -4,6 +4,7 @@
 # Both install the versions in locks/. For those who change undrift (CONTRIBUTING.md says more):
 #   make locks    take the newest versions into locks/
 #   make newest   the tests with the newest versions, locks left alone
+#   make lowest   the tests of what users install, with the oldest versions that our ranges admit
 #   make wheels   the sdist and the wheels, each tried in a clean environment, in dist/
 #   make nightly  all that takes long
 PYTHON ?= python3
@@ -18,7 +19,7 @@ PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: demo test build docs clean bench fuzz sanitize bench-adam quality-adam bench-certify bench-report certify-streams
 .PHONY: bench-run stress stress-adam stress-accuracy stress-run stress-certify stress-threads attack nightly mutants
-.PHONY: test-spark test-clients test-hosts test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest wheels
+.PHONY: test-spark test-clients test-hosts test-levels test-neon bench-spark bench-fleet bench-fleet-command locks newest lowest wheels
 demo: $(VENV)/.core
 	$(BIN)/undrift demo
 
@@ -160,7 +161,7 @@ quality-adam: $(VENV)/.test
 
 # What takes long. A part that fails does not keep the others from running.
 nightly:
-	$(MAKE) --keep-going test test-levels test-neon wheels newest fuzz sanitize mutants stress attack test-hosts
+	$(MAKE) --keep-going test test-levels test-neon wheels newest lowest fuzz sanitize mutants stress attack test-hosts
 
 test-levels: $(VENV)/.test  ## every test at every kernel level of this machine but the best, which make test uses
 	for level in $$($(BIN)/python -c "from undrift import kernels; print(*kernels.levels()[1:])"); do \
@@ -182,11 +183,25 @@ newest: .venv-newest/bin/python  ## every test with the newest versions inside t
 	.venv-newest/bin/python tools/locks.py --compare test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-newest/bin/python -m pytest -n 2 --dist loadgroup $(NEWEST)
 
+# Every extra that users install but torch and Spark, whose old versions bring gigabytes or need old Pythons; what those
+# packages depend on is as new as it can be. Warnings of old packages about new ones do not count.
+LOWEST_EXTRAS := serve,river,sklearn,optax,sweep
+LOWEST_TESTS  := tests/cli tests/run tests/serve tests/report tests/online tests/forecast tests/contract tests/fleet \
+    tests/adapters/test_optax.py tests/adapters/test_river.py tests/adapters/test_sklearn.py tests/test_files.py
+comma := ,
+lowest: .venv-lowest/bin/python  ## tests with the lowest versions inside the published ranges; LOWEST=tests/cli for a part
+	.venv-lowest/bin/python $(INSTALL) packaging
+	.venv-lowest/bin/python tools/locks.py --lowest $(subst $(comma), ,$(LOWEST_EXTRAS)) > .venv-lowest/lowest.txt
+	PIP_CONSTRAINT=.venv-lowest/lowest.txt PIP_BUILD_CONSTRAINT=.venv-lowest/lowest.txt \
+	.venv-lowest/bin/python $(INSTALL) --editable ".[$(LOWEST_EXTRAS)]" pytest pytest-xdist hypothesis packaging pyarrow
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -W default -n 2 --dist loadgroup \
+	    $(or $(LOWEST),$(LOWEST_TESTS))
+
 wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all later; each tried where no compiler is found
 	$(BIN)/python tools/wheels.py
 
 clean:
-	rm -rf $(VENV) .venv-spark .venv-clients .venv-hosts .venv-newest build dist
+	rm -rf $(VENV) .venv-spark .venv-clients .venv-hosts .venv-newest .venv-lowest build dist
 
 # Environments. Without a new enough Python or a compiler, one sentence says so.
 define check_machine
@@ -195,7 +210,7 @@ define check_machine
     echo "undrift needs a C++17 compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS)" >&2; exit 1
 endef
 
-$(VENV)/bin/python .venv-newest/bin/python .venv-spark/bin/python .venv-clients/bin/python .venv-hosts/bin/python:
+$(VENV)/bin/python .venv-newest/bin/python .venv-lowest/bin/python .venv-spark/bin/python .venv-clients/bin/python .venv-hosts/bin/python:
 	$(check_machine)
 	$(PYTHON) -m venv $(@:/bin/python=)
 

@@ -2,6 +2,7 @@
 
 make locks    or    python tools/locks.py [test] [spark] [clients] [hosts]
 python tools/locks.py --compare [test] [spark] [clients] [hosts]    where what is installed differs
+python tools/locks.py --lowest cli serve ...    pip constraints: everything these extras name, at its lower bound
 
 The published requirements in pyproject.toml are ranges; a lock is a list of pip constraints inside them. pip resolves
 each lock once for every Python we support, from wheels alone, so that nobody compiles anything but undrift. Later
@@ -160,6 +161,16 @@ def write(name: str) -> None:
     (ROOT / "locks" / f"{name}.txt").write_text("\n".join([head, *body]) + "\n")
 
 
+def lowest(extras: Iterable[str]) -> Iterator[str]:
+    """Return the lowest versions that our ranges admit, build tools included, as pip constraints."""
+    for requirement in map(Requirement, requirements(extras)):
+        bounds = [bound.version for bound in requirement.specifier if bound.operator == ">="]
+        if not bounds:
+            raise SystemExit(f"{requirement}: a range without a lower bound")
+        if requirement.name not in ("cmake", "ninja"):  # those of the system are used where there are some
+            yield f"{canonicalize_name(requirement.name)}=={bounds[0]}"
+
+
 def compare(name: str) -> None:
     """Print where the versions installed here differ from a lock."""
     for line in (ROOT / "locks" / f"{name}.txt").read_text().splitlines()[1:]:
@@ -171,6 +182,8 @@ def compare(name: str) -> None:
 
 
 if __name__ == "__main__":
-    names = [argument for argument in sys.argv[1:] if argument != "--compare"] or list(LOCKS)
-    for name in names:
+    given = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+    if "--lowest" in sys.argv:
+        print(*lowest(given), sep="\n")
+    for name in () if "--lowest" in sys.argv else given or list(LOCKS):
         (compare if "--compare" in sys.argv else write)(name)
