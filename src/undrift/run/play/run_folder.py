@@ -118,7 +118,7 @@ class RunFolder:
         """
         table, model, trace = FINAL[:3]
         final = {"parts": [table], "model": state["model"] and model, "trace": state["trace"] and trace}
-        if all(state[key] == value for key, value in final.items()):  # type: ignore[literal-required]
+        if all(state[key] == value for key, value in final.items()):
             return state
         if len(state["parts"]) > 1:
             joined = self.files.next_free_name("predictions-", ".parquet", len(state["parts"]))
@@ -128,7 +128,7 @@ class RunFolder:
             if old and old != new:
                 with self.files.new_file(new) as temporary:
                     shutil.copyfile(self.path / old, temporary)
-        return self._commit({**state, **final})  # type: ignore[typeddict-item]
+        return self._commit({**state, **final})
 
     def _commit(self, state: RunState) -> RunState:
         self.write_state(state)
