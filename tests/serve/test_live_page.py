@@ -67,6 +67,18 @@ def test_the_page_shows_and_follows_what_is_served(served, browser, width, dark)
     page.close()
 
 
+def test_the_page_says_why_there_are_no_intervals(served, browser):
+    url, client = served
+    learned = client.status()["rounds"]
+    answers = client.predict([dict.fromkeys(NAMES, 0.5)] * (learned + 50))
+    page = browser.new_page()
+    page.goto(url)
+    page.wait_for_function("document.querySelector('#state').textContent.startsWith('live; no intervals: ')")
+    client.learn({one.id: 1.0 for one in answers})
+    page.wait_for_function("document.querySelector('#state').textContent === 'live'", timeout=10_000)
+    page.close()
+
+
 def test_axes_have_round_numbers_and_rounds_that_fit(served, browser):
     url, client = served
     send(client, 300)

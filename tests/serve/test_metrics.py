@@ -117,17 +117,3 @@ def test_average_precision_is_absent_while_all_labels_are_of_one_kind(tmp_path):
         shown, _ = gauges(service)
         assert "log_loss" in shown
         assert "average_precision" not in shown
-
-
-def test_withheld_intervals_are_told_until_labels_come(tmp_path):
-    with open_service(save_model(tmp_path / "m.undrift", [])) as service:
-        answers = service.predict([dict.fromkeys(NAMES, 0.5)] * 30)
-        assert all(one.lower is not None for one in answers)
-        assert "intervals" not in service.facts()
-        answers += service.predict([dict.fromkeys(NAMES, 0.5)] * 30)  # 40 labels were learned
-        assert answers[-1].lower is None
-        assert service.facts()["intervals"].startswith("withheld: more rows were served since the last label than")
-        service.learn([Label(one.id, 1.0) for one in answers])
-        (one,) = service.predict([dict.fromkeys(NAMES, 0.5)])
-        assert one.lower is not None
-        assert "intervals" not in service.facts()

@@ -37,8 +37,6 @@ NUMBERS_PER_SNAPSHOT = 10_000
 """A restart repeats at most so many rows and labels after the last snapshot, and those of one request more."""
 ROUNDS_PER_LOOK = 10
 """Rounds between two looks at the model's memory."""
-WITHHELD = "withheld: more rows were served since the last label than labels were learned; send labels"
-"""What is told of intervals while there are none; the errors of so old a state are not those of the rows served now."""
 
 
 class OneModel:
@@ -61,7 +59,6 @@ class OneModel:
 
     def _fresh(self) -> None:
         self._recent = RecentRounds()
-        self._withholds = False  # whether the last row had no interval although labels were learned
         self.watch = Watch(level=self.level, binary=self.model.binary)
         self._saved_at = 0
 
@@ -86,9 +83,7 @@ class OneModel:
         asked, last = [], len(references) - 1
         names, values = self.rows.watched_features(features)
         events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
-        answered = ask_rows(self.model, features, self.level)
-        self._withholds = answered[-1].known and answered[-1].lower is None and not self.model.binary
-        for i, served in enumerate(answered):
+        for i, served in enumerate(ask_rows(self.model, features, self.level)):
             shown = shown_prediction(self.model, served.yhat)
             answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
             if self.model.binary:
@@ -135,7 +130,6 @@ class OneModel:
             "half_life": median_half_life(self.model),
             "no_interval": explain_missing_interval(self.model),
             **self._recent.summary(self.level, binary=self.model.binary),
-            **({"intervals": WITHHELD} if self._withholds else {}),
         }
 
     def recent(self, key: str | None, count: int) -> list[Round]:
