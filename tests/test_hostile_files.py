@@ -11,6 +11,7 @@ import pytest
 
 import undrift as ud
 from undrift import store
+from undrift.ensemble import MultiOutputRegressor
 from undrift.errors import InputError, ModelFileError
 
 VALUES = (None, -1, 10**5, 10**6, 10**40, "text", {"0": "a"}, {"float": "x"}, [1])
@@ -35,6 +36,20 @@ def played(model: ud.Learner) -> ud.Learner:
     return model
 
 
+def played_outputs(model: ud.Learner) -> MultiOutputRegressor:
+    Z = np.random.default_rng(0).normal(size=(30, 2))
+    several = MultiOutputRegressor(model, 2)
+    several.play(Z, np.column_stack([Z[:, 0], -Z[:, 1]]))
+    return several
+
+
+def played_series(series: int, season: int | None, **times: object) -> ud.Forecaster:
+    model = ud.Forecaster(2, season)
+    values = np.random.default_rng(0).normal(size=(50, series))
+    model.play(values if series > 1 else values[:, 0], **times)
+    return model
+
+
 MODELS = {
     "vaw": lambda: played(ud.DiscountedVAW(half_life=float("inf"))),
     "aioli": lambda: played(ud.DiscountedAIOLI(curvature=0.5)),
@@ -46,6 +61,10 @@ MODELS = {
     "logistic ensemble": lambda: played(ud.logistic_ensemble(1.0, 1.0)),
     "regressor": named_regressor,
     "classifier": lambda: played(ud.OnlineClassifier(indicators=True)),
+    "outputs of one design": lambda: played_outputs(ud.Ensemble([ud.DiscountedVAW(beta=b) for b in (0.5, 0.9)])),
+    "outputs": lambda: played_outputs(ud.DiscountedMean()),
+    "forecaster": lambda: played_series(1, 4),
+    "forecaster of series": lambda: played_series(2, None, times=np.arange(50).astype("datetime64[h]")),
 }
 
 
@@ -73,6 +92,10 @@ def changed(header: dict, path: tuple, value: object) -> dict:
 def loaded(path) -> ud.Learner | None:
     """Load a file, or see it refused in one sentence."""
     try:
+        with contextlib.suppress(ModelFileError):
+            return ud.Forecaster.load(path)
+        with contextlib.suppress(ModelFileError):
+            return MultiOutputRegressor.load(path)
         return ud.load(path)
     except ModelFileError as error:
         text = str(error)
@@ -86,11 +109,18 @@ def use(model: ud.Learner | None) -> None:
     """Predict and learn a row, unless the model refuses it."""
     if model is None:
         return
+    if isinstance(model, ud.Forecaster):
+        core = model._core
+        time = {"time": np.datetime64("1970-01-04")} if core is not None and core.shape.timed else {}
+        with contextlib.suppress(InputError), np.errstate(all="ignore"):
+            model.observe(0.5 if model._flat else np.full(2, 0.5), **time)
+            model.forecast()
+        return
     named = getattr(model, "names", None)
     z = dict.fromkeys(model.names, 0.5) if named else np.linspace(-1.0, 1.0, model.dim or 2)
     with contextlib.suppress(InputError), np.errstate(all="ignore"):
         model.predict(z)
-        model.learn(z, 1.0)
+        model.learn(z, np.ones(model.outputs) if isinstance(model, MultiOutputRegressor) else 1.0)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -153,3 +153,26 @@ def test_damaged_counts_are_refused():
     for counts in ([5.5, 1.0], [10.0, 20.0], [1000.0, 40.0], [-1.0, -1.0]):
         with pytest.raises(ModelFileError, match="counts of rows do not fit together"):
             model.clone()._load_state(header["rounds"], header["dim"], arrays | {"counts": np.array(counts)})
+
+
+@pytest.mark.parametrize("answer", [["x"] * 5, [None], [[1.0], [2.0, 3.0]], "text", [1j]])
+def test_a_model_that_answers_no_numbers_is_one_sentence_and_changes_nothing(answer):
+    class Words:
+        def __init__(self, **parameters):
+            pass
+
+        def get_params(self, deep=True):
+            return {}
+
+        def fit(self, X, y):
+            return self
+
+        def predict(self, X):
+            return answer
+
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(60, 2))
+    model = ud.PeriodicRefit(Words(), window=40)
+    with pytest.raises(InputError, match="the model must predict finite numbers of shape"):
+        model.play(Z, Z[:, 0])
+    assert (model.rounds, model.dim) == (0, None)

@@ -136,3 +136,12 @@ def test_wrong_labels_are_one_sentence_and_change_nothing():
         assert model == before
     with pytest.raises(InputError, match="several classes, which fleets do not carry"):
         ud.Fleet(ud.DiscountedSoftmax(3), key="k", order="t", features=["a"], target="y")
+
+
+def test_no_rows_of_three_classes_have_no_probabilities():
+    rng = np.random.default_rng(0)
+    Z, labels = rng.normal(size=(60, 2)), np.array(["a", "b", "c"])[rng.integers(3, size=60)]
+    model = ud.OnlineClassifier(speed="light")
+    model.play(Z, labels)
+    assert model.predict_proba(np.empty((0, 2))).shape == (0, 3)
+    assert model.predict(np.empty((0, 2))).shape == (0,)

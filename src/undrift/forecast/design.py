@@ -108,6 +108,15 @@ class RowDesign:
         return np.concatenate(parts, axis=2)
 
 
+def count_columns(seasons: tuple[int, ...], spacing: int, series: int, *, timed: bool) -> int:
+    """Return how many columns `RowDesign.columns` has, before any room is made for them."""
+    now = np.zeros((1, series))
+    others = sum(part.shape[2] for part in _others(now, now)) if series > 1 else 0
+    waves = sum(2 * min(HARMONICS, season // 2) for season in seasons)
+    calendar = calendar_columns(np.zeros(1) if timed else None, np.zeros(1, np.int64), spacing).shape[1]
+    return int(2 + len(choose_lags(seasons)) + others + waves + calendar)
+
+
 def _season_waves(season: int) -> Matrix:
     """Return where in the season each of its rows is, as sines and cosines (season, waves)."""
     turns = 2.0 * math.pi * np.arange(season) / season

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from undrift import kernels, store
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast.core import ForecastCore, Shape
-from undrift.forecast.design import RowDesign
+from undrift.forecast.design import RowDesign, count_columns
+from undrift.forecast.forecast_input import check_seasons
 from undrift.forecast.members import BETAS, Members
 from undrift.kernels import layout
 from undrift.learners.files import warn_if_level_differs
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Arrays = dict[str, NDArray[np.float64]]
 Made = TypeVar("Made", bound="Forecaster")
 NAN_ALLOWED = {"rows", "served", "half", "own"}
+COUNTS = {"member_rounds", "known_rounds"}
 
 
 def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
@@ -146,14 +148,21 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
     size = arrays["answers"].size if "answers" in arrays else 0
     if series < 1 or not 1 <= series * horizon * horizon <= max(size, 1):  # before making room for it
         raise ModelFileError("Forecaster: the saved arrays are too small for its series and steps")
+    known = arrays["known_information"].size if "known_information" in arrays else 0
+    if columns * (columns - 1) // 2 > known:
+        raise ModelFileError("Forecaster: the saved arrays are too small for its columns")
     core = ForecastCore(horizon, model.given_seasons, Shape(series, columns, bool(header["timed"]), len(model.own)))
     core.spacing = _count(header, "spacing")
     if header["found"] is not None:
-        core.fitted = _restore_members(core, _seasons(header["found"]), arrays)
+        seasons = _seasons(header["found"])
+        check_seasons(model, seasons or None)
+        core.fitted = _restore_members(core, seasons, arrays)
     rows = arrays.get("rows", np.empty((0, 0)))
     if rows.ndim != 2 or rows.shape[1] != 3 * series + 1 + columns or len(rows) != min(total, core.rows.keep):
         raise ModelFileError("Forecaster: the saved rows have a wrong shape")
     core.rows.load(rows, total)
+    if core.shape.timed and not (np.abs(core.rows.seconds) < 2.0**53).all():
+        raise ModelFileError("Forecaster: the saved rows have unusable times")
     own = _arrays(core)
     for name in sorted(own.keys() ^ arrays.keys()):
         raise ModelFileError(
@@ -164,6 +173,8 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
         fine = np.isfinite(saved) | (np.isnan(saved) | np.isposinf(saved) if name in NAN_ALLOWED else False)
         if saved.shape != array.shape or not fine.all():
             raise ModelFileError(f"Forecaster: the saved array '{name}' has a wrong shape or unusable numbers")
+        if name in COUNTS and not ((saved >= 0.0) & (saved < 2.0**53) & (saved % 1.0 == 0.0)).all():
+            raise ModelFileError(f"Forecaster: the saved array '{name}' must hold counts")
     core.weights.load(arrays)
     core.intervals.load(arrays)
     for name in {"least", "most", "answers", "served", "half", "ahead", "column_scale", "own"} & own.keys():
@@ -192,6 +203,7 @@ def _restore_members(core: ForecastCore, seasons: tuple[int, ...], arrays: Array
     wanted = (core.shape.series, len(BETAS), layout.length(width), 1)
     if arrays["information"].shape != wanted or not (scale > 0.0).all():
         raise ModelFileError("Forecaster: the saved members do not fit the saved scaling")
-    return RowDesign(seasons, core.spacing, np.array(center), np.array(scale)), Members(
-        core.shape.series, width, outputs
-    )
+    if width != count_columns(seasons, core.spacing, core.shape.series, timed=core.shape.timed):
+        raise ModelFileError("Forecaster: the saved scaling is not that of its seasons and times")
+    design = RowDesign(seasons, core.spacing, np.array(center), np.array(scale))
+    return design, Members(core.shape.series, width, outputs)

@@ -124,6 +124,8 @@ def warn_if_level_differs(what: str, level: object) -> None:
 
 def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:
     """Return the learner that a snapshot describes."""
+    if not isinstance(header, dict):
+        raise ModelFileError(f"{header!r:.60} describes no learner")
     name = header.get("class")
     found = cls if cls is not None else getattr(undrift, str(name), getattr(undrift.ensemble, str(name), None))
     if cls is None and _find_other(header) is not None:

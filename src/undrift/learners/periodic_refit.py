@@ -165,11 +165,22 @@ class PeriodicRefit(Learner):
             return np.empty(0)
         if not self.binary:
             return self._check_answer(self._fitted.predict(Z.copy()), (len(Z),))
-        positive = list(self._fitted.classes_).index(1) if hasattr(self._fitted, "classes_") else 1
+        classes = list(getattr(self._fitted, "classes_", (-1, 1)))
+        if 1 not in classes:
+            raise InputError(
+                f"PeriodicRefit: the model's classes_ must hold the label 1 it was fitted with, got {classes!r:.60}"
+            )
+        positive = classes.index(1)
         return log_odds(self._check_answer(self._fitted.predict_proba(Z.copy()), (len(Z), 2))[:, positive])
 
     def _check_answer(self, answer: Any, shape: tuple[int, ...]) -> Matrix:
-        out = np.asarray(answer, np.float64)
+        try:
+            out = np.asarray(answer, np.float64)
+        except (TypeError, ValueError):
+            got = _check.describe(answer)
+            raise InputError(
+                f"PeriodicRefit: the model must predict finite numbers of shape {shape}, got {got}"
+            ) from None
         if out.shape != shape or not np.isfinite(out).all() or np.abs(out).max() > _check.LIMIT:
             raise InputError(
                 f"PeriodicRefit: the model must predict finite numbers of shape {shape}, got "

@@ -116,4 +116,4 @@ class ClassLevel2:
         designs[:, :, 1::2], designs[:, :, 2::2] = along, Q
         for k in range(K):
             designs[:, :, 0] += along[:, :, k]
-        return designs.reshape(len(S), -1)
+        return designs.reshape(len(S), (K - 1) * (1 + 2 * K))
