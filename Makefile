@@ -47,7 +47,7 @@ bench-fleet: $(VENV)/.test  ## key-rounds per second of a fleet on one core, and
 bench-fleet-command: $(VENV)/.test  ## what undrift fleet costs with 100,000 young keys, checked against a loop over keys
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fleet_command.py
 
-stress: stress-adam stress-accuracy stress-run stress-forecast stress-certify stress-threads
+stress: stress-adam stress-accuracy stress-run stress-forecast stress-certify stress-threads stress-serve
 
 stress-threads: $(VENV)/.test  ## every model predicts a hundred thousand times in four threads while another one learns
 	$(BIN)/python tests/stress/threads.py 100000
@@ -65,6 +65,11 @@ stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full
 	$(BIN)/python tests/stress/run_folders.py 10
 	$(BIN)/python tests/stress/run_fuzz.py 1000
 	$(BIN)/python tests/stress/spoiled_files.py 1000
+
+.PHONY: stress-serve
+stress-serve: $(VENV)/.test  ## kill services under load, compare every answer, and damage five hundred journals
+	$(BIN)/python tests/stress/serve_kills.py 50
+	$(BIN)/python tests/stress/damaged_journals.py 500
 
 .PHONY: stress-forecast
 stress-forecast: $(VENV)/.test  ## a year of hours, day by day through undrift update with kill -9 in between, equal to one run of it

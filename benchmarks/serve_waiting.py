@@ -2,8 +2,9 @@
 
 python benchmarks/serve_waiting.py [rows]    (a server process on this machine; 250,000 rows of 15 features by default)
 
-Rows are sent in batches of 50 and no label comes back, while a second client asks for /health all the time: the longest
-of its waits is the longest stall. Then some labels come, out of order; then the service is killed and started again.
+Rows are sent in batches of 50 and no label comes back, while a second client asks for /status all the time, which waits
+for whatever the service does: the longest of its waits is the longest stall. Then some labels come, out of order; then
+the service is killed and started again.
 """
 
 import json
@@ -36,10 +37,10 @@ def start(path):
 
 
 def watch(url, waits, stop):
-    """Ask for /health until `stop`, and note how long each answer took."""
+    """Ask for /status until `stop`, and note how long each answer took."""
     while not stop.is_set():
         began = time.perf_counter()
-        urllib.request.urlopen(f"{url}health", timeout=600.0).close()
+        urllib.request.urlopen(f"{url}status", timeout=600.0).close()
         waits.append(time.perf_counter() - began)
         time.sleep(0.005)
 
