@@ -65,9 +65,11 @@ def test_rows_of_many_classes_neither_stop_the_others_nor_take_for_ever(tmp_path
         code, text = fetch(url + "predict", json.dumps({"rows": rows}))
         assert code == 413
         assert "a request holds 1 to 500 rows where there are 20 classes, got 10,000; split it" in text
+        began = time.perf_counter()
         answers = client.predict(rows[:500])
         assert client.learn({one.id: "class 3" for one in answers}) == 500
-    assert longest[0] < LONGEST_STALL
+        took = time.perf_counter() - began
+    assert longest[0] < took / 4.0  # in the event loop it was all of the longer request: more than half
 
 
 def test_requests_are_whole_whoever_asks_at_the_same_time(tmp_path):
