@@ -85,6 +85,12 @@ FORGED = {
         lambda path: write_xls(path, b"".join(shared_text(r, 0, 0) for r in range(20_000)), ["x" * 8000]),
         TEXTS,
     ),
+    "sectors that are only stated.xls": (
+        lambda path: path.write_bytes(
+            (whole := write_xls(path, number(0, 0, 1.0), []).read_bytes())[:64] + b"\xff\xff\xff\x0f" + whole[68:]
+        ),
+        "more sectors stated than there are",
+    ),
     "texts that are only stated.xls": (
         lambda path: write_xls(path, number(0, 0, 1.0), [], stated=2**31 - 1),
         "not a spreadsheet, or damaged (2147483647 shared texts)",

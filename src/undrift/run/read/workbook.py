@@ -394,7 +394,9 @@ def _xls_streams(raw: bytes) -> Iterator[bytes]:
     if shift not in (9, 12) or mini_shift != 6:
         raise ValueError("sectors of no known size")
     directory, cutoff, mini_first, more, more_count = struct.unpack_from("<I4xII4xII", raw, 48)
-    per_sector = (1 << shift) // 4
+    per_sector, sectors = (1 << shift) // 4, len(raw) >> shift
+    if max(struct.unpack_from("<I", raw, at)[0] for at in (40, 44, 64, 72)) > sectors:
+        raise ValueError("more sectors stated than there are")  # the reader makes room for them
 
     def sector(number: int) -> bytes:
         return raw[(number + 1) << shift : (number + 2) << shift]
@@ -417,13 +419,17 @@ def _xls_streams(raw: bytes) -> Iterator[bytes]:
         fat_sectors += some[: per_sector - 1]
     fat = tuple(entry for number in fat_sectors if number <= _LAST_SECTOR for entry in numbers(sector(number)))
     entries = b"".join(map(sector, chain(directory, fat)))
-    root_first = struct.unpack_from("<I", entries, 116)[0]
+    root_first, root_size = struct.unpack_from("<II", entries, 116)
+    if root_size > len(raw):
+        raise ValueError("a stream that is longer than the file")
     for at in range(0, len(entries) - 127, 128):
         size_of_name = struct.unpack_from("<H", entries, at + 64)[0]
         title = entries[at : at + max(min(size_of_name, 64) - 2, 0)].decode("utf-16-le", "replace")
         if title not in ("Workbook", "Book"):
             continue
         first, size = struct.unpack_from("<II", entries, at + 116)
+        if size > len(raw):
+            raise ValueError("a stream that is longer than the file")
         if size >= cutoff:
             yield b"".join(map(sector, chain(first, fat)))[:size]
         else:
