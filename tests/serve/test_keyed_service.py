@@ -173,8 +173,8 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
             (one,) = service.predict([{"shop": key, "day": t, "a": a, "b": b}])
             yhat = expected[order.index((key, t))]
             if classes:
-                assert one.probability == pytest.approx(1.0 / (1.0 + np.exp(-yhat)), rel=1e-12)
-                assert one.prediction in ("yes", "no")
+                assert one.probabilities["yes"] == pytest.approx(1.0 / (1.0 + np.exp(-yhat)), rel=1e-12)
+                assert one.probability == one.probabilities[one.prediction] >= 0.5
             else:
                 assert one.prediction == yhat
             service.learn([Label(one.id, y)])

@@ -66,8 +66,9 @@ def test_two_classes_have_the_scores_of_scikit_learn(tmp_path):
     with open_service(save_model(tmp_path / "m.undrift", [0, 1])) as service:
         answers, y = play(service, [0, 1])
         shown, texts = gauges(service)
-    p = [one.probability for one in answers]
+    p = [one.probabilities["1"] for one in answers]
     assert [one.prediction for one in answers] == [int(q > 0.5) for q in p]  # the label, not its log-odds
+    assert [one.probability for one in answers] == [one.probabilities[str(one.prediction)] for one in answers]
     assert shown["log_loss"] == pytest.approx(log_loss(y, p), rel=1e-9)
     assert shown["accuracy"] == pytest.approx(accuracy_score(y, [one.prediction for one in answers]), rel=1e-12)
     assert shown["average_precision"] == pytest.approx(average_precision_score(y, p), rel=1e-12)

@@ -49,10 +49,11 @@ def test_a_run_that_is_served_on_predicts_as_one_long_run(tmp_path, classes):
                 served.append(one)
                 assert service.learn([Label(one.id, row["load"] if classes else float(row["load"]))]) == (1, 0, 0)
     if classes:
-        assert [one.probability for one in served] == expected["p(low)"].to_list()
+        for label in ("low", "high"):
+            assert [one.probabilities[label] for one in served] == expected[f"p({label})"].to_list()
+        assert all(one.probability == one.probabilities[one.prediction] >= 0.5 for one in served)
         assert [one.prediction for one in served] == expected["yhat"].to_list()
         assert {one.prediction for one in served} == {"high", "low"}
-        assert all((one.prediction == "low") == (one.probability > 0.5) for one in served)  # the later of the two
     else:
         assert [one.prediction for one in served] == expected["yhat"].to_list()
         assert [one.lower for one in served] == expected["lower"].to_list()
@@ -155,5 +156,6 @@ def test_new_categories_between_a_prediction_and_its_label_change_neither(tmp_pa
         else:
             yhat = [one.yhat for one in ask(plain[20:30])]
             assert [one.prediction for one in after] == yhat or task == "two"
-            shown = [None if task == "regression" else float(sigmoid(np.array(one))) for one in yhat]
-            assert [one.probability for one in after] == shown
+            for one, log_odds in zip(after, yhat, strict=True):
+                assert (one.probabilities is None) == (task == "regression")
+                assert one.probabilities is None or float(sigmoid(np.array(log_odds))) in one.probabilities.values()

@@ -21,14 +21,14 @@ class ServedAnswer(NamedTuple):
     prediction: Value
     """A number, or the likelier label."""
     probability: float | None
-    """Of the positive label, for two classes."""
+    """Of the predicted label, for classes."""
     lower: float | None
     """Ends of the interval; None where there is none yet."""
     upper: float | None
     known: bool
     """Whether any label was learned before."""
     probabilities: Mapping[str, float] | None = None
-    """Of each of several classes, by its label."""
+    """Of each class, by its label."""
 
 
 class Client:

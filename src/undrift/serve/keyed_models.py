@@ -34,6 +34,7 @@ from undrift.serve.served_models import (
     LabelledRow,
     check_level,
     median_half_life,
+    name_classes,
     shown_prediction,
 )
 
@@ -153,10 +154,9 @@ class KeyedModels:
             kept = release_record(model, served.serial)
             waiting = WaitingRow(number + i, key, served.serial, references[i], when, kept)
             record.waiting += 1
-            shown = shown_prediction(model, served.yhat)
-            answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
+            answer = Answer(number + i, served.yhat, None, served.lower, served.upper, served.known)
             if self.binary:
-                answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
+                answer = name_classes(answer, served.yhat, self.rows.name_label)
             asked.append(AskedRow(waiting, answer, ()))
         self._trim()
         return asked

@@ -30,6 +30,7 @@ from undrift.serve.served_models import (
     LearnedLabel,
     check_level,
     median_half_life,
+    name_classes,
     shown_prediction,
 )
 
@@ -84,10 +85,9 @@ class OneModel:
         names, values = self.rows.watched_features(features)
         events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
         for i, served in enumerate(ask_rows(self.model, features, self.level)):
-            shown = shown_prediction(self.model, served.yhat)
-            answer = Answer(number + i, shown, None, served.lower, served.upper, served.known)
+            answer = Answer(number + i, served.yhat, None, served.lower, served.upper, served.known)
             if self.model.binary:
-                answer = answer._replace(prediction=self.rows.name_label(served.yhat), probability=shown)
+                answer = name_classes(answer, served.yhat, self.rows.name_label)
             record = release_record(self.model, served.serial)
             waiting = WaitingRow(number + i, None, served.serial, references[i], when, record)
             asked.append(AskedRow(waiting, answer, events if i == last else ()))

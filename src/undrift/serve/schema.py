@@ -73,11 +73,11 @@ class Prediction(BaseModel):
 
     id: int = Field(description="Give it back with the label.")
     prediction: CellValue = Field(description="A number, or the likelier label.")
-    probability: float | None = Field(description="Of the positive label, for two classes; of the predicted one.")
+    probability: float | None = Field(description="Of the predicted label, for classes.")
     lower: float | None = Field(description="Lower end of the interval; null where there is none (/status says why).")
     upper: float | None = Field(description="Upper end of the interval.")
     known: bool = Field(description="False before the first label: then the prediction says nothing.")
-    probabilities: dict[str, float] | None = Field(default=None, description="Of several classes, by label.")
+    probabilities: dict[str, float] | None = Field(default=None, description="Of each class, by label.")
 
 
 class PredictResponse(BaseModel):

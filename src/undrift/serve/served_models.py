@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,14 +25,14 @@ class Answer(NamedTuple):
     prediction: Cell
     """A number, or the likelier label."""
     probability: float | None
-    """Of the positive label, for two classes; of the predicted one of several."""
+    """Of the predicted label, for classes."""
     lower: float | None
     """Ends of the interval; None where there is none, which the fact `no_interval` explains."""
     upper: float | None
     known: bool
     """Whether any label was learned before; if not, the prediction says nothing."""
     probabilities: dict[str, float] | None = None
-    """Of each of several classes, by its label."""
+    """Of each class, by its label."""
 
 
 LearnedLabel = float | int | str
@@ -124,6 +124,13 @@ def check_level(level: float) -> float:
 def shown_prediction(model: OnlineLearner, yhat: float) -> float:
     """Return a prediction as people read it: a number, or the probability of the positive label."""
     return float(sigmoid(np.array(yhat))) if model.binary else yhat
+
+
+def name_classes(answer: Answer, log_odds: float, name_label: Callable[[float], Cell]) -> Answer:
+    """Return the answer to a row of two classes, which are called by `name_label`, as for several."""
+    given = {str(name_label(side)): float(sigmoid(np.array(side * log_odds))) for side in (-1.0, 1.0)}
+    label = name_label(log_odds)
+    return answer._replace(prediction=label, probability=given[str(label)], probabilities=given)
 
 
 def median_half_life(model: OnlineLearner) -> float | None:

@@ -39,7 +39,7 @@ class LivePrediction(NamedTuple):
     prediction: float | str | None
     """A number, or the likelier label; None while no label was ever learned."""
     probability: float | None
-    """Of the positive label, for two classes."""
+    """Of the predicted label, for two classes."""
     lower: float | None
     """Ends of the 90% interval; None where there is none."""
     upper: float | None
@@ -128,9 +128,8 @@ class _LiveStream:
         if not served.known:
             return LivePrediction(number, name, None, None, None, None)
         if self._labels.binary:
-            probability = float(sigmoid(np.array(served.yhat)))
-            both = self._labels.by_name(probability)
-            return LivePrediction(number, name, self._labels.name(served.yhat), probability, None, None, both)
+            label, both = self._labels.name(served.yhat), self._labels.by_name(float(sigmoid(np.array(served.yhat))))
+            return LivePrediction(number, name, label, both.get(label), None, None, both)
         return LivePrediction(number, name, served.yhat, None, served.lower, served.upper)
 
     def learn(self, number: int, row: Mapping[str, Any]) -> None:
