@@ -198,7 +198,7 @@ lowest: .venv-lowest/bin/python  ## tests with the lowest versions inside the pu
 	.venv-lowest/bin/python $(INSTALL) packaging
 	.venv-lowest/bin/python tools/locks.py --lowest $(subst $(comma), ,$(LOWEST_EXTRAS)) > .venv-lowest/lowest.txt
 	PIP_CONSTRAINT=.venv-lowest/lowest.txt PIP_BUILD_CONSTRAINT=.venv-lowest/lowest.txt \
-	.venv-lowest/bin/python $(INSTALL) --editable ".[$(LOWEST_EXTRAS)]" pytest pytest-xdist hypothesis packaging pyarrow
+	.venv-lowest/bin/python $(INSTALL) --editable ".[$(LOWEST_EXTRAS)]" "pytest!=9.2.0" pytest-xdist hypothesis packaging pyarrow
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -W default -n 2 --dist loadgroup \
 	    $(or $(LOWEST),$(LOWEST_TESTS))
 
