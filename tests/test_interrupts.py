@@ -56,7 +56,16 @@ class Interrupt(KeyboardInterrupt):
     """What is raised on the way."""
 
 
-def run_until(call, place=None):
+def raise_interrupt():
+    sys.settrace(None)
+    raise Interrupt
+
+
+def press_ctrl_c():
+    signal.raise_signal(signal.SIGINT)
+
+
+def run_until(call, place=None, act=raise_interrupt):
     """Run a call and interrupt it at its line number `place`; return where the lines are that it ran."""
     lines = []
 
@@ -71,22 +80,21 @@ def run_until(call, place=None):
         if event == "line":
             lines.append((name, frame.f_lineno))
             if len(lines) == place:
-                sys.settrace(None)
-                raise Interrupt
+                act()
         return trace
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
         call()
-    except Interrupt:
+    except KeyboardInterrupt:
         pass
     finally:
         sys.settrace(before)
     return lines
 
 
-def require_all_or_nothing(base, call):
+def require_all_or_nothing(base, call, act=raise_interrupt):
     """Interrupt `call(model)` at its lines, each when it comes first and last; the model is as before or as after."""
     after = base.copy()
     call(after)
@@ -99,7 +107,7 @@ def require_all_or_nothing(base, call):
     rest = [place for place in places if not lines[place - 1][0].endswith(COMMITTING)]
     for place in sorted({*places}.difference(rest) | {*rest[:: 1 + len(rest) // 15]}):
         model = base.copy()
-        run_until(lambda: call(model), place)  # noqa: B023  (called at once)
+        run_until(lambda: call(model), place, act)  # noqa: B023  (called at once)
         seen.add(which := "before" if model == base else "after" if model == after else f"neither: {lines[place - 1]}")
         assert which in ("before", "after"), which
         assert model.rounds == (base if which == "before" else after).rounds
@@ -169,6 +177,23 @@ def test_a_late_label_is_learned_or_not(name):
     for row in Z[20:23]:
         base.ask(row)
     require_all_or_nothing(base, lambda model: model.tell(model.pending[1], 0.5))
+
+
+@pytest.mark.parametrize("kind", ["forests", "several classes"])
+def test_ctrl_c_waits_for_the_end_of_a_row_that_takes_several_calls(kind):
+    make = {
+        "forests": lambda: ud.OnlineRegressor(speed="max"),
+        "several classes": lambda: ud.OnlineClassifier(speed="light"),
+    }
+    model, labels = make[kind](), {"forests": Y, "several classes": CLASSES}[kind]
+    model.play(Z[:50], labels[:50])
+    require_all_or_nothing(model, lambda one: one.learn(Z[50], labels[50]), press_ctrl_c)
+    handler = signal.getsignal(signal.SIGINT)
+    served = model.ask(Z[50])
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
+    require_all_or_nothing(model, lambda one: one.tell(one.find_pending(served.serial), labels[50]), press_ctrl_c)
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_rows_with_new_names_are_learned_whole_or_not_at_all():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import signal
+import threading
 from collections.abc import Callable
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,28 @@ class SavePoint:
     ) -> None:
         if kind is not None and not (self._committed and self._committed()):
             self.restore()
+
+
+class HeldInterrupt:
+    """`with HeldInterrupt(): ...` lets Ctrl-C wait for the end of the block; it only ever comes to the main thread."""
+
+    _before: Any = None
+    _came: tuple[int, FrameType | None] | None = None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
+            self._before = signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came = number, frame
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            if self._came is not None:
+                self._before(*self._came)
 
 
 def put_back(owner: Any, fields: dict[str, Any]) -> None:

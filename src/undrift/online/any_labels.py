@@ -81,6 +81,9 @@ class AnyLabels(OnlineLearner):
         count = 0 if self._several is None else self._several.classes
         return sorted(range(count), key=lambda k: self._labels_seen[k])
 
+    def _takes_several_calls(self) -> bool:
+        return self._several is not None or super()._takes_several_calls()
+
     def clone(self) -> Self:
         """Return a fresh learner with the same parameters."""
         other = super().clone()

@@ -19,7 +19,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
 from undrift.learners.row_weights import RowWeights
-from undrift.learners.save_point import SavePoint, put_back
+from undrift.learners.save_point import HeldInterrupt, SavePoint, put_back
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online import forests
 from undrift.online.design import DesignedLearner
@@ -39,22 +39,28 @@ class OneCall:
     """A `with` block around one compiled call: if it raises, the estimator is as before, or as after if that call ran.
 
     The state says which: rows are counted in it. Nothing is copied, as the call changes all of the state or none of it.
-    A single row of forests or several classes takes more than one call. Copying their states for it would cost more
-    than the row; an interrupt there may keep the row from some of them, and `rounds` says whether it counts.
+    A single row of forests or several classes takes more than one call, and copying their states would cost more than
+    the row: Ctrl-C waits for its end there.
     """
 
     def __init__(self, owner: OnlineLearner, finish: Callable[[], object] | None = None) -> None:
         self._owner, self._finish, self._fields = owner, finish, dict(vars(owner))
         self._counts = None if owner.dim is None else owner._row_counts()
+        self._held = HeldInterrupt() if owner._takes_several_calls() else None
 
     def __enter__(self) -> None:
-        pass
+        if self._held is not None:
+            self._held.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            return
+        if kind is not None:
+            self._put_back()
+        if self._held is not None:
+            self._held.__exit__(kind, error, trace)
+
+    def _put_back(self) -> None:
         owner, fresh = self._owner, (0.0, 0.0, 0.0)
         if owner.dim is not None and owner._row_counts() != (self._counts or fresh):
             if self._finish is not None:
@@ -313,6 +319,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._pending.add(serial, record)
         self._count()
         return self._make_served(serial, record)
+
+    def _takes_several_calls(self) -> bool:
+        """Whether a single row is learned by more than one compiled call."""
+        return self._forests is not None
 
     def _save_point(self, committed: Callable[[], bool] | None = None) -> AbstractContextManager[object]:
         return OneCall(self)
