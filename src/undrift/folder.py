@@ -275,13 +275,8 @@ def explain_disk_errors(path: Path, retry: str = "give the same command again") 
 
 
 def write_refused(path: Path, reason: str) -> InputError:
-    """Return the error about a folder that cannot be written; only a new one could also be another one."""
-    try:
-        begun = any(path.iterdir())
-    except OSError:
-        begun = False
-    instead = "make it writable, or go on in a copy of it" if begun else "choose another folder with --out"
-    return InputError(f"{path}: cannot be written ({reason}); {instead}")
+    """Return the error about a folder that cannot be written; not every command has --out."""
+    return InputError(f"{path}: cannot be written ({reason}); make it writable, or choose another folder")
 
 
 def _is_plain(name: str) -> bool:

@@ -212,9 +212,9 @@ def test_a_file_in_the_way_is_one_sentence(call, out):
     ("code", "exit_code", "sentence"),
     [
         (sqlite3.SQLITE_FULL, 1, "out: the disk is full; make room, then give the same command again"),
-        (sqlite3.SQLITE_READONLY, 2, "out: cannot be written (said so); choose another folder with --out"),
-        (sqlite3.SQLITE_CANTOPEN, 2, "out: cannot be written (said so); choose another folder with --out"),
-        (sqlite3.SQLITE_IOERR, 2, "out: cannot be written (said so); choose another folder with --out"),
+        (sqlite3.SQLITE_READONLY, 2, "out: cannot be written (said so); make it writable, or choose another folder"),
+        (sqlite3.SQLITE_CANTOPEN, 2, "out: cannot be written (said so); make it writable, or choose another folder"),
+        (sqlite3.SQLITE_IOERR, 2, "out: cannot be written (said so); make it writable, or choose another folder"),
         (sqlite3.SQLITE_BUSY, 2, "out: another process is writing this fleet; wait for it to end"),
         (sqlite3.SQLITE_CORRUPT, 3, "fleet.db: damaged, or not a fleet of undrift's; choose another folder"),
     ],

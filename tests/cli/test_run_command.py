@@ -318,7 +318,7 @@ def test_a_folder_that_cannot_be_written_and_a_full_disk_are_said(call, monkeypa
     code, _, err = call("run", "good.csv", "-t", "load", "-q")
     assert (code, err) == (
         2,
-        "undrift: good-run: cannot be written (permission denied); choose another folder with --out\n",
+        "undrift: good-run: cannot be written (permission denied); make it writable, or choose another folder\n",
     )
     monkeypatch.setattr(store, "replace", failing(errno.ENOSPC))
     code, _, err = call("run", "good.csv", "-t", "load", "-q")

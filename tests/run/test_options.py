@@ -299,19 +299,23 @@ def test_a_comparison_has_the_seasons_among_the_naive_guesses(tmp_path):
     assert {result.rows for result in naive} == {999}
 
 
-def test_a_run_of_an_earlier_version_goes_on_with_the_naive_guesses_it_has(tmp_path):
+def test_a_run_of_an_earlier_version_is_read_and_not_continued(tmp_path):
     columns, path, folder = hours(1000), tmp_path / "t.csv", tmp_path / "run"
     run = played(tmp_path, {name: cells[:800] for name, cells in columns.items()}, drop=())
     state = json.loads((folder / "run.json").read_text())
     del state["naive_lags"]
-    (folder / "run.json").write_text(json.dumps(state))
-    table = pl.read_parquet(folder / "predictions.parquet")
-    table.drop("same as 24 rows ago", "same as 168 rows ago").write_parquet(folder / "predictions.parquet")
+    (folder / "run.json").write_text(json.dumps(state | {"format": 1}))
+    assert list(read_run(folder).baselines) == ["last value", "running mean"]
+    assert read_run(folder).yhat.tobytes() == run.yhat.tobytes()
     write_csv(path, columns)
-    update_run(folder, str(path))
-    after = read_run(folder)
-    assert list(after.baselines) == ["last value", "running mean"]
-    assert (after.rounds, after.yhat[:800].tobytes()) == (1000, run.yhat.tobytes())
+    with pytest.raises(ud.errors.ModelFileError, match="written by an earlier undrift; start again with --force"):
+        update_run(folder, str(path))
+
+
+def test_naive_guesses_that_no_row_could_have_are_not_scored(tmp_path):
+    played(tmp_path, hours(100), drop=())
+    scores = json.loads((tmp_path / "run" / "run.json").read_text())["scores"]
+    assert list(scores) == ["model", "last value", "running mean", "same as 24 rows ago"]
 
 
 @pytest.mark.parametrize("lags", ["24", [0], [1e9], [10**7], [True], [[24]]])

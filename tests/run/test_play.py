@@ -112,7 +112,7 @@ def test_a_run_of_two_classes_of_an_earlier_version_is_read_but_not_continued(tm
     assert before.yhat.tobytes() == now.yhat.tobytes()
     assert before.losses("base rate").tobytes() == now.losses("base rate").tobytes()
     write_csv(tmp_path / "u.csv", table(700))
-    with pytest.raises(ud.errors.ModelFileError, match="an earlier undrift wrote its predictions of two classes"):
+    with pytest.raises(ud.errors.ModelFileError, match="written by an earlier undrift; start again"):
         update_run(tmp_path / "run", str(tmp_path / "u.csv"))
     assert read_run(tmp_path / "run").yhat.tobytes() == now.yhat.tobytes()
 

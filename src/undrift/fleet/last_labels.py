@@ -22,6 +22,7 @@ def fill_lags(last: Vector, y: Vector, lags: Sequence[int], out: Matrix) -> Vect
 
     `last` are the labels before these rows, as many as the longest lag, NaN where there is none.
 
+    >>> import numpy as np
     >>> out = np.empty((3, 2))
     >>> fill_lags(np.array([5.0, 6.0]), np.array([7.0, 8.0, 9.0]), (1, 2), out)
     array([8., 9.])

@@ -133,7 +133,7 @@ def comparison(one: CertificateSummary) -> str:
     >>> comparison(one)
     'the total loss was 3% above that of a line refitted every 500 rows, which knew every label'
     >>> proof(one).split("; ")[0]
-    'at most 3.5% above that of any line that changes at the same rows, with coefficients no larger'
+    'at most 3.52% above that of any line that changes at the same rows, with coefficients no larger'
     >>> proof(one).split("; ")[1]
     'its method promised at most 12% above'
     """

@@ -21,7 +21,7 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
 from undrift.run.play.run_watch import RunWatch
 from undrift.run.play.scores import ScoreTable
-from undrift.run.play.state import LABELS_IN_TABLES, RunState, explain_damage
+from undrift.run.play.state import FORMAT, RunState, explain_damage
 from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.default_lags import naive_lags
 from undrift.run.prepare.encoder import EncodedRows, Encoder
@@ -127,10 +127,8 @@ class RunLoop:
     def _restore(self, state: RunState) -> None:
         """Take over what a commit holds."""
         saved, path = state["carry"], self.folder.path
-        if state["task"] == "classification" and state["format"] < LABELS_IN_TABLES:
-            raise ModelFileError(
-                f"{path}: an earlier undrift wrote its predictions of two classes; start again with --force"
-            )
+        if state["format"] < FORMAT:
+            raise ModelFileError(f"{path}: written by an earlier undrift; start again with --force")
         self.replacing = False
         self.provenance, self.seconds = state["provenance"], state["provenance"]["seconds"]
         if self.provenance["kernels"].split(" then ")[-1] != kernels.level():
@@ -143,7 +141,7 @@ class RunLoop:
             _, arrays = store.read(regular_file(path, state["trace"]))
             self.run_model.resume(arrays)
             self.encoder.resume(saved["encoder"], {n[8:]: a for n, a in arrays.items() if n.startswith("encoder.")})
-            self._use_baselines(state.get("naive_lags", []))  # runs of earlier versions have none
+            self._use_baselines(state["naive_lags"])
             self.baselines.state, self.baselines.waiting = arrays["baselines.state"], arrays["baselines.waiting"]
             if self.naive_lags:
                 self.baselines.past = arrays["baselines.past"]
@@ -221,6 +219,11 @@ class RunLoop:
         out |= {"y": rows.y, "yhat": yhat, "lower": predictions.lower, "upper": predictions.upper}
         return out | dict(zip(self.baseline_names, baselines, strict=True))
 
+    def _scores(self) -> dict[str, dict[str, float | None]]:
+        """Return the scores of the model and of the naive guesses that some row could have."""
+        known = baseline_names(self.roles.task, [lag for lag in self.naive_lags if lag < self.encoder.rows])
+        return {name: score for name, score in self.scores.as_dict().items() if name in ("model", *known)}
+
     def _effects(self) -> dict[str, float]:
         return self.run_model.effects(self.encoder.features, self.encoder.groups)
 
@@ -276,7 +279,7 @@ class RunLoop:
             "effects": self._effects() if status == "finished" else {},
             "combination": self.run_model.model.combination(),
             "naive_lags": self.naive_lags,
-            "scores": self.scores.as_dict(),
+            "scores": self._scores(),
             "plan": self.roles.as_dict(),
             "settings": self.settings.as_dict(),
             "provenance": self.provenance | {"seconds": self.seconds + time.monotonic() - self._began},

@@ -16,8 +16,7 @@ from undrift.run.settings import LONGEST_LAG, Settings
 
 STATE = "run.json"
 FORMAT = 2
-LABELS_IN_TABLES = 2
-"""The format from which on predictions of two classes are labels and probabilities; before, log-odds and 0 or 1."""
+"""Runs of format 1 held log-odds and 0 or 1 of two classes, and no naive guess of the last season; they can be read."""
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
 NOT_CERTIFIED = "Not certified"
