@@ -301,6 +301,22 @@ def test_care_that_fails_is_told_and_goes_on(tmp_path, capsys):
         service.is_restored = True
 
 
+def test_keys_are_not_shown_while_the_state_is_not_restored(tmp_path):
+    from undrift.serve.app import make_app
+
+    async def probe(app):
+        return [(await ask(app, path))[0] for path in ("/keys", "/keys/s1")]
+
+    with open_service(save_model(tmp_path / "model.undrift"), key="shop") as service:
+        row = {"shop": "s1", **dict.fromkeys(NAMES, 1.0)}
+        service.predict([row])
+        app = make_app(service)
+        assert run(probe(app)) == [200, 200]
+        service.is_restored, service.failure = False, "the state could not be restored"
+        assert run(probe(app)) == [503, 503]
+        service.is_restored = True
+
+
 def run(coroutine):
     """Return what a coroutine returns, in a thread of its own: a browser may have a loop in this one."""
     with ThreadPoolExecutor(1) as pool:

@@ -77,7 +77,7 @@ def make_app(service: Service, limits: RequestLimits | None = None) -> FastAPI:
 
     add_pages(app, service, thread, page="live.html")
     if service.is_restored and isinstance(service.models, KeyedModels):
-        _add_keys(app, service.models, thread)
+        _add_keys(app, service, service.models, thread)
     describe_interface(app, {"/predict": PredictRequest, "/learn": LearnRequest})
     limit_requests(app, rules)
     return app
@@ -102,18 +102,26 @@ def _learn(service: Service, metrics: ServiceMetrics, body: bytes) -> Response:
     return answer_json(result._asdict())
 
 
-def _add_keys(app: FastAPI, models: KeyedModels, thread: ServiceThread) -> None:
+def _add_keys(app: FastAPI, service: Service, models: KeyedModels, thread: ServiceThread) -> None:
     """Add what is there where every key has a model."""
+
+    def worst_keys(count: int) -> list[dict[str, Any]]:
+        service.require_restored()
+        return models.worst_keys(count)
+
+    def key_facts(key: str) -> dict[str, Any]:
+        service.require_restored()
+        return models.key_facts(key)
 
     @app.get("/keys")
     async def keys(count: Annotated[int, Query(ge=1)] = SHOWN_KEYS) -> list[dict[str, Any]]:
         """Return the keys that do worst: whose error is largest beside that of the naive guess."""
-        return await thread.call(models.worst_keys, count)
+        return await thread.call(worst_keys, count)
 
     @app.get("/keys/{key:path}")
     async def key(key: str) -> dict[str, Any]:
         """Return how one key is doing."""
-        return await thread.call(models.key_facts, key)
+        return await thread.call(key_facts, key)
 
 
 def make_base(service: JournaledService, thread: ServiceThread) -> FastAPI:

@@ -88,7 +88,7 @@ class LiveView:
             if key is not None:
                 keyed["chosen"] = models.key_facts(key)
         elif key is not None:
-            raise InputError("this service has one model and no keys; leave the key away")
+            raise InputError("this service has one model and no keys; omit the key")
         events = [event.as_dict() for event in self._service.events if key is None or event.key == key]
         rounds = [one.page_values() for one in models.recent(key, SHOWN_ROUNDS)]
         facts = {**self._service.facts(), "failure": self._service.failure}
