@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,19 @@ MADE_ROOM = (1, 12)
 def start(model, temporary):
     command = [sys.executable, "-m", "undrift", "serve", str(model), "--port", "0", "--json", "--quiet"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)})
-    return server, Client(json.loads(server.stdout.readline())["url"], timeout=120.0)
+    url = json.loads(server.stdout.readline())["url"]
+    return server, Client(url, timeout=120.0), url
+
+
+def wait_until_healthy(url):
+    """Wait until the service says that all is well again."""
+    until = time.monotonic() + 60.0
+    while time.monotonic() < until:
+        with urllib.request.urlopen(url + "health", timeout=60) as answer:
+            if (said := json.load(answer)) == {"status": "ok"}:
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"there is room, and /health says {said}")
 
 
 class Traffic:
@@ -73,7 +86,7 @@ def try_size(folder, size):
     model.play(Table(NAMES, Z), Z.sum(axis=1))
     model.save(path)
     traffic = Traffic(model)
-    server, client = start(path, folder / "temporary")
+    server, client, url = start(path, folder / "temporary")
     try:
         for room in MADE_ROOM:
             until = traffic.refused + REFUSED
@@ -85,10 +98,12 @@ def try_size(folder, size):
         for _ in range(10):
             traffic.send(client)
         assert len(traffic.labels) > before, "it does not go on where there is room"
+        wait_until_healthy(url)
         server.send_signal(signal.SIGKILL)
         server.wait()
         server.stdout.close()
-        server, client = start(path, folder / "temporary")
+        server, client, url = start(path, folder / "temporary")
+        wait_until_healthy(url)
         assert client.status()["rounds"] == model.rounds == 50 + len(traffic.labels)
         assert client.status()["waiting"] == len(model.pending)
         assert client.learn(dict.fromkeys(traffic.labels, 0.0)) == 0

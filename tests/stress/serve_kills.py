@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,11 @@ from undrift.cli import main
 sys.argv = ["undrift", "serve", *sys.argv[1:]]
 main()
 """
+
+
+def health(url):
+    with urllib.request.urlopen(url + "health", timeout=60) as answer:
+        return json.load(answer)
 
 
 def start(model, *options):
@@ -131,6 +137,7 @@ def try_kills(kills, model_file, keyed):
         slowest = max(slowest, time.perf_counter() - began)
         with Client(url, timeout=60.0) as client:
             traffic.settle_doubt(client)
+        assert health(url) == {"status": "ok"}
         if kill < kills:
             sender = threading.Thread(target=send, args=(url,))
             sender.start()
