@@ -114,6 +114,10 @@ quality: $(VENV)/.core  ## test-then-train on every stream, beside peers; QUALIT
 	$(PIP) matplotlib
 	$(if $(QUALITY),,$(BIN)/python benchmarks/quality_figure.py && $(BIN)/python benchmarks/first_screen.py --figure docs/first.png)
 
+.PHONY: obvious
+obvious: $(VENV)/.core  ## rare effects, jumps, shocks, late labels, given forecasts, costs, beside naive guesses; OBVIOUS="rare late" for some
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/obvious.py $(OBVIOUS)
+
 bench-online: $(VENV)/.core  ## how fast the online estimators replay a stream, River interleaved
 	$(PIP) --editable ".[bench]"
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/online.py --write docs/benchmarks.md
