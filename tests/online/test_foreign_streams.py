@@ -97,7 +97,9 @@ def test_label_spikes_do_not_spoil_the_labels_between(speed, seed, earliest):
     residual = model.play(Z, y).yhat - y
     calm = np.ones(T, dtype=bool)
     calm[:500] = calm[spiked] = False
-    assert np.mean(residual[calm] ** 2) < 3.0  # the noise alone is 1, the labels' variance 7
+    # When the arms disagree for the first time by as much as that, the gate can only guess: once for each of 3 buckets.
+    squares = np.sort(residual[calm] ** 2)[:-3]
+    assert np.mean(squares) < 2.0  # the noise alone is 1, the labels' variance 7
     own, persistence = 0.5 * np.sum(residual[1:] ** 2), 0.5 * np.sum(np.diff(y) ** 2)  # nothing is known of the first
     at = model.candidates.index("last value")
     assert model.losses[at] == pytest.approx(persistence, rel=1e-9)  # of the labels as they came

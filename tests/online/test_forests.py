@@ -97,7 +97,7 @@ def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_c
     yhat = model.play(Z, y).yhat
     without = ud.OnlineRegressor().play(Z, y).yhat
     assert np.mean((yhat - y)[known] ** 2) < 0.75 * np.mean((without - y)[known] ** 2)
-    assert model.candidates[-4:-2] == ["trees", "trees in context"]
+    assert model.candidates[-5:] == ["trees", "trees in context", "last value", "running mean", "robust"]
     own = 0.5 * np.sum((yhat - y)[1:] ** 2)
     assert np.all(own - model.losses <= model.cost() + 1e-9)
 
@@ -147,7 +147,7 @@ def test_own_candidates_come_beside_the_forests(early):
     whole = model.play(rows, y).yhat
     again = ud.OnlineRegressor(speed="max", candidates=[3])
     assert np.array_equal([again.play(rows[t : t + 1], y[t : t + 1]).yhat[0] for t in range(300)], whole)
-    assert model.candidates[-5:-2] == ["column 3", "trees", "trees in context"]
+    assert model.candidates[-8:-5] == ["column 3", "trees", "trees in context"]
     assert ud.OnlineRegressor(speed="max", candidates=["trees"])._plan_for(2, 2).given[0] == "column 'trees'"
 
 

@@ -28,7 +28,8 @@ def test_a_forecast_that_knows_more_is_used_and_corrected():
     alone = (ud.OnlineRegressor(speed="fast").play(Z, y).yhat - y)[300:]
     own = (forecast - y)[300:]
     assert np.mean(error**2) < 0.3 * min(np.mean(own**2), np.mean(alone**2))
-    assert model.candidates[-3:] == ["column 3", "last value", "running mean"]
+    combined = ["mean of the given", "median of the given"]
+    assert model.candidates[-6:] == ["column 3", "last value", "running mean", "robust", *combined]
     assert model.dim == 3
 
 

@@ -37,7 +37,9 @@ class Case(NamedTuple):
     columns: int = COLUMNS
     """The most that a family with context or expansions may have."""
     given: int = 0
-    """Answers made elsewhere that come with every row, some of them missing."""
+    """Answers made elsewhere that come with every row, some missing; all but the last are combined in the end."""
+    loss: float | None = None
+    """Level of the pinball loss by which they are combined; None: the loss of the task."""
     begin: int = 0
     """The first rows that are played by the compiled kernel for both, where only later ones are of interest."""
 
@@ -47,7 +49,8 @@ def plan(case: Case, twin: bool = False) -> EstimatorPlan:
     settings: dict[str, Any] = {"betas": BETAS[1:] if case.two else BETAS, "seed": 1}
     for name in ("binary", "waves", "indicators", "dim", "began", "expanded", "columns"):
         settings[name] = getattr(case, name)
-    settings["given"] = tuple(f"given {k}" for k in range(case.given))
+    names = tuple(f"given {k}" for k in range(case.given))
+    settings |= {"offered": names[:-1], "given": names[-1:], "loss": case.loss}
     if not twin:
         return EstimatorPlan(**settings)
     with mock.patch.object(kernels, "Estimator", reference_estimator.Estimator):
@@ -75,7 +78,7 @@ def stream(case: Case) -> tuple[Array, Array]:
     if kind == "outliers":
         Z[n // 2, 0], Z[n // 2 + 3 : n // 2 + 8, 1], Z[3, 2] = 1e6, -1e9, 1e12
     if kind == "spikes" and not case.binary:
-        y[[5, n // 2]], y[n // 2 + 5 : n // 2 + 9] = [-9999.0, 1e6], 300.0
+        y[[5, n // 2]], y[n // 2 + 5 : n // 2 + 9] = [-200.0, 400.0], 100.0
     if case.given:
         answers = np.nan_to_num(y)[:, None] + rng.normal(scale=np.linspace(0.5, 5.0, case.given), size=(n, case.given))
         answers = np.clip(0.5 + answers / 4.0, 0.0, 1.0) if case.binary else answers

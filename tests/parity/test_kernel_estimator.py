@@ -10,7 +10,7 @@ from estimator_cases import COLUMNS, Case, Outcome, plan, run_late, run_peeked, 
 from tolerances import TOLERANCES
 
 from undrift import kernels
-from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart
+from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart, SpreadColumn
 from undrift.online.plan import EstimatorPlan
 
 EXACT = {
@@ -47,6 +47,9 @@ CASES = [
         for binary in (False, True)
         for kind, delay in (("unlabelled", 0), ("holes", 3))
     ),
+    Case(False, given=4, kind="spikes", two=True),
+    *(Case(False, given=4, kind="holes", delay=delay, two=True, loss=loss) for delay, loss in ((3, 0.5), (0, 0.9))),
+    Case(True, given=4, kind="holes", delay=2, two=True),
     # The end of the warm-up.
     Case(False, waves=4, rows=262, begin=250, two=True, dim=2, began=2, columns=14, expanded=True),
     Case(True, rows=262, begin=250, two=True, dim=2, began=2, columns=14, expanded=True),
@@ -61,6 +64,7 @@ def name_of(case):
         + ["expanded"] * case.expanded
         + [f"columns{case.columns}"] * (case.columns != COLUMNS)
         + [f"given{case.given}"] * bool(case.given)
+        + [f"loss{case.loss}"] * (case.loss is not None)
     )
     return "-".join(["classes" if case.binary else "numbers", case.kind, str(case.rows), *more])
 
@@ -76,13 +80,22 @@ def agree(case: Case, got: Outcome, want: Outcome) -> None:
         if name.endswith(".information"):  # lanes without a memory are padding, whose numbers mean nothing
             memories = 2 if case.two else 3
             ours, twins = ours[:, :, :memories], twins[:, :, :memories]
-        if name in EXACT:
+        if name.removeprefix("robust.") in EXACT:
             np.testing.assert_array_equal(ours, twins, err_msg=name)
         elif twins.size:
-            allowed = TOLERANCES["estimator log-weights" if name.endswith("log_weights") else "estimator"]
-            most = allowed.relative * np.max(np.abs(twins))
-            np.testing.assert_allclose(ours, twins, rtol=0.0, atol=most, err_msg=name)
+            # The gate's rate is a sum of gaps as level 2's is, of two arms that are nearly the same: 7e-12 measured.
+            loose = name.endswith("log_weights") or name == "gate.mixer"
+            allowed = TOLERANCES["estimator log-weights" if loose else "estimator"]
+            most = np.max(np.abs(twins))
+            if name.endswith("numbers") or name == "given.members":  # sums of differences of losses, as large as these
+                most = max(most, 0.5 * np.nanmax(np.abs(stream(case)[1])) ** 2)
+            if name == "spread.coefficients":  # of a logarithm: 1 is a factor of e
+                most = max(most, 1.0)
+            np.testing.assert_allclose(ours, twins, rtol=0.0, atol=allowed.relative * most, err_msg=name)
     most = TOLERANCES["estimator"].relative * np.max(np.abs(want.records), axis=0)
+    if not case.binary:  # logarithms of distances between predictions that are nearly the same: 2e-11 measured
+        columns = plan(case).kernel.quantiles_at + plan(case).quantiles + 1 + np.arange(len(SpreadColumn))
+        most[columns] *= TOLERANCES["estimator log-weights"].relative / TOLERANCES["estimator"].relative
     assert (np.abs(got.records - want.records) <= most).all()
 
 
@@ -124,7 +137,7 @@ BITS = [
     for binary in (False, True)
     for waves, on in ((0, True), (48, False))
     for kind in KINDS
-] + [Case(binary, given=2, rows=420, kind="unlabelled", expanded=True, columns=40) for binary in (False, True)]
+] + [Case(binary, given=3, rows=420, kind="unlabelled", expanded=True, columns=40) for binary in (False, True)]
 
 
 @pytest.mark.parametrize("case", BITS, ids=name_of)
@@ -289,9 +302,10 @@ def test_a_refit_needs_rows_that_are_still_kept():
 
 def test_parts_beyond_the_end_of_the_state_are_refused():
     which = plan(Case(False))
-    which.layout.starts["known"] += 8
+    blank = which.blank()
+    which.layout.starts["known"] += len(blank) - which.layout.starts["known"] - 8
     with pytest.raises(ValueError, match=r"the parts of the state \(known\) do not fit together"):
-        which._compile(False)
+        which._compile(False, blank)
 
 
 def test_intervals_count_what_they_were_compared_with():

@@ -249,6 +249,7 @@ class Estimator:
         self,
         *,
         binary: bool,
+        despiked: bool,
         indicators: bool,
         dim: int,
         began: int,
@@ -278,6 +279,17 @@ class Estimator:
         order: Vector,
     ) -> None: ...
     def add_given(self) -> None: ...
+    def set_robust(
+        self,
+        other: Estimator,
+        *,
+        parts: dict[str, tuple[int, int]],
+        log_prior: Vector,
+        share: float,
+        rule: int,
+        scale: float,
+    ) -> None: ...
+    def set_offered(self, *, parts: dict[str, tuple[int, int]], offered: int, loss: int, level: float) -> None: ...
     def set_level2(
         self,
         *,

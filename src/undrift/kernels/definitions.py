@@ -488,6 +488,121 @@ class RecordPart(IntEnum):
     """Time since the row before; 1."""
     UNCOUNTED = 8
     """Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came."""
+    RAW = 9
+    """What the last mixer made of the candidates."""
+    ROBUST = 10
+    """The prediction of the robust arm; the same as RAW without one."""
+    BUCKET = 11
+    """The bucket of the gate by how far the two arms disagreed."""
+    UNIT = 12
+    """The unit of the gate: its mean |residual|."""
+    GATED = 13
+    """What the gate made of the two arms; the same as RAW without a robust arm."""
+
+
+GATE_BUCKETS = 4
+"""Buckets of the gate between the raw and the robust arm of an online regressor: by how far they disagree."""
+
+FIRST_DISAGREEMENT = 4.0
+"""Up to this many mean |residuals| the two arms agree (bucket 0); ..."""
+
+DISAGREEMENT_STEP = 8.0
+"""... each further bucket reaches this many times farther, the last one to infinity."""
+
+GATE_ROUNDS = 50.0
+"""Rounds over which the gate and the mixer of given predictions average their |residuals|."""
+
+GATE_SHARE = 1e-4
+"""Weight that returns to the prior of a bucket in each of its rounds."""
+
+GATE_CUT = 8.0
+"""In bucket 0, where the arms agree, a label farther than this many mean |residuals| from both says nothing about which
+one is better: it is cut there when they are compared. In the other buckets it is cut one mean |residual| beyond."""
+
+MOST_GATE_ODDS = 5.0
+"""Log-odds of the two arms stay within this in the other buckets: as a round moves them by 2, three turn them."""
+
+LEAST_PRIOR = 0.05
+"""A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this."""
+
+MOST_PRIOR = 0.5
+"""The most that it begins with."""
+
+MOST_GATE_LATENESS = 4.0
+"""In the buckets beyond the first, late labels slow the weights down by at most this factor."""
+
+
+class GateNumber(IntEnum):
+    """The single numbers in the state of the gate."""
+
+    UNIT = 0
+    """The running mean of the gate's |residuals|, capped; 0 until one was wrong."""
+    ROUNDS = 1
+    """Rounds judged."""
+    LATE = 2
+    """In bucket 0: loss of served predictions beyond what the weights of settling time would have lost."""
+    GAPS = 3
+    """In the other buckets: the sum of mixability gaps."""
+    RAW_COST = 4
+    """In the other buckets: what priors, falling rates and the share may have cost against the raw arm, ..."""
+    ROBUST_COST = 5
+    """... and against the robust arm."""
+    RAW_CUT = 6
+    """What labels beyond both arms, which these buckets cut, change in the losses against the raw arm, ..."""
+    ROBUST_CUT = 7
+    """... and against the robust arm."""
+    ROBUST_LOSS = 8
+    """Sum of the robust arm's losses."""
+
+
+class GateBucket(IntEnum):
+    """The numbers of one bucket of the gate. Bucket 0 has a mixer of its own and counts its rounds here."""
+
+    ROUNDS = 0
+    """Rounds judged; 0: not used so far."""
+    LOG_ODDS = 1
+    """Log-odds of the raw arm's weight."""
+    PRIOR = 2
+    """The raw arm's weight when the bucket was first used."""
+    INVERSE_RATE = 3
+    """The inverse rate of its last round."""
+
+
+class GivenLoss(IntEnum):
+    """By which loss given predictions are combined."""
+
+    SQUARED = 0
+    """(yhat - y)^2 / 2."""
+    PINBALL = 1
+    """max(level (y - yhat), (1 - level) (yhat - y)); level 1/2 is half the absolute error."""
+    LOGISTIC = 2
+    """ln(1 + exp(-y yhat)), for two classes."""
+
+
+class GivenNumber(IntEnum):
+    """The single numbers in the state of the mixer of given predictions."""
+
+    UNIT = 0
+    """The running mean of |residuals|, capped; 0 until one was wrong."""
+    ROUNDS = 1
+    """Rounds judged."""
+    LARGEST = 2
+    """The largest |regret| of a round and member, as far as it is remembered."""
+
+
+class GivenMember(IntEnum):
+    """The numbers of each member of the mixer of given predictions."""
+
+    REGRET = 0
+    """Sum of the linearised regrets of rounds against it, as far as they are remembered."""
+    SQUARES = 1
+    """Sum of their squares, as far as they are remembered."""
+    FORGOTTEN = 2
+    """Positive regret that was forgotten after shocks."""
+    CUT = 3
+    """What labels far beyond all members, which are cut, change in the losses against it."""
+    LOSS = 4
+    """Sum of its losses."""
 
 
 class EstimatorNumber(IntEnum):

@@ -5,7 +5,8 @@ A row is *served*, which gives a record of plain numbers, and *settled* from tha
     row z ──fill holes──> scale ──> x ──┬─ family 1: memories ──mixer──> mixture 1 ─┬─> level 2: memories ──mixer──┐
     last labels, feature means ─────────┴─ family n: memories ──mixer──> mixture n ─┤                              │
                                              last label, last errors ───────────────┘        level 2, mixtures,    │
-    yhat <──last mixer── candidates <──────────────────────────────────────────────────── and naive baselines <────┘
+    raw  <──last mixer── candidates <──────────────────────────────────────────────────── and naive baselines <────┘
+      └──> gate ──> mixer of given answers ──> yhat        (the gate also hears the robust arm: the same, labels cut)
 
 Settling learns from what was *served*: memories learn the row, mixers judge the served answers, level 2 the served
 mixtures, intervals the served prediction. So a late label teaches what it would have taught on time, and nothing that
@@ -18,7 +19,7 @@ squared loss; two classes have labels -1, +1 and logistic loss, all answers bein
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 
@@ -32,8 +33,9 @@ from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference_estimator_blocks import EstimatorBlocks
 from undrift.kernels.reference_estimator_candidates import Answers
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
+from undrift.kernels.reference_estimator_gate import Gate, GivenMixer
 from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
-from undrift.kernels.reference_estimator_stages import given_answers
+from undrift.kernels.reference_estimator_stages import MixerSettings, Parts, given_answers
 from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
@@ -64,6 +66,24 @@ class TakenRow(NamedTuple):
 class Estimator(IntervalStages, EstimatorBlocks):
     """The round of one kind of estimator; every call brings the state vector of one of them and changes it."""
 
+    robust: Estimator | None = None
+    """A second arm over the same rows and the same state vector, which cuts labels that jump too far."""
+    gate: Gate | None = None
+    given_mixer: GivenMixer | None = None
+    offered = 0
+    """How many of the given answers are combined with the prediction in the end."""
+    owns_rows = True
+    """Whether the rows of the warm-up are cleared here, after the last refit."""
+
+    def set_robust(self, other: Estimator, **settings: Unpack[MixerSettings]) -> None:
+        """Put a robust arm beside this one, and a gate between the two."""
+        self.robust, self.gate = other, Gate({**settings, "name": "gate"})
+        other.owns_rows = False
+
+    def set_offered(self, *, parts: Parts, offered: int, loss: int, level: float) -> None:
+        """Combine the first given answers with the prediction, by one of `GivenLoss`."""
+        self.offered, self.given_mixer = offered, GivenMixer(parts, offered, loss, level)
+
     @property
     def context_at(self) -> int:
         """Where the context begins in a record: after its head, the filled row and the mask of holes."""
@@ -92,6 +112,11 @@ class Estimator(IntervalStages, EstimatorBlocks):
     @property
     def record_size(self) -> int:
         """How many numbers a record has."""
+        return self.robust_at + (0 if self.robust is None else self.robust.record_size)
+
+    @property
+    def robust_at(self) -> int:
+        """Where the record of the robust arm begins."""
         return self.quantiles_at + self.interval_numbers
 
     # ---- serving -----------------------------------------------------------------------------------------------
@@ -104,18 +129,23 @@ class Estimator(IntervalStages, EstimatorBlocks):
         """
         if bad := self._refuse(z, np.empty(0)):
             return bad
+        robust = 0.0
+        if self.robust is not None:
+            self.robust.serve(state, z[: self.dim], record[self.robust_at :], commit, elapsed)
+            robust = float(record[self.robust_at + R.YHAT])
         filled, holes, wide, x, differences, serial = self._take_row(state, z, commit)
         given = given_answers(z[self.dim :], self.binary)
         numbers, labels, errors = (self.part(state, name) for name in ("numbers", "label_context", "errors"))
         hint, known = self.hint(state), numbers[N.ROUNDS] > 0.0
         row = self._scaled_row(state, x, wide, labels, differences, given)._replace(elapsed=elapsed)
         answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
-        yhat = self.last.mix(state, answers.candidates) if known else 0.0
+        raw = self.last.mix(state, answers.candidates) if known else 0.0
         low, high = self.label_range(state)
         bounded = has_interval(self.part(state, "intervals"), low, high, serial - float(numbers[N.LAST_SERIAL]))
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
-        record[[R.YHAT, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = yhat, hint, 1.0, elapsed, 0.0
+        record[[R.RAW, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = raw, hint, 1.0, elapsed, 0.0
+        self._finish_serving(state, record, given[: self.offered], robust)
         never = np.isnan(filled)  # records hold numbers only
         seen = [
             np.where(never, 0.0, filled),
@@ -125,15 +155,32 @@ class Estimator(IntervalStages, EstimatorBlocks):
             differences.ravel(),
             ~np.isnan(given),
         ]
-        intervals = self.serve_intervals(state, row, yhat, answers.candidates)
-        record[len(R) :] = np.concatenate([*seen, answers.members, answers.candidates, intervals])
+        intervals = self.serve_intervals(state, row, float(record[R.YHAT]), answers.candidates)
+        own = np.concatenate([*seen, answers.members, answers.candidates, intervals])
+        record[len(R) : self.robust_at] = own
         return 0
+
+    def _finish_serving(self, state: Vector, record: Vector, given: Vector, robust: float) -> None:
+        """Let the gate choose between RAW and the robust arm, and combine its answer with given ones."""
+        record[[R.ROBUST, R.GATED, R.YHAT]] = record[R.RAW]
+        record[[R.BUCKET, R.UNIT]] = 0.0
+        if not record[R.KNOWN]:
+            return
+        if self.gate is not None:
+            record[R.ROBUST] = robust
+            self.gate.predict(state, record)
+        record[R.YHAT] = record[R.GATED]
+        if self.given_mixer is not None:
+            members = self.given_mixer.gather(float(record[R.GATED]), given)
+            record[R.YHAT] = self.given_mixer.combine(state, members)
 
     def advance(self, state: Vector, z: Vector) -> int:
         """Take notice of a row that has come and was predicted before: what `serve` commits, and no answers."""
         if bad := self._refuse(z, np.empty(0)):
             return bad
         self._take_row(state, z, commit=True)
+        if self.robust is not None:
+            self.robust.advance(state, z[: self.dim])
         return 0
 
     def _take_row(self, state: Vector, z: Vector, commit: bool) -> TakenRow:
@@ -156,6 +203,11 @@ class Estimator(IntervalStages, EstimatorBlocks):
         """Learn from a record and its label; NaN closes it without a lesson. Returns as `serve`."""
         if bad := self._refuse(np.empty(0), np.array([y])):
             return bad
+        if self.robust is not None:
+            other = record[self.robust_at :].copy()
+            head = [R.SERIAL, R.KNOWN, R.WEIGHT, R.UNCOUNTED]  # which callers set in the head of a record alone
+            other[head] = record[head]
+            self.robust.settle(state, other, y)
         numbers = self.part(state, "numbers")
         if math.isnan(y):
             numbers[N.UNLABELLED] += 1.0
@@ -164,7 +216,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         known, late = record[R.KNOWN] != 0.0, float(numbers[N.SERVED]) - serial + 1.0 + float(record[R.UNCOUNTED])
         if rounds == 0 and not self.binary:
             numbers[N.CENTER] = y
-        soft = y if self.binary or rounds < REFITS[0] else preparation.despike(self.part(state, "despiker"), y)
+        despiked = self.despiked and rounds >= REFITS[0]
+        soft = preparation.despike(self.part(state, "despiker"), y) if despiked else y
         # Where nothing was known, there was no hint either; a refit will use what is known by now.
         hint = float(record[R.HINT]) if known else y if rounds == 0 else self.hint(state)
 
@@ -195,40 +248,39 @@ class Estimator(IntervalStages, EstimatorBlocks):
         if known:
             if serial > numbers[N.LAST_SERIAL]:
                 self.part(state, "errors")[...] = misses
-            self._judge(state, candidates, float(record[R.YHAT]), y, soft, late)
-            parts, intervals = self.interval_parts(state), record[self.quantiles_at :]
+            self._judge(state, candidates, float(record[R.RAW]), soft, late)
+            if self.gate is not None:
+                self.gate.learn(state, record, y, late)
+            if self.given_mixer is not None:
+                members = self.given_mixer.gather(float(record[R.GATED]), given[: self.offered])
+                self.given_mixer.learn(state, members, float(record[R.YHAT]), y, late)
+            parts, intervals = self.interval_parts(state), record[self.quantiles_at : self.robust_at]
             bounded, yhat, uncounted = record[R.BOUNDED] != 0.0, float(record[R.YHAT]), float(record[R.UNCOUNTED])
             if bounded and uncounted > 0.0:  # the row did not know how late its label would be: see has_interval
                 bounded = parts.intervals[IntervalState.RESIDUALS] - uncounted >= late
             follow_quantiles(parts, intervals, x, bounded, yhat, y, late)
         else:
             self.last.widen_range(state, soft)
+            if self.gate is not None:
+                self.gate.mixer.widen_range(state, y)
             numbers[N.SKIPPED] += 1.0
         self._take_label(state, serial, y, soft)
         if rounds + 1 in REFITS:
             self.refit(state)
         return 0
 
-    def _judge(self, state: Vector, candidates: Vector, yhat: float, y: float, soft: float, late: float) -> None:
-        """Let the last mixer judge the served candidates by the label as seen, s, and account for what that leaves out.
+    def _judge(self, state: Vector, candidates: Vector, yhat: float, soft: float, late: float) -> None:
+        """Let the last mixer judge the served candidates, of which it made `yhat`, by the label of its arm.
 
         LATE grows by loss(yhat) - loss(now): what was predicted against what the weights of settling time make of the
-        same candidates. Losses by the label as it came follow exactly from those by s:
-
-            (p - y)^2 / 2 = (p - s)^2 / 2 + (s - y) (p - (s + y) / 2)
-
-        `corrections` sums the last term for every candidate p, and its excess (s - y) (yhat - p) for the prediction.
+        same candidates.
         """
         now = self.last.mix(state, candidates)
         self.last.learn_mixer(state, candidates, soft, late, yhat)
+        late_loss = (yhat - now) * (0.5 * (yhat + now) - soft)
         if self.binary:
-            served_loss, loss = softplus(np.array([-soft * yhat, -soft * now])).tolist()
-        else:
-            served_loss, loss = 0.5 * (yhat - soft) ** 2, 0.5 * (now - soft) ** 2
-        self.part(state, "numbers")[N.LATE] += served_loss - loss
-        corrections, excess = np.split(self.part(state, "corrections"), 2)
-        corrections += (soft - y) * (candidates - 0.5 * (soft + y))
-        excess += (soft - y) * (yhat - candidates)
+            late_loss = float(-np.diff(softplus(np.array([-soft * yhat, -soft * now])))[0])
+        self.part(state, "numbers")[N.LATE] += late_loss
 
     def _take_label(self, state: Vector, serial: float, y: float, soft: float) -> None:
         """Update what baselines and hint are made of; the last label is that of the highest serial number settled."""
@@ -286,7 +338,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         contexts = self._rows(state, "label_contexts")[:rounds]
         if not self.binary:
             numbers[N.CENTER] = preparation.median(soft)
-            soft = preparation.fit_despiker(self.part(state, "despiker"), soft)
+            if self.despiked:
+                soft = preparation.fit_despiker(self.part(state, "despiker"), soft)
             numbers[N.LABEL_SCALE] = preparation.spread(soft)
             contexts = np.clip(contexts, np.min(soft), np.max(soft))  # labels as they are seen now, spikes cut
             before = min(max(float(labels[L.BEFORE]), np.min(soft)), np.max(soft))
@@ -306,7 +359,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         numbers[N.SKIPPED] = 1.0  # level 2 has learned all rows but the first
         numbers[N.HINT] = soft[newest]
         if rounds == WARMUP:
-            for name in ("buffer", "known", "labels", "hints", "label_contexts", "given", "row_weights"):
+            rows = ("buffer", "known", "labels", "row_weights") if self.owns_rows else ()
+            for name in (*rows, "hints", "label_contexts", "given"):
                 self.part(state, name)[...] = 0.0
 
     def _replayed_rows(self, state: Vector, contexts: Matrix) -> list[ScaledRow]:

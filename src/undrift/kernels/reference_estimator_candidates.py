@@ -43,6 +43,7 @@ class CandidateStages:
         self,
         *,
         binary: bool,
+        despiked: bool,
         indicators: bool,
         dim: int,
         began: int,
@@ -55,7 +56,7 @@ class CandidateStages:
     ) -> None:
         self.binary, self.indicators, self.dim, self.began, self.waves = binary, indicators, dim, began, waves
         self.spans, self.tails, self.blank, self.parts = spans, tails, blank, parts
-        self.given = given
+        self.given, self.despiked = given, despiked
         self.families: list[Family | GivenFamily] = []
 
     @property

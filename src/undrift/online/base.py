@@ -80,6 +80,8 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     accepts_nan: ClassVar[bool] = True
     grows: ClassVar[bool] = True
     _limits: Limits = (None, None)
+    _loss: float | None = None
+    """Level of the pinball loss by which given candidates are combined; None: that of the task."""
 
     def __init__(
         self,
@@ -103,10 +105,11 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._one_row = kernels.EstimatorRow(self._exclusive_lock)
 
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
-        given = self._given.labels
-        if SPEEDS[self.speed].forests:
-            given = (*(f"column '{name}'" if name in forests.NAMES else name for name in given), *forests.NAMES)
-        return make_plan(self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, given)
+        trees = forests.NAMES if SPEEDS[self.speed].forests else ()
+        offered = self._given.labels
+        return make_plan(
+            self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, offered, trees, self._loss
+        )
 
     def _plan_at(self, width: int) -> EstimatorPlan:
         """Return the plan as it was when rows had this width: until the end of the warm-up the core grows with them."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.kernels.definitions import WARMUP
@@ -70,9 +70,8 @@ class DesignedLearner(NamedRows):
     def leaves(self, Z: Rows, y: ArrayLike, u: Matrix | None) -> list[Leaf]:
         """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`.
 
-        These are the linear families and the waves: rows of the others depend on more than the features. A leaf learns
-        what the family learned: labels less their centre, spikes cut. Comparators and the labels they are
-        scored with are moved by the same centre.
+        These are the linear families and the waves of the raw arm: rows of the others depend on more than the features.
+        A leaf learns what the family learned: labels less their centre. Comparators are moved by the same centre.
         """
         X, labels, _, plan = self._scaled_run(Z, y)
         designs = {"linear": _with_constant(X)} | ({"waves": _with_waves(X, plan)} if "waves" in plan.families else {})
@@ -82,8 +81,7 @@ class DesignedLearner(NamedRows):
                 f"{_check.name_of(self)}: comparators need one number for each of the {' or '.join(map(str, widths))} "
                 f"columns of design(Z, y).rows, got {u.shape[1]}; build them on that design"
             )
-        soft, center = self._learned_labels(labels)
-        cut = None if np.array_equal(soft, labels) else labels - center
+        center = self.label_center(labels)
         out = []
         for name in (*plan.linear, *(["waves"] if "waves" in plan.families else [])):
             rows = designs["waves" if name == "waves" else "linear"]
@@ -91,21 +89,18 @@ class DesignedLearner(NamedRows):
             if path is not None:
                 path = centre_comparators(path, center)
             for one in family_members(plan, name):
-                trace = one.clone().play(rows, soft - center)
-                out.append(Leaf(f"{name}/{one!r}", one, rows, soft - center, trace, path, labels=cut))
+                trace = one.clone().play(rows, labels - center)
+                out.append(Leaf(f"{name}/{one!r}", one, rows, labels - center, trace, path))
         return out
 
     def label_center(self, y: Vector) -> float:
         """Return what the families take off the labels of a whole run; 0 for two classes."""
-        return self._learned_labels(y)[1]
-
-    def _learned_labels(self, labels: Vector) -> tuple[Vector, float]:
-        """Return labels with spikes cut, as the families learn them, and their centre."""
-        soft = labels.copy()
-        if self.binary:
-            return soft, 0.0
-        center = kernels.learned_labels(labels, soft)
-        return soft, center if np.all(np.abs(labels - center) <= _check.LIMIT) else 0.0
+        if self.binary or not len(y):
+            return 0.0
+        fitted = max((count for count in REFITS if count <= len(y)), default=1)
+        low, high = np.partition(y[:fitted], (first := (fitted - 1) // 2, fitted // 2))[[first, fitted // 2]]
+        center = float(low + (high - low) / 2.0)
+        return center if np.all(np.abs(y - center) <= _check.LIMIT) else 0.0
 
     @_thread_lock.hold_shared
     def _scaled_run(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:

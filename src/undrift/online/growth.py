@@ -19,11 +19,21 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
     has left no trace but its ridge, so that the memories can be widened exactly.
     """
     grown = new.blank()
+    for before, after in zip(old.arms, new.arms, strict=True):
+        _grow_arm(state, grown, before, after, rounds)
+    if 0 < rounds < old.warmup:
+        new.kernel.refit(grown)
+    return grown
+
+
+def _grow_arm(state: Vector, grown: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: int) -> None:
+    """Carry the parts of one arm over into the grown state."""
     kept = [old.candidates.index(name) for name in new.candidates]  # wide rows have fewer families
-    for name, shape in old.layout.shapes.items():
-        if name not in new.layout.shapes:
+    for name in old.parts():
+        if name not in new.parts():
             continue
-        before, after = old.layout.view(state, name), new.layout.view(grown, name)
+        before, after = old.view(state, name), new.view(grown, name)
+        shape = before.shape
         stage = name.rpartition(".")[0]  # of a stage's parts; names of families may have dots
         if name.endswith(".information"):
             if stage == "level 2":
@@ -32,7 +42,7 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
                 one, more = old.family_plans[stage], new.family_plans[stage].dim - old.family_plans[stage].dim
                 strength = np.maximum(one.betas**rounds, TINY)
                 after[...] = layout.add_features(before, one.dim, more, strength)
-        elif name == "corrections" or (stage == "last" and name != "last.mixer"):
+        elif stage == "last" and name != "last.mixer":
             after[...] = before[..., kept]
         elif name in ("errors", "family_losses"):
             after[...] = before[[old.families.index(family) for family in new.families]]
@@ -47,12 +57,9 @@ def grow_state(state: Vector, old: EstimatorPlan, new: EstimatorPlan, rounds: in
             after[kept_columns] = before[kept_columns]
         else:
             after[..., : shape[-1]] = before
-    new.layout.view(grown, "seen")[old.dim :] = 1.0
-    new.layout.view(grown, "mean_rows")[old.inputs :] = new.layout.view(grown, "numbers")[EstimatorNumber.SERVED]
-    new.layout.view(grown, "known")[:, old.width :] = 1.0 if rounds < old.warmup else 0.0
-    if 0 < rounds < old.warmup:
-        new.kernel.refit(grown)
-    return grown
+    new.view(grown, "seen")[old.dim :] = 1.0
+    new.view(grown, "mean_rows")[old.inputs :] = new.view(grown, "numbers")[EstimatorNumber.SERVED]
+    new.view(grown, "known")[:, old.width :] = 1.0 if rounds < old.warmup else 0.0
 
 
 def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vector:
@@ -72,6 +79,11 @@ def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vect
     )  # fmt: skip
     more, wide = np.zeros(new.dim - old.dim), np.zeros((len(new.spans), new.inputs))
     wide[:, : old.inputs] = differences.reshape(len(old.spans), old.inputs)[: len(new.spans)]
+    if old.robust is not None and new.robust is not None:
+        rest, robust = np.split(rest, [len(rest) - old.robust.kernel.record_size])
+        robust = widen_record(robust, old.robust, new.robust)
+    else:
+        robust = np.empty(0)
     stages = [*old.families, "level 2", "last"]  # answers of the last one: the candidates, which are those of `last`
     answers = dict(zip(stages, np.split(rest, np.cumsum([old.members(name) for name in stages])), strict=False))
     ends = rest[sum(old.members(name) for name in stages) :]
@@ -79,7 +91,7 @@ def widen_record(record: Vector, old: EstimatorPlan, new: EstimatorPlan) -> Vect
     candidates = answers["last"][[old.candidates.index(name) for name in new.candidates]]
     members = [answers[name] for name in (*new.families, "level 2")]
     out = np.concatenate(
-        (head, row, more, holes, more, labels, errors[kept], wide.ravel(), spoke, *members, candidates, ends)
+        (head, row, more, holes, more, labels, errors[kept], wide.ravel(), spoke, *members, candidates, ends, robust)
     )
     out[RecordPart.WIDTH] = new.dim
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,25 @@ from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.errors import InputError
 from undrift.kernels import layout
-from undrift.kernels.definitions import FIRST_SHARE, EstimatorNumber
+from undrift.kernels.definitions import (
+    DISAGREEMENT_STEP,
+    FIRST_DISAGREEMENT,
+    FIRST_SHARE,
+    GATE_SHARE,
+    EstimatorNumber,
+    GateBucket,
+    GateNumber,
+    GivenMember,
+)
 from undrift.online.families import CONTEXT
 from undrift.online.memories import Line, Memories, Spectrum
 from undrift.online.memories import half_life as half_life_of
 from undrift.online.named_rows import NamedRows
-from undrift.online.plan import EstimatorPlan
+from undrift.online.plan import GIVEN_MEAN, GIVEN_MEDIAN, ROBUST, EstimatorPlan
 from undrift.online.rows import Rows
 
+OWN = "own prediction"
+"""Name of the model's own prediction where given ones are combined with it by another loss."""
 LAST_LABEL = "last label"
 """What level 2 hears beside the families."""
 Groups = Sequence[Sequence[str | int]]
@@ -45,6 +57,17 @@ def level2_shares(plan: EstimatorPlan, x: Vector) -> dict[str, float]:
     return found
 
 
+class GateUse(NamedTuple):
+    """How the gate of a regressor chose between its two arms in one bucket."""
+
+    beyond: float
+    """The arms disagreed by more than this many mean |residuals|, ..."""
+    rounds: int
+    """... in so many labelled rows, ..."""
+    raw_weight: float
+    """... and the raw arm, which learns labels as they are, has this weight there now; 1/2 before the first row."""
+
+
 LARGEST_COEFFICIENT = 1e200
 """Size at which coefficients of a line are cut: times a feature they stay numbers."""
 
@@ -64,51 +87,148 @@ class Inspection(NamedRows):
         """Return a part of the state by its name in `plan.layout`: the numbers themselves, for reading."""
         return self._plan.layout.view(self._state, name)
 
-    def _last_mixer(self) -> Mixer:
-        """Return the last mixer as an object over its part of the state."""
-        mixer: Mixer = Mixable() if self.binary else SelfConfident(share=self._plan.last_share)
-        mixer.begin(np.exp(self._plan.prior("last")))
+    def _mixer(self, name: str) -> Mixer:
+        """Return the last mixer, or that of the gate's first bucket, as an object over its part of the state."""
+        share = GATE_SHARE if name == "gate" else self._plan.last_share
+        mixer: Mixer = Mixable() if self.binary else SelfConfident(share=share)
+        mixer.begin(np.exp(self._plan.prior(name)))
         mixer.arrays().update(
             {
-                "log_weights": self.part("last.log_weights"),
-                "losses": self.part("last.losses"),
-                "charged": self.part("last.clipped_losses"),
-                "rate": self.part("last.mixer"),
+                "log_weights": self.part(f"{name}.log_weights"),
+                "losses": self.part(f"{name}.losses"),
+                "charged": self.part(f"{name}.clipped_losses"),
+                "rate": self.part(f"{name}.mixer"),
             }
         )
         return mixer
 
     @property
     def candidates(self) -> list[str]:
-        """Names of what the last mixer chooses from: level 2, the families, the baselines."""
-        return [] if self.dim is None else list(self._plan.candidates)
+        """Names of what the prediction is made of: level 2, the families, given ones and the baselines; the robust arm.
+
+        Where predictions are given, their mean and median follow. If those are combined by another loss than that of
+        the model, these alone are judged by it: the model's own prediction, the given ones, their mean and median.
+        """
+        if self.dim is None:
+            return []
+        plan, combined = self._plan, [GIVEN_MEAN, GIVEN_MEDIAN] if self._plan.offered else []
+        if plan.loss is not None:
+            return [OWN, *plan.offered, *combined]
+        return [*plan.candidates, *([ROBUST] if plan.robust else []), *combined]
 
     @property
     @_thread_lock.hold_shared
     def weights(self) -> Vector:
-        """The candidates' weights for the coming round; they sum to 1."""
-        return np.zeros(0) if self.dim is None else self._last_mixer().weights
+        """The candidates' weights for the coming round, if its two arms do not disagree; they sum to 1."""
+        if self.dim is None:
+            return np.zeros(0)
+        plan, given = self._plan, self._given_weights()
+        if plan.loss is not None:
+            return given
+        arms = self._mixer("gate").weights if plan.robust else np.ones(1)
+        found = given[0] * np.concatenate([arms[0] * self._mixer("last").weights, arms[1:]])
+        found[self._offered_places()] += given[1 : 1 + len(plan.offered)]
+        return np.concatenate([found, given[1 + len(plan.offered) :]])
+
+    def _given_weights(self) -> Vector:
+        """Return the weights of the own prediction, of given ones, their mean and median: those of `combine_given`."""
+        if not self._plan.offered:
+            return np.ones(1)
+        members = self.part("given.members")
+        weights = np.maximum(members[:, GivenMember.REGRET], 0.0)
+        np.divide(weights, members[:, GivenMember.SQUARES], out=weights, where=weights > 0.0)
+        if not weights.any():
+            weights[[0, -2]] = 0.5
+        return np.asarray(weights / np.sum(weights))
 
     @property
     @_thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far, over the rows for which a label was known before."""
-        return np.zeros(0) if self.dim is None else self.part("last.losses") + self.part("corrections")[0]
+        if self.dim is None:
+            return np.zeros(0)
+        plan = self._plan
+        given = self.part("given.members")[:, GivenMember.LOSS] if plan.offered else np.zeros(0)
+        if plan.loss is not None:
+            return given.copy()
+        robust = self.part("gate.numbers")[[GateNumber.ROBUST_LOSS]] if plan.robust else np.zeros(0)
+        found = self.part("last.losses").copy()
+        found[self._offered_places()] = given[1 : 1 + len(plan.offered)]  # a missing one counts as the prediction
+        return np.concatenate([found, robust, given[1 + len(plan.offered) :]])
+
+    def _offered_places(self) -> slice:
+        """Return where the predictions that are combined in the end are among the candidates of the last mixer."""
+        at = self._plan.candidates.index(self._plan.baselines[0]) - len(self._plan.given)
+        return slice(at, at + len(self._plan.offered))
 
     @_thread_lock.hold_shared
     def cost(self) -> Vector:
-        """Return the last mixer's guarantee: a bound on the losses so far minus those of each candidate.
+        """Return the guarantee: a bound on the losses so far minus those of each candidate, on labels as they came.
 
-        The mixer learns from softened labels, and late ones are judged by the weights held when they come; what the
-        labels as they came and the predictions as they were served changed is known exactly, and added. For two classes
+        It adds up what the last mixer may lose against each candidate, what the gate may lose against either arm, and
+        what the combination with given predictions may lose against the model's own (theory page `gate`). Late labels
+        are judged by the weights held when they come; what that changed is known exactly, and added. For two classes
         the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`).
         """
         if self.dim is None:
             return np.zeros(0)
-        late = self._state[self._plan.layout.starts["numbers"] + EstimatorNumber.LATE]
+        plan, given = self._plan, self._given_cost()
+        if plan.loss is not None:
+            return given
+        late = self._state[plan.layout.starts["numbers"] + EstimatorNumber.LATE]
         rounds = float(self.part("last.mixer")[0])  # of two classes; other mixers know what their share cost
         share = FIRST_SHARE * math.log1p(rounds) if self.binary else 0.0
-        return np.asarray(self._last_mixer().cost() + share + self.part("corrections")[1] + late)
+        arms = self._gate_cost() if plan.robust else np.zeros(1)
+        found = given[0] + np.concatenate([arms[0] + self._mixer("last").cost() + share + late, arms[1:]])
+        if plan.offered:  # two bounds; the last mixer takes a missing prediction for its own
+            own, members = self._offered_places(), self.part("given.members")[1 : 1 + len(plan.offered)]
+            by_mixer = found[own] + self.part("last.losses")[own] - members[:, GivenMember.LOSS]
+            found[own] = np.minimum(by_mixer, given[1 : 1 + len(plan.offered)])
+        return np.concatenate([found, given[1 + len(plan.offered) :]])
+
+    def _gate_cost(self) -> Vector:
+        """Return bounds on the gate's losses minus those of the raw and of the robust arm."""
+        n = self.part("gate.numbers")
+        shared = n[GateNumber.LATE] + n[GateNumber.GAPS]
+        by_arm = n[[GateNumber.RAW_COST, GateNumber.ROBUST_COST]] + n[[GateNumber.RAW_CUT, GateNumber.ROBUST_CUT]]
+        return np.asarray(self._mixer("gate").cost() + shared + by_arm)
+
+    def _given_cost(self) -> Vector:
+        """Return bounds on the losses minus those of the own prediction, the given ones, their mean and median.
+
+        With the regrets R and their squares S, those of member i are at most sqrt(S_i sum_j max(R_j, 0)^2 / S_j).
+        """
+        if not self._plan.offered:
+            return np.zeros(1)
+        members = self.part("given.members")
+        regrets, squares = np.maximum(members[:, GivenMember.REGRET], 0.0), members[:, GivenMember.SQUARES]
+        potential = np.sum(regrets**2 / np.where(squares > 0.0, squares, 1.0))
+        rest = members[:, GivenMember.FORGOTTEN] + members[:, GivenMember.CUT]
+        return np.asarray(np.sqrt(squares * potential) + rest)
+
+    def arms(self) -> list[GateUse]:
+        """Return how the gate chose between the raw and the robust arm, by how far they disagreed.
+
+        Examples
+        --------
+        >>> import undrift as ud
+        >>> rng = np.random.default_rng(0)
+        >>> Z = (rng.random((2000, 1)) < 0.03).astype(float)
+        >>> model = ud.OnlineRegressor(speed="fast")
+        >>> _ = model.play(Z, 100.0 + 200.0 * Z[:, 0] + rng.normal(size=2000))
+        >>> [use.raw_weight > 0.9 for use in model.arms() if use.rounds > 20]  # rare rows are learned as they are
+        [True]
+        """
+        if self.dim is None or self._plan.robust is None:
+            return []
+        buckets, found, reach = self.part("gate.buckets"), [], 0.0
+        for k, bucket in enumerate(buckets):
+            odds = bucket[GateBucket.LOG_ODDS]
+            if k == 0:
+                odds = np.subtract(*self.part("gate.log_weights"))
+            found.append(GateUse(reach, int(bucket[GateBucket.ROUNDS]), float(1.0 / (1.0 + np.exp(-odds)))))
+            reach = FIRST_DISAGREEMENT * DISAGREEMENT_STEP**k
+        return found
 
     @_thread_lock.hold_shared
     def spectrum(self) -> Spectrum:

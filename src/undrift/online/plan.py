@@ -14,6 +14,8 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import (
     CLIP,
     FIFTHS,
+    GATE_BUCKETS,
+    GATE_SHARE,
     GROWING_SHARE,
     MOST_COLUMNS,
     NEVER,
@@ -22,6 +24,11 @@ from undrift.kernels.definitions import (
     Despiker,
     EstimatorNumber,
     FamilyDesign,
+    GateBucket,
+    GateNumber,
+    GivenLoss,
+    GivenMember,
+    GivenNumber,
     IntervalState,
     LabelContext,
     MixerState,
@@ -34,15 +41,23 @@ from undrift.online.memories import BETAS
 from undrift.streams import Waves
 
 LEVEL2_CURVATURE = 0.5
-FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
-"""Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
+FAMILY_SHARE, ROBUST_SHARE, LOGISTIC_SHARE = 0.005, 0.01, 1e-3
+"""Weight that returns to the prior each round in the families' mixers: of numbers, in the robust arm, of two classes.
+Members that forget know nothing of a feature that is rarely present: the more weight returns to them in between, the
+worse are the rows in which it is."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
-"""... and level 2's."""
+"""The same for level 2's mixer, of numbers and of two classes."""
 MOST_SPREAD_COLUMNS = 40
 """Columns of the spread model: where the features would make them more, it does without, since a round of it costs
 their square."""
 WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "row_weights", "buffer", "known")
-"""The last parts of a state: what is kept of the rows of the warm-up."""
+"""What is kept of the rows of the warm-up; the last parts of a state."""
+SHARED_PARTS = ("labels", "row_weights", "buffer", "known")
+"""Those that both arms of a regressor use."""
+ROBUST = "robust"
+"""Name of the arm that cuts labels which jump too far; names of its parts begin with it."""
+GIVEN_MEAN, GIVEN_MEDIAN = "mean of the given", "median of the given"
+"""Names of what is made of the predictions that come with a row."""
 
 
 class Speed(NamedTuple):
@@ -94,8 +109,9 @@ class StateLayout:
 
         The warm-up's are mostly zeros, which a fleet does not write.
         """
-        arrays = {name: self.view(state, name) for name in WARMUP_PARTS if 0 not in self.shapes[name]}
-        return {"state": state[: self.starts[WARMUP_PARTS[0]]], **arrays}
+        kept = [name for name in self.shapes if name.removeprefix(f"{ROBUST}.") in WARMUP_PARTS]
+        arrays = {name: self.view(state, name) for name in kept if 0 not in self.shapes[name]}
+        return {"state": state[: self.starts[kept[0]]], **arrays}
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """Return begin and length of each part, as the kernels want them."""
@@ -103,10 +119,20 @@ class StateLayout:
 
 
 class EstimatorPlan:
-    """The stages of one kind of estimator over `dim` features, `began` of them from the start."""
+    """The stages of one kind of estimator over `dim` features, `began` of them from the start.
+
+    A regressor has two arms: the one described here learns labels as they are; the `robust` one, a plan of its own over
+    the same state vector, has the families of a faster estimator and cuts labels that jump too far. `offered` names
+    predictions that come with a row and are combined with the own one in the end by `loss`; `given` other columns of
+    answers, which are members only.
+    """
 
     derived_work: ClassVar[bool] = True
     """Whether a save point leaves it alone: it never changes."""
+    kernel: kernels.Estimator
+    """The compiled round."""
+    layout: StateLayout
+    """Where the parts of the state are, those of both arms."""
 
     def __init__(
         self,
@@ -120,30 +146,59 @@ class EstimatorPlan:
         betas: Vector | None,
         expanded: bool = False,
         columns: int = MOST_COLUMNS,
+        offered: tuple[str, ...] = (),
         given: tuple[str, ...] = (),
+        loss: float | None = None,
+        within: EstimatorPlan | None = None,
     ) -> None:
         self.binary, self.dim, self.began, self.warmup = binary, dim, began, WARMUP
-        self.quantiles, self.last_share = (0, GROWING_SHARE) if binary else (2 * len(LEVELS) + 1, LAST_SHARE)
+        self.prefix = "" if within is None else f"{ROBUST}."
+        has_intervals = not binary and within is None
+        self.quantiles, self.last_share = 2 * len(LEVELS) + 1 if has_intervals else 0, LAST_SHARE
+        if binary:
+            self.last_share = GROWING_SHARE
         each = 2 if indicators else 1
         self.width, self.inputs = dim * each, began * each
         fits = len(SpreadColumn) + self.width <= min(columns, MOST_SPREAD_COLUMNS)
-        self.spread_dim = 0 if binary else len(SpreadColumn) + (self.width if fits else 0)
-        self.layout = StateLayout()
+        self.spread_dim = len(SpreadColumn) + (self.width if fits else 0) if has_intervals else 0
+        self.layout = StateLayout() if within is None else within.layout
         self.waves: Matrix = Waves(self.inputs, waves, seed).table if waves else np.empty((0, 5))
         self.family_plans = plan_families(
             binary, self.width, self.inputs, len(self.waves), seed, betas, expanded=expanded, columns=columns
         )
         self.spans = self.family_plans["context"].span_lengths
         self.baselines = ["base rate", "same as last time"] if binary else ["last value", "running mean"]
-        own = {"level 2", *self.family_plans, *self.baselines}
-        self.given = [f"column '{name}'" if name in own else name for name in given]
+        own = {"level 2", *self.family_plans, *self.baselines, ROBUST, GIVEN_MEAN, GIVEN_MEDIAN, *given}
+        self.offered = [f"column '{name}'" if name in own else name for name in offered]
+        self.given = [*self.offered, *given]
+        self.loss = loss
         self.families = [*self.family_plans, *self.given]
         self.candidates = ["level 2", *self.families, *self.baselines]
         singles = sum(len(one.betas) for one in self.family_plans.values() if one.has_singles)
         self.level2_dim = singles + (len(self.families) + 3 if binary else 2 * len(self.families) + 1)
         self.level2_betas = BETAS if betas is None else betas
+        self.robust: EstimatorPlan | None = None
+        if has_intervals:
+            self.robust = EstimatorPlan(
+                binary=False,
+                dim=dim,
+                began=began,
+                waves=0,
+                seed=seed,
+                indicators=indicators,
+                betas=betas,
+                columns=columns,
+                within=self,
+            )
         self._lay_out()
-        self.kernel = self._compile(indicators)
+        if within is None:
+            self._lay_out_warmup()
+            self._complete(indicators)
+
+    @property
+    def arms(self) -> list[EstimatorPlan]:
+        """Return this plan and that of the robust arm, if there is one."""
+        return [self] if self.robust is None else [self, self.robust]
 
     @property
     def linear(self) -> list[str]:
@@ -157,15 +212,20 @@ class EstimatorPlan:
         return self.family_plans[name].dim, self.family_plans[name].betas
 
     @staticmethod
-    def _fresh_memories(dim: int, beta: Vector) -> layout.State:
+    def _fresh_memories(dim: int, beta: Vector) -> NDArray[np.float64]:
         return layout.fresh(dim, np.ones(len(beta)), layout.estimator_lanes(len(beta)))
 
     def _lay_out(self) -> None:
-        add, d, wide, families = self.layout.add, self.dim, self.width, len(self.families)
+        d, wide, families = self.dim, self.width, len(self.families)
+
+        def add(name: str, *shape: int) -> None:
+            self.layout.add(self.prefix + name, *shape)
+
         for name in (*self.family_plans, "level 2"):
             dim, beta = self._memories(name)
             add(f"{name}.information", *self._fresh_memories(dim, beta).shape)
-        for name in (*self.family_plans, "level 2", "last"):
+        gate = [] if self.robust is None else ["gate"]
+        for name in (*self.family_plans, "level 2", "last", *gate):
             for part in ("log_weights", "losses", "clipped_losses"):
                 add(f"{name}.{part}", self.members(name))
             add(f"{name}.mixer", len(MixerState))
@@ -182,22 +242,50 @@ class EstimatorPlan:
         add("mean_rows", self.inputs)
         add("errors", families)
         add("family_losses", families)
-        add("corrections", 2, len(self.candidates))
-        add("despiker", len(Despiker))
-        add("intervals", 0 if self.binary else len(IntervalState) + 3 * len(LEVELS))
-        add("fifths", 0 if self.binary else 3 * FIFTHS - 1)
+        if self.prefix:
+            add("despiker", len(Despiker))
+        if self.robust is not None:
+            add("gate.numbers", len(GateNumber))
+            add("gate.buckets", GATE_BUCKETS, len(GateBucket))
+        if self.offered:
+            add("given.numbers", len(GivenNumber))
+            add("given.members", len(self.offered) + 3, len(GivenMember))
+        add("intervals", len(IntervalState) + 3 * len(LEVELS) if self.quantiles else 0)
+        add("fifths", 3 * FIFTHS - 1 if self.quantiles else 0)
         add("spread.coefficients", self.spread_dim)
         add("spread.covariance", self.spread_dim, self.spread_dim)
-        of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
+
+    def _lay_out_warmup(self) -> None:
+        """Append what is kept of the rows of the warm-up, once for what both arms use."""
+        of_a_row = {"buffer": self.width, "known": self.width, "label_contexts": len(LabelContext)}
         of_a_row["row_weights"] = 2  # how often it counts, and the time before it
-        for name in WARMUP_PARTS:
-            add(name, WARMUP, *([of_a_row[name]] if name in of_a_row else []))
+        for arm in self.arms:
+            shapes = {**of_a_row, "given": 2 * len(arm.given)}
+            for name in WARMUP_PARTS:
+                if arm is self or name not in SHARED_PARTS:
+                    self.layout.add(arm.prefix + name, WARMUP, *([shapes[name]] if name in shapes else []))
         self.layout.size = -(-self.layout.size // 8) * 8
 
+    def parts(self) -> dict[str, tuple[int, int]]:
+        """Return begin and length of each part of this arm, as the kernels want them."""
+        every, robust = self.layout.parts(), f"{ROBUST}."
+        own = {
+            name.removeprefix(robust): where
+            for name, where in every.items()
+            if name.startswith(robust) == bool(self.prefix)
+        }
+        return own | {name: every[name] for name in SHARED_PARTS}
+
+    def view(self, state: Vector, name: str) -> Vector:
+        """Return a part of this arm in a state, in its shape and without copying."""
+        return self.layout.view(state, name if name in SHARED_PARTS else self.prefix + name)
+
     def members(self, name: str) -> int:
-        """Return how many answers the mixer of a stage hears."""
+        """Return how many answers the mixer of a stage has."""
         if name == "last":
             return len(self.candidates)
+        if name == "gate":
+            return 2
         if name == "level 2":
             return len(self.level2_betas)
         if name not in self.family_plans:
@@ -217,37 +305,59 @@ class EstimatorPlan:
         raw = np.zeros(self.layout.size + 8)
         skip = (-raw.ctypes.data // 8) % 8
         state = raw[skip : skip + self.layout.size]
-        view = self.layout.view
-        for name in (*self.family_plans, "level 2"):
-            dim, beta = self._memories(name)
-            view(state, f"{name}.information")[...] = self._fresh_memories(dim, beta)
-        for name in (*self.family_plans, "level 2", "last"):
-            view(state, f"{name}.log_weights")[...] = self.prior(name)
-        for name, family in self.family_plans.items():
-            if family.design == FamilyDesign.EXPANDED:
-                view(state, f"{name}.columns")[...] = family.columns
-        view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
-        if not self.binary:
-            view(state, "intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
-            view(state, "fifths")[: FIFTHS - 1] = FIRST_CUTS
-            view(state, "spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
+        for arm in self.arms:
+            arm._fill_blank(state)
         return state
 
-    def _compile(self, indicators: bool) -> kernels.Estimator:
-        none, parts = np.empty(0), self.layout.parts()
+    def _fill_blank(self, state: Vector) -> None:
+        def view(name: str) -> Vector:
+            return self.view(state, name)
+
+        for name in (*self.family_plans, "level 2"):
+            dim, beta = self._memories(name)
+            view(f"{name}.information")[...] = self._fresh_memories(dim, beta)
+        for name in (*self.family_plans, "level 2", "last", *([] if self.robust is None else ["gate"])):
+            view(f"{name}.log_weights")[...] = self.prior(name)
+        for name, family in self.family_plans.items():
+            if family.design == FamilyDesign.EXPANDED:
+                view(f"{name}.columns")[...] = family.columns
+        view("limit")[...], view("exceeded")[...] = CLIP, NEVER
+        if self.quantiles:
+            view("intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
+            view("fifths")[: FIFTHS - 1] = FIRST_CUTS
+            view("spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
+
+    def _complete(self, indicators: bool) -> None:
+        """Compile the arms, once all of the state is laid out."""
+        blank = self.blank()
+        for arm in self.arms:
+            arm.kernel = arm._compile(indicators, blank)
+        parts = self.parts()
+        if self.robust is not None:
+            self.kernel.set_robust(
+                self.robust.kernel, parts=parts, log_prior=self.prior("gate"), share=GATE_SHARE,
+                rule=MixingRule.SELF_CONFIDENT, scale=1.0,
+            )  # fmt: skip
+        if self.offered:
+            loss = GivenLoss.LOGISTIC if self.binary else GivenLoss.SQUARED if self.loss is None else GivenLoss.PINBALL
+            self.kernel.set_offered(parts=parts, offered=len(self.offered), loss=loss, level=self.loss or 0.5)
+
+    def _compile(self, indicators: bool, blank: Vector) -> kernels.Estimator:
+        none, parts = np.empty(0), self.parts()
         kernel = kernels.Estimator(
             binary=self.binary,
+            despiked=bool(self.prefix),
             indicators=indicators,
             dim=self.dim,
             began=self.began,
             given=len(self.given),
             waves=np.ascontiguousarray(self.waves),
             spans=self.spans,
-            tails=none if self.binary else TAILS,
-            blank=self.blank(),
+            tails=TAILS if self.quantiles else none,
+            blank=blank,
             parts=parts,
         )
-        share = LOGISTIC_SHARE if self.binary else FAMILY_SHARE
+        share = LOGISTIC_SHARE if self.binary else ROBUST_SHARE if self.prefix else FAMILY_SHARE
         for name, one in self.family_plans.items():
             curvature = np.full(len(one.betas), 1.0 / one.curvature) if self.binary else none
             kernel.add_family(
@@ -278,7 +388,9 @@ def make_plan(
     seed: int,
     indicators: bool,
     betas: tuple[float, ...] | None,
+    offered: tuple[str, ...] = (),
     given: tuple[str, ...] = (),
+    loss: float | None = None,
 ) -> EstimatorPlan:
     """Return the plan of such estimators; all of one kind share it."""
     return EstimatorPlan(
@@ -291,5 +403,7 @@ def make_plan(
         betas=None if betas is None else np.array(betas),
         expanded=SPEEDS[speed].waves > 0,
         columns=SPEEDS[speed].columns,
+        offered=offered,
         given=given,
+        loss=loss,
     )

@@ -465,8 +465,133 @@ struct RecordPart {
         ELAPSED = 7,
         // Rows that came since and are not counted in serial numbers; 0 unless the row was predicted before it came.
         UNCOUNTED = 8,
+        // What the last mixer made of the candidates.
+        RAW = 9,
+        // The prediction of the robust arm; the same as RAW without one.
+        ROBUST = 10,
+        // The bucket of the gate by how far the two arms disagreed.
+        BUCKET = 11,
+        // The unit of the gate: its mean |residual|.
+        UNIT = 12,
+        // What the gate made of the two arms; the same as RAW without a robust arm.
+        GATED = 13,
+    };
+    static constexpr size_t SIZE = 14;
+};
+
+// Buckets of the gate between the raw and the robust arm of an online regressor: by how far they disagree.
+constexpr int64_t GATE_BUCKETS = 4;
+
+// Up to this many mean |residuals| the two arms agree (bucket 0); ...
+constexpr double FIRST_DISAGREEMENT = 4.0;
+
+// ... each further bucket reaches this many times farther, the last one to infinity.
+constexpr double DISAGREEMENT_STEP = 8.0;
+
+// Rounds over which the gate and the mixer of given predictions average their |residuals|.
+constexpr double GATE_ROUNDS = 50.0;
+
+// Weight that returns to the prior of a bucket in each of its rounds.
+constexpr double GATE_SHARE = 0.0001;
+
+// In bucket 0, where the arms agree, a label farther than this many mean |residuals| from both says nothing about
+// which one is better: it is cut there when they are compared. In the other buckets it is cut one mean |residual|
+// beyond.
+constexpr double GATE_CUT = 8.0;
+
+// Log-odds of the two arms stay within this in the other buckets: as a round moves them by 2, three turn them.
+constexpr double MOST_GATE_ODDS = 5.0;
+
+// A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this.
+constexpr double LEAST_PRIOR = 0.05;
+
+// The most that it begins with.
+constexpr double MOST_PRIOR = 0.5;
+
+// In the buckets beyond the first, late labels slow the weights down by at most this factor.
+constexpr double MOST_GATE_LATENESS = 4.0;
+
+// The single numbers in the state of the gate.
+struct GateNumber {
+    enum : int {
+        // The running mean of the gate's |residuals|, capped; 0 until one was wrong.
+        UNIT = 0,
+        // Rounds judged.
+        ROUNDS = 1,
+        // In bucket 0: loss of served predictions beyond what the weights of settling time would have lost.
+        LATE = 2,
+        // In the other buckets: the sum of mixability gaps.
+        GAPS = 3,
+        // In the other buckets: what priors, falling rates and the share may have cost against the raw arm, ...
+        RAW_COST = 4,
+        // ... and against the robust arm.
+        ROBUST_COST = 5,
+        // What labels beyond both arms, which these buckets cut, change in the losses against the raw arm, ...
+        RAW_CUT = 6,
+        // ... and against the robust arm.
+        ROBUST_CUT = 7,
+        // Sum of the robust arm's losses.
+        ROBUST_LOSS = 8,
     };
     static constexpr size_t SIZE = 9;
+};
+
+// The numbers of one bucket of the gate. Bucket 0 has a mixer of its own and counts its rounds here.
+struct GateBucket {
+    enum : int {
+        // Rounds judged; 0: not used so far.
+        ROUNDS = 0,
+        // Log-odds of the raw arm's weight.
+        LOG_ODDS = 1,
+        // The raw arm's weight when the bucket was first used.
+        PRIOR = 2,
+        // The inverse rate of its last round.
+        INVERSE_RATE = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// By which loss given predictions are combined.
+struct GivenLoss {
+    enum : int {
+        // (yhat - y)^2 / 2.
+        SQUARED = 0,
+        // max(level (y - yhat), (1 - level) (yhat - y)); level 1/2 is half the absolute error.
+        PINBALL = 1,
+        // ln(1 + exp(-y yhat)), for two classes.
+        LOGISTIC = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
+// The single numbers in the state of the mixer of given predictions.
+struct GivenNumber {
+    enum : int {
+        // The running mean of |residuals|, capped; 0 until one was wrong.
+        UNIT = 0,
+        // Rounds judged.
+        ROUNDS = 1,
+        // The largest |regret| of a round and member, as far as it is remembered.
+        LARGEST = 2,
+    };
+    static constexpr size_t SIZE = 3;
+};
+
+// The numbers of each member of the mixer of given predictions.
+struct GivenMember {
+    enum : int {
+        // Sum of the linearised regrets of rounds against it, as far as they are remembered.
+        REGRET = 0,
+        // Sum of their squares, as far as they are remembered.
+        SQUARES = 1,
+        // Positive regret that was forgotten after shocks.
+        FORGOTTEN = 2,
+        // What labels far beyond all members, which are cut, change in the losses against it.
+        CUT = 3,
+        // Sum of its losses.
+        LOSS = 4,
+    };
+    static constexpr size_t SIZE = 5;
 };
 
 // The single numbers in the state of an online estimator.

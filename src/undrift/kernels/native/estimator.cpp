@@ -64,11 +64,12 @@ Stage stage_of(const EstimatorPlan &plan, const nb::dict &parts, const std::stri
     return s;
 }
 
-void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t began, size_t given, const Inputs &waves, const Input &spans,
-            const Input &tails, const Input &blank, const nb::dict &parts) {
+void set_up(Estimator *self, bool binary, bool despiked, bool indicators, size_t dim, size_t began, size_t given, const Inputs &waves,
+            const Input &spans, const Input &tails, const Input &blank, const nb::dict &parts) {
     new (self) Estimator();
     EstimatorPlan &p = self->plan;
     p.binary = binary;
+    p.despiked = despiked;
     p.indicators = indicators;
     p.dim = dim;
     p.began = began;
@@ -107,7 +108,7 @@ void set_up(Estimator *self, bool binary, bool indicators, size_t dim, size_t be
     p.mean_rows = part(parts, "mean_rows", p.inputs(), p.blank.size());
     p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
     p.row_weights = part(parts, "row_weights", 2 * WARMUP, p.blank.size());
-    p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
+    if (despiked) p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
     p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 3 * p.levels() : 0, p.blank.size());
     p.fifths = part(parts, "fifths", p.levels() ? 3 * FIFTHS - 1 : 0, p.blank.size());
     p.spread_dim = part_size(parts, "spread.coefficients");
@@ -153,6 +154,32 @@ void add_given(Estimator &e) {
         s.design = FamilyDesign::GIVEN;
         e.plan.families.push_back(s);
     }
+}
+
+// Put a robust arm beside the estimator, over the same state vector, and a gate between the two.
+void set_robust(Estimator &e, const Estimator &other, const nb::dict &parts, Input log_prior, double share, int rule, double scale) {
+    EstimatorPlan &p = e.plan;
+    p.gate = stage_of(p, parts, "gate", 0, Input(), Input(), log_prior, share, rule, scale);
+    p.gate_numbers = part(parts, "gate.numbers", GateNumber::SIZE, p.blank.size());
+    p.gate_buckets = part(parts, "gate.buckets", GATE_BUCKETS * GateBucket::SIZE, p.blank.size());
+    const auto arm = std::make_shared<Estimator>(other);
+    need(!p.binary && !arm->robust && !arm->plan.given && arm->plan.despiked && arm->plan.dim == p.dim && arm->plan.began == p.began, "the arms");
+    need(p.gate.members == 2 && arm->plan.blank.size() == p.blank.size() && arm->plan.last.members == arm->plan.candidates(), "the arms");
+    arm->plan.unused = p.given;
+    arm->plan.owns_rows = false;
+    p.robust_record = arm->plan.record_size();
+    e.robust = arm;
+}
+
+// Combine the first `offered` given answers with the prediction, by one of GivenLoss.
+void set_offered(Estimator &e, const nb::dict &parts, size_t offered, int loss, double level) {
+    EstimatorPlan &p = e.plan;
+    need(offered >= 1 && offered <= p.given && loss >= 0 && loss < int(GivenLoss::SIZE) && level > 0.0 && level < 1.0, "given answers");
+    p.offered = offered;
+    p.given_loss = loss;
+    p.given_level = level;
+    p.given_numbers = part(parts, "given.numbers", GivenNumber::SIZE, p.blank.size());
+    p.given_members = part(parts, "given.members", p.combined() * GivenMember::SIZE, p.blank.size());
 }
 
 double *state_of(const Estimator &e, const Vector &state) {
@@ -227,6 +254,7 @@ void refit(const Estimator &e, Vector state) {
     double *S = state_of(e, state);
     const double rounds = S[e.plan.numbers + EstimatorNumber::ROUNDS];
     need(rounds >= 1.0 && rounds < static_cast<double>(WARMUP), "the refit and the rows kept");
+    if (e.robust) e.robust->refit(table(), S);
     e.refit(table(), S);
 }
 
@@ -300,7 +328,7 @@ void bind_estimator(nb::module_ &m) {
     const auto none = [](const char *name) { return nb::arg(name) = nb::none(); };
     m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
-        .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
+        .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("despiked"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
              nb::arg("given"), a("waves"), a("spans"), a("tails"), a("blank"), nb::arg("parts"))
         .def("add_family", &add_family, nb::kw_only(), nb::arg("parts"), nb::arg("name"), nb::arg("dim"), a("beta"),
              a("inverse_curvature"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"), nb::arg("design"),
@@ -321,9 +349,11 @@ void bind_estimator(nb::module_ &m) {
                  e.plan.family_losses = part(parts, "family_losses", families, e.plan.blank.size());
                  const size_t features = families + e.plan.singles() + (e.plan.binary ? 3 : families + 1);
                  need(e.plan.level2.dim == features && e.plan.reference < families, "level 2 and the families");
-                 e.plan.corrections = part(parts, "corrections", 2 * e.plan.candidates(), e.plan.blank.size());
              },
              nb::kw_only(), nb::arg("parts"), nb::arg("name"), a("log_prior"), nb::arg("share"), nb::arg("rule"), nb::arg("scale"))
+        .def("set_robust", &set_robust, nb::arg("other"), nb::kw_only(), nb::arg("parts"), a("log_prior"), nb::arg("share"), nb::arg("rule"),
+             nb::arg("scale"))
+        .def("set_offered", &set_offered, nb::kw_only(), nb::arg("parts"), nb::arg("offered"), nb::arg("loss"), nb::arg("level"))
         .def_prop_ro("record_size", [](const Estimator &e) { return e.plan.record_size(); })
         .def_prop_ro("quantiles_at", [](const Estimator &e) { return e.plan.quantiles_at(); })
         .def_prop_ro("candidates_at", [](const Estimator &e) { return e.plan.candidates_at(); })

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "dispatch.h"
@@ -76,18 +77,26 @@ struct EstimatorPlan {
     bool binary = false, indicators = false;
     size_t dim = 0, began = 0;      // features now, and when the core began: waves are made of those
     size_t given = 0;               // answers made elsewhere that come with a row, after its features; NaN: none
+    size_t offered = 0;             // the first of them, which are combined with the prediction at the end
+    size_t unused = 0;              // columns of a row after these that are not for this arm
+    bool despiked = false;          // whether labels are cut where they jump too far, as the robust arm does
+    bool owns_rows = true;          // whether the warm-up's rows are cleared here, after the last refit
+    int given_loss = 0;             // one of GivenLoss, by which offered answers are combined,
+    double given_level = 0.5;       // and its level
+    size_t robust_record = 0;       // numbers of a record of the robust arm
     std::vector<double> waves;      // (count, 5)
     std::vector<double> spans;      // over about how many rows each running mean of the features is taken
     std::vector<Stage> families;    // the linear ones first, given ones last
     size_t reference = 0;           // the family that level 2 corrects: the one with context
     size_t screening = 0;           // the linear family whose residuals choose products
-    Stage level2, last;
+    Stage level2, last, gate;       // the gate's bucket 0: a mixer of the raw and the robust arm
     std::vector<double> tails;      // the share of labels beyond either end of the interval of each level,
     std::vector<double> gains;      // how much larger its steps are, and what a hit and a miss do to its widths in the end
     std::vector<double> hit, miss;
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
-    size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0, corrections = 0;
+    size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0;
+    size_t gate_numbers = 0, gate_buckets = 0, given_numbers = 0, given_members = 0;
     size_t fifths = 0, spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
     size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0, row_weights = 0;
 
@@ -95,7 +104,8 @@ struct EstimatorPlan {
     size_t width() const { return indicators ? 2 * dim : dim; }
     size_t levels() const { return tails.size(); }
     size_t quantiles() const { return levels() ? 2 * levels() + 1 : 0; }
-    size_t stride() const { return dim + given; }
+    size_t stride() const { return dim + given + unused; }
+    size_t combined() const { return offered ? offered + 3 : 0; } // own prediction, offered answers, their mean and median
     size_t learned() const { return families.size() - given; } // families with memories
     size_t candidates() const { return families.size() + 3; }
     size_t inputs() const { return indicators ? 2 * began : began; } // scaled features that the core began with
@@ -117,7 +127,7 @@ struct EstimatorPlan {
     }
     // A record: its head, the filled row, a mask of holes, the last labels, the families' last errors, the features'
     // differences from their means, which given answers there were, the answers of every stage, the candidates, the quantiles, the unit of
-    // intervals, the first columns of the spread model.
+    // intervals, the first columns of the spread model, and the record of the robust arm.
     size_t row_at() const { return RecordPart::SIZE; }
     size_t holes_at() const { return row_at() + dim; }
     size_t labels_at() const { return holes_at() + dim; }
@@ -128,7 +138,8 @@ struct EstimatorPlan {
     size_t candidates_at() const { return answers_at() + answers(); }
     size_t quantiles_at() const { return candidates_at() + candidates(); }
     size_t interval_numbers() const { return levels() ? quantiles() + 1 + SpreadColumn::SIZE : 0; }
-    size_t record_size() const { return quantiles_at() + interval_numbers(); }
+    size_t robust_at() const { return quantiles_at() + interval_numbers(); }
+    size_t record_size() const { return robust_at() + robust_record; }
     Scaling scaling(double *S) const { return {S + center, S + scale, S + limit, S + exceeded}; }
 };
 
@@ -141,12 +152,14 @@ struct EstimatorScratch {
     EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
 };
 
-// The labels of a whole run as the families learn them in the end, spikes cut; returns what they are centred by.
+// The labels of a whole run as a despiked arm learns them in the end; returns what they are centred by.
 double despike_run(const double *y, size_t rows, double *out);
 
 class Estimator {
   public:
     EstimatorPlan plan;
+    // A second, simpler estimator over the same rows and the same state vector, which cuts labels that jump too far.
+    std::shared_ptr<const Estimator> robust;
 
     // Serve one row, which comes the time `elapsed` after the one before. With `commit` it has really come: last-seen values,
     // scaling and the serial number advance.
@@ -162,6 +175,15 @@ class Estimator {
     void refit(const KernelTable &level, double *S) const;
 
   private:
+    // The same for this arm alone; `other` is the prediction of the robust arm.
+    void serve_own(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed, double other) const;
+    void settle_own(const KernelTable &level, double *S, const double *record, double y) const;
+    double gate_weight(const double *S, size_t bucket) const;
+    void gate_predict(const KernelTable &level, double *S, double *record, double *scratch) const;
+    void gate_learn(const KernelTable &level, double *S, const double *record, double y, double late, double *scratch) const;
+    void gather_given(const double *candidates, const double *spoke, double own, double *members) const;
+    double combine_given(const double *S, const double *members) const;
+    void learn_given(double *S, const double *members, double yhat, double y, double late) const;
     double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, double *differences, bool commit) const;
     void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
     void widen(const double *filled, const double *holes, double *wide) const;
@@ -185,10 +207,13 @@ class Estimator {
     void take_given(const double *z, double *given) const;
     bool all_spoke(const double *z) const;
     void fill_silent(const KernelTable &level, double *S, const double *given, double *candidates, double *scratch) const;
-    void serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const;
+    void serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record, double other) const;
+    double learned_label(double *S, double y) const;
     void take_label(double *S, double serial, double y, double soft) const;
     void baselines(const double *S, double *out, double *hint) const;
     void judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const;
+    void finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other, double *scratch) const;
+    void finish_settling(const KernelTable &level, double *S, const double *record, const double *candidates, double y, double late, double *scratch) const;
     double lateness(const double *S, const double *record) const;
     bool has_interval(const double *S, double label_min, double label_max, double late) const;
     void serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat, double label_scale,

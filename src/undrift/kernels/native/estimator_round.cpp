@@ -23,6 +23,12 @@ void copy_quantiles(const double *from, bool bounded, size_t levels, double *to)
 }
 } // namespace
 
+// The label as the stages of this arm learn it.
+double Estimator::learned_label(double *S, double y) const {
+    const bool first = S[plan.numbers + EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]);
+    return !plan.despiked || first ? y : despike(S + plan.despiker, y);
+}
+
 // Fill holes with the last value seen; what was never seen stays NaN.
 void Estimator::impute(double *S, const double *z, double *filled, double *holes, bool commit) const {
     double *value = S + plan.value, *seen = S + plan.seen, *missing = S + plan.missing;
@@ -75,8 +81,8 @@ void Estimator::remember(double *S, const double *filled, const double *holes, d
 }
 
 // The rest of serving, once the row is filled, its context known (record) and all of it scaled (w.X, w.labels, w.differences):
-// what every stage and the last mixer answer.
-void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record) const {
+// what every stage, the last mixer and, given the answer of the robust arm (other), the gate and the mixer of given answers say.
+void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScratch &w, double *record, double other) const {
     double *n = S + plan.numbers, *answers = record + plan.answers_at(), *candidates = record + plan.candidates_at();
     const size_t families = plan.families.size();
     const double center = n[EstimatorNumber::CENTER], unit = n[EstimatorNumber::LABEL_SCALE], *range = S + plan.last.mixer;
@@ -120,7 +126,8 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     fill_silent(level, S, w.given, candidates, w.kernel);
     double yhat;
     mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
-    record[RecordPart::YHAT] = known ? yhat : 0.0;
+    record[RecordPart::RAW] = known ? yhat : 0.0;
+    finish_serving(level, S, record, candidates, other, w.kernel);
     record[RecordPart::BOUNDED] = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
     serve_intervals(S, w.X, w.labels, candidates, record[RecordPart::YHAT], scale, record + plan.quantiles_at());
 }
@@ -141,11 +148,20 @@ double Estimator::take_row(double *S, const double *z, EstimatorScratch &w, doub
 }
 
 void Estimator::advance(const KernelTable &level, double *S, const double *z) const {
+    if (robust) robust->advance(level, S, z);
     EstimatorScratch w(plan, level, 1);
     take_row(S, z, w, w.filled, w.holes, w.differences, true);
 }
 
+// The robust arm comes first: both use the same scratch.
 void Estimator::serve(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed) const {
+    double *other = record + plan.robust_at();
+    if (robust) robust->serve(level, S, z, other, commit, elapsed);
+    serve_own(level, S, z, record, commit, elapsed, robust ? other[RecordPart::YHAT] : 0.0);
+}
+
+void Estimator::serve_own(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed,
+                          double other) const {
     EstimatorScratch w(plan, level, 1);
     double *filled = record + plan.row_at(), *holes = record + plan.holes_at();
     double *labels = record + plan.labels_at();
@@ -156,12 +172,21 @@ void Estimator::serve(const KernelTable &level, double *S, const double *z, doub
     take_given(z, w.given);
     for (size_t k = 0; k < plan.given; ++k) record[plan.spoke_at() + k] = w.given[k] == w.given[k];
     record[RecordPart::ELAPSED] = elapsed;
-    serve_scaled(level, S, w, record);
+    serve_scaled(level, S, w, record, other);
     for (size_t j = 0; j < plan.dim; ++j)
         if (filled[j] != filled[j]) filled[j] = 0.0, holes[j] = 2.0; // never seen so far: records hold numbers only
 }
 
 void Estimator::settle(const KernelTable &level, double *S, const double *record, double y) const {
+    if (robust) { // callers set these numbers in the head of a record alone
+        std::vector<double> other(record + plan.robust_at(), record + plan.record_size());
+        for (const int part : {RecordPart::SERIAL, RecordPart::KNOWN, RecordPart::WEIGHT, RecordPart::UNCOUNTED}) other[part] = record[part];
+        robust->settle(level, S, other.data(), y);
+    }
+    settle_own(level, S, record, y);
+}
+
+void Estimator::settle_own(const KernelTable &level, double *S, const double *record, double y) const {
     double *n = S + plan.numbers;
     if (y != y) {
         n[EstimatorNumber::UNLABELLED] += 1.0;
@@ -176,7 +201,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
     const bool known = record[RecordPart::KNOWN] != 0.0, first = n[EstimatorNumber::ROUNDS] == 0.0;
     if (first && !plan.binary) n[EstimatorNumber::CENTER] = y;
     w.y[0] = y;
-    w.soft[0] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? y : despike(S + plan.despiker, y);
+    w.soft[0] = learned_label(S, y);
     baselines(S, w.candidates, w.hint);
     if (known || first) w.hint[0] = known ? record[RecordPart::HINT] : y;
     const size_t families = plan.families.size();
@@ -202,6 +227,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
         if (record[RecordPart::SERIAL] > n[EstimatorNumber::LAST_SERIAL]) std::copy_n(w.errors + families, families, S + plan.errors);
         std::copy(record + plan.candidates_at(), record + plan.quantiles_at(), w.candidates);
         judge(level, S, w, 1, record);
+        finish_settling(level, S, record, w.candidates, y, lateness(S, record), w.kernel);
         // Rows that count as come with their labels did not know how late these would be: see has_interval.
         const double late = lateness(S, record), uncounted = record[RecordPart::UNCOUNTED];
         const bool bounded = record[RecordPart::BOUNDED] != 0.0 &&
@@ -209,6 +235,7 @@ void Estimator::settle(const KernelTable &level, double *S, const double *record
         follow_intervals(S, w.X, record + plan.quantiles_at(), bounded, yhat, y, late);
     } else {
         widen_range(plan.last, S, w.soft[0]);
+        if (robust) widen_range(plan.gate, S, y);
         n[EstimatorNumber::SKIPPED] += 1.0;
     }
     take_label(S, record[RecordPart::SERIAL], y, w.soft[0]);
@@ -219,7 +246,9 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
                      double *known, const double *weight, const double *elapsed) const {
     const size_t d = plan.dim, stride = plan.stride(), width = plan.width(), all = plan.candidates(), levels = plan.levels(), families = plan.families.size();
     double *n = S + plan.numbers;
-    std::vector<double> record(plan.record_size());
+    std::vector<double> record(plan.record_size()), others(robust ? rows : 0);
+    if (robust) robust->play(level, S, Z, y, rows, others.data(), nullptr, nullptr, weight, elapsed); // it does not look at this arm
+    const auto other = [&](size_t t) { return robust ? others[t] : 0.0; };
     const auto alone = [&](size_t t) { // what a row by itself gives
         yhat[t] = record[RecordPart::YHAT];
         if (known) known[t] = record[RecordPart::KNOWN];
@@ -228,9 +257,9 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
     const auto is_ordinary = [&](size_t t) { return (!weight || weight[t] == 1.0) && (!elapsed || elapsed[t] == 1.0); };
     for (size_t t = 0; t < rows;) {
         if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride) || !is_ordinary(t)) {
-            serve(level, S, Z + t * stride, record.data(), true, elapsed ? elapsed[t] : 1.0);
+            serve_own(level, S, Z + t * stride, record.data(), true, elapsed ? elapsed[t] : 1.0, other(t));
             record[RecordPart::WEIGHT] = weight ? weight[t] : 1.0;
-            settle(level, S, record.data(), y[t]);
+            settle_own(level, S, record.data(), y[t]);
             alone(t++);
             continue;
         }
@@ -258,7 +287,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         std::copy_n(S + plan.errors, families, w.errors);
         for (size_t k = 0; k < count; ++k) {
             w.y[k] = y[t + k];
-            w.soft[k] = plan.binary || n[EstimatorNumber::ROUNDS] < static_cast<double>(REFITS[0]) ? w.y[k] : despike(S + plan.despiker, w.y[k]);
+            w.soft[k] = learned_label(S, w.y[k]);
             baselines(S, w.candidates + k * all + 1 + families, w.hint + k);
             scale_labels(S, S + plan.label_context, w.labels + k * LabelContext::SIZE);
             remember(S, w.filled + k * d, w.holes + k * d, w.y[k], w.hint[k], S + plan.label_context,
@@ -269,8 +298,14 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         std::copy_n(w.errors + count * families, families, S + plan.errors);
         double low = S[plan.last.mixer + MixerState::LABEL_MIN], high = S[plan.last.mixer + MixerState::LABEL_MAX];
         judge(level, S, w, count, nullptr);
+        std::fill_n(record.data() + plan.spoke_at(), plan.given, 1.0);
         for (size_t k = 0; k < count; ++k) {
             const bool bounded = has_interval(S, low, high, k ? 1.0 : late); // by the labels before this one
+            record[RecordPart::KNOWN] = 1.0;
+            record[RecordPart::RAW] = w.yhat[k];
+            finish_serving(level, S, record.data(), w.candidates + k * all, other(t + k), w.kernel);
+            finish_settling(level, S, record.data(), w.candidates + k * all, w.y[k], 1.0, w.kernel);
+            w.yhat[k] = record[RecordPart::YHAT];
             if (levels) {
                 double *own = record.data() + plan.quantiles_at();
                 const double *X = w.X + k * width;
@@ -400,7 +435,7 @@ void Estimator::refit(const KernelTable &level, double *S) const {
     size_t newest = rows - 1; // the row with the last label: labels may have been settled in another order
     while (newest && S[plan.labels + newest] != n[EstimatorNumber::LAST]) --newest;
     if (!plan.binary) {
-        n[EstimatorNumber::CENTER] = fit_despiker(S + plan.despiker, rows, soft.data());
+        n[EstimatorNumber::CENTER] = plan.despiked ? fit_despiker(S + plan.despiker, rows, soft.data()) : median_of(soft.data(), rows);
         n[EstimatorNumber::LABEL_SCALE] = spread_of(soft.data(), rows);
         // Label context follows the labels as they are seen now, spikes cut.
         const double low = *std::min_element(soft.begin(), soft.end()), high = *std::max_element(soft.begin(), soft.end());
@@ -424,11 +459,13 @@ void Estimator::refit(const KernelTable &level, double *S) const {
     n[EstimatorNumber::SKIPPED] = 1.0; // level 2 has learned all rows but the first
     n[EstimatorNumber::HINT] = soft[newest];
     if (rows < size_t(WARMUP)) return;
-    std::fill_n(S + plan.buffer, WARMUP * plan.width(), 0.0);
-    std::fill_n(S + plan.known, WARMUP * plan.width(), 0.0);
-    std::fill_n(S + plan.labels, WARMUP, 0.0);
+    if (plan.owns_rows) {
+        std::fill_n(S + plan.buffer, WARMUP * plan.width(), 0.0);
+        std::fill_n(S + plan.known, WARMUP * plan.width(), 0.0);
+        std::fill_n(S + plan.labels, WARMUP, 0.0);
+        std::fill_n(S + plan.row_weights, 2 * WARMUP, 0.0);
+    }
     std::fill_n(S + plan.hints, WARMUP, 0.0);
-    std::fill_n(S + plan.row_weights, 2 * WARMUP, 0.0);
     std::fill_n(S + plan.given_rows, WARMUP * 2 * plan.given, 0.0);
     std::fill_n(S + plan.label_contexts, WARMUP * LabelContext::SIZE, 0.0);
 }

@@ -29,6 +29,7 @@ EstimatorScratch::EstimatorScratch(const EstimatorPlan &p, const KernelTable &le
     for (const Stage &one : p.families) look(one);
     look(p.level2);
     look(p.last);
+    if (p.gate.members) look(p.gate);
     const size_t d = p.dim, width = p.width();
     const size_t families = p.families.size();
     double **const parts[] = {&filled, &holes, &wide, &X, &design, &m, &h, &E, &mixtures, &F, &y, &soft, &target, &hint,
@@ -355,28 +356,15 @@ void Estimator::take_label(double *S, double serial, double y, double soft) cons
     n[EstimatorNumber::HINT] = soft;
 }
 
-// Let the last mixer judge the candidates (w.candidates) of rows with the labels w.y, seen as w.soft; w.yhat receives what
-// its weights make of them. The record, if there is one, holds what was predicted earlier. With s the label as seen, y as it came:
-// (p - y)^2/2 = (p - s)^2/2 + (s - y)(p - (s + y)/2), so that losses by the labels as they came are known exactly.
+// Let the last mixer judge the candidates (w.candidates) of rows with the labels w.soft; w.yhat receives what its weights make
+// of them. The record, if there is one, holds what was predicted earlier.
 void Estimator::judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const {
-    const size_t n = plan.candidates();
-    mix_learn(level, plan.last, S, w.candidates, w.soft, rows, record ? record + RecordPart::YHAT : nullptr, lateness(S, record),
-              w.yhat, w.kernel);
-    double *losses = S + plan.corrections, *excess = losses + n;
-    for (size_t t = 0; t < rows; ++t) {
-        const double now = w.yhat[t], said = record ? record[RecordPart::YHAT] : now, s = w.soft[t], y = w.y[t];
-        if (record) {
-            const double gap = plan.binary ? softplus(-s * said) - softplus(-s * now)
-                                           : 0.5 * (said - s) * (said - s) - 0.5 * (now - s) * (now - s);
-            S[plan.numbers + EstimatorNumber::LATE] += gap;
-        }
-        if (s == y) continue;
-        const double *E = w.candidates + t * n;
-        for (size_t k = 0; k < n; ++k) {
-            losses[k] += (s - y) * (E[k] - 0.5 * (s + y));
-            excess[k] += (s - y) * (said - E[k]);
-        }
-    }
+    const double *said = record ? record + RecordPart::RAW : nullptr;
+    mix_learn(level, plan.last, S, w.candidates, w.soft, rows, said, lateness(S, record), w.yhat, w.kernel);
+    if (!record) return;
+    const double now = w.yhat[0], s = w.soft[0];
+    S[plan.numbers + EstimatorNumber::LATE] += plan.binary ? softplus(-s * *said) - softplus(-s * now)
+                                                           : (*said - now) * (0.5 * (*said + now) - s);
 }
 
 } // namespace undrift

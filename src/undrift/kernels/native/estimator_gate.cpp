@@ -1,0 +1,222 @@
+// The last two steps of an online estimator's prediction: the gate between the raw and the robust arm, and the mixer of answers
+// that were given with the row. The twin, which says what they are, is kernels/reference_estimator_gate.py.
+#include "estimator.h"
+
+#include <algorithm>
+
+namespace undrift {
+
+namespace {
+double clip(double x, double low, double high) { return std::min(std::max(x, low), high); }
+
+double sigmoid(double x) { return x >= 0.0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
+
+double log_odds(double p) { return std::log(p) - std::log1p(-p); }
+
+// ln(1 / sigmoid(x)), the price of a weight whose log-odds are x.
+double price(double x) { return std::fmax(-x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+
+// The bucket of arms that disagree by `distance`, in units of the mean |residual|.
+size_t bucket_of(double distance, double unit) {
+    if (!(unit > 0.0) || 0.25 * distance * distance == 0.0) return 0;
+    size_t bucket = 0;
+    double reach = FIRST_DISAGREEMENT * unit;
+    for (; bucket + 1 < size_t(GATE_BUCKETS) && std::fabs(distance) > reach; ++bucket) reach *= DISAGREEMENT_STEP;
+    return bucket;
+}
+
+// A running mean of |residuals|, in which one counts at most WILD times the mean.
+void follow_residual(double &unit, double &rounds, double residual) {
+    rounds += 1.0;
+    const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
+    unit += (counted - unit) / std::min(rounds, GATE_ROUNDS);
+}
+} // namespace
+
+// The raw arm's weight in a bucket; one that was not used so far begins with that of the nearest used one.
+double Estimator::gate_weight(const double *S, size_t bucket) const {
+    const double *buckets = S + plan.gate_buckets;
+    const auto weight = [&](size_t k) {
+        const double *odds = S + plan.gate.log_weights;
+        return sigmoid(k ? buckets[k * GateBucket::SIZE + GateBucket::LOG_ODDS] : odds[0] - odds[1]);
+    };
+    const auto used = [&](size_t k) { return k < size_t(GATE_BUCKETS) && buckets[k * GateBucket::SIZE + GateBucket::ROUNDS] > 0.0; };
+    if (used(bucket) || !bucket) return weight(bucket);
+    for (size_t away = 1; away < size_t(GATE_BUCKETS); ++away) {
+        if (away <= bucket && used(bucket - away)) return clip(weight(bucket - away), LEAST_PRIOR, MOST_PRIOR);
+        if (used(bucket + away)) return clip(weight(bucket + away), LEAST_PRIOR, MOST_PRIOR);
+    }
+    return 0.5;
+}
+
+// Choose between the two arms (RAW and ROBUST of the record); fills BUCKET, UNIT and GATED.
+void Estimator::gate_predict(const KernelTable &level, double *S, double *record, double *scratch) const {
+    double raw = record[RecordPart::RAW], robust_answer = record[RecordPart::ROBUST];
+    const double unit = S[plan.gate_numbers + GateNumber::UNIT];
+    const size_t bucket = bucket_of(raw - robust_answer, unit);
+    record[RecordPart::UNIT] = unit;
+    record[RecordPart::BUCKET] = static_cast<double>(bucket);
+    if (!bucket) {
+        const double arms[] = {raw, robust_answer};
+        mix_predict(level, plan.gate, S, arms, record + RecordPart::GATED, scratch);
+        return;
+    }
+    const double weight = gate_weight(S, bucket), reach = FARTHEST_MEMBER * unit;
+    if (weight >= 0.5)
+        robust_answer = clip(robust_answer, raw - reach, raw + reach);
+    else
+        raw = clip(raw, robust_answer - reach, robust_answer + reach);
+    record[RecordPart::GATED] = (1.0 - weight) * robust_answer + weight * raw;
+}
+
+// Judge both arms by the label, in the bucket that the row was served from.
+void Estimator::gate_learn(const KernelTable &level, double *S, const double *record, double y, double late, double *scratch) const {
+    double *n = S + plan.gate_numbers;
+    const double raw = record[RecordPart::RAW], other = record[RecordPart::ROBUST], served = record[RecordPart::GATED];
+    const double unit = record[RecordPart::UNIT], quarter = 0.25 * (raw - other) * (raw - other);
+    const size_t bucket = quarter > 0.0 ? static_cast<size_t>(clip(record[RecordPart::BUCKET], 0.0, double(GATE_BUCKETS - 1))) : 0;
+    double *own = S + plan.gate_buckets + bucket * GateBucket::SIZE;
+    late = std::max(late, 1.0);
+    const double room = unit > 0.0 ? (bucket ? unit : GATE_CUT * unit) : std::numeric_limits<double>::infinity();
+    const double s = clip(y, std::min(raw, other) - room, std::max(raw, other) + room);
+    if (!bucket) {
+        const double arms[] = {raw, other};
+        double now;
+        mix_learn(level, plan.gate, S, arms, &s, 1, &served, late, &now, scratch);
+        n[GateNumber::LATE] += (served - now) * (0.5 * (served + now) - s);
+    } else {
+        const double iota = quarter * std::min(late, MOST_GATE_LATENESS), first = own[GateBucket::ROUNDS] == 0.0;
+        if (first) {
+            own[GateBucket::PRIOR] = gate_weight(S, bucket);
+            own[GateBucket::LOG_ODDS] = log_odds(own[GateBucket::PRIOR]);
+        }
+        const double odds = own[GateBucket::LOG_ODDS], rise = std::max(iota - own[GateBucket::INVERSE_RATE], 0.0);
+        n[GateNumber::RAW_COST] += rise * price(odds); // the first rise is that from 0
+        n[GateNumber::ROBUST_COST] += rise * price(-odds);
+        const double raw_loss = 0.5 * (raw - s) * (raw - s), other_loss = 0.5 * (other - s) * (other - s);
+        const double least = std::min(raw_loss, other_loss), weight = sigmoid(odds);
+        const double mixed = weight * std::exp((least - raw_loss) / iota) + (1.0 - weight) * std::exp((least - other_loss) / iota);
+        n[GateNumber::GAPS] += 0.5 * (served - s) * (served - s) - (least - iota * std::log(mixed));
+        const double posterior = odds + (other_loss - raw_loss) / iota;
+        const double share = GATE_SHARE / late, cut = sigmoid(clip(posterior, -MOST_GATE_ODDS, MOST_GATE_ODDS));
+        const double next = log_odds((1.0 - share) * cut + share * own[GateBucket::PRIOR]);
+        n[GateNumber::RAW_COST] += iota * std::max(price(next) - price(posterior), 0.0);
+        n[GateNumber::ROBUST_COST] += iota * std::max(price(-next) - price(-posterior), 0.0);
+        own[GateBucket::LOG_ODDS] = next;
+        own[GateBucket::INVERSE_RATE] = iota;
+    }
+    widen_range(plan.gate, S, y);
+    n[GateNumber::RAW_CUT] += (s - y) * (served - raw);
+    n[GateNumber::ROBUST_CUT] += (s - y) * (served - other);
+    own[GateBucket::ROUNDS] += 1.0;
+    n[GateNumber::ROBUST_LOSS] += 0.5 * (other - y) * (other - y);
+    follow_residual(n[GateNumber::UNIT], n[GateNumber::ROUNDS], std::fabs(served - y));
+}
+
+// The members of the mixer of given answers: the own prediction, the offered answers (NaN where there is none), their mean and
+// their median.
+void Estimator::gather_given(const double *candidates, const double *spoke, double own, double *members) const {
+    const double *given = candidates + 1 + plan.learned(), none = std::numeric_limits<double>::quiet_NaN();
+    std::vector<double> answers;
+    double mean = 0.0;
+    members[0] = own;
+    for (size_t k = 0; k < plan.offered; ++k) {
+        members[1 + k] = spoke[k] != 0.0 ? given[k] : none;
+        if (spoke[k] == 0.0) continue;
+        answers.push_back(given[k]);
+        mean += (given[k] - mean) / static_cast<double>(answers.size());
+    }
+    members[1 + plan.offered] = answers.empty() ? none : mean;
+    members[2 + plan.offered] = answers.empty() ? none : median_of(answers.data(), answers.size());
+}
+
+// The mean of the members, weighted by positive regret over its squares; before anybody has any, that of the own prediction and
+// the mean of the given answers.
+double Estimator::combine_given(const double *S, const double *members) const {
+    const size_t count = plan.combined();
+    double total = 0.0, sum = 0.0, low = members[0], high = members[0];
+    for (size_t k = 0; k < count; ++k) {
+        const double *own = S + plan.given_members + k * GivenMember::SIZE;
+        if (members[k] != members[k]) continue;
+        low = std::min(low, members[k]);
+        high = std::max(high, members[k]);
+        if (!(own[GivenMember::REGRET] > 0.0)) continue;
+        const double weight = own[GivenMember::REGRET] / own[GivenMember::SQUARES];
+        total += weight;
+        sum += weight * members[k];
+    }
+    const double mean = members[1 + plan.offered];
+    const double yhat = total > 0.0 ? sum / total : mean == mean ? 0.5 * members[0] + 0.5 * mean : members[0];
+    return clip(yhat, low, high);
+}
+
+// Judge the members by the label: the regret of a round against a member is the slope of the loss at the prediction, times how
+// far the prediction is above the member.
+void Estimator::learn_given(double *S, const double *members, double yhat, double y, double late) const {
+    const size_t count = plan.combined();
+    double *n = S + plan.given_numbers;
+    const double unit = n[GivenNumber::UNIT], level = plan.given_level;
+    double low = members[0], high = members[0];
+    for (size_t k = 1; k < count; ++k)
+        if (members[k] == members[k]) low = std::min(low, members[k]), high = std::max(high, members[k]);
+    const bool squared = plan.given_loss == GivenLoss::SQUARED, logistic = plan.given_loss == GivenLoss::LOGISTIC;
+    const double s = squared ? clip(y, low - unit, high + unit) : y;
+    const double slope = squared ? yhat - s : logistic ? sigmoid(yhat) - (y > 0.0) : yhat == y ? 0.0 : (y < yhat) - level;
+    const auto loss = [&](double p) {
+        if (logistic) return price(y * p);
+        return squared ? 0.5 * (p - y) * (p - y) : std::max(level * (y - p), (1.0 - level) * (p - y));
+    };
+    for (size_t k = 0; k < count; ++k) {
+        double *own = S + plan.given_members + k * GivenMember::SIZE;
+        const double answer = members[k] == members[k] ? members[k] : yhat; // a missing one counts as the prediction
+        const double regret = slope * (yhat - answer);
+        own[GivenMember::REGRET] += regret;
+        own[GivenMember::SQUARES] += regret * regret;
+        own[GivenMember::CUT] += squared ? (s - y) * (yhat - answer) : 0.0;
+        own[GivenMember::LOSS] += loss(answer);
+        n[GivenNumber::LARGEST] = std::max(n[GivenNumber::LARGEST], std::fabs(regret));
+    }
+    if (logistic) return; // slopes are bounded: there are no shocks
+    follow_residual(n[GivenNumber::UNIT], n[GivenNumber::ROUNDS], std::fabs(yhat - y));
+    const double most = FARTHEST_MEMBER * std::max(late, 1.0) * n[GivenNumber::UNIT] * (squared ? n[GivenNumber::UNIT] : 1.0);
+    if (!(n[GivenNumber::LARGEST] > most)) return;
+    const double kept = most / n[GivenNumber::LARGEST]; // what a shock says is forgotten as the rounds after it contradict it
+    for (size_t k = 0; k < count; ++k) {
+        double *own = S + plan.given_members + k * GivenMember::SIZE;
+        own[GivenMember::FORGOTTEN] += (1.0 - kept) * std::max(own[GivenMember::REGRET], 0.0);
+        own[GivenMember::REGRET] *= kept;
+        own[GivenMember::SQUARES] *= kept * kept;
+        if (own[GivenMember::SQUARES] > LEAST_DISCOUNT) continue;
+        own[GivenMember::FORGOTTEN] += std::max(own[GivenMember::REGRET], 0.0); // nothing is left of it in float64
+        own[GivenMember::REGRET] = own[GivenMember::SQUARES] = 0.0;
+    }
+    n[GivenNumber::LARGEST] = most;
+}
+
+// What follows the last mixer, whose answer is RAW: the gate, then the mixer of given answers. Fills the head of the record.
+void Estimator::finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other,
+                               double *scratch) const {
+    const bool known = record[RecordPart::KNOWN] != 0.0;
+    record[RecordPart::ROBUST] = robust && known ? other : record[RecordPart::RAW];
+    record[RecordPart::GATED] = record[RecordPart::YHAT] = record[RecordPart::RAW];
+    record[RecordPart::BUCKET] = record[RecordPart::UNIT] = 0.0;
+    if (!known) return;
+    if (robust) gate_predict(level, S, record, scratch);
+    record[RecordPart::YHAT] = record[RecordPart::GATED];
+    if (!plan.offered) return;
+    std::vector<double> members(plan.combined());
+    gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED], members.data());
+    record[RecordPart::YHAT] = combine_given(S, members.data());
+}
+
+// Let the gate and the mixer of given answers judge what was served.
+void Estimator::finish_settling(const KernelTable &level, double *S, const double *record, const double *candidates, double y,
+                                double late, double *scratch) const {
+    if (robust) gate_learn(level, S, record, y, late, scratch);
+    if (!plan.offered) return;
+    std::vector<double> members(plan.combined());
+    gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED], members.data());
+    learn_given(S, members.data(), record[RecordPart::YHAT], y, late);
+}
+
+} // namespace undrift

@@ -1,0 +1,232 @@
+"""NumPy twin of the last two steps of an online estimator's prediction: the gate, and the mixer of given answers.
+
+**The gate.** A regressor has two arms. The raw one learns labels as they are; the robust one cuts labels that jump too
+far. Which one to trust shows in the row, before its label is known: in how far the two disagree. With b the raw arm's
+answer, a the robust one's, and q the mean |residual| of the gate over GATE_ROUNDS rounds, a row belongs to the bucket
+
+    0   if |b - a| <= 4 q (or q = 0),   1   if <= 32 q,   2   if <= 256 q,   3   beyond
+
+and each bucket has its own weight w of the raw arm. Bucket 0 is a self-confident mixer of the two, as the last mixer is
+one of all candidates, on labels cut at 8 q beyond both arms. The others have log-odds L and a rate of their own:
+
+    serve    the lighter arm is clipped to 36 q around the heavier one, and yhat = (1 - w) a + w b, w = sigmoid(L)
+    settle   s = clip(y, min(a, b) - q, max(a, b) + q),   iota = (b - a)^2 / 4
+             L <- L + ((a - s)^2 - (b - s)^2) / (2 iota), cut at +-MOST_GATE_ODDS, then a share towards the prior
+
+so that three or four rounds decide. A label that is far beyond both arms says nothing about which one is better. A
+bucket that is used for the first time begins with the weight of the nearest used one, at most 1/2. A late label is
+judged in the bucket, and with the q, of its serving; iota is larger by min(late, 4).
+
+`GateNumber` adds up what the gate may have lost against each arm (theory page `gate`).
+
+**Given answers.** Predictions that come with a row are members of the raw arm, and in the end they are combined with
+the gate's answer once more, with their mean and their median, so as to be as good as the best convex combination of
+all of these. With yhat the prediction, p_i a member, and the slope g of the loss at yhat (yhat - s for squared loss, s
+the label cut at q beyond all members):
+
+    r_i = g (yhat - p_i),   R_i <- R_i + r_i,   S_i <- S_i + r_i^2,   yhat = sum_i w_i p_i,   w_i ~ max(R_i, 0) / S_i
+
+(polynomially weighted averages). R_i bounds the excess over member i, and sum u_i R_i that over the combination u.
+After a shock, when the largest |r| exceeds what the rounds since then make plausible, all of it is scaled down.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undrift._typing import Vector
+from undrift.kernels.definitions import (
+    DISAGREEMENT_STEP,
+    FARTHEST_MEMBER,
+    FIRST_DISAGREEMENT,
+    GATE_BUCKETS,
+    GATE_CUT,
+    GATE_ROUNDS,
+    GATE_SHARE,
+    LEAST_DISCOUNT,
+    LEAST_PRIOR,
+    MOST_GATE_LATENESS,
+    MOST_GATE_ODDS,
+    MOST_PRIOR,
+    WILD,
+    GivenLoss,
+)
+from undrift.kernels.definitions import GateBucket as B
+from undrift.kernels.definitions import GateNumber as G
+from undrift.kernels.definitions import GivenMember as M
+from undrift.kernels.definitions import GivenNumber as N
+from undrift.kernels.definitions import RecordPart as R
+from undrift.kernels.reference import sigmoid
+from undrift.kernels.reference_estimator_rows import median
+from undrift.kernels.reference_estimator_stages import MixerSettings, Parts, Stage
+
+
+def find_bucket(distance: float, unit: float) -> int:
+    """Return the bucket of two arms that disagree by `distance`, in units of the mean |residual|."""
+    if unit <= 0.0 or 0.25 * distance * distance == 0.0:
+        return 0
+    reaches = [unit * FIRST_DISAGREEMENT * DISAGREEMENT_STEP**k for k in range(GATE_BUCKETS - 1)]
+    return sum(abs(distance) > reach for reach in reaches)
+
+
+def log_odds(p: float) -> float:
+    """ln(p / (1 - p))."""
+    return math.log(p) - math.log1p(-p)
+
+
+def price(odds: float) -> float:
+    """ln(1 / sigmoid(odds)), what a weight with these log-odds costs."""
+    return max(-odds, 0.0) + math.log1p(math.exp(-abs(odds)))
+
+
+def clip(x: float, low: float, high: float) -> float:
+    """Return x, or the end of the range that it is beyond."""
+    return min(max(x, low), high)
+
+
+def follow_residual(numbers: Vector, unit: int, rounds: int, residual: float) -> None:
+    """Update a running mean of |residuals|, in which one counts at most WILD times the mean."""
+    numbers[rounds] += 1.0
+    counted = min(residual, WILD * numbers[unit]) if numbers[unit] > 0.0 else residual
+    numbers[unit] += (counted - numbers[unit]) / min(numbers[rounds], GATE_ROUNDS)
+
+
+class Gate:
+    """Chooses between the raw and the robust arm; every call brings the state vector and changes it."""
+
+    def __init__(self, settings: MixerSettings) -> None:
+        self.mixer, self.parts = Stage(False, settings), settings["parts"]
+
+    def _numbers(self, state: Vector) -> Vector:
+        begin, size = self.parts["gate.numbers"]
+        return state[begin : begin + size]
+
+    def _buckets(self, state: Vector) -> Vector:
+        begin, size = self.parts["gate.buckets"]
+        return state[begin : begin + size].reshape(GATE_BUCKETS, len(B))
+
+    def weight(self, state: Vector, bucket: int) -> float:
+        """Return the raw arm's weight in a bucket, or where it was not used so far, that of the nearest used one."""
+        buckets = self._buckets(state)
+        raw, robust = self.mixer.view(state, "log_weights").tolist()
+        odds = [raw - robust, *buckets[1:, B.LOG_ODDS].tolist()]
+        used = [k for k in range(GATE_BUCKETS) if buckets[k, B.ROUNDS] > 0.0]
+        if bucket == 0 or bucket in used:
+            return sigmoid(odds[bucket])
+        if not used:
+            return 0.5
+        nearest = min(used, key=lambda k: (abs(k - bucket), k))
+        return clip(sigmoid(odds[nearest]), LEAST_PRIOR, MOST_PRIOR)
+
+    def predict(self, state: Vector, record: Vector) -> None:
+        """Choose between RAW and ROBUST of a record; fills BUCKET, UNIT and GATED."""
+        raw, robust, unit = float(record[R.RAW]), float(record[R.ROBUST]), float(self._numbers(state)[G.UNIT])
+        bucket = find_bucket(raw - robust, unit)
+        record[[R.BUCKET, R.UNIT]] = bucket, unit
+        if bucket == 0:
+            record[R.GATED] = self.mixer.mix(state, np.array([raw, robust]))
+            return
+        w, reach = self.weight(state, bucket), FARTHEST_MEMBER * unit
+        if w >= 0.5:
+            robust = clip(robust, raw - reach, raw + reach)
+        else:
+            raw = clip(raw, robust - reach, robust + reach)
+        record[R.GATED] = (1.0 - w) * robust + w * raw
+
+    def learn(self, state: Vector, record: Vector, y: float, late: float) -> None:
+        """Judge both arms by the label, in the bucket that the row was served from."""
+        n, (raw, robust, served, unit) = self._numbers(state), record[[R.RAW, R.ROBUST, R.GATED, R.UNIT]].tolist()
+        quarter, late = 0.25 * (raw - robust) * (raw - robust), max(late, 1.0)
+        bucket = int(record[R.BUCKET]) if quarter > 0.0 else 0
+        own, room = self._buckets(state)[bucket], (unit if bucket else GATE_CUT * unit) if unit > 0.0 else math.inf
+        s = clip(y, min(raw, robust) - room, max(raw, robust) + room)
+        if bucket == 0:
+            arms = np.array([raw, robust])
+            now = self.mixer.mix(state, arms)
+            self.mixer.learn_mixer(state, arms, s, late, served)
+            n[G.LATE] += (served - now) * (0.5 * (served + now) - s)  # of losses
+        else:
+            iota = quarter * min(late, MOST_GATE_LATENESS)
+            if own[B.ROUNDS] == 0.0:
+                own[B.PRIOR] = self.weight(state, bucket)
+                own[B.LOG_ODDS] = log_odds(own[B.PRIOR])
+            odds, rise = float(own[B.LOG_ODDS]), max(iota - float(own[B.INVERSE_RATE]), 0.0)
+            raw_loss, robust_loss, w = 0.5 * (raw - s) ** 2, 0.5 * (robust - s) ** 2, sigmoid(odds)
+            least = min(raw_loss, robust_loss)
+            mixed = w * math.exp((least - raw_loss) / iota) + (1.0 - w) * math.exp((least - robust_loss) / iota)
+            n[G.GAPS] += 0.5 * (served - s) ** 2 - (least - iota * math.log(mixed))
+            posterior, share = odds + (robust_loss - raw_loss) / iota, GATE_SHARE / late
+            cut = sigmoid(clip(posterior, -MOST_GATE_ODDS, MOST_GATE_ODDS))
+            after = log_odds((1.0 - share) * cut + share * float(own[B.PRIOR]))
+            for cost, sign in ((G.RAW_COST, 1.0), (G.ROBUST_COST, -1.0)):
+                n[cost] += rise * price(sign * odds)
+                n[cost] += iota * max(price(sign * after) - price(sign * posterior), 0.0)
+            own[B.LOG_ODDS], own[B.INVERSE_RATE] = after, iota
+        self.mixer.widen_range(state, y)
+        n[[G.RAW_CUT, G.ROBUST_CUT]] += (s - y) * (served - raw), (s - y) * (served - robust)
+        own[B.ROUNDS] += 1.0
+        n[G.ROBUST_LOSS] += 0.5 * (robust - y) ** 2
+        follow_residual(n, G.UNIT, G.ROUNDS, abs(served - y))
+
+
+class GivenMixer:
+    """Combines given answers with the own prediction; every call brings the state vector and changes it."""
+
+    def __init__(self, parts: Parts, offered: int, loss: int, level: float) -> None:
+        self.parts, self.offered, self.loss, self.level = parts, offered, loss, level
+
+    def _members(self, state: Vector) -> Vector:
+        begin, size = self.parts["given.members"]
+        return state[begin : begin + size].reshape(-1, len(M))
+
+    def gather(self, own: float, given: Vector) -> Vector:
+        """Return all members: the own prediction, given ones (NaN for none), their mean and their median."""
+        some = given[~np.isnan(given)]
+        mean = 0.0
+        for k, answer in enumerate(some.tolist()):
+            mean += (answer - mean) / (k + 1)
+        both = [mean, median(some)] if len(some) else [math.nan, math.nan]
+        return np.array([own, *given, *both])
+
+    def combine(self, state: Vector, members: Vector) -> float:
+        """Return the weighted mean of the members; before there are weights, of the own prediction and the mean."""
+        there, total, weighted = ~np.isnan(members), 0.0, 0.0
+        for answer, own in zip(members[there].tolist(), self._members(state)[there], strict=True):
+            if own[M.REGRET] > 0.0:
+                weight = float(own[M.REGRET] / own[M.SQUARES])
+                total, weighted = total + weight, weighted + weight * answer
+        start = members[0] if math.isnan(members[-2]) else 0.5 * members[0] + 0.5 * members[-2]
+        yhat = weighted / total if total > 0.0 else float(start)
+        return clip(yhat, float(np.min(members[there])), float(np.max(members[there])))
+
+    def learn(self, state: Vector, members: Vector, yhat: float, y: float, late: float) -> None:
+        """Judge the members by the label; a missing one counts as the prediction itself."""
+        begin, size = self.parts["given.numbers"]
+        n, all_members = state[begin : begin + size], self._members(state)
+        squared, logistic = self.loss == GivenLoss.SQUARED, self.loss == GivenLoss.LOGISTIC
+        s = clip(y, float(np.nanmin(members) - n[N.UNIT]), float(np.nanmax(members) + n[N.UNIT])) if squared else y
+        slope = 0.0 if yhat == y else float(y < yhat) - self.level
+        slope = yhat - s if squared else sigmoid(yhat) - float(y > 0.0) if logistic else slope
+        for own, member in zip(all_members, members.tolist(), strict=True):
+            answer = yhat if math.isnan(member) else member
+            regret = slope * (yhat - answer)
+            own[[M.REGRET, M.SQUARES]] += regret, regret * regret
+            own[M.CUT] += (s - y) * (yhat - answer) if squared else 0.0
+            pinball = max(self.level * (y - answer), (1.0 - self.level) * (answer - y))
+            own[M.LOSS] += price(y * answer) if logistic else 0.5 * (answer - y) ** 2 if squared else pinball
+            n[N.LARGEST] = max(n[N.LARGEST], abs(regret))
+        if logistic:  # slopes are bounded: there are no shocks
+            return
+        follow_residual(n, N.UNIT, N.ROUNDS, abs(yhat - y))
+        most = FARTHEST_MEMBER * max(late, 1.0) * n[N.UNIT] * (n[N.UNIT] if squared else 1.0)
+        if n[N.LARGEST] > most:
+            kept = most / n[N.LARGEST]
+            all_members[:, M.FORGOTTEN] += (1.0 - kept) * np.maximum(all_members[:, M.REGRET], 0.0)
+            all_members[:, M.REGRET] *= kept
+            all_members[:, M.SQUARES] *= kept * kept
+            lost = all_members[:, M.SQUARES] <= LEAST_DISCOUNT  # nothing is left of it in float64
+            all_members[lost, M.FORGOTTEN] += np.maximum(all_members[lost, M.REGRET], 0.0)
+            all_members[lost, M.REGRET] = all_members[lost, M.SQUARES] = 0.0
+            n[N.LARGEST] = most
