@@ -148,7 +148,8 @@ class Gate:
             self.mixer.learn_mixer(state, arms, s, late, served)
             n[G.LATE] += (served - now) * (0.5 * (served + now) - s)  # of losses
         else:
-            iota = quarter * min(late, MOST_GATE_LATENESS)
+            slow = min(late, MOST_GATE_LATENESS)
+            iota = quarter * slow
             if own[B.ROUNDS] == 0.0:
                 own[B.PRIOR] = self.weight(state, bucket)
                 own[B.LOG_ODDS] = log_odds(own[B.PRIOR])
@@ -157,7 +158,10 @@ class Gate:
             least = min(raw_loss, robust_loss)
             mixed = w * math.exp((least - raw_loss) / iota) + (1.0 - w) * math.exp((least - robust_loss) / iota)
             n[G.GAPS] += 0.5 * (served - s) ** 2 - (least - iota * math.log(mixed))
-            posterior, share = odds + (robust_loss - raw_loss) / iota, GATE_SHARE / late
+            share = GATE_SHARE / late
+            posterior = odds + 2.0 * ((s - raw) + (s - robust)) / (
+                (raw - robust) * slow
+            )  # (robust_loss - raw_loss) / iota
             cut = sigmoid(clip(posterior, -MOST_GATE_ODDS, MOST_GATE_ODDS))
             after = log_odds((1.0 - share) * cut + share * float(own[B.PRIOR]))
             for cost, sign in ((G.RAW_COST, 1.0), (G.ROBUST_COST, -1.0)):

@@ -85,8 +85,8 @@ void Estimator::gate_learn(const KernelTable &level, double *S, const double *re
         mix_learn(level, plan.gate, S, arms, &s, 1, &served, late, &now, scratch);
         n[GateNumber::LATE] += (served - now) * (0.5 * (served + now) - s);
     } else {
-        const double iota = quarter * std::min(late, MOST_GATE_LATENESS), first = own[GateBucket::ROUNDS] == 0.0;
-        if (first) {
+        const double slow = std::min(late, MOST_GATE_LATENESS), iota = quarter * slow;
+        if (own[GateBucket::ROUNDS] == 0.0) {
             own[GateBucket::PRIOR] = gate_weight(S, bucket);
             own[GateBucket::LOG_ODDS] = log_odds(own[GateBucket::PRIOR]);
         }
@@ -97,7 +97,7 @@ void Estimator::gate_learn(const KernelTable &level, double *S, const double *re
         const double least = std::min(raw_loss, other_loss), weight = sigmoid(odds);
         const double mixed = weight * std::exp((least - raw_loss) / iota) + (1.0 - weight) * std::exp((least - other_loss) / iota);
         n[GateNumber::GAPS] += 0.5 * (served - s) * (served - s) - (least - iota * std::log(mixed));
-        const double posterior = odds + (other_loss - raw_loss) / iota;
+        const double posterior = odds + 2.0 * ((s - raw) + (s - other)) / ((raw - other) * slow); // by (other_loss - raw_loss) / iota
         const double share = GATE_SHARE / late, cut = sigmoid(clip(posterior, -MOST_GATE_ODDS, MOST_GATE_ODDS));
         const double next = log_odds((1.0 - share) * cut + share * own[GateBucket::PRIOR]);
         n[GateNumber::RAW_COST] += iota * std::max(price(next) - price(posterior), 0.0);
