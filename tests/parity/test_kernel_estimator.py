@@ -10,7 +10,7 @@ from estimator_cases import COLUMNS, Case, Outcome, plan, run_late, run_peeked, 
 from tolerances import TOLERANCES
 
 from undrift import kernels
-from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart
+from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart, SpreadColumn
 from undrift.online.plan import EstimatorPlan
 
 EXACT = {
@@ -292,6 +292,15 @@ def test_parts_beyond_the_end_of_the_state_are_refused():
     which.layout.starts["known"] += 8
     with pytest.raises(ValueError, match=r"the parts of the state \(known\) do not fit together"):
         which._compile(False)
+
+
+@pytest.mark.own_levels
+@pytest.mark.parametrize("delay", [0, 4])
+def test_seasons_agree_with_the_twin(delay, levels):
+    case = Case(False, rows=160, kind="season", delay=delay, two=True, dim=1, began=1)
+    agree_at_every_level(case, run_late, levels)
+    column = run_late(case, plan(case)).records[-20:, SpreadColumn.SEASON - len(SpreadColumn)]
+    assert column.max() - column.min() > 0.5
 
 
 def test_intervals_count_what_they_were_compared_with():

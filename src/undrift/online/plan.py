@@ -26,6 +26,7 @@ from undrift.kernels.definitions import (
     LabelContext,
     MixerState,
     MixingRule,
+    SeasonLength,
     SpreadColumn,
 )
 from undrift.online.families import plan_families
@@ -38,7 +39,7 @@ FAMILY_SHARE, LOGISTIC_SHARE = 0.01, 1e-3
 """Weight that returns to the prior each round: families' mixers for numbers and for two classes; ..."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """... and level 2's."""
-MOST_SPREAD_COLUMNS = 40
+MOST_SPREAD_COLUMNS = 41
 """Columns of the spread model: where the features would make them more, it does without, since a round of it costs
 their square."""
 WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "row_weights", "buffer", "known")
@@ -184,8 +185,9 @@ class EstimatorPlan:
         add("family_losses", families)
         add("corrections", 2, len(self.candidates))
         add("despiker", len(Despiker))
-        add("intervals", 0 if self.binary else len(IntervalState) + 3 * len(LEVELS))
+        add("intervals", 0 if self.binary else len(IntervalState) + 4 * len(LEVELS))
         add("fifths", 0 if self.binary else 3 * FIFTHS - 1)
+        add("seasons", 0 if self.binary else 1 + 2 * len(SeasonLength) + sum(SeasonLength))
         add("spread.coefficients", self.spread_dim)
         add("spread.covariance", self.spread_dim, self.spread_dim)
         of_a_row = {"buffer": wide, "known": wide, "label_contexts": len(LabelContext), "given": 2 * len(self.given)}
@@ -228,7 +230,8 @@ class EstimatorPlan:
                 view(state, f"{name}.columns")[...] = family.columns
         view(state, "limit")[...], view(state, "exceeded")[...] = CLIP, NEVER
         if not self.binary:
-            view(state, "intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
+            view(state, "intervals")[len(IntervalState) :][: 2 * len(LEVELS)] = np.tile(START, 2)
+            view(state, "seasons")[1 + len(SeasonLength) :] = [*SeasonLength, *np.ones(sum(SeasonLength))]
             view(state, "fifths")[: FIFTHS - 1] = FIRST_CUTS
             view(state, "spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
         return state
