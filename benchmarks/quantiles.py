@@ -2,8 +2,8 @@
 
 Every row is predicted before its label is learned. Pinball loss at .1, .5 and .9, with the quantiles served and with
 symmetric intervals around the same predictions, as there were before (`symmetric_quantiles` says how). Coverage of 90%
-intervals overall, by fifths of the predictions, by quarters of the day, and with late labels. `--write FILE` puts the
-tables between the marks of a file.
+intervals overall, in the worst 100 consecutive rows, by fifths of the predictions, by hours of the day, and with late
+labels. `--write FILE` puts the tables between the marks of a file.
 """
 
 from __future__ import annotations
@@ -25,14 +25,16 @@ LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95)
 DELAYS = (0, 1, 5, 24, 100, 168)
 LATE = ("bike_hourly", "metro_traffic", "air_quality_co", "ETTh2 oil", "column", "skewed", "random walk")
 """Streams whose intervals are followed with late labels too."""
+WINDOW = 100
+"""Rows of a window whose coverage is taken."""
 BEGIN, END = "<!-- quantiles -->", "<!-- /quantiles -->"
 
 
 class Labelled(NamedTuple):
     Z: np.ndarray
     y: np.ndarray
-    quarter: np.ndarray | None = None
-    """Quarter of the day of every row, 0 to 3; None: rows have no time of day."""
+    hour: np.ndarray | None = None
+    """Hour of the day of every row, 0 to 23; None: rows have no time of day."""
 
 
 def read_columns(name: str) -> dict[str, list[str]]:
@@ -44,7 +46,7 @@ def read_columns(name: str) -> dict[str, list[str]]:
 def real(name: str) -> Labelled:
     """Return a regression stream of the data folder; its times begin with a date and the hour."""
     stream, times = streams.raw(name), read_columns(f"{name}.csv.gz")["time"]
-    return Labelled(stream.Z, stream.y, np.array([int(time[11:13]) // 6 for time in times]))
+    return Labelled(stream.Z, stream.y, np.array([int(time[11:13]) for time in times]))
 
 
 def market(target: str) -> Labelled:
@@ -52,7 +54,7 @@ def market(target: str) -> Labelled:
     columns = {name: np.array(cells, float) for name, cells in read_columns("elec2.csv.gz").items()}
     features = [name for name in columns if name not in ("time", "up", target)]
     Z = np.column_stack([columns[name] for name in features])
-    return Labelled(Z, columns[target], np.minimum(columns["period"] * 4.0, 3.0).astype(int))
+    return Labelled(Z, columns[target], np.arange(len(Z)) % 48 // 2)
 
 
 def transformer(target: str) -> Labelled:
@@ -60,7 +62,22 @@ def transformer(target: str) -> Labelled:
     columns = read_columns("forecast/ETTh2.csv.gz")
     y, hour = np.array(columns[target], float), np.array([int(time[11:13]) for time in columns["date"]])
     clock = np.column_stack([np.sin(hour * np.pi / 12.0), np.cos(hour * np.pi / 12.0)])
-    return Labelled(*with_lags(y, (1, 2, 24, 168), clock), hour[168:] // 6)
+    return Labelled(*with_lags(y, (1, 2, 24, 168), clock), hour[168:])
+
+
+def demand() -> Labelled:
+    """Return half-hourly electricity demand, from its own past and the time of day."""
+    y = np.array(read_columns("series/vic_electricity.csv.gz")["Demand"], float)
+    t = np.arange(len(y))
+    clock = [wave(k * np.pi * t / 24.0) for k in (1, 2) for wave in (np.sin, np.cos)]
+    return Labelled(*with_lags(y, (48, 336), np.column_stack(clock)), t[336:] % 48 // 2)
+
+
+def forecasts(name: str, burn_in: int) -> Labelled:
+    """Return a series from four forecasts of it, which begin after the burn-in."""
+    columns = read_columns(f"intervals/{name}.csv.gz")
+    Z = np.column_stack([np.array(columns[base], float) for base in ("ar", "prophet", "theta", "transformer")])
+    return Labelled(Z[burn_in:], np.array(columns["y"], float)[burn_in:])
 
 
 def currency(column: str) -> Labelled:
@@ -83,11 +100,11 @@ def made(kind: str, seed: int, rows: int = 12_000) -> Labelled:
     mean, sine, cosine = Z[:, 0] - Z[:, 1] + 0.5 * Z[:, 2], np.sin(t * np.pi / 12.0), np.cos(t * np.pi / 12.0)
     by_hour = np.column_stack([Z, sine, cosine])
     if kind == "hour":
-        return Labelled(by_hour, mean + 2.0 * sine + noise * np.exp(0.7 * cosine), t % 24 // 6)
+        return Labelled(by_hour, mean + 2.0 * sine + noise * np.exp(0.7 * cosine), t % 24)
     if kind == "size":
-        return Labelled(by_hour, 10.0 * np.exp(0.5 * Z[:, 0] + 0.8 * sine + 0.3 * noise), t % 24 // 6)
+        return Labelled(by_hour, 10.0 * np.exp(0.5 * Z[:, 0] + 0.8 * sine + 0.3 * noise), t % 24)
     if kind == "counts":
-        return Labelled(by_hour, rng.poisson(np.exp(2.0 + sine + 0.3 * Z[:, 0])).astype(float), t % 24 // 6)
+        return Labelled(by_hour, rng.poisson(np.exp(2.0 + sine + 0.3 * Z[:, 0])).astype(float), t % 24)
     if kind == "random walk":
         return Labelled(Z[:, :3].copy(), np.cumsum(noise))
     spread = {
@@ -116,6 +133,9 @@ CHANGING: dict[str, Callable[[], Labelled]] = {
     "ETTh2 oil": lambda: transformer("OT"),
     "ETTh2 load": lambda: transformer("HUFL"),
     "exchange rate": lambda: currency("0"),
+    "vic demand": demand,
+    "climate forecasts": lambda: forecasts("daily_climate", 500),
+    "demand forecasts": lambda: forecasts("elec2_demand", 300),
     "column": lambda: made("column", 5),
     "column that changes": lambda: made("column that changes", 5),
     "hour": lambda: made("hour", 5),
@@ -156,17 +176,24 @@ class Scored(NamedTuple):
     covered: float
     below: float
     above: float
+    worst: float
+    """Least coverage of 90% intervals in WINDOW consecutive rows."""
+    worst_before: float
     sizes: tuple[float, float]
     """Least and most coverage of 90% intervals by fifths of the predictions."""
     sizes_before: tuple[float, float]
     hours: tuple[float, float] | None
-    """The same by quarters of the day."""
+    """The same by hours of the day."""
     hours_before: tuple[float, float] | None
 
 
 def groups(inside: np.ndarray, group: np.ndarray) -> tuple[float, float]:
     shares = [inside[group == one].mean() for one in np.unique(group)]
     return min(shares), max(shares)
+
+
+def worst_window(inside: np.ndarray) -> float:
+    return float(np.min(np.convolve(inside, np.ones(WINDOW) / WINDOW, "valid")))
 
 
 def score(stream: Labelled, speed: str) -> Scored:
@@ -177,17 +204,19 @@ def score(stream: Labelled, speed: str) -> Scored:
     losses = [sum(metrics.pinball(q[:, k], y, level=LEVELS[k]) for k in (1, 2, 3)) / 3.0 for q in (now, before)]
     inside, inside_before = ((q[:, 0] <= y) & (y <= q[:, 4]) for q in (now, before))
     fifth = np.searchsorted(np.quantile(yhat, [0.2, 0.4, 0.6, 0.8]), yhat)
-    quarter = None if stream.quarter is None else stream.quarter[there]
+    hour = None if stream.hour is None else stream.hour[there]
     return Scored(
         losses[0],
         losses[1],
         float(inside.mean()),
         float(np.mean(y < now[:, 0])),
         float(np.mean(y > now[:, 4])),
+        worst_window(inside),
+        worst_window(inside_before),
         groups(inside, fifth),
         groups(inside_before, fifth),
-        None if quarter is None else groups(inside, quarter),
-        None if quarter is None else groups(inside_before, quarter),
+        None if hour is None else groups(inside, hour),
+        None if hour is None else groups(inside_before, hour),
     )
 
 
@@ -208,8 +237,8 @@ def span(ends: tuple[float, float] | None) -> str:
 def write_tables(rows: int | None, speed: str) -> list[str]:
     lines = [
         "| stream | rows | pinball loss before | now | change, % | 90% intervals cover, % | missed below, above | "
-        "by fifths of predictions, before | now | by quarters of the day, before | now |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "worst 100 rows, before | now | by fifths of predictions, before | now | by hours of the day, before | now |",
+        "|---" * 13 + "|",
     ]
     for name, make in (CHANGING | STEADY).items():
         stream = Labelled(*(None if part is None else np.ascontiguousarray(part[:rows]) for part in make()))
@@ -217,7 +246,8 @@ def write_tables(rows: int | None, speed: str) -> list[str]:
         cells = (
             name, f"{len(stream.y):,}", f"{found.before:.4g}", f"{found.loss:.4g}",
             f"{100.0 * (found.loss / found.before - 1.0):+.1f}", percent(found.covered),
-            f"{percent(found.below)}, {percent(found.above)}", span(found.sizes_before), span(found.sizes),
+            f"{percent(found.below)}, {percent(found.above)}", percent(found.worst_before), percent(found.worst),
+            span(found.sizes_before), span(found.sizes),
             span(found.hours_before), span(found.hours),
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")

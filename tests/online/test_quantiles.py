@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +13,10 @@ import pytest
 import undrift as ud
 from undrift import metrics
 from undrift.errors import InputError
-from undrift.kernels.definitions import FIRST_STEP, LEAST_STEP, STEP_ROUNDS, STEP_TAIL, IntervalState
+from undrift.kernels.definitions import FIRST_STEP, LEAST_RATIO, LEAST_STEP, STEP_ROUNDS, STEP_TAIL, IntervalState
 from undrift.online.intervals import LEVELS, QUANTILES, START, TAILS, interval_levels
+
+DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def changing_spread(seed, rows=3000):
@@ -30,7 +35,7 @@ def learned():
 
 def test_every_width_is_what_its_misses_add_up_to(learned):
     model, _, y, trace = learned
-    below, above, _ = np.split(model.part("intervals")[len(IntervalState) :], 3)
+    below, above, _, _ = np.split(model.part("intervals")[len(IntervalState) :], 4)
     served = np.isfinite(trace.lower)
     rounds = np.arange(np.count_nonzero(served))
     steps = np.maximum(LEAST_STEP, FIRST_STEP / np.sqrt(1.0 + rounds / STEP_ROUNDS))
@@ -166,3 +171,100 @@ def test_columns_that_never_change_stay_harmless():
     widths = (trace.upper - trace.lower)[10_000:]
     assert widths.mean() == pytest.approx(2 * 1.645, rel=0.05)
     assert widths.std() < 0.2 * widths.mean()
+
+
+def worst_window(inside, rows=100):
+    """Return the least share of consecutive rows that were inside."""
+    return np.min(np.convolve(inside, np.ones(rows) / rows, "valid"))
+
+
+def coverage_by_place(inside, length):
+    """Return the coverage at every place of a season."""
+    return np.array([np.mean(inside[place::length]) for place in range(length)])
+
+
+def play_inside(Z, y, **settings):
+    """Return which labels, from row 10 on, were inside of their 90% interval, and the mean interval score."""
+    trace = ud.OnlineRegressor(**settings).play(Z, y, interval=0.9)
+    low, high, y = trace.lower[10:], trace.upper[10:], y[10:]
+    missed = np.maximum(low - y, 0.0) + np.maximum(y - high, 0.0)
+    return missed == 0.0, float(np.mean(high - low + 20.0 * missed))
+
+
+def test_misses_do_not_follow_each_other_for_long():
+    found = []
+    for seed in range(8):
+        rng = np.random.default_rng([seed, 7])
+        Z = rng.normal(size=(1600, 2))
+        spread = np.where(np.arange(1600) // 400 % 2, 3.0, 1.0)  # a change of regime every 400 rows
+        inside, _ = play_inside(Z, Z[:, 0] + spread * rng.normal(size=1600), speed="fast")
+        assert np.mean(inside) == pytest.approx(0.9, abs=0.015)
+        found.append(worst_window(inside))
+    assert np.mean(found) >= 0.82  # 0.77 without a response to misses
+
+
+@pytest.mark.parametrize("length", [7, 24, 48, 96])
+def test_places_of_a_season_are_covered_alike(length):
+    rng = np.random.default_rng(length)
+    rows = 4800 + 100 * length
+    Z = rng.normal(size=(rows, 2))
+    spread = np.where(np.arange(rows) % length % 4 == 3, 3.0, 1.0)  # no feature shows the place
+    inside, _ = play_inside(Z, Z[:, 0] + spread * rng.normal(size=rows), speed="fast")
+    shares = coverage_by_place(inside[rows // 4 :], length)
+    assert shares.min() >= 0.8
+    assert shares.std() < 0.04
+
+
+def test_late_labels_keep_the_places_of_a_season():
+    rng = np.random.default_rng(8)
+    Z = rng.normal(size=(6000, 2))
+    hour = np.arange(6000) % 24
+    y = Z[:, 0] + np.where(hour == 3, 4.0, 1.0) * rng.normal(size=6000)
+    trace = ud.OnlineRegressor(speed="fast").play(Z, y, delay=10, interval=0.9)
+    late = slice(2000, 5990)
+    widths = (trace.upper - trace.lower)[late]
+    assert np.mean(widths[hour[late] == 3]) > 2.0 * np.mean(widths[hour[late] != 3])
+
+
+@pytest.mark.parametrize(
+    ("name", "burn", "before"), [("daily_climate", 500, 6.964), ("elec2_demand", 300, 0.06785)]
+)  # interval scores of version 0.2
+def test_the_worst_window_of_public_forecasts_is_covered(name, burn, before):
+    table = read_numbers(f"intervals/{name}.csv.gz")[burn:]
+    inside, score = play_inside(table[:, 1:].copy(), table[:, 0].copy())
+    assert 0.88 <= np.mean(inside) <= 0.92
+    assert worst_window(inside) >= 0.84
+    assert score <= before
+
+
+def test_every_hour_of_electricity_demand_is_covered():
+    demand = read_numbers("series/vic_electricity.csv.gz")[:, 0]
+    t = np.arange(336, len(demand))
+    angle = 2.0 * np.pi * t / 48.0
+    Z = np.column_stack([np.sin(angle), np.cos(angle), np.sin(2.0 * angle), np.cos(2.0 * angle)])
+    Z = np.column_stack([Z, demand[t - 48], demand[t - 336]])
+    inside, _ = play_inside(Z, demand[t])
+    shares = coverage_by_place(np.roll(inside, 10), 48).reshape(24, 2).mean(axis=1)
+    assert shares.min() >= 0.85
+    assert shares.max() <= 0.95
+
+
+def test_seasons_survive_predictions_without_error():
+    rng = np.random.default_rng(9)
+    y = np.concatenate([rng.normal(size=300), np.zeros(20_000), rng.normal(size=300)])
+    model = ud.OnlineRegressor(speed="fast")
+    model.play(np.ones((len(y), 1)), y)
+    assert np.isfinite(model._state).all()
+    _, sums, places = np.split(model.part("seasons"), [5, 9])
+    means = np.split(places, np.cumsum([7, 24, 48]))
+    np.testing.assert_allclose(sums, [np.sum(part) for part in means])
+    assert min(np.min(part) for part in means) >= LEAST_RATIO
+
+
+def read_numbers(name):
+    """Return the columns of a table of the data folder after its time; what is no number is NaN."""
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here; set UNDRIFT_DATA")
+    with gzip.open(path, "rt") as file:
+        return np.genfromtxt(file, delimiter=",", skip_header=1)[:, 1:]

@@ -77,6 +77,8 @@ def stream(case: Case) -> tuple[Array, Array]:
         y[: n // 4] = y[0]
     if kind == "outliers":
         Z[n // 2, 0], Z[n // 2 + 3 : n // 2 + 8, 1], Z[3, 2] = 1e6, -1e9, 1e12
+    if kind == "season":
+        y += np.where(np.arange(n) % 7 == 3, 4.0, 0.0) * rng.normal(size=n)
     if kind == "spikes" and not case.binary:
         y[[5, n // 2]], y[n // 2 + 5 : n // 2 + 9] = [-200.0, 400.0], 100.0
     if case.given:

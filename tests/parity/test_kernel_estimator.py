@@ -84,7 +84,7 @@ def agree(case: Case, got: Outcome, want: Outcome) -> None:
             np.testing.assert_array_equal(ours, twins, err_msg=name)
         elif twins.size:
             # The gate's rate is a sum of gaps as level 2's is, of two arms that are nearly the same: 7e-12 measured.
-            loose = name.endswith("log_weights") or name == "gate.mixer"
+            loose = name.endswith("log_weights") or name.startswith("gate.")
             allowed = TOLERANCES["estimator log-weights" if loose else "estimator"]
             most = np.max(np.abs(twins))
             if name.endswith("numbers") or name == "given.members":  # sums of differences of losses, as large as these
@@ -97,6 +97,8 @@ def agree(case: Case, got: Outcome, want: Outcome) -> None:
         begin = plan(case).kernel.quantiles_at
         intervals = slice(begin, begin + plan(case).quantiles + 1 + len(SpreadColumn))
         most[intervals] *= TOLERANCES["estimator log-weights"].relative / TOLERANCES["estimator"].relative
+        # The gate's rate begins with gaps between two arms that are nearly the same: 2.3e-12 measured.
+        most[[RecordPart.YHAT, RecordPart.GATED, RecordPart.UNIT]] *= 10.0
     assert (np.abs(got.records - want.records) <= most).all()
 
 
@@ -307,6 +309,17 @@ def test_parts_beyond_the_end_of_the_state_are_refused():
     which.layout.starts["known"] += len(blank) - which.layout.starts["known"] - 8
     with pytest.raises(ValueError, match=r"the parts of the state \(known\) do not fit together"):
         which._compile(False, blank)
+
+
+@pytest.mark.own_levels
+@pytest.mark.parametrize("delay", [0, 4])
+def test_seasons_agree_with_the_twin(delay, levels):
+    case = Case(False, rows=160, kind="season", delay=delay, two=True, dim=1, began=1)
+    agree_at_every_level(case, run_late, levels)
+    which = plan(case)
+    place = which.kernel.quantiles_at + which.quantiles + 1 + SpreadColumn.SEASON
+    column = run_late(case, which).records[-20:, place]
+    assert column.max() - column.min() > 0.5
 
 
 def test_intervals_count_what_they_were_compared_with():

@@ -362,6 +362,20 @@ every level. Late labels, whose neighbours all push the same way, move it and th
 LARGEST_FACTOR = 1.0
 """The largest such logarithm."""
 
+MISS_ROUNDS = 50.0
+"""Misses of a level beyond those expected are counted over about this many rounds: enough for five expected misses at
+level 0.9, few enough to correct a run of misses within a hundred rows."""
+
+FIRST_RESPONSE = 0.28
+"""The logarithm of a level's widths rises at first by this number for each standard deviation of excess misses."""
+
+RESPONSE_ROUNDS = 1000.0
+"""That number is halved after this many rounds, a third after twice as many, and so on: widths and spread model are
+better known then, and misses that are chance should not move widths."""
+
+LEAST_RESPONSE = 0.04
+"""That number never falls below this one."""
+
 CUT_STEP = 0.01
 """The cuts between these groups move by steps of this many label scales in the end, ..."""
 
@@ -645,7 +659,10 @@ class EstimatorNumber(IntEnum):
 
 
 class IntervalState(IntEnum):
-    """The first numbers in the state of intervals; below and above the median, widths in spreads follow, then hits."""
+    """The first numbers in the state of intervals.
+
+    Four numbers per level follow: widths in spreads below and above the median, excess misses, hits.
+    """
 
     UNIT = 0
     """The mean |residual|."""
@@ -659,6 +676,8 @@ class IntervalState(IntEnum):
     """The same over LAST_RESIDUALS rounds."""
     MEDIAN = 5
     """How far the median is above the prediction, in spreads."""
+    LATE = 6
+    """How many rows after its own the last label arrived, 1 if before the next row; 0 before the first one."""
 
 
 class SpreadColumn(IntEnum):
@@ -684,10 +703,31 @@ class SpreadColumn(IntEnum):
     """The same over LAST_RESIDUALS rounds."""
     MOVE = 9
     """The logarithm of the predicted distance from the last label, in units."""
+    SEASON = 10
+    """The logarithm of the size of residuals at the row's place in the best season; 0 without a season."""
 
+
+class SeasonLength(IntEnum):
+    """The lengths, in rows, of the seasons by which residuals may differ in size."""
+
+    WEEK_OF_DAYS = 7
+    """A week of daily rows."""
+    DAY_OF_HOURS = 24
+    """A day of hourly rows."""
+    DAY_OF_HALF_HOURS = 48
+    """A day of half-hourly rows."""
+    DAY_OF_QUARTERS = 96
+    """A day of rows every 15 minutes."""
+
+
+SEASON_VISITS = 16.0
+"""The mean |residual| at a place in a season is taken over the last residuals there, about this many."""
+
+SEASON_LOSS_ROUNDS = 1000.0
+"""Seasons are compared by how well they predicted |residuals| over this many rounds."""
 
 LEAST_RATIO = 0.05
-"""What is added to a ratio before its logarithm is taken."""
+"""What is added to a ratio before its logarithm is taken; the least size that a season predicts."""
 
 
 TREE_BINS = 64

@@ -1,12 +1,19 @@
 """NumPy twin of an online regressor's intervals: quantiles whose distances follow the row and the time.
 
     spread   s = unit exp(w'c): the mean |residual| times what columns c of the row and its context say (`SpreadColumn`)
-    quantile   yhat + s (m - a f) below the median, yhat + s (m + b g) above it, f and g by the fifth of the prediction
+    quantile   yhat + s (m - a e f) below the median, yhat + s (m + b e g) above it; f, g by the fifth of the prediction
 
 The coefficients w are those of a Kalman filter for the logarithm of |residual|. The median's m, the widths a and b of
 every level, and the factors f and g of predictions of about this size follow by adaptive conformal inference: each
 label moves them by how often the quantile should have been missed, against whether it was. So levels are kept, for
-large predictions as for small ones, whatever the spread model says.
+large predictions as for small ones, whatever the spread model says. The factor e of a level answers misses that follow
+each other closely: it rises with the misses of the last rounds beyond those expected, and returns to 1 within about
+MISS_ROUNDS.
+
+Residuals often differ in size by the place of the row in a season, such as the hour of the day. For every length of
+`SeasonLength` the mean |residual| at each place is kept, and the length that predicted best so far gives a column.
+Places are counted in judged rows, so a row that is served while labels are late is taken to be as many rows ahead as
+the last label was late.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ from undrift.kernels.definitions import (
     FIFTH_STEP,
     FIFTHS,
     FIRST_CUT_STEP,
+    FIRST_RESPONSE,
     FIRST_STEP,
     INTERVAL_ROUNDS,
     LARGEST_FACTOR,
@@ -32,18 +40,24 @@ from undrift.kernels.definitions import (
     LATE_ROUNDS,
     LATE_STEP,
     LEAST_RATIO,
+    LEAST_RESPONSE,
     LEAST_STEP,
     MEDIAN_STEP,
+    MISS_ROUNDS,
     MOST_LOG_SPREAD,
     MOST_SPREAD_INPUT,
     MOST_SURPRISE,
     RECENT_RESIDUALS,
+    RESPONSE_ROUNDS,
+    SEASON_LOSS_ROUNDS,
+    SEASON_VISITS,
     SMALLEST_WIDTH,
     SPREAD_DRIFT,
     SPREAD_PRIOR,
     STEP_ROUNDS,
     STEP_TAIL,
     WILD,
+    SeasonLength,
     SpreadColumn,
 )
 from undrift.kernels.definitions import EstimatorNumber as N
@@ -59,9 +73,11 @@ class IntervalParts(NamedTuple):
     """The parts of a state that intervals are made of, as views."""
 
     intervals: Vector
-    """The numbers of `IntervalState`, widths below and above the median, and hits, level by level; none of classes."""
+    """The numbers of `IntervalState`, then widths below, widths above, excess misses and hits of all levels."""
     fifths: Vector
     """The cuts between fifths of predictions, in label scales, and the logarithms of the factors f, then g, of each."""
+    seasons: Vector
+    """The mean loss without a season and by each; the sums of the places of each; the mean |residual| at each place."""
     coefficients: Vector
     """Of the spread model: the columns of `SpreadColumn`, then the first scaled features, perhaps none."""
     covariance: Matrix
@@ -69,10 +85,15 @@ class IntervalParts(NamedTuple):
     tails: Vector
     """The share of labels that lies beyond either end, level by level."""
 
-    def split(self) -> tuple[Vector, Vector, Vector]:
-        """Return the widths below and above the median and the hits, as views."""
-        below, above, hits = np.split(self.intervals[len(I) :], 3)
-        return below, above, hits
+    def split(self) -> tuple[Vector, Vector, Vector, Vector]:
+        """Return the widths below and above the median, the excess misses and the hits, as views."""
+        below, above, excess, hits = np.split(self.intervals[len(I) :], 4)
+        return below, above, excess, hits
+
+    def split_seasons(self) -> tuple[Vector, Vector, list[Vector]]:
+        """Return the losses, without a season first, and the sums and the places of each season, as views."""
+        losses, sums, places = np.split(self.seasons, np.cumsum([1 + len(SeasonLength), len(SeasonLength)]))
+        return losses, sums, np.split(places, np.cumsum([*SeasonLength])[:-1])
 
     def split_fifths(self) -> tuple[Vector, Vector, Vector]:
         """Return the cuts and the logarithms of the factors below and above the median, as views."""
@@ -95,9 +116,10 @@ class IntervalStages(CandidateStages):
 
     def interval_parts(self, state: Vector) -> IntervalParts:
         """Return what intervals are made of."""
-        names = ("intervals", "fifths", "spread.coefficients", "spread.covariance")
-        intervals, fifths, coefficients, covariance = (self.part(state, name) for name in names)
-        return IntervalParts(intervals, fifths, coefficients, covariance.reshape(2 * coefficients.shape), self.tails)
+        names = ("intervals", "fifths", "seasons", "spread.coefficients", "spread.covariance")
+        intervals, fifths, seasons, coefficients, covariance = (self.part(state, name) for name in names)
+        covariance = covariance.reshape(2 * coefficients.shape)
+        return IntervalParts(intervals, fifths, seasons, coefficients, covariance, self.tails)
 
     def serve_intervals(self, state: Vector, row: ScaledRow, yhat: float, candidates: Vector) -> Vector:
         """Return the numbers of a record that are about intervals."""
@@ -148,6 +170,8 @@ def spread_columns(
     unit, distances = float(n[I.UNIT]), candidates - yhat
     with np.errstate(over="ignore"):
         disagreement = math.sqrt(float(np.sum(distances * distances)) / len(candidates))
+    row = int(n[I.RESIDUALS] + max(n[I.LATE], 1.0)) - 1
+    season = season_sizes(parts, row)[int(np.argmin(parts.split_seasons()[0]))]
     size_cut = cut(size, MOST_SPREAD_INPUT)
     steps = [0.5 if size_cut > one else -0.5 for one in parts.split_fifths()[0]]
     columns = {
@@ -158,8 +182,50 @@ def spread_columns(
         SpreadColumn.RECENT: log_ratio(float(n[I.RECENT]), unit),
         SpreadColumn.LAST: log_ratio(float(n[I.LAST]), unit),
         SpreadColumn.MOVE: log_ratio(abs(size - last_label) * scale, unit),
+        SpreadColumn.SEASON: math.log(season),
     }
     return np.array([unit, *(columns[which] for which in SpreadColumn)])
+
+
+def season_sizes(parts: IntervalParts, row: int) -> Vector:
+    """Return the relative size of a row's residual that is predicted without a season, 1, and by each season.
+
+    A season predicts the mean |residual| at the row's place over that of all its places. Without the division the
+    season that follows the level of the last residuals most quickly would be preferred.
+    """
+    _, sums, places = parts.split_seasons()
+    sizes = (means[row % len(means)] * len(means) / total for means, total in zip(places, sums, strict=True))
+    return np.array([1.0, *(min(max(size, LEAST_RATIO), 1.0 / LEAST_RATIO) for size in sizes)])
+
+
+def learn_seasons(parts: IntervalParts, size: float) -> None:
+    """Learn a |residual| in units, at least LEAST_RATIO; the loss of a predicted size m is ln m + size / m."""
+    size = max(size, LEAST_RATIO)
+    losses, sums, places = parts.split_seasons()
+    row = int(parts.intervals[I.RESIDUALS])
+    predicted = season_sizes(parts, row)
+    losses += (np.log(predicted) + size / predicted - losses) / min(row + 1.0, SEASON_LOSS_ROUNDS)
+    for k, means in enumerate(places):
+        move = (size - means[row % len(means)]) / min(row // len(means) + 2.0, SEASON_VISITS)
+        means[row % len(means)] += move
+        sums[k] += move
+
+
+def miss_factors(parts: IntervalParts) -> Vector:
+    """Return the factor e of every level.
+
+    With z excess misses in standard deviations, cut at MOST_SPREAD_INPUT,
+
+        ln e = response (z + max(z - 1, 0)^2)
+
+    The response falls with the rounds, and is divided by how late labels are: misses that are known late say little
+    of the next row.
+    """
+    n, excess, share = parts.intervals, parts.split()[2], 2.0 * parts.tails
+    response = max(LEAST_RESPONSE, FIRST_RESPONSE / (1.0 + float(n[I.ROUNDS]) / RESPONSE_ROUNDS))
+    deviations = np.sqrt(0.5 * MISS_ROUNDS * share * (1.0 - share))
+    z = np.clip(excess / deviations, -MOST_SPREAD_INPUT, MOST_SPREAD_INPUT)
+    return np.asarray(np.exp(response / max(float(n[I.LATE]), 1.0) * (z + np.maximum(z - 1.0, 0.0) ** 2)))
 
 
 def spread_row(parts: IntervalParts, columns: Vector, x: Vector) -> Vector:
@@ -173,12 +239,12 @@ def serve_quantiles(parts: IntervalParts, served: Vector, x: Vector, yhat: float
 
     Widths of rarer levels are no smaller: the cumulative maximum from the most frequent level on.
     """
-    n, (below, above, _) = parts.intervals, parts.split()
+    n, (below, above, *_), factors = parts.intervals, parts.split(), miss_factors(parts)
     log_spread = cut(float(parts.coefficients @ spread_row(parts, served[1:], x)), MOST_LOG_SPREAD)
     spread, (_, f, g), fifth = float(served[0]) * math.exp(log_spread), parts.split_fifths(), fifth_of(served)
     median = yhat + spread * float(n[I.MEDIAN])
-    low = spread * math.exp(f[fifth]) * np.maximum.accumulate(below)
-    high = spread * math.exp(g[fifth]) * np.maximum.accumulate(above)
+    low = spread * math.exp(f[fifth]) * np.maximum.accumulate(below * factors)
+    high = spread * math.exp(g[fifth]) * np.maximum.accumulate(above * factors)
     return np.concatenate([median - low[::-1], [median], median + high])
 
 
@@ -214,10 +280,13 @@ def follow_quantiles(
         _move_quantiles(parts, quantiles, fifth_of(served), y, late)
         _learn_spread(parts, served, x, residual, late)
         n[I.ROUNDS] += 1.0
-    n[I.RESIDUALS] += 1.0
-    count, longest = float(n[I.RESIDUALS]), max(INTERVAL_ROUNDS, LATE_ROUNDS * late)
     unit = float(n[I.UNIT])
     counted = min(residual, WILD * unit) if unit > 0.0 else residual
+    if unit > 0.0:
+        learn_seasons(parts, counted / unit)
+    n[I.LATE] = late
+    n[I.RESIDUALS] += 1.0
+    count, longest = float(n[I.RESIDUALS]), max(INTERVAL_ROUNDS, LATE_ROUNDS * late)
     cuts, size = parts.split_fifths()[0], float(served[1 + SpreadColumn.PREDICTION])
     for k in range(FIFTHS - 1):  # running quantiles
         cuts[k] += max(CUT_STEP, min(FIRST_CUT_STEP, CUT_ROUNDS / count)) * ((k + 1) / FIFTHS - (size < cuts[k]))
@@ -226,7 +295,7 @@ def follow_quantiles(
 
 
 def _move_quantiles(parts: IntervalParts, quantiles: Vector, fifth: int, y: float, late: float) -> None:
-    n, (below, above, hits), levels = parts.intervals, parts.split(), len(parts.tails)
+    n, (below, above, excess, hits), levels = parts.intervals, parts.split(), len(parts.tails)
     _, f, g = parts.split_fifths()
     step = step_size(float(n[I.ROUNDS]), late)
     slow_step = step / late**LATE_POWER  # of what neighbouring rows push the same way
@@ -237,6 +306,7 @@ def _move_quantiles(parts: IntervalParts, quantiles: Vector, fifth: int, y: floa
         above[k] = min(max(above[k] * math.exp(own * (over - tail)), SMALLEST_WIDTH), LARGEST_WIDTH)
         f[fifth] = cut(f[fifth] + FIFTH_STEP * slow_step * (under - tail), LARGEST_FACTOR)
         g[fifth] = cut(g[fifth] + FIFTH_STEP * slow_step * (over - tail), LARGEST_FACTOR)
+        excess[k] += (under or over) - 2.0 * tail - excess[k] / MISS_ROUNDS
         hits[k] += not (under or over)
     side = float(y > quantiles[levels]) - float(y < quantiles[levels])
     n[I.MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side

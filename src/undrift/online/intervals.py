@@ -1,11 +1,13 @@
 r"""Intervals and quantiles: where labels lie around their predictions, by the row and the time, at several levels.
 
-The spread of a row is predicted from its features, the prediction, the candidates' disagreement and the last residuals.
+The spread of a row is predicted from its features, the prediction, the candidates' disagreement, the last residuals and
+the sizes of residuals at the same place in a season.
 A quantile lies its own number w of spreads from the median, and w follows by adaptive conformal inference: a label
 beyond it multiplies w by exp(step (1 - tail)), any other by exp(-step tail). For any sequence of labels the share of
 them beyond a quantile then differs from its tail by at most $2\max_t|\ln w_t|$ / (step T), with the last step, which is
 the smallest. Both sides are followed separately, so that intervals need not be symmetric, and so is a factor for every
-fifth of the predictions by size, so that levels are kept for large ones as for small ones.
+fifth of the predictions by size, so that levels are kept for large ones as for small ones. A factor of each level that
+rises with its misses over the last rounds, and returns to 1 without them, keeps misses from following each other.
 """
 
 from __future__ import annotations

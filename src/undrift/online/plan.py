@@ -33,6 +33,7 @@ from undrift.kernels.definitions import (
     LabelContext,
     MixerState,
     MixingRule,
+    SeasonLength,
     SpreadColumn,
 )
 from undrift.online.families import plan_families
@@ -47,7 +48,7 @@ Members that forget know nothing of a feature that is rarely present: the more w
 worse are the rows in which it is."""
 LEVEL2_SHARE, LOGISTIC_LEVEL2_SHARE = 1e-3, 1e-4
 """The same for level 2's mixer, of numbers and of two classes."""
-MOST_SPREAD_COLUMNS = 40
+MOST_SPREAD_COLUMNS = 41
 """Columns of the spread model: where the features would make them more, it does without, since a round of it costs
 their square."""
 WARMUP_PARTS = ("labels", "hints", "label_contexts", "given", "row_weights", "buffer", "known")
@@ -250,8 +251,9 @@ class EstimatorPlan:
         if self.offered:
             add("given.numbers", len(GivenNumber))
             add("given.members", len(self.offered) + 3, len(GivenMember))
-        add("intervals", len(IntervalState) + 3 * len(LEVELS) if self.quantiles else 0)
+        add("intervals", len(IntervalState) + 4 * len(LEVELS) if self.quantiles else 0)
         add("fifths", 3 * FIFTHS - 1 if self.quantiles else 0)
+        add("seasons", 1 + 2 * len(SeasonLength) + sum(SeasonLength) if self.quantiles else 0)
         add("spread.coefficients", self.spread_dim)
         add("spread.covariance", self.spread_dim, self.spread_dim)
 
@@ -323,7 +325,8 @@ class EstimatorPlan:
                 view(f"{name}.columns")[...] = family.columns
         view("limit")[...], view("exceeded")[...] = CLIP, NEVER
         if self.quantiles:
-            view("intervals")[len(IntervalState) : -len(LEVELS)] = np.tile(START, 2)
+            view("intervals")[len(IntervalState) :][: 2 * len(LEVELS)] = np.tile(START, 2)
+            view("seasons")[1 + len(SeasonLength) :] = [*SeasonLength, *np.ones(sum(SeasonLength))]
             view("fifths")[: FIFTHS - 1] = FIRST_CUTS
             view("spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
 

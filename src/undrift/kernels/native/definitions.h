@@ -334,6 +334,20 @@ constexpr double FIFTH_STEP = 0.2;
 // The largest such logarithm.
 constexpr double LARGEST_FACTOR = 1.0;
 
+// Misses of a level beyond those expected are counted over about this many rounds: enough for five expected misses at
+// level 0.9, few enough to correct a run of misses within a hundred rows.
+constexpr double MISS_ROUNDS = 50.0;
+
+// The logarithm of a level's widths rises at first by this number for each standard deviation of excess misses.
+constexpr double FIRST_RESPONSE = 0.28;
+
+// That number is halved after this many rounds, a third after twice as many, and so on: widths and spread model are
+// better known then, and misses that are chance should not move widths.
+constexpr double RESPONSE_ROUNDS = 1000.0;
+
+// That number never falls below this one.
+constexpr double LEAST_RESPONSE = 0.04;
+
 // The cuts between these groups move by steps of this many label scales in the end, ...
 constexpr double CUT_STEP = 0.01;
 
@@ -635,7 +649,8 @@ struct EstimatorNumber {
     static constexpr size_t SIZE = 17;
 };
 
-// The first numbers in the state of intervals; below and above the median, widths in spreads follow, then hits.
+// The first numbers in the state of intervals.      Four numbers per level follow: widths in spreads below and above
+// the median, excess misses, hits.
 struct IntervalState {
     enum : int {
         // The mean |residual|.
@@ -650,8 +665,10 @@ struct IntervalState {
         LAST = 4,
         // How far the median is above the prediction, in spreads.
         MEDIAN = 5,
+        // How many rows after its own the last label arrived, 1 if before the next row; 0 before the first one.
+        LATE = 6,
     };
-    static constexpr size_t SIZE = 6;
+    static constexpr size_t SIZE = 7;
 };
 
 // The first columns of the spread model, which predicts the logarithm of |residual|; scaled features follow.
@@ -677,11 +694,34 @@ struct SpreadColumn {
         LAST = 8,
         // The logarithm of the predicted distance from the last label, in units.
         MOVE = 9,
+        // The logarithm of the size of residuals at the row's place in the best season; 0 without a season.
+        SEASON = 10,
     };
-    static constexpr size_t SIZE = 10;
+    static constexpr size_t SIZE = 11;
 };
 
-// What is added to a ratio before its logarithm is taken.
+// The lengths, in rows, of the seasons by which residuals may differ in size.
+struct SeasonLength {
+    enum : int {
+        // A week of daily rows.
+        WEEK_OF_DAYS = 7,
+        // A day of hourly rows.
+        DAY_OF_HOURS = 24,
+        // A day of half-hourly rows.
+        DAY_OF_HALF_HOURS = 48,
+        // A day of rows every 15 minutes.
+        DAY_OF_QUARTERS = 96,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// The mean |residual| at a place in a season is taken over the last residuals there, about this many.
+constexpr double SEASON_VISITS = 16.0;
+
+// Seasons are compared by how well they predicted |residuals| over this many rounds.
+constexpr double SEASON_LOSS_ROUNDS = 1000.0;
+
+// What is added to a ratio before its logarithm is taken; the least size that a season predicts.
 constexpr double LEAST_RATIO = 0.05;
 
 // Bins of a column in histograms of trees; the last one holds missing values.

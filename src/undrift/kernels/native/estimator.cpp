@@ -87,6 +87,7 @@ void set_up(Estimator *self, bool binary, bool despiked, bool indicators, size_t
         p.gains.push_back(std::sqrt(STEP_TAIL / tail));
         p.hit.push_back(std::exp(LEAST_STEP * p.gains.back() * (0.0 - tail)));
         p.miss.push_back(std::exp(LEAST_STEP * p.gains.back() * (1.0 - tail)));
+        p.deviations.push_back(std::sqrt(0.5 * MISS_ROUNDS * 2.0 * tail * (1.0 - 2.0 * tail)));
     }
     p.blank = copy_of(blank);
     const size_t width = p.width();
@@ -109,8 +110,9 @@ void set_up(Estimator *self, bool binary, bool despiked, bool indicators, size_t
     p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
     p.row_weights = part(parts, "row_weights", 2 * WARMUP, p.blank.size());
     if (despiked) p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
-    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 3 * p.levels() : 0, p.blank.size());
+    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 4 * p.levels() : 0, p.blank.size());
     p.fifths = part(parts, "fifths", p.levels() ? 3 * FIFTHS - 1 : 0, p.blank.size());
+    p.seasons = part(parts, "seasons", p.levels() ? season_numbers() : 0, p.blank.size());
     p.spread_dim = part_size(parts, "spread.coefficients");
     need(p.levels() ? p.spread_dim == SpreadColumn::SIZE || p.spread_dim == SpreadColumn::SIZE + width : !p.spread_dim, "the spread model");
     need(p.spread_dim <= size_t(MOST_COLUMNS), "the spread model");

@@ -72,6 +72,15 @@ struct Stage {
     }
 };
 
+constexpr size_t SEASONS[] = {SeasonLength::WEEK_OF_DAYS, SeasonLength::DAY_OF_HOURS, SeasonLength::DAY_OF_HALF_HOURS, SeasonLength::DAY_OF_QUARTERS};
+
+// The size of the part "seasons": the loss without a season, the losses by each, the sums of their places, the places of each.
+constexpr size_t season_numbers() {
+    size_t count = 1 + 2 * SeasonLength::SIZE;
+    for (const size_t length : SEASONS) count += length;
+    return count;
+}
+
 // What stays the same for all estimators of one kind, and where the parts of a state vector are.
 struct EstimatorPlan {
     bool binary = false, indicators = false;
@@ -93,11 +102,12 @@ struct EstimatorPlan {
     std::vector<double> tails;      // the share of labels beyond either end of the interval of each level,
     std::vector<double> gains;      // how much larger its steps are, and what a hit and a miss do to its widths in the end
     std::vector<double> hit, miss;
+    std::vector<double> deviations; // and the standard deviation of its excess misses
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
     size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0;
     size_t gate_numbers = 0, gate_buckets = 0, given_numbers = 0, given_members = 0;
-    size_t fifths = 0, spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
+    size_t fifths = 0, seasons = 0, spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
     size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0, row_weights = 0;
 
     size_t waves_count() const { return waves.size() / 5; }

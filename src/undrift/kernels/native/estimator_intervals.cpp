@@ -19,6 +19,46 @@ size_t fifth_of(const double *served) {
 }
 
 double late_power(double late) { return late > 1.0 ? std::pow(late, LATE_POWER) : 1.0; }
+
+// The relative size of a row's residual that one season predicts: the mean |residual| at the row's place over that of all places.
+// Without the division the season that follows the level of the last residuals most quickly would be preferred.
+double predict_size(const double *places, size_t length, double sum, size_t row) {
+    return std::min(std::max(places[row % length] * static_cast<double>(length) / sum, LEAST_RATIO), 1.0 / LEAST_RATIO);
+}
+
+// The same of the season with the smallest loss; 1 if the loss is smaller without a season.
+double best_size(const double *seasons, size_t row) {
+    const double *losses = seasons + 1, *sums = losses + SeasonLength::SIZE, *places = sums + SeasonLength::SIZE;
+    double least = seasons[0], size = 1.0;
+    for (size_t k = 0; k < SeasonLength::SIZE; places += SEASONS[k++]) {
+        if (losses[k] >= least) continue;
+        least = losses[k];
+        size = predict_size(places, SEASONS[k], sums[k], row);
+    }
+    return size;
+}
+
+// Learn a |residual| in units, at least LEAST_RATIO. The loss of a predicted size m is ln m + size / m; without a season m = 1.
+void learn_seasons(double *seasons, size_t row, double size) {
+    size = std::max(size, LEAST_RATIO);
+    double *losses = seasons + 1, *sums = losses + SeasonLength::SIZE, *places = sums + SeasonLength::SIZE;
+    const double rate = 1.0 / std::min(static_cast<double>(row) + 1.0, SEASON_LOSS_ROUNDS);
+    seasons[0] += (size - seasons[0]) * rate;
+    for (size_t k = 0; k < SeasonLength::SIZE; places += SEASONS[k++]) {
+        const double predicted = predict_size(places, SEASONS[k], sums[k], row);
+        losses[k] += (std::log(predicted) + size / predicted - losses[k]) * rate;
+        double &mean = places[row % SEASONS[k]];
+        const double move = (size - mean) / std::min(static_cast<double>(row / SEASONS[k]) + 2.0, SEASON_VISITS);
+        mean += move;
+        sums[k] += move;
+    }
+}
+
+// What excess misses, in standard deviations, add to the logarithm of a width: in proportion, and more beyond one deviation.
+double respond(double response, double excess) {
+    const double cut_excess = cut(excess, MOST_SPREAD_INPUT), beyond = std::max(cut_excess - 1.0, 0.0);
+    return response * (cut_excess + beyond * beyond);
+}
 } // namespace
 
 // Whether there is an interval: two different labels were settled, some prediction was found wrong, and as many were judged
@@ -43,7 +83,7 @@ void Estimator::serve_intervals(const double *S, const double *X, const double *
                                 double *numbers) const {
     const size_t levels = plan.levels(), learned = plan.families.size() + 1; // all candidates but the naive baselines
     if (!levels) return;
-    const double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels;
+    const double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *excess = above + levels;
     const double unit = state[IntervalState::UNIT], size = (yhat - S[plan.numbers + EstimatorNumber::CENTER]) / label_scale;
     double squares = 0.0;
     for (size_t k = 0; k < learned; ++k) squares += (candidates[k] - yhat) * (candidates[k] - yhat);
@@ -56,15 +96,19 @@ void Estimator::serve_intervals(const double *S, const double *X, const double *
     served[SpreadColumn::RECENT] = log_ratio(state[IntervalState::RECENT], unit);
     served[SpreadColumn::LAST] = log_ratio(state[IntervalState::LAST], unit);
     served[SpreadColumn::MOVE] = log_ratio(std::fabs(size - labels[LabelContext::LAST]) * label_scale, unit);
+    const double late = std::max(state[IntervalState::LATE], 1.0); // the coming label is taken to be as late as the last one
+    served[SpreadColumn::SEASON] = std::log(best_size(S + plan.seasons, static_cast<size_t>(state[IntervalState::RESIDUALS] + late) - 1));
 
     const double spread = unit * std::exp(predict_spread(S, X, served)), median = yhat + spread * state[IntervalState::MEDIAN];
     const double *factors = S + plan.fifths + CUTS + fifth_of(served);
     const double down = spread * std::exp(factors[0]), up = spread * std::exp(factors[FIFTHS]);
+    const double response = std::max(LEAST_RESPONSE, FIRST_RESPONSE / (1.0 + state[IntervalState::ROUNDS] / RESPONSE_ROUNDS)) / late;
     double widest_below = 0.0, widest_above = 0.0; // rarer levels are no narrower
     numbers[levels] = median;
     for (size_t k = 0; k < levels; ++k) {
-        widest_below = std::max(widest_below, below[k]);
-        widest_above = std::max(widest_above, above[k]);
+        const double factor = std::exp(respond(response, excess[k] / plan.deviations[k]));
+        widest_below = std::max(widest_below, below[k] * factor);
+        widest_above = std::max(widest_above, above[k] * factor);
         numbers[levels - 1 - k] = median - down * widest_below;
         numbers[levels + 1 + k] = median + up * widest_above;
     }
@@ -82,14 +126,16 @@ void Estimator::follow_intervals(double *S, const double *X, const double *numbe
         learn_spread(S, X, served, residual, late);
         state[IntervalState::ROUNDS] += 1.0;
     }
+    double &unit = state[IntervalState::UNIT], &recent = state[IntervalState::RECENT], &last = state[IntervalState::LAST];
+    const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
+    if (unit > 0.0) learn_seasons(S + plan.seasons, static_cast<size_t>(state[IntervalState::RESIDUALS]), counted / unit);
+    state[IntervalState::LATE] = late;
     const double count = state[IntervalState::RESIDUALS] += 1.0;
     const double cut_step = std::max(CUT_STEP, std::min(FIRST_CUT_STEP, CUT_ROUNDS / count)), size = served[1 + SpreadColumn::PREDICTION];
     for (size_t k = 0; k < CUTS; ++k) { // running quantiles
         double &cut_here = S[plan.fifths + k];
         cut_here += cut_step * (static_cast<double>(k + 1) / FIFTHS - (size < cut_here ? 1.0 : 0.0));
     }
-    double &unit = state[IntervalState::UNIT], &recent = state[IntervalState::RECENT], &last = state[IntervalState::LAST];
-    const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
     unit += (counted - unit) / std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
     recent += (counted - recent) / std::min(count, RECENT_RESIDUALS);
     last += (counted - last) / std::min(count, LAST_RESIDUALS);
@@ -98,7 +144,7 @@ void Estimator::follow_intervals(double *S, const double *X, const double *numbe
 // Adaptive conformal inference: every quantile moves by how often it should be missed, against whether it was.
 void Estimator::move_quantiles(double *S, const double *quantiles, size_t fifth, double y, double late) const {
     const size_t levels = plan.levels();
-    double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *hits = above + levels;
+    double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *excess = above + levels, *hits = excess + levels;
     const double usual = std::max(LEAST_STEP, FIRST_STEP / std::sqrt(1.0 + state[IntervalState::ROUNDS] / STEP_ROUNDS));
     const double slowness = late_power(late), step = std::min(usual, LATE_STEP / slowness);
     const double slow_step = step / slowness; // of what neighbouring rows push the same way
@@ -115,6 +161,7 @@ void Estimator::move_quantiles(double *S, const double *quantiles, size_t fifth,
         above[k] = move(above[k], over);
         down = cut(down + FIFTH_STEP * slow_step * ((under ? 1.0 : 0.0) - tail), LARGEST_FACTOR);
         up = cut(up + FIFTH_STEP * slow_step * ((over ? 1.0 : 0.0) - tail), LARGEST_FACTOR);
+        excess[k] += (under || over ? 1.0 : 0.0) - 2.0 * tail - excess[k] / MISS_ROUNDS;
         hits[k] += !(under || over);
     }
     const double side = (y > quantiles[levels] ? 1.0 : 0.0) - (y < quantiles[levels] ? 1.0 : 0.0);
