@@ -67,7 +67,7 @@ class Inspection(NamedRows):
     def _last_mixer(self) -> Mixer:
         """Return the last mixer as an object over its part of the state."""
         mixer: Mixer = Mixable() if self.binary else SelfConfident(share=self._plan.last_share)
-        mixer.begin(np.exp(self._plan.prior("last")))
+        mixer.begin(np.exp(self._plan.start("last")))
         mixer.arrays().update(
             {
                 "log_weights": self.part("last.log_weights"),
@@ -101,7 +101,8 @@ class Inspection(NamedRows):
 
         The mixer learns from softened labels, and late ones are judged by the weights held when they come; what the
         labels as they came and the predictions as they were served changed is known exactly, and added. For two classes
-        the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`).
+        the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`), and
+        the weights of the start ln(1/.5) for level 2, ln(1/.4) for the base rate.
         """
         if self.dim is None:
             return np.zeros(0)
