@@ -119,6 +119,82 @@ def test_late_labels_cost_no_more_than_stated_and_cuts_do_not_matter():
     assert np.all(total - whole.losses <= whole.cost() + 1e-9 * total)
 
 
+def log_loss(odds, y):
+    return np.logaddexp(0.0, np.where(y > 0.0, -odds, odds))
+
+
+def running_rate(y, delay):
+    """Log-odds of the base rate of the labels known before each row."""
+    positive = np.concatenate([np.zeros(delay + 1), np.cumsum(y)])[: len(y)]
+    known = np.maximum(np.arange(len(y)) - delay, 0.0)
+    return np.log((positive + 1.0) / (known - positive + 1.0))
+
+
+@pytest.mark.parametrize("speed", ["light", *SPEEDS])
+@pytest.mark.parametrize("delay", [0, 100, 500, 1000])
+@pytest.mark.parametrize("rate", [0.005, 0.02])
+def test_a_rare_class_costs_hardly_more_than_its_running_rate_however_late_labels_are(rate, delay, speed):
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        Z, y = rng.normal(size=(8000, 4)), (rng.random(8000) < rate).astype(float)
+        odds = ud.OnlineClassifier(speed=speed).play(Z, y, delay=delay).yhat
+        own, rival = (log_loss(each, y)[delay + 1 :].sum() for each in (odds, running_rate(y, delay)))
+        assert own < 1.015 * rival
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_features_that_tell_classes_are_used_before_the_first_late_prediction_is_judged(speed):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(1000, 4))
+    y = (Z @ [2.0, -1.0, 0.5, 0.0] + 0.5 * rng.normal(size=1000) > 0.0).astype(float)
+    odds = ud.OnlineClassifier(speed=speed).play(Z, y, delay=499).yhat
+    assert not odds[:500].any()
+    own, rival = (log_loss(each, y)[600:].sum() for each in (odds, running_rate(y, 499)))
+    assert own < 0.6 * rival
+
+
+@pytest.mark.parametrize("speed", SPEEDS)
+def test_classes_that_stay_longer_than_labels_are_late_for_are_not_taken_for_granted(speed):
+    """Labels that follow each other are alike: what is learned from them promptly does not hold so many rows later."""
+    rng = np.random.default_rng(1)
+    y = (np.cumprod(np.where(rng.random(1000) < 0.05, -1.0, 1.0)) > 0.0).astype(float)
+    odds = ud.OnlineClassifier(speed=speed).play(rng.normal(size=(1000, 4)), y, delay=499).yhat
+    own, rival = (log_loss(each, y)[500:].sum() for each in (odds, running_rate(y, 499)))
+    assert own < 1.15 * rival
+
+
+def test_a_given_candidate_that_knows_is_heard_before_the_first_late_prediction_is_judged():
+    rng = np.random.default_rng(2)
+    y = (rng.random(600) < 0.3).astype(float)
+    told = np.where(rng.random(600) < 0.1, np.nan, np.where(y > 0.0, 0.99, 0.01))  # sometimes it says nothing
+    model = ud.OnlineClassifier(speed="fast", candidates=[1])
+    trace = model.play(np.column_stack([rng.normal(size=600), told]), y, delay=200)
+    spoke = ~np.isnan(told) & (np.arange(600) >= 250)
+    assert log_loss(trace.yhat, y)[spoke].mean() < 0.4 * log_loss(running_rate(y, 200), y)[spoke].mean()
+    settled = trace.known & (np.arange(600) < 400)
+    total = log_loss(trace.yhat, y)[settled].sum()
+    assert np.all(total - model.losses <= model.cost() + 1e-9 * total)
+
+
+def test_late_classes_can_be_asked_and_told_or_cut_anywhere():
+    rng = np.random.default_rng(3)
+    Z, y = rng.normal(size=(700, 3)), (rng.random(700) < 0.2).astype(float)
+    whole, cut, asked = (ud.OnlineClassifier(speed="fast") for _ in range(3))
+    trace = whole.play(Z, y, delay=150)
+    parts = [
+        cut.play(Z[a:b], y[a:b], delay=150).yhat for a, b in ((0, 60), (60, 170), (170, 171), (171, 290), (290, 700))
+    ]
+    served = []
+    for t in range(700):
+        assert t < 150 or asked.predict_proba(Z[t])[1] == pytest.approx(1.0 / (1.0 + np.exp(-trace.yhat[t])), rel=1e-12)
+        served.append(asked.ask(Z[t]))
+        if t >= 150:
+            asked.tell(served[t - 150], y[t - 150])
+    assert np.concatenate(parts).tobytes() == trace.yhat.tobytes()
+    assert np.array([one.yhat for one in served]).tobytes() == trace.yhat.tobytes()
+    assert whole == cut == cut.copy()
+
+
 def test_nothing_is_known_before_the_first_label():
     model = ud.OnlineRegressor()
     served = model.ask([1.0, 2.0])

@@ -219,14 +219,35 @@ def test_the_last_label_is_that_of_the_newest_row_after_a_refit_too():
     assert numbers[EstimatorNumber.LAST] == numbers[EstimatorNumber.HINT] == y[3]
 
 
-def test_hints_of_the_warm_up_are_log_odds_for_two_classes():
+def test_rows_of_two_classes_served_before_any_label_have_no_hint_and_no_last_labels():
     case = Case(True, delay=3)
     which, (Z, _) = plan(case), stream(case)
-    state, records = which.blank(), np.empty((6, which.kernel.record_size))
-    y = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0])
-    assert which.kernel.play_late(state, Z[:6], y, records, 0, 3) == 0
-    # Rows 2 and 3 were served before any label: log-odds of no change after one label and after two equal ones.
-    np.testing.assert_allclose(which.layout.view(state, "hints")[1:3], [0.0, np.log(2.0)], rtol=1e-15)
+    state, records = which.blank(), np.empty((9, which.kernel.record_size))
+    y = np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
+    assert which.kernel.play_late(state, Z[:9], y, records, 0, 3) == 0
+    # The fourth row was served before a label, the fifth after one, the sixth after two equal ones.
+    np.testing.assert_allclose(which.layout.view(state, "hints")[1:6], [0.0, 0.0, 0.0, 0.0, np.log(2.0)], rtol=1e-15)
+    assert not which.layout.view(state, "label_contexts")[:4].any()
+    assert which.layout.view(state, "label_contexts")[4, 0] == 1.0
+
+
+@pytest.mark.parametrize("given", [0, 2])
+def test_prompt_rows_after_late_ones_give_the_same_bits_in_blocks_and_row_by_row(given):
+    """No prediction has been judged when the first prompt row comes."""
+    case = Case(True, rows=60, expanded=True, given=given)
+    which, (Z, y) = plan(case), stream(case)
+    start, records = which.blank(), np.empty((20, which.kernel.record_size))
+    for t in range(20):
+        assert which.kernel.serve(start, Z[t], records[t], True) == 0
+    for t in range(20):
+        assert which.kernel.settle(start, records[t], float(y[t])) == 0
+    block, single = start.copy(), start.copy()
+    said = play(which, block, Z[20:], y[20:])
+    assert (
+        np.concatenate([play(which, single, Z[t : t + 1], y[t : t + 1]) for t in range(20, 60)]).tobytes()
+        == said.tobytes()
+    )
+    assert single.tobytes() == block.tobytes()
 
 
 @pytest.mark.own_levels

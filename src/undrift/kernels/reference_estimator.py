@@ -138,8 +138,11 @@ class Estimator(IntervalStages, EstimatorBlocks):
         numbers, labels, errors = (self.part(state, name) for name in ("numbers", "label_context", "errors"))
         hint, known = self.hint(state), numbers[N.ROUNDS] > 0.0
         row = self._scaled_row(state, x, wide, labels, differences, given)._replace(elapsed=elapsed)
-        answers = self.answer(state, row, hint, errors, first=int(numbers[N.ROUNDS]), skipped=int(numbers[N.SKIPPED]))
+        rounds, skipped, unjudged = int(numbers[N.ROUNDS]), int(numbers[N.SKIPPED]), self.is_unjudged(state)
+        answers = self.answer(state, row, hint, errors, first=rounds, skipped=skipped, longest=unjudged)
         raw = self.last.mix(state, answers.candidates) if known else 0.0
+        if unjudged:  # how well answers hold so many rows later is not known yet: they count half beside the base rate
+            raw = 0.5 * (raw + float(answers.candidates[-2]))
         low, high = self.label_range(state)
         bounded = has_interval(self.part(state, "intervals"), low, high, serial - float(numbers[N.LAST_SERIAL]))
 
@@ -218,8 +221,9 @@ class Estimator(IntervalStages, EstimatorBlocks):
             numbers[N.CENTER] = y
         despiked = self.despiked and rounds >= REFITS[0]
         soft = preparation.despike(self.part(state, "despiker"), y) if despiked else y
-        # Where nothing was known, there was no hint either; a refit will use what is known by now.
-        hint = float(record[R.HINT]) if known else y if rounds == 0 else self.hint(state)
+        # Where nothing was known, there was no hint either. Numbers take what is known by now. Two classes go without
+        # hint and last labels: what these say promptly they do not say to a row served so much later.
+        hint = float(record[R.HINT]) if known else y if rounds == 0 else 0.0 if self.binary else self.hint(state)
 
         filled, holes = np.split(record[len(R) : self.context_at].copy(), 2)
         filled[holes == NEVER_SEEN] = np.nan
@@ -231,7 +235,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         given = np.where(record[self.spoke_at : self.answers_at] != 0.0, record[at : at + self.given], np.nan)
         labels, errors, differences = np.split(served_context, np.cumsum([len(L), len(self.families)]))
         if not known:
-            labels = np.full(len(L), y) if rounds == 0 and not self.binary else self.part(state, "label_context").copy()
+            now = self.part(state, "label_context").copy()
+            labels = np.zeros(len(L)) if self.binary else np.full(len(L), y) if rounds == 0 else now
         weights = record[[R.WEIGHT, R.ELAPSED]]
         if rounds < WARMUP:
             self._remember(state, rounds, wide, y, hint, labels, given, weights)
@@ -244,6 +249,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         )
         served = Answers(answers, candidates) if known else None
         skipped = int(numbers[N.SKIPPED])
+        if self.binary and not known and late > 1.0 and self.last.view(state, "mixer")[0] == 0.0:
+            self.weigh_unserved(state, row, y, rounds)
         misses = self.learn(state, row, soft, hint, errors, served, late, rounds, skipped)
         if known:
             if serial > numbers[N.LAST_SERIAL]:
@@ -275,6 +282,8 @@ class Estimator(IntervalStages, EstimatorBlocks):
         LATE grows by loss(yhat) - loss(now): what was predicted against what the weights of settling time make of the
         same candidates.
         """
+        if self.is_unjudged(state):
+            self.last.view(state, "log_weights")[...] = self.last.view(self.blank, "log_weights")
         now = self.last.mix(state, candidates)
         self.last.learn_mixer(state, candidates, soft, late, yhat)
         late_loss = (yhat - now) * (0.5 * (yhat + now) - soft)

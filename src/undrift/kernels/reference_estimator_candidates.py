@@ -8,6 +8,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from undrift._typing import Matrix, Vector
+from undrift.kernels import reference_mix
 from undrift.kernels.definitions import CLIP, MIX_LIMIT, MOST_SCALES, FamilyDesign, MixerState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.reference import sigmoid
@@ -101,14 +102,25 @@ class CandidateStages:
         return state[begin : begin + size]
 
     def answer(
-        self, state: Vector, row: ScaledRow, hint: float, errors: Vector, *, first: int, skipped: int
+        self,
+        state: Vector,
+        row: ScaledRow,
+        hint: float,
+        errors: Vector,
+        *,
+        first: int,
+        skipped: int,
+        longest: bool = False,
     ) -> Answers:
-        """Return what all stages answer to a row after `first` rounds, `skipped` of them unknown to level 2."""
+        """Return what all stages answer to a row after `first` rounds, `skipped` of them unknown to level 2.
+
+        With `longest` each family answers by its longest memory, the last one, and not by its mixture.
+        """
         scale = float(self.part(state, "numbers")[N.LABEL_SCALE]) or 1.0
         members, mixtures = [], np.empty(len(self.families))
         for f, family in enumerate(self.learned):
             members.append(self.family_answers(state, family, row, hint, first))
-            mixtures[f] = family.mix(state, members[f])
+            mixtures[f] = members[f][-1] if longest else family.mix(state, members[f])
         mixtures[len(members) :] = np.where(np.isnan(row.given), mixtures[self.reference], row.given)
         features = self.features(state, np.concatenate(members), mixtures, hint, errors)
         m, h = self.level2.predict_memories(state, first - skipped, features, row.elapsed)
@@ -134,6 +146,37 @@ class CandidateStages:
         self.last.view(trial, "log_weights")[place] = -MIX_LIMIT
         candidates[place] = self.last.mix(trial, candidates)
         return candidates
+
+    def is_unjudged(self, state: Vector) -> bool:
+        """Whether labels came late, and none yet of a row for which something was predicted: see `weigh_unserved`."""
+        level2 = self.last.view(state, "log_weights")[0]
+        return self.binary and self.last.view(state, "mixer")[0] == 0.0 and bool(level2 <= -MIX_LIMIT)
+
+    def weigh_unserved(self, state: Vector, row: ScaledRow, label: float, first: int) -> None:
+        """Let the last mixer of two classes judge what is answered now to a row served before any label was known.
+
+        Where labels are D rows late, D rows are served before the first label, and D more before the first prediction
+        is judged. The weights for these come from here: of the base rate, given candidates, and the longest memory of
+        each family. Level 2 and "same as last time", which depend on how late labels are, have none. No losses are
+        counted, as nothing was predicted, and judging begins with the weights of the start (`Estimator._judge`).
+        """
+        candidates = np.full(self.last.members, math.nan)  # NaN takes the weight
+        for f, family in enumerate(self.learned):
+            candidates[1 + f] = self.family_answers(state, family, row, 0.0, first)[-1]
+        candidates[1 + len(self.learned) : -2] = row.given
+        candidates[-2] = self.baselines(state)[0]
+        candidates = self._fill_silent(state, candidates, row.given)
+        losses, none = np.zeros(self.last.members), np.empty((0, self.last.members))
+        reference_mix.mix_logistic(
+            self.last.view(state, "log_weights"),
+            self.last.log_prior,
+            0.0,
+            candidates[None],
+            np.array([label]),
+            np.empty(1),
+            losses,
+            none,
+        )
 
     def family_answers(self, state: Vector, family: Family, row: ScaledRow, hint: float, first: int) -> Vector:
         """Return what the members of a family answer, in label units or as log-odds."""

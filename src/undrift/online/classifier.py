@@ -56,6 +56,9 @@ class OnlineClassifier(AnyLabelFiles):
     log-probabilities (T, K) in the order of `classes`, a class's share before it appeared. Log-loss exceeds that of
     every candidate, base rate and "same as last time" among them, by at most `cost()`, whatever happens.
 
+    With labels D rows late the first D rows are predicted without any label. Until the first prediction is judged, D
+    rows later, predictions are halfway (in log-odds) between the base rate and what the labels known so far favour.
+
     Examples
     --------
     >>> import numpy as np

@@ -91,7 +91,7 @@ class Inspection(NamedRows):
         """Return the last mixer, or that of the gate's first bucket, as an object over its part of the state."""
         share = GATE_SHARE if name == "gate" else self._plan.last_share
         mixer: Mixer = Mixable() if self.binary else SelfConfident(share=share)
-        mixer.begin(np.exp(self._plan.prior(name)))
+        mixer.begin(np.exp(self._plan.start(name)))
         mixer.arrays().update(
             {
                 "log_weights": self.part(f"{name}.log_weights"),
@@ -168,7 +168,8 @@ class Inspection(NamedRows):
         It adds up what the last mixer may lose against each candidate, what the gate may lose against either arm, and
         what the combination with given predictions may lose against the model's own (theory page `gate`). Late labels
         are judged by the weights held when they come; what that changed is known exactly, and added. For two classes
-        the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`).
+        the share c/(t + 1) that returns to the prior after round t costs c ln(T + 1) in T rounds (`growing-share`), and
+        the weights of the start ln(1/.5) for level 2, ln(1/.4) for the base rate.
         """
         if self.dim is None:
             return np.zeros(0)

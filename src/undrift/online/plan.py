@@ -79,7 +79,10 @@ SPEEDS = {
     "max": Speed(48, MOST_COLUMNS, forests=True),
 }
 LEVEL2_PRIOR = 0.9
-"""Level 2's weight in the last mixer before the first round; the other candidates share the rest."""
+"""Level 2's weight in the prior of the last mixer; the other candidates share the rest."""
+LEVEL2_START, BASE_RATE_START = 0.5, 0.4
+"""Weights of level 2 and of the base rate before the first round of two classes, the other candidates sharing the rest:
+how often a rare class came is hard to beat until level 2 has seen it some times. Later shares return to the prior."""
 LAST_SHARE = 1e-4
 """The same for the last mixer of numbers, which so comes back from a baseline that a shock made the best for a while;
 that of two classes gives back a share that falls with time."""
@@ -295,11 +298,19 @@ class EstimatorPlan:
         return len(self.family_plans[name].betas) * (1 if self.binary else 2)
 
     def prior(self, name: str) -> Vector:
-        """Return the logarithms of a mixer's weights before the first round."""
+        """Return the logarithms of the weights that a mixer's shares return to."""
         count = self.members(name)
         weights = np.ones(count)
         if name == "last":
             weights[0], weights[1:] = LEVEL2_PRIOR, (1.0 - LEVEL2_PRIOR) / (count - 1)
+        return np.asarray(np.log(weights) - np.log(np.sum(weights)))
+
+    def start(self, name: str) -> Vector:
+        """Return the logarithms of a mixer's weights before the first round."""
+        if name != "last" or not self.binary:
+            return self.prior(name)
+        weights = np.full(len(self.candidates), 1.0 - LEVEL2_START - BASE_RATE_START) / (len(self.candidates) - 2)
+        weights[[0, -2]] = LEVEL2_START, BASE_RATE_START
         return np.asarray(np.log(weights) - np.log(np.sum(weights)))
 
     def blank(self) -> Vector:
@@ -319,7 +330,7 @@ class EstimatorPlan:
             dim, beta = self._memories(name)
             view(f"{name}.information")[...] = self._fresh_memories(dim, beta)
         for name in (*self.family_plans, "level 2", "last", *([] if self.robust is None else ["gate"])):
-            view(f"{name}.log_weights")[...] = self.prior(name)
+            view(f"{name}.log_weights")[...] = self.start(name)
         for name, family in self.family_plans.items():
             if family.design == FamilyDesign.EXPANDED:
                 view(f"{name}.columns")[...] = family.columns

@@ -213,6 +213,8 @@ class Estimator {
     void widen_range(const Stage &stage, double *S, double label) const;
     void learn_stages(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record, bool judged,
                       int64_t first, int64_t level2_first) const;
+    bool is_unjudged(const double *S) const;
+    void weigh_unserved(const KernelTable &level, double *S, EstimatorScratch &w, int64_t first) const;
     double given_answer(double value) const;
     void take_given(const double *z, double *given) const;
     bool all_spoke(const double *z) const;

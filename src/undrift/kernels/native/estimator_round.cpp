@@ -87,7 +87,7 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     const size_t families = plan.families.size();
     const double center = n[EstimatorNumber::CENTER], unit = n[EstimatorNumber::LABEL_SCALE], *range = S + plan.last.mixer;
     const double low = range[MixerState::LABEL_MIN], high = range[MixerState::LABEL_MAX];
-    const bool known = n[EstimatorNumber::ROUNDS] > 0.0;
+    const bool known = n[EstimatorNumber::ROUNDS] > 0.0, unjudged = is_unjudged(S);
     double hint, *singles = w.singles;
     baselines(S, candidates + 1 + families, &hint);
     record[RecordPart::WIDTH] = static_cast<double>(plan.dim);
@@ -107,7 +107,10 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
         run.h_or_stability = w.h;
         stage.predict(level, plan.binary, run, w.kernel);
         answer(stage, w.m, w.h, hint, center, low, high, answers);
-        mix_predict(level, stage, S, answers, candidates + 1 + f, w.kernel);
+        if (unjudged)
+            candidates[1 + f] = answers[stage.members - 1]; // its longest memory: see weigh_unserved
+        else
+            mix_predict(level, stage, S, answers, candidates + 1 + f, w.kernel);
         answers += stage.members;
         if (stage.has_singles()) singles = std::copy(answers - stage.memories(), answers, singles);
     }
@@ -126,6 +129,8 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     fill_silent(level, S, w.given, candidates, w.kernel);
     double yhat;
     mix_predict(level, plan.last, S, candidates, &yhat, w.kernel);
+    // How well answers hold so many rows later is not known yet: they count half beside the base rate.
+    if (unjudged) yhat = 0.5 * (yhat + candidates[1 + families]);
     record[RecordPart::RAW] = known ? yhat : 0.0;
     finish_serving(level, S, record, candidates, other, w.kernel);
     record[RecordPart::BOUNDED] = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
@@ -204,11 +209,14 @@ void Estimator::settle_own(const KernelTable &level, double *S, const double *re
     w.soft[0] = learned_label(S, y);
     baselines(S, w.candidates, w.hint);
     if (known || first) w.hint[0] = known ? record[RecordPart::HINT] : y;
+    else if (plan.binary) w.hint[0] = 0.0;
     const size_t families = plan.families.size();
     std::copy_n(record + plan.errors_at(), families, w.errors);
-    double labels[LabelContext::SIZE]; // where nothing was known: what is known by now
+    // Where nothing was known, numbers take what is known by now. Two classes go without hint and last labels: what these say
+    // promptly they do not say to a row served so much later.
+    double labels[LabelContext::SIZE];
     std::copy_n(known ? record + plan.labels_at() : S + plan.label_context, LabelContext::SIZE, labels);
-    if (first && !plan.binary) std::fill_n(labels, LabelContext::SIZE, y);
+    if (!known && (first || plan.binary)) std::fill_n(labels, LabelContext::SIZE, plan.binary ? 0.0 : y);
     for (size_t k = 0; k < plan.given; ++k)
         w.given[k] = record[plan.spoke_at() + k] != 0.0 ? record[plan.candidates_at() + 1 + plan.learned() + k]
                                                         : std::numeric_limits<double>::quiet_NaN();
@@ -221,6 +229,7 @@ void Estimator::settle_own(const KernelTable &level, double *S, const double *re
     scale_differences(plan.scaling(S), w.wide, record + plan.differences_at(), plan.spans.size(), plan.inputs(), w.differences);
     scale_labels(S, labels, w.labels);
     const int64_t rounds = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
+    if (plan.binary && !known && S[plan.last.mixer] == 0.0 && lateness(S, record) > 1.0) weigh_unserved(level, S, w, rounds);
     learn_stages(level, S, w, 1, record, known, rounds, rounds - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]));
     const double yhat = record[RecordPart::YHAT];
     if (known) {
@@ -256,7 +265,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
     };
     const auto is_ordinary = [&](size_t t) { return (!weight || weight[t] == 1.0) && (!elapsed || elapsed[t] == 1.0); };
     for (size_t t = 0; t < rows;) {
-        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || !all_spoke(Z + t * stride) || !is_ordinary(t)) {
+        if (y[t] != y[t] || n[EstimatorNumber::ROUNDS] == 0.0 || is_unjudged(S) || !all_spoke(Z + t * stride) || !is_ordinary(t)) {
             serve_own(level, S, Z + t * stride, record.data(), true, elapsed ? elapsed[t] : 1.0, other(t));
             record[RecordPart::WEIGHT] = weight ? weight[t] : 1.0;
             settle_own(level, S, record.data(), y[t]);

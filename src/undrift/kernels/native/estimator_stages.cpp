@@ -294,6 +294,44 @@ void Estimator::level2_answers(const double *m, const double *h, double hint, do
         E[k] = plan.binary ? m[k] : reference + scale * ((m[k] + h[k] * hint) / (1.0 + h[k]));
 }
 
+// Whether labels came late, and none yet of a row for which something was predicted: see weigh_unserved.
+bool Estimator::is_unjudged(const double *S) const {
+    return plan.binary && S[plan.last.mixer] == 0.0 && S[plan.last.log_weights] <= -MIX_LIMIT;
+}
+
+// Let the last mixer of two classes judge what is answered now to a row (of the scratch) that was served before any label was
+// known. Where labels are D rows late, D rows are served before the first label, and D more before the first prediction is
+// judged. The weights for these come from here: of the base rate, given candidates, and the longest memory of each family.
+// Level 2 and "same as last time", which depend on how late labels are, have none. No losses are counted, as nothing was
+// predicted, and judging begins with the weights of the start (judge).
+void Estimator::weigh_unserved(const KernelTable &level, double *S, EstimatorScratch &w, int64_t first) const {
+    const size_t n = plan.candidates(), base = n - 2;
+    double hint, naive[2], yhat, *E = w.candidates;
+    baselines(S, naive, &hint);
+    std::fill_n(E, n, std::numeric_limits<double>::quiet_NaN()); // NaN takes the weight
+    E[base] = naive[0];
+    AgedDiscounts aged;
+    for (size_t f = 0; f < plan.learned(); ++f) {
+        const Stage &stage = plan.families[f];
+        design(S, stage, w.X, w.labels, w.differences, w.design);
+        LearnerCall run = stage.run(S, first, 1, w.design);
+        set_elapsed(run, w.elapsed[0], aged);
+        run.m_or_yhat = w.m;
+        run.h_or_stability = w.h;
+        stage.predict(level, plan.binary, run, w.kernel);
+        E[1 + f] = w.m[stage.memories() - 1];
+    }
+    std::copy_n(w.given, plan.given, E + 1 + plan.learned());
+    fill_silent(level, S, w.given, E, w.kernel);
+    std::vector<double> losses(n);
+    MixerCall mix = plan.last.mix(S, 1, E);
+    mix.share = 0.0;
+    mix.y = w.y;
+    mix.yhat = &yhat;
+    mix.losses = losses.data();
+    level.mix_logistic(mix, w.kernel);
+}
+
 // An answer that came with a row as the stages count it: for two classes it is the probability of the positive one.
 double Estimator::given_answer(double value) const {
     if (!plan.binary || value != value) return value;
@@ -359,6 +397,7 @@ void Estimator::take_label(double *S, double serial, double y, double soft) cons
 // Let the last mixer judge the candidates (w.candidates) of rows with the labels w.soft; w.yhat receives what its weights make
 // of them. The record, if there is one, holds what was predicted earlier.
 void Estimator::judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const {
+    if (is_unjudged(S)) std::copy_n(plan.blank.data() + plan.last.log_weights, plan.candidates(), S + plan.last.log_weights);
     const double *said = record ? record + RecordPart::RAW : nullptr;
     mix_learn(level, plan.last, S, w.candidates, w.soft, rows, said, lateness(S, record), w.yhat, w.kernel);
     if (!record) return;
