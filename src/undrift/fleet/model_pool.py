@@ -78,7 +78,7 @@ def _misfit_error(error: Exception) -> ModelFileError:
 
 
 def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
-    """Return a fresh model: a clone of the learner given, or what the function makes."""
+    """Return a fresh model: a clone of the learner given, or what the function makes; online estimators without trees."""
     model = make_model if isinstance(make_model, Learner) else make_model() if callable(make_model) else None
     if not isinstance(model, Learner):
         raise InputError(
@@ -91,7 +91,8 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
         raise InputError("Fleet: candidates are for single estimators so far, got a model with some; leave them out")
     if model.parameters.get("speed") == "max":
         raise InputError(
-            "Fleet: speed='max' is for single estimators, as its forests take megabytes a key; use 'best' or less"
+            "Fleet: speed='max' is for single estimators, as fleets grow no trees, which take megabytes a key; use "
+            "'best' or less"
         )
     if model.outputs > 1:
         raise InputError(
@@ -104,6 +105,8 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             "of your own; give its predictions as a column instead"
         )
     fresh = model.clone()
+    if "trees" in fresh.parameters:  # states of keys are small, and have one layout
+        fresh = type(fresh)(**{**fresh.parameters, "trees": False})
     if fresh.any_labels:
         fresh.two_classes_only = True  # type: ignore[attr-defined]  # states of keys have one layout
     return fresh

@@ -158,10 +158,6 @@ class Settings:
                 f"settings: the weight '{self.weight}' cannot be the target, the time, a feature, a candidate, or "
                 "dropped as well"
             )
-        if self.speed == "max" and (self.weight is not None or self.elapsed):
-            raise InputError(
-                "settings: weight and elapsed are not for the forests of speed = 'max'; use speed = 'best'"
-            )
         if len(set(self.candidate)) < len(self.candidate):
             raise InputError("settings: candidate must not name a column twice")
         if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
