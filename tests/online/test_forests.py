@@ -200,8 +200,8 @@ def test_scikit_learn_fits_with_forests(speed, early):
 def test_fleets_take_estimators_without_trees_and_refuse_max_with_one_sentence():
     columns = {"key": "k", "order": "n", "features": ["x"], "target": "y"}
     fleet = ud.Fleet(ud.OnlineRegressor(), **columns)
-    fleet.run([{"k": "a", "n": n, "x": float(n % 7), "y": float(n % 7)} for n in range(300)])
-    model = fleet.model("a")
+    records = [{"k": "a", "n": n, "x": float(n % 7), "y": float(n % 7)} for n in range(300)]
+    model = fleet.run(records).model("a")
     assert model.rounds == 300
     assert model.parameters["trees"] is False
     assert "trees" not in model.candidates

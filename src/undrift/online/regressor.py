@@ -69,7 +69,7 @@ class OnlineRegressor(OnlineLearner):
     Notes
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
-    a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with forests for
+    a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with trees for
     s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. A label far
     beyond all jumps so far is predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean
     jumps, unless it lasts.
