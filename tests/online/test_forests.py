@@ -96,6 +96,78 @@ def test_late_labels_are_learned_from_what_was_served_however_the_stream_is_cut(
 
 
 @both_speeds
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("delay", [0, 30])
+def test_weights_reach_the_trees_however_the_stream_is_cut(kind, delay, speed, early):
+    Z, y = stream(kind)
+    rng = np.random.default_rng(8)
+    rows = {"weight": rng.choice([0.0, 0.5, 1.0, 3.0], ROWS), "elapsed": rng.choice([0.5, 1.0, 2.0], ROWS)}
+    whole, cut, asked = (kind(speed=speed) for _ in range(3))
+    yhat = whole.play(Z, y, delay=delay, **rows).yhat
+    parts, waiting = [], []
+    for begin in range(0, ROWS, 73):
+        some = slice(begin, begin + 73)
+        parts.append(cut.play(Z[some], y[some], delay=delay, **{name: one[some] for name, one in rows.items()}).yhat)
+        cut = pickle.loads(pickle.dumps(cut))
+    assert np.array_equal(np.concatenate(parts), yhat)
+    assert cut == whole
+    for t in range(ROWS):
+        waiting.append((t, asked.ask(Z[t], elapsed=rows["elapsed"][t])))
+        assert waiting[-1][1].yhat == yhat[t]
+        if len(waiting) > delay:
+            told, served = waiting.pop(0)
+            asked.tell(served, y[told], weight=rows["weight"][told])
+    plain = kind(speed=speed)
+    plain.play(Z, y, delay=delay)
+    assert plain._forests._grown[0].trees.tobytes() != whole._forests._grown[0].trees.tobytes()
+
+
+@both_speeds
+def test_trees_learn_rows_as_often_as_they_weigh_and_not_at_all_at_0(speed, early):
+    Z, y = stream(ud.OnlineRegressor)
+    spoiled = np.arange(ROWS) % 2 == 1
+    labels = np.where(spoiled, 50.0 + y, y)
+    ones, halves, zeros = (ud.OnlineRegressor(speed=speed) for _ in range(3))
+    ones.play(Z, labels)
+    halves.play(Z, labels, weight=np.where(spoiled, 0.01, 1.0))
+    zeros.play(Z, labels, weight=np.where(spoiled, 0.0, 1.0))
+    said = [np.median(one._forests.answer(one._forests.view(Z))[:, 0]) for one in (ones, halves, zeros)]
+    assert said[0] > 5.0 > 1.0 > said[1] > said[2]
+    assert abs(said[2]) < 0.3
+    nothing = ud.OnlineRegressor(speed=speed)
+    nothing.play(Z, y, weight=np.zeros(ROWS))
+    assert nothing._forests._grown == ()
+
+
+def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
+    rng = np.random.default_rng(9)
+    Z, y = rng.normal(size=(700, 3)), rng.normal(size=700)
+    short, wide = ud.OnlineRegressor(), ud.OnlineRegressor()
+    short.play(Z[:255], y[:255])
+    assert short._forests._grown == ()
+    assert short._forests._refit is None
+    monkeypatch.setattr(module, "LEAST_WINDOW", 2**17)  # rows of more than 0 features
+    wide.play(Z, y)
+    assert wide._forests._grown == ()
+    assert not any("rows" in name for name in wide.snapshot()[1] if name.startswith(module.PREFIX))
+    again = pickle.loads(pickle.dumps(wide))
+    assert again == wide
+    assert again.play(Z, y).yhat.tobytes() == wide.play(Z, y).yhat.tobytes()
+
+
+def test_features_that_make_rows_too_wide_end_the_trees(early, monkeypatch):
+    Z, y = stream(ud.OnlineRegressor, 400)
+    rows = [dict(zip("abc", row, strict=True)) for row in np.nan_to_num(Z).tolist()]
+    model = ud.OnlineRegressor()
+    model.play(rows[:300], y[:300])
+    assert model._forests._grown
+    monkeypatch.setattr(module, "LEAST_WINDOW", DEFAULT_TREES.most_numbers // 7)  # four features are too many
+    model.play([row | {"d": 1.0} for row in rows[300:]], y[300:])
+    assert model._forests._grown == ()
+    assert pickle.loads(pickle.dumps(model)) == model
+
+
+@both_speeds
 def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_cost(speed):
     Z, y = stream(ud.OnlineRegressor, 1200, seed=1)
     y = np.where(np.isnan(y), 0.0, y)

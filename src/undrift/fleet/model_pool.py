@@ -14,6 +14,7 @@ from undrift.fleet.key_state import KeyState
 from undrift.fleet.state_codec import StateCodec
 from undrift.learners import Learner
 from undrift.learners.served import PREFIX
+from undrift.online.base import OnlineLearner
 
 
 class ModelPool:
@@ -104,9 +105,7 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "
             "of your own; give its predictions as a column instead"
         )
-    fresh = model.clone()
-    if "trees" in fresh.parameters:  # states of keys are small, and have one layout
-        fresh = type(fresh)(**{**fresh.parameters, "trees": False})
+    fresh = model.without_trees() if isinstance(model, OnlineLearner) else model.clone()  # which take megabytes a key
     if fresh.any_labels:
         fresh.two_classes_only = True  # type: ignore[attr-defined]  # states of keys have one layout
     return fresh

@@ -97,17 +97,11 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
         self._betas = None if half_life is None else (make_discount(self, None, half_life).beta,)
+        self.keeps_rows = self._forest_plan is not None
         columns = check_candidates(self, candidates)
         self._given = GivenCandidates(self, columns, self.binary)
-        more = {} if columns is None else {"candidates": columns}
-        super().__init__(
-            speed=speed,
-            indicators=self.indicators,
-            seed=self.seed,
-            half_life=half_life,
-            trees=self.trees,
-            **more,  # type: ignore[arg-type]  # a list of names or numbers, which JSON holds too
-        )
+        more = ({} if columns is None else {"candidates": columns}) | ({} if self.trees else {"trees": False})
+        super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life, **more)  # type: ignore[arg-type]  # a list of names or numbers, which JSON holds too
         self.names = None
         self._forests: Forests | None = None
         self._one_row = kernels.EstimatorRow(self._exclusive_lock)
@@ -115,6 +109,10 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     @property
     def _forest_plan(self) -> ForestPlan | None:
         return SPEEDS[self.speed].forests if self.trees else None
+
+    def without_trees(self) -> Self:
+        """Return a fresh estimator with the same parameters that grows no trees."""
+        return type(self)(**{**self.parameters, "trees": False}) if self.keeps_rows else self.clone()
 
     def _make_forests(self, dim: int) -> Forests | None:
         """Return the forests to be grown beside the estimator, if any."""
