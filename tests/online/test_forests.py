@@ -142,11 +142,13 @@ def test_trees_learn_rows_as_often_as_they_weigh_and_not_at_all_at_0(speed, earl
 def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
     rng = np.random.default_rng(9)
     Z, y = rng.normal(size=(700, 3)), rng.normal(size=700)
-    short, wide = ud.OnlineRegressor(), ud.OnlineRegressor()
+    short = ud.OnlineRegressor()
     short.play(Z[:255], y[:255])
     assert short._forests._grown == ()
     assert short._forests._refit is None
-    monkeypatch.setattr(module, "LEAST_WINDOW", 2**17)  # rows of more than 0 features
+    narrow = SPEEDS["best"]._replace(forests=DEFAULT_TREES._replace(most_features=2))
+    monkeypatch.setitem(SPEEDS, "best", narrow)
+    wide = ud.OnlineRegressor()
     wide.play(Z, y)
     assert wide._forests._grown == ()
     assert not any("rows" in name for name in wide.snapshot()[1] if name.startswith(module.PREFIX))
@@ -158,10 +160,11 @@ def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
 def test_features_that_make_rows_too_wide_end_the_trees(early, monkeypatch):
     Z, y = stream(ud.OnlineRegressor, 400)
     rows = [dict(zip("abc", row, strict=True)) for row in np.nan_to_num(Z).tolist()]
+    narrow = SPEEDS["best"]._replace(forests=DEFAULT_TREES._replace(most_features=3))
+    monkeypatch.setitem(SPEEDS, "best", narrow)
     model = ud.OnlineRegressor()
     model.play(rows[:300], y[:300])
     assert model._forests._grown
-    monkeypatch.setattr(module, "LEAST_WINDOW", DEFAULT_TREES.most_numbers // 7)  # four features are too many
     model.play([row | {"d": 1.0} for row in rows[300:]], y[300:])
     assert model._forests._grown == ()
     assert pickle.loads(pickle.dumps(model)) == model

@@ -11,9 +11,11 @@ Everything is counted in labelled rows:
     swap       the forests of a fit answer 1/32 of its rows later (96 at least), those of a refresh 100 rows later
 
 A row of weight w counts w times in the trees' gradients and curvatures. The window is the last 32,768 rows, or fewer
-if these would hold more than 2^19 numbers ("max": 2^22). Trees cost time and memory that they cannot earn back on few
-rows: none are grown before 256 labelled rows, nor where the window would be less than 2,048 rows because rows are wide
-(more than 252 columns; "max": 1,972). They then say nothing, and the estimator does without.
+if these would hold more than 2^19 numbers ("max": 2^22).
+
+Trees are not grown where they cannot pay: before 256 labelled rows, which are too few for leaves of 20 rows; and at
+"best" for rows of more than 40 features, because a fit costs in proportion to them, and beyond 40 it would take most of
+the estimator's time. They say nothing then, and the estimator does without.
 
 The work between start and swap is spread over the rows that come meanwhile. The rows of both are fixed in advance, so
 that it does not matter how a stream is cut, and an unfinished fit need not be saved: it is done again from its rows.
@@ -39,9 +41,8 @@ from undrift.online.row_buffer import RowBuffer
 from undrift.trees.files import make_forest
 from undrift.trees.growth import Forest
 
-WINDOW, LEAST_WINDOW, REFRESHED_ROWS = 32_768, 2_048, 4_000
-"""The last rows that a fit uses at most; where rows are so wide that fewer than these fit, none are grown; and the last
-rows that a refresh uses."""
+WINDOW, REFRESHED_ROWS = 32_768, 4_000
+"""The last rows that a fit and a refresh use at most."""
 CONTEXT_SPANS = np.array(SPANS[:3])
 """The first features have distances from their running means, over these spans."""
 PREFIX, MISSING = "forests.", 1e300
@@ -78,9 +79,8 @@ class Forests:
 
     @property
     def window(self) -> int:
-        """Rows that a fit uses at most; 0 where rows are too wide for trees to pay."""
-        fit = self.plan.most_numbers // self.width
-        return min(WINDOW, fit) if fit >= LEAST_WINDOW else 0
+        """Rows that a fit uses at most; 0 where there are too many features."""
+        return 0 if self.dim > self.plan.most_features else min(WINDOW, self.plan.most_numbers // self.width)
 
     def _columns_seen(self) -> list[NDArray[np.intp]]:
         """Return the columns of a row in context that each forest sees: the last label and the row, or all."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from undrift._typing import Vector
 from undrift.kernels.definitions import WARMUP
+from undrift.learners.base import MOST_FEATURES
 
 FIRST_FIT = WARMUP
 """Labelled rows at the first fit."""
@@ -35,11 +36,22 @@ class ForestPlan(NamedTuple):
     """Rows between refreshes; 0: none."""
     most_numbers: int
     """How many numbers the rows kept for fits may hold."""
+    most_features: int
+    """Rows with more features have no trees, whose cost grows with these."""
 
 
-DEFAULT_TREES = ForestPlan(("trees",), context=0, growth=1, window_parts=1, refresh=0, most_numbers=2**19)
+DEFAULT_TREES = ForestPlan(
+    ("trees",), context=0, growth=1, window_parts=1, refresh=0, most_numbers=2**19, most_features=40
+)
+"""Up to 40 features an estimator with these trees takes two to four times as long as without."""
 MOST_TREES = ForestPlan(
-    ("trees", "trees in context"), context=24, growth=2, window_parts=4, refresh=1_000, most_numbers=2**22
+    ("trees", "trees in context"),
+    context=24,
+    growth=2,
+    window_parts=4,
+    refresh=1_000,
+    most_numbers=2**22,
+    most_features=MOST_FEATURES,
 )
 
 
