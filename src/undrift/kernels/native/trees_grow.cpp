@@ -184,10 +184,12 @@ void TreeBuilder::find_split(Leaf &leaf, size_t place, Split &best) const {
     const size_t last = edges[chosen[place]].size(); // the bin above all edges
     Cell sums[VALUE_BINS], below{0, 0}; // over the bins up to each one
     size_t begin = 0, end = 0;          // bins outside of these leave too little on one side; curvatures are never negative
+    int64_t used = 0;                   // not 0 from the first bin with rows on: missing numbers alone do not go left
     for (size_t b = 0; b <= last; ++b) {
         below.g += cells[b].g, below.h += cells[b].h;
         sums[b] = below;
-        begin += below.h + missing.h < least;
+        used |= cells[b].g | cells[b].h;
+        begin += (below.h + missing.h < least) | !used;
         end += sum.h - below.h >= least;
     }
     for (size_t b = begin; b < end; ++b) {
