@@ -10,6 +10,8 @@ import undrift as ud
 from undrift import kernels
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import reference_tree_context as reference
+from undrift.kernels.reference_trees import trees_predict
+from undrift.losses import sigmoid
 from undrift.online import forests as module
 from undrift.online.plan import SPEEDS
 from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, RefitSchedule, Work
@@ -367,6 +369,45 @@ def test_a_buffer_keeps_rows_by_number():
     buffer.read(len(y) - 1100, len(y), wide, labels, weights)
     assert np.array_equal(wide[:, :2], rows)
     assert not wide[:, 2].any()
+
+
+@pytest.mark.parametrize("logistic", [True, False])
+def test_answers_to_rows_are_those_of_the_twin(logistic):
+    rng = np.random.default_rng(4)
+    X, context, spans = rng.normal(size=(300, 8)), np.zeros(5 + 2), np.array([25.0])  # 4 labels, 3 features, 1 distance
+    seen = np.array([0, 4, 6, 7])
+    labels = X[:, 0] * X[:, 4]
+    model = ud.BoostedTrees("logistic" if logistic else "squared", trees=20)
+    forest = model.fit(X[:, seen], labels > 0.0 if logistic else labels).forest
+    row, answers, score = kernels.ForestRow(), np.empty((300, 1)), np.empty(300)
+    row.point(context, spans, 3, 1, logistic, [])
+    row.answer(X, answers)
+    assert np.isnan(answers).all()
+    row.point(context, spans, 3, 1, logistic, [(forest.trees, forest.base, seen)])
+    row.answer(X, answers)
+    trees_predict(forest.trees, forest.base, X[:, seen], score)
+    np.testing.assert_allclose(answers[:, 0], sigmoid(score) if logistic else score, rtol=1e-15)
+    with pytest.raises(ValueError, match="ForestRow: the arrays do not fit together"):
+        row.point(context, spans, 3, 1, logistic, [(forest.trees, forest.base, seen + 1)])
+    with pytest.raises(ValueError, match="ForestRow: the arrays do not fit together"):
+        row.offer((np.empty((5, 8)), np.empty(5), np.empty(5)), np.array([0]), 3, 3)
+
+
+@both_speeds
+def test_single_rows_are_kept_without_python_between_fits(speed, early):
+    Z, y = stream(ud.OnlineRegressor, 90)
+    model = ud.OnlineRegressor(speed=speed)
+    model.learn(Z[0], 0.0)
+    learn = model._forests.learn
+    model._forests.learn = None  # which Python would call
+    for t in range(1, 90):
+        assert model._one_row.learn(model, Z[t], float(t))
+    model._forests.learn = learn
+    model.play(Z, y)
+    whole = ud.OnlineRegressor(speed=speed)
+    whole.play(Z[:90], np.arange(90.0))
+    whole.play(Z, y)
+    assert whole == model
 
 
 @pytest.mark.parametrize("commit", [True, False])

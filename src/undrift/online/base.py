@@ -136,15 +136,16 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _begin(self, dim: int) -> None:
         plan = self._plan_for(dim, dim)
-        self._take_over(plan, plan.blank())
         self._forests = self._make_forests(dim)
+        self._take_over(plan, plan.blank())
 
     def _take_over(self, plan: EstimatorPlan, state: Vector) -> None:
         """Work with this state from now on; single rows, too, which are served and learned by a call of their own."""
         self._plan, self._state = plan, state
-        if plan.given:
+        if len(self._given):
             return  # rows are brought into order by the general code first
-        self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names))
+        forests = None if self._forests is None else self._forests.row
+        self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names), forests)
 
     def _number(self, which: EstimatorNumber) -> float:
         return float(self._state[self._plan.layout.starts["numbers"] + which])
@@ -397,9 +398,9 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _grow(self, count: int) -> None:
         began = self._plan.began + count if self.rounds < self._plan.warmup else self._plan.began
         plan = self._plan_for(self._plan.dim + count, began)
-        self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
         if self._forests is not None:
             self._forests.grow(count)
+        self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -463,6 +464,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._forests = None if self.dim is None else self._make_forests(self.dim)
         if self._forests is not None:
             self._forests.load_arrays(saved, self.rounds, list(self._pending))
+            self._take_over(self._plan, self._state)
         elif saved:
             raise ModelFileError(f"{_check.name_of(self)}: the saved arrays hold forests, which this model does not")
 

@@ -33,11 +33,10 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import WEIGHT_LIMIT, LabelContext
 from undrift.learners.base import Arrays
-from undrift.losses import sigmoid
 from undrift.online.families import SPANS
 from undrift.online.forest_refit import LEAVES, ForestRefit
 from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work
-from undrift.online.row_buffer import RowBuffer
+from undrift.online.row_buffer import BLOCK, RowBuffer
 from undrift.trees.files import make_forest
 from undrift.trees.growth import Forest
 
@@ -67,6 +66,8 @@ class Forests:
         self._buffer, self._schedule = RowBuffer(self.width), RefitSchedule(plan, self.window)
         self._waiting: dict[int, Vector] = {}
         self._refit: ForestRefit | None = None
+        self.row = kernels.ForestRow()
+        self._point_row()
 
     @property
     def _kept(self) -> int:
@@ -105,12 +106,27 @@ class Forests:
 
     def answer(self, X: Matrix) -> Matrix:
         """Return what the forests say to rows in context (n, forests), probabilities for two classes; NaN before a fit."""
-        answers = np.full((len(X), len(self.plan.names)), np.nan)
-        for k, forest in enumerate(self._grown):
-            seen = self._columns[k][: forest.dim]  # without features that came since
-            score = forest.score(X if len(seen) == X.shape[1] else np.take(X, seen, axis=1))
-            answers[:, k] = sigmoid(score) if self.binary else score
+        answers = np.empty((len(X), len(self.plan.names)))
+        self.row.answer(X, answers)
         return answers
+
+    def _point_row(self) -> None:
+        """Let single rows see the context, forests and buffer there are now."""
+        forests = [
+            (forest.trees, forest.base, seen[: forest.dim])  # without features that came since
+            for forest, seen in zip(self._grown, self._columns, strict=False)
+        ]
+        self.row.point(self._context, CONTEXT_SPANS, self.dim, len(self.plan.names), self.binary, forests)
+        self._offer_room()
+
+    def _offer_room(self) -> None:
+        """Let single rows be kept without Python until something is to be done, or a block is full."""
+        if self._refit is not None:
+            self.row.offer(None, self._buffer.total, 0, 0)
+            return
+        free, at = self._schedule.rows_until_change(self._buffer.count) - 1, self._buffer.count % BLOCK
+        block = self._buffer.block_of_next() if self.window else None
+        self.row.offer(block, self._buffer.total, at, min(free, BLOCK - at))
 
     def keep(self, serial: int, x: Vector) -> None:
         """Keep a row in context that waits for its label."""
@@ -153,11 +169,13 @@ class Forests:
         if self._refit is not None and self._schedule.is_due(count):
             self._grown, self._refit = self._refit.finish(), None
             self._schedule.close()
+            self._point_row()
         elif self._refit is not None:
             self._refit.work_part(rows, self._schedule.swap - count + rows)
         if self._schedule.begin_if_due(count, bool(self._grown)):
             self._begin_refit()
         self._buffer.forget(self._oldest)
+        self._offer_room()
 
     @property
     def _oldest(self) -> int:
@@ -177,6 +195,7 @@ class Forests:
         """Begin work in progress again, if there is some: it may have been interrupted anywhere."""
         if self._schedule.work:
             self._begin_refit()
+        self._point_row()
 
     def grow(self, count: int) -> None:
         """Append features that were 0 in every row so far; work in progress begins again.

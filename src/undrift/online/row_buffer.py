@@ -19,20 +19,31 @@ class RowBuffer:
     """What a save point need not copy: rows up to `count` do not change, and others are not read."""
 
     def __init__(self, width: int, first: int = 0) -> None:
-        self.width, self.first, self.count = width, first, first
+        self.width, self.first = width, first
+        self.total = np.array([first], np.int64)  # in an array, as compiled single rows count too
         self._blocks: dict[int, tuple[Matrix, Vector, Vector]] = {}
+
+    @property
+    def count(self) -> int:
+        """Rows so far, with those that are not kept any more."""
+        return int(self.total[0])
+
+    def block_of_next(self) -> tuple[Matrix, Vector, Vector]:
+        """Return the block that the next row belongs to."""
+        block = self.count // BLOCK
+        if block not in self._blocks:
+            self._blocks[block] = np.empty((BLOCK, self.width)), np.empty(BLOCK), np.empty(BLOCK)
+        return self._blocks[block]
 
     def append(self, X: Matrix, y: Vector, weight: Vector) -> None:
         """Keep rows that were labelled now."""
         done = 0
         while done < len(y):
-            block, at = divmod(self.count, BLOCK)
-            if block not in self._blocks:
-                self._blocks[block] = np.empty((BLOCK, self.width)), np.empty(BLOCK), np.empty(BLOCK)
+            at = self.count % BLOCK
             more = min(BLOCK - at, len(y) - done)
-            for kept, given in zip(self._blocks[block], (X, y, weight), strict=True):
+            for kept, given in zip(self.block_of_next(), (X, y, weight), strict=True):
                 kept[at : at + more] = given[done : done + more]
-            self.count += more
+            self.total += more
             done += more
 
     def read(self, begin: int, end: int, X: Matrix, y: Vector, weight: Vector) -> None:
@@ -48,7 +59,7 @@ class RowBuffer:
 
     def skip(self, count: int) -> None:
         """Count rows that are not kept, nor any before them."""
-        self.count += count
+        self.total += count
         self.forget(self.count)
 
     def forget(self, before: int) -> None:
