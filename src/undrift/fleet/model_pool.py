@@ -79,7 +79,7 @@ def _misfit_error(error: Exception) -> ModelFileError:
 
 
 def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
-    """Return a fresh model: a clone of the learner given, or what the function makes; online estimators without trees."""
+    """Return a fresh model, without trees: a clone of the learner given, or what the function makes."""
     model = make_model if isinstance(make_model, Learner) else make_model() if callable(make_model) else None
     if not isinstance(model, Learner):
         raise InputError(

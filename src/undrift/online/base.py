@@ -112,7 +112,9 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def without_trees(self) -> Self:
         """Return a fresh estimator with the same parameters that grows no trees."""
-        return type(self)(**{**self.parameters, "trees": False}) if self.keeps_rows else self.clone()
+        if not self.keeps_rows:
+            return self.clone()
+        return type(self)(**{**self.parameters, "trees": False})  # type: ignore[arg-type]  # its own parameters
 
     def _make_forests(self, dim: int) -> Forests | None:
         """Return the forests to be grown beside the estimator, if any."""

@@ -30,9 +30,9 @@ class OnlineClassifier(AnyLabelFiles):
     Parameters
     ----------
     speed
-        "best"; "max": a second boosted forest, and both refitted more often, 3 to 6 times slower, not for fleets; "fast":
-        linear and in context alone, about 3 times faster; or "light": linear and the last labels alone, by far the
-        smallest, for many keys.
+        "best"; "max": a second boosted forest, and both refitted more often, 4 to 6 times slower, not for fleets;
+        "fast": linear and in context alone, 5 to 7 times faster; or "light": linear and the last labels alone, by far
+        the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import kernels
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix
 from undrift.kernels.definitions import TreeNode
 from undrift.online.row_buffer import RowBuffer
 from undrift.trees.growth import ALL_AT_ONCE, Forest, GrowthOptions, TreeGrowth

@@ -5,7 +5,7 @@ and the last mixer hear them, records hold them as served, `cost()` covers them.
 which sees the row and the last label; "max" has a second one, which sees the row in context (`kernels.tree_rows`).
 Everything is counted in labelled rows:
 
-    fit        "best": at 256 rows, then whenever they have doubled; when the window is full, whenever all its rows are new
+    fit        "best": at 256 rows, then whenever they have doubled; when the window is full, when all of it is new
                "max": at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
     refresh    "max" alone, every 1,000 rows: 8 more trees, fitted on the last 4,000
     swap       the forests of a fit answer 1/32 of its rows later (96 at least), those of a refresh 100 rows later
@@ -105,7 +105,7 @@ class Forests:
         return X
 
     def answer(self, X: Matrix) -> Matrix:
-        """Return what the forests say to rows in context (n, forests), probabilities for two classes; NaN before a fit."""
+        """Return predictions (n, forests) for rows in context, NaN before a fit; probabilities for two classes."""
         answers = np.empty((len(X), len(self.plan.names)))
         self.row.answer(X, answers)
         return answers

@@ -44,9 +44,9 @@ class OnlineRegressor(OnlineLearner):
     Parameters
     ----------
     speed
-        "best"; "max": a second boosted forest, and both refitted more often, 5 to 10 times slower, not for fleets; "fast":
-        linear and in context alone, 3 to 4 times faster; or "light": linear and the last labels alone, by far the
-        smallest, for many keys.
+        "best"; "max": a second boosted forest, and both refitted more often, 5 to 7 times slower, not for fleets;
+        "fast": linear and in context alone, 6 to 10 times faster; or "light": linear and the last labels alone, by far
+        the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed

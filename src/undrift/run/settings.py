@@ -52,7 +52,7 @@ class Settings:
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
     speed: str = "best"
-    """"best", "max" (with forests, several times slower), "fast" (linear and in context, several times faster), or
+    """"best", "max" (more trees, several times slower), "fast" (linear and in context, several times faster), or
     "light" (linear, the smallest)."""
     half_life: float | None = None
     """One memory length in rounds in place of learned ones."""
