@@ -1,4 +1,4 @@
-"""What forests cost (`speed="max"`): CPU a row beside LightGBM refitted, and the largest CPU time of a single `learn`.
+"""What trees cost: CPU a row with none, at "best" and at "max", beside LightGBM refitted, and the longest `learn`.
 
     python benchmarks/forests.py [--rows 8000] [--held-back]     (make bench-forests)
 
@@ -10,6 +10,7 @@ features of the data folder, and made-up interactions.
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -37,12 +38,18 @@ def made_up(rows: int, seed: int, binary: bool, dim: int = 15) -> Stream:
     return Stream(f"made up, seed {seed}", Z, (y > 0.5).astype(float) if binary else y, binary)
 
 
-def estimator(stream: Stream) -> ud.OnlineRegressor | ud.OnlineClassifier:
-    return (ud.OnlineClassifier if stream.binary else ud.OnlineRegressor)(speed="max")
+OURS = {"no trees": {"trees": False}, "best": {}, "max": {"speed": "max"}}
 
 
-def play_ours(stream: Stream) -> np.ndarray:
-    return estimator(stream).play(np.ascontiguousarray(stream.Z), stream.y).yhat
+def estimator(stream: Stream, name: str) -> ud.OnlineRegressor | ud.OnlineClassifier:
+    return (ud.OnlineClassifier if stream.binary else ud.OnlineRegressor)(**OURS[name])
+
+
+def play_ours(name: str) -> Callable[[Stream], np.ndarray]:
+    def play(stream: Stream) -> np.ndarray:
+        return estimator(stream, name).play(np.ascontiguousarray(stream.Z), stream.y).yhat
+
+    return play
 
 
 def play_lightgbm(every: int) -> Callable[[Stream], np.ndarray]:
@@ -54,7 +61,10 @@ def play_lightgbm(every: int) -> Callable[[Stream], np.ndarray]:
     return play
 
 
-CONTENDERS = {"max": play_ours, "every 250": play_lightgbm(250), "every 1,000": play_lightgbm(1000)}
+CONTENDERS = {name: play_ours(name) for name in OURS} | {
+    "every 250": play_lightgbm(250),
+    "every 1,000": play_lightgbm(1000),
+}
 
 
 def score(yhat: np.ndarray, stream: Stream) -> float:
@@ -79,9 +89,9 @@ def compare_cost(rows: int) -> None:
 
 def measure_single_rows(rows: int, first: int) -> None:
     """Print the largest CPU times of single rows, learned one by one after `first` rows in a block."""
-    for binary in (False, True):
+    for name, binary in itertools.product(OURS, (False, True)):
         stream = made_up(rows, 0, binary)
-        model = estimator(stream)
+        model = estimator(stream, name)
         if first:
             model.play(stream.Z[:first], stream.y[:first])
         spent = np.empty(rows - first)
@@ -91,7 +101,7 @@ def measure_single_rows(rows: int, first: int) -> None:
             spent[k] = time.thread_time() - begin
         after = np.sort(spent[max(0, WARM - first) :])[::-1]
         kind = "two classes" if binary else "numbers"
-        print(f"learn, {kind}, rows {max(first, WARM)} to {rows}: mean {1e6 * spent.mean():.0f} us, largest "
+        print(f"{name}, {kind}, learn, rows {max(first, WARM)} to {rows}: mean {1e6 * spent.mean():.0f} us, largest "
               + ", ".join(f"{1e3 * one:.1f}" for one in after[:5]) + " ms", flush=True)  # fmt: skip
 
 

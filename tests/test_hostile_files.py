@@ -196,7 +196,8 @@ def test_the_file_is_an_ordinary_safetensors_file(tmp_path) -> None:
     model = named_regressor()
     model.save(tmp_path / "model")
     arrays = load_file(tmp_path / "model")
-    assert arrays.keys() == model._arrays().keys()
-    for name, array in model._arrays().items():
+    saved = model.snapshot()[1]
+    assert arrays.keys() == saved.keys()
+    for name, array in saved.items():
         np.testing.assert_array_equal(arrays[name], array)
         assert arrays[name].dtype == np.float64

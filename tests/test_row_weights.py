@@ -254,8 +254,6 @@ def test_what_has_no_meaning_is_refused_in_one_sentence():
     with pytest.raises(InputError, match="DiscountedMean: weight and elapsed are not supported"):
         ensemble.learn([1.0], 1.0, elapsed=2.0)
     assert model.rounds == ensemble.rounds == 0
-    with pytest.raises(InputError, match="not supported by the forests of speed='max'"):
-        ud.OnlineRegressor(speed="max").learn([1.0], 1.0, weight=2.0)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 40])

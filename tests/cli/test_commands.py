@@ -43,7 +43,7 @@ def test_the_demo_ends_with_a_few_lines_and_a_report(call):
     assert best < 0.4 * naive["last value"]
     assert lines[1].startswith(
         f"Typical error (RMSE) {error:.3g}, {1 - error / best:.0%} less than the best naive guess "
-        f"('same as 168 rows ago': {best:.2f}); mean absolute error 2."
+        f"('same as 168 rows ago': {best:.2f}); mean absolute error 1."
     )
     assert lines[3].startswith("The data changed around rows ")
     assert lines[-1].startswith("Report: d/report.html")

@@ -22,7 +22,7 @@ MODELS = {
     "online regressor": lambda: ud.OnlineRegressor(speed="fast"),
     "light regressor": lambda: ud.OnlineRegressor(speed="light"),
     "online classifier": lambda: ud.OnlineClassifier(speed="fast"),
-    "waves": lambda: ud.OnlineRegressor(seed=3),
+    "waves": lambda: ud.OnlineRegressor(seed=3, trees=False),
 }
 
 

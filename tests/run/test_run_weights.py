@@ -108,8 +108,6 @@ def test_what_cannot_be_used_is_refused_with_its_place(tmp_path):
         play_file(str(tmp_path / "timeless.csv"), tmp_path / "run", Settings(**SETTINGS))
     with pytest.raises(InputError, match="the weight 'y' cannot be the target"):
         Settings(target="y", weight="y")
-    with pytest.raises(InputError, match="weight and elapsed are not for the forests of speed = 'max'"):
-        Settings(target="y", elapsed=True, speed="max")
 
 
 @pytest.mark.parametrize(("factor", "told"), [(1000.0, "counts 1,000 times"), (0.01, "counts 0.01 times"), (1.0, None)])

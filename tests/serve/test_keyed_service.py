@@ -212,6 +212,12 @@ def test_what_cannot_have_keys_is_refused(tmp_path, model_file):
         pass
     with pytest.raises(InputError, match="'a': this is a feature"), open_service(model_file, key="a"):
         pass
+    grown = ud.OnlineRegressor()
+    grown.learn([1.0, 1.0], 1.0)
+    grown.save(tmp_path / "trees.undrift")
+    words = "a model with trees cannot be copied for every key, .*; train it with trees=False, or with speed 'fast'"
+    with pytest.raises(InputError, match=words), open_service(tmp_path / "trees.undrift", key="shop"):
+        pass
     model = ud.load(model_file)
     model.ask([1.0, 1.0])
     model.save(model_file)

@@ -29,7 +29,7 @@ Task = Annotated[
     str | None, typer.Option("--task", help="regression, classification, or multiclass (new classes may come).")
 ]
 Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
-Speed = Annotated[str | None, typer.Option("--speed", help="best, max (with forests), fast, or light [default: best].")]
+Speed = Annotated[str | None, typer.Option("--speed", help="best, max (more trees), fast, or light [default: best].")]
 OldModel = Annotated[str | None, typer.Option("--model", hidden=True, help="What --speed was called.")]
 HalfLife = Annotated[
     float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")

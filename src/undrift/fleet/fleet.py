@@ -67,7 +67,8 @@ class Fleet:
     Parameters
     ----------
     make_model
-        A fresh learner, or a function that returns one; every key gets a clone.
+        A fresh learner, or a function that returns one; every key gets a clone. Online estimators are taken without
+        their trees (`trees=False`), which would be megabytes for each key; `speed="max"` is refused.
     key
         Column that names the stream: text or integers; times, booleans and the like by their text.
     features

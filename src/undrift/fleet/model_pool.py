@@ -14,6 +14,7 @@ from undrift.fleet.key_state import KeyState
 from undrift.fleet.state_codec import StateCodec
 from undrift.learners import Learner
 from undrift.learners.served import PREFIX
+from undrift.online.base import OnlineLearner
 
 
 class ModelPool:
@@ -78,7 +79,7 @@ def _misfit_error(error: Exception) -> ModelFileError:
 
 
 def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
-    """Return a fresh model: a clone of the learner given, or what the function makes."""
+    """Return a fresh model, without trees: a clone of the learner given, or what the function makes."""
     model = make_model if isinstance(make_model, Learner) else make_model() if callable(make_model) else None
     if not isinstance(model, Learner):
         raise InputError(
@@ -91,7 +92,8 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
         raise InputError("Fleet: candidates are for single estimators so far, got a model with some; leave them out")
     if model.parameters.get("speed") == "max":
         raise InputError(
-            "Fleet: speed='max' is for single estimators, as its forests take megabytes a key; use 'best' or less"
+            "Fleet: speed='max' is for single estimators, as fleets grow no trees, which take megabytes a key; use "
+            "'best' or less"
         )
     if model.outputs > 1:
         raise InputError(
@@ -103,7 +105,7 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "
             "of your own; give its predictions as a column instead"
         )
-    fresh = model.clone()
+    fresh = model.without_trees() if isinstance(model, OnlineLearner) else model.clone()  # which take megabytes a key
     if fresh.any_labels:
         fresh.two_classes_only = True  # type: ignore[attr-defined]  # states of keys have one layout
     return fresh

@@ -10,6 +10,7 @@ from __future__ import annotations
 from undrift.kernels._native import EnsembleKernel as EnsembleKernel
 from undrift.kernels._native import Estimator as Estimator
 from undrift.kernels._native import EstimatorRow as EstimatorRow
+from undrift.kernels._native import ForestRow as ForestRow
 from undrift.kernels._native import Lock as Lock
 from undrift.kernels._native import Shared as Shared
 from undrift.kernels._native import TreeBuilder as TreeBuilder

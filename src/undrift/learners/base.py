@@ -75,6 +75,8 @@ class Learner(LateLabels):
     """Fewest features it can work with; 0 for learners that look at labels alone."""
     needs_model: bool = False
     """Whether its files hold rows for a model of the user's, which `load` must be given; not for fleets."""
+    keeps_rows: bool = False
+    """Whether it keeps rows to learn from them again, up to a fixed number; not in fleets."""
     binary: bool = False
     """Whether labels are two classes and predictions log-odds."""
     any_labels: ClassVar[bool] = False

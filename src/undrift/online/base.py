@@ -21,8 +21,8 @@ from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, P
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import HeldInterrupt, SavePoint, put_back
 from undrift.learners.served import PendingRecords, ServedPrediction
-from undrift.online import forests
 from undrift.online.design import DesignedLearner
+from undrift.online.forests import PREFIX as FORESTS_PREFIX
 from undrift.online.forests import Forests
 from undrift.online.given import GivenCandidates, check_candidates
 from undrift.online.growth import grow_state, widen_record
@@ -31,6 +31,7 @@ from undrift.online.intervals import Limits, read_quantiles
 from undrift.online.memories import BETAS
 from undrift.online.peeked import PeekedRows
 from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
+from undrift.online.refit_schedule import ForestPlan
 from undrift.online.rows import Rows, read_series
 from undrift.trace import Trace
 
@@ -91,21 +92,40 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         seed: int = 0,
         half_life: float | None = None,
         candidates: Sequence[str] | Sequence[int] | None = None,
+        trees: bool = True,
     ) -> None:
         self.speed = _check.choice(self, "speed", speed, tuple(SPEEDS))
+        self.trees = _check.flag(self, "trees", trees)
         self.indicators = _check.flag(self, "indicators", indicators)
         self.seed = _check.integer(self, "seed", seed, 0, 2**53)
         self._betas = None if half_life is None else (make_discount(self, None, half_life).beta,)
+        self.keeps_rows = self._forest_plan is not None
         columns = check_candidates(self, candidates)
         self._given = GivenCandidates(self, columns, self.binary)
-        more = {} if columns is None else {"candidates": columns}
+        more = ({} if columns is None else {"candidates": columns}) | ({} if self.trees else {"trees": False})
         super().__init__(speed=speed, indicators=self.indicators, seed=self.seed, half_life=half_life, **more)  # type: ignore[arg-type]  # a list of names or numbers, which JSON holds too
         self.names = None
         self._forests: Forests | None = None
         self._one_row = kernels.EstimatorRow(self._exclusive_lock)
 
+    @property
+    def _forest_plan(self) -> ForestPlan | None:
+        return SPEEDS[self.speed].forests if self.trees else None
+
+    def without_trees(self) -> Self:
+        """Return a fresh estimator with the same parameters that grows no trees."""
+        if not self.keeps_rows:
+            return self.clone()
+        return type(self)(**{**self.parameters, "trees": False})  # type: ignore[arg-type]  # its own parameters
+
+    def _make_forests(self, dim: int) -> Forests | None:
+        """Return the forests to be grown beside the estimator, if any."""
+        plan = self._forest_plan
+        return None if plan is None else Forests(plan, dim, self.binary, self.seed)
+
     def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
-        trees = forests.NAMES if SPEEDS[self.speed].forests else ()
+        forests = self._forest_plan
+        trees = () if forests is None else forests.names
         offered = self._given.labels
         return make_plan(
             self.binary, dim, began, self.speed, self.seed, self.indicators, self._betas, offered, trees, self._loss
@@ -122,15 +142,16 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     def _begin(self, dim: int) -> None:
         plan = self._plan_for(dim, dim)
+        self._forests = self._make_forests(dim)
         self._take_over(plan, plan.blank())
-        self._forests = Forests(dim, self.binary, self.seed) if SPEEDS[self.speed].forests else None
 
     def _take_over(self, plan: EstimatorPlan, state: Vector) -> None:
         """Work with this state from now on; single rows, too, which are served and learned by a call of their own."""
         self._plan, self._state = plan, state
-        if plan.given:
+        if len(self._given):
             return  # rows are brought into order by the general code first
-        self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names))
+        forests = None if self._forests is None else self._forests.row
+        self._one_row.bind(plan.kernel, state, None if self.names is None else tuple(self.names), forests)
 
     def _number(self, which: EstimatorNumber) -> float:
         return float(self._state[self._plan.layout.starts["numbers"] + which])
@@ -270,14 +291,6 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._play_at_once(Z, y, yhat, none, np.empty(0), rows)
         return Columns(yhat)
 
-    def _require_row_weights(self) -> None:
-        """Refuse weights and times where forests are beside the estimator: they count every row once."""
-        if SPEEDS[self.speed].forests:
-            raise InputError(
-                f"{_check.name_of(self)}: weight and elapsed are not supported by the forests of speed='max'; leave "
-                "them out, or use speed='best'"
-            )
-
     def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Matrix:
         """Serve rows and settle what was served `delay` rows before each; return the records of the rows."""
         waiting, size, before = list(self._pending), self._plan.kernel.record_size, len(self._pending)
@@ -349,7 +362,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         newest = serial > self._number(EstimatorNumber.LAST_SERIAL)
         _check.raise_on_status(self, self._plan.kernel.settle(self._state, record, y), self._plan.dim)
         if self._forests is not None:
-            self._forests.settle(self._forests.release(serial), y, newest=newest)
+            self._forests.settle(self._forests.release(serial), y, weight, newest=newest)
         self._count()
         self._pending.close(serial)
 
@@ -391,9 +404,9 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _grow(self, count: int) -> None:
         began = self._plan.began + count if self.rounds < self._plan.warmup else self._plan.began
         plan = self._plan_for(self._plan.dim + count, began)
-        self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
         if self._forests is not None:
             self._forests.grow(count)
+        self._take_over(plan, grow_state(self._state, self._plan, plan, self.rounds))
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
@@ -450,16 +463,16 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         return whole and counts[1] <= counts[0] and counts[0] + counts[2] <= counts[3]
 
     def _load_arrays(self, arrays: Arrays) -> None:
-        saved = {name: array for name, array in arrays.items() if name.startswith(forests.PREFIX)}
+        saved = {name: array for name, array in arrays.items() if name.startswith(FORESTS_PREFIX)}
         ordinary = {"row_weights": np.ones(self._plan.layout.shapes["row_weights"])}  # in files of before weights
         super()._load_arrays({**ordinary, **{name: array for name, array in arrays.items() if name not in saved}})
         self._adopt_state()
-        if SPEEDS[self.speed].forests and self.dim is not None:
-            self._forests = Forests.from_arrays(
-                saved, self.dim, self.rounds, list(self._pending), self.binary, self.seed
-            )
+        self._forests = None if self.dim is None else self._make_forests(self.dim)
+        if self._forests is not None:
+            self._forests.load_arrays(saved, self.rounds, list(self._pending))
+            self._take_over(self._plan, self._state)
         elif saved:
-            raise ModelFileError(f"{_check.name_of(self)}: the saved arrays hold forests, which speed='max' alone has")
+            raise ModelFileError(f"{_check.name_of(self)}: the saved arrays hold forests, which this model does not")
 
     def _adopt_state(self) -> None:
         """Take over what a loaded state says about the estimator."""

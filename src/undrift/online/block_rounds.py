@@ -60,7 +60,7 @@ class BlockRounds(NamedRows):
             status = play(self._state, rows, y[at:end], yhat[at:end], quantiles[at:end], known[at:end], *both)
             _check.raise_on_status(self, status, rows.shape[1])
             if self._forests is not None:
-                self._forests.learn(X, y[at:end])
+                self._forests.learn(X, y[at:end], both[0])
             at = end
 
     def _play_late_blocks(
@@ -94,9 +94,10 @@ class BlockRounds(NamedRows):
             rows = np.column_stack([Z[at:end], forests.answer(contexts[now])])
             first = max(0, before + at - delay)
             part, open_rows = slice(first, before + end), before + at - first
-            status = kernel.play_late(self._state, rows, labels[part], records[part], open_rows, delay)
+            both = (None, None) if weights is None else weights.between(at, end)
+            status = kernel.play_late(self._state, rows, labels[part], records[part], open_rows, delay, *both)
             _check.raise_on_status(self, status, rows.shape[1])
             settled = slice(first, max(first, before + end - delay))
-            forests.learn(contexts[settled], labels[settled])
+            forests.learn(contexts[settled], labels[settled], records[settled, RecordPart.WEIGHT])
             at = end
         return contexts

@@ -1,12 +1,21 @@
-"""Forests: two boosted forests beside an estimator's compiled state, refitted as labelled rows come (`speed="max"`).
+"""Forests: boosted forests beside an estimator's compiled state, refitted as labelled rows come.
 
 Their answers are given to the compiled round as columns that come with a row, as candidates made elsewhere are: level 2
-and the last mixer hear them, records hold them as served, `cost()` covers them. One forest sees the row and the last
-label, the other one the row in context (`kernels.tree_rows`). Everything is counted in labelled rows:
+and the last mixer hear them, records hold them as served, `cost()` covers them. Speed "best" has one forest, "trees",
+which sees the row and the last label; "max" has a second one, which sees the row in context (`kernels.tree_rows`).
+Everything is counted in labelled rows:
 
-    fit        at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
-    refresh    every 1,000 rows: 8 more trees, fitted on the last 4,000
+    fit        "best": at 256 rows, then whenever they have doubled; when the window is full, when all of it is new
+               "max": at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
+    refresh    "max" alone, every 1,000 rows: 8 more trees, fitted on the last 4,000
     swap       the forests of a fit answer 1/32 of its rows later (96 at least), those of a refresh 100 rows later
+
+A row of weight w counts w times in the trees' gradients and curvatures. The window is the last 32,768 rows, or fewer
+if these would hold more than 2^19 numbers ("max": 2^22).
+
+Trees are not grown where they cannot pay: before 256 labelled rows, which are too few for leaves of 20 rows; and at
+"best" for rows of more than 40 features, because a fit costs in proportion to them, and beyond 40 it would take most of
+the estimator's time. They say nothing then, and the estimator does without.
 
 The work between start and swap is spread over the rows that come meanwhile. The rows of both are fixed in advance, so
 that it does not matter how a stream is cut, and an unfinished fit need not be saved: it is done again from its rows.
@@ -14,7 +23,7 @@ that it does not matter how a stream is cut, and an unfinished fit need not be s
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +31,18 @@ from numpy.typing import NDArray
 from undrift import _check, kernels, store
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.kernels.definitions import LabelContext
+from undrift.kernels.definitions import WEIGHT_LIMIT, LabelContext
 from undrift.learners.base import Arrays
-from undrift.losses import sigmoid
 from undrift.online.families import SPANS
-from undrift.online.forest_refit import LEAVES, ForestPair, ForestRefit
-from undrift.online.refit_schedule import RefitSchedule, Work
-from undrift.online.row_buffer import RowBuffer
+from undrift.online.forest_refit import LEAVES, ForestRefit
+from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work
+from undrift.online.row_buffer import BLOCK, RowBuffer
 from undrift.trees.files import make_forest
 from undrift.trees.growth import Forest
 
-NAMES = ("trees", "trees in context")
-"""What the forests are called among the candidates."""
-WINDOW, REFRESHED_ROWS, MOST_NUMBERS = 32_768, 4_000, 2**22
-"""The last rows that a fit and a refresh use at most, and how many numbers they may hold."""
-CONTEXT_FEATURES, CONTEXT_SPANS = 24, np.array(SPANS[:3])
+WINDOW, REFRESHED_ROWS = 32_768, 4_000
+"""The last rows that a fit and a refresh use at most."""
+CONTEXT_SPANS = np.array(SPANS[:3])
 """The first features have distances from their running means, over these spans."""
 PREFIX, MISSING = "forests.", 1e300
 """Names of saved arrays begin with this; in them, this is a missing number, as they are finite."""
@@ -49,20 +55,23 @@ MOST_SIZE = 4.0 * _check.LIMIT
 class Forests:
     """The forests of one estimator over `dim` features, their context, the last labelled rows, and work in progress."""
 
-    fixed_values: ClassVar[tuple[str, ...]] = ("_pair",)
-    """What a save point need not copy: forests that are done."""
+    fixed_values: ClassVar[tuple[str, ...]] = ("_grown", "_columns")
+    """What a save point need not copy: forests that are done, and what follows from the number of features."""
 
-    def __init__(self, dim: int, binary: bool, seed: int) -> None:
-        self.dim, self.binary, self.seed = dim, binary, seed
-        self._pair: ForestPair | None = None
+    def __init__(self, plan: ForestPlan, dim: int, binary: bool, seed: int) -> None:
+        self.plan, self.dim, self.binary, self.seed = plan, dim, binary, seed
+        self._grown: tuple[Forest, ...] = ()
         self._context = np.zeros(len(LabelContext) + 1 + self._kept * (1 + len(CONTEXT_SPANS)))
-        self._buffer, self._schedule = RowBuffer(self.width), RefitSchedule()
+        self._columns = self._columns_seen()
+        self._buffer, self._schedule = RowBuffer(self.width), RefitSchedule(plan, self.window)
         self._waiting: dict[int, Vector] = {}
         self._refit: ForestRefit | None = None
+        self.row = kernels.ForestRow()
+        self._point_row()
 
     @property
     def _kept(self) -> int:
-        return min(self.dim, CONTEXT_FEATURES)
+        return min(self.dim, self.plan.context)
 
     @property
     def width(self) -> int:
@@ -71,15 +80,15 @@ class Forests:
 
     @property
     def window(self) -> int:
-        """Rows that a fit uses at most."""
-        return min(WINDOW, MOST_NUMBERS // self.width)
+        """Rows that a fit uses at most; 0 where there are too many features."""
+        return 0 if self.dim > self.plan.most_features else min(WINDOW, self.plan.most_numbers // self.width)
 
-    @property
-    def _plain(self) -> list[int]:
-        """The columns of a row in context that are the last label and the row."""
+    def _columns_seen(self) -> list[NDArray[np.intp]]:
+        """Return the columns of a row in context that each forest sees: the last label and the row, or all."""
         each, head = 1 + len(CONTEXT_SPANS), len(LabelContext)
         wide = head + each * self._kept
-        return [LabelContext.LAST, *range(head, wide, each), *range(wide, self.width)]
+        plain = np.array([LabelContext.LAST, *range(head, wide, each), *range(wide, self.width)])
+        return [plain, np.arange(self.width)][: len(self.plan.names)]
 
     # ---- serving -----------------------------------------------------------------------------------------------
 
@@ -96,13 +105,28 @@ class Forests:
         return X
 
     def answer(self, X: Matrix) -> Matrix:
-        """Return what the forests say to rows in context (n, 2), as probabilities for two classes; NaN before a fit."""
-        if self._pair is None:
-            return np.full((len(X), len(NAMES)), np.nan)
-        plain, context = self._pair
-        rows = X[:, self._plain[: plain.dim]], X[:, : context.dim]  # without features that came since
-        scores = [forest.score(np.ascontiguousarray(one)) for forest, one in zip(self._pair, rows, strict=True)]
-        return np.column_stack([sigmoid(one) for one in scores] if self.binary else scores)
+        """Return predictions (n, forests) for rows in context, NaN before a fit; probabilities for two classes."""
+        answers = np.empty((len(X), len(self.plan.names)))
+        self.row.answer(X, answers)
+        return answers
+
+    def _point_row(self) -> None:
+        """Let single rows see the context, forests and buffer there are now."""
+        forests = [
+            (forest.trees, forest.base, seen[: forest.dim])  # without features that came since
+            for forest, seen in zip(self._grown, self._columns, strict=False)
+        ]
+        self.row.point(self._context, CONTEXT_SPANS, self.dim, len(self.plan.names), self.binary, forests)
+        self._offer_room()
+
+    def _offer_room(self) -> None:
+        """Let single rows be kept without Python until something is to be done, or a block is full."""
+        if self._refit is not None:
+            self.row.offer(None, self._buffer.total, 0, 0)
+            return
+        free, at = self._schedule.rows_until_change(self._buffer.count) - 1, self._buffer.count % BLOCK
+        block = self._buffer.block_of_next() if self.window else None
+        self.row.offer(block, self._buffer.total, at, min(free, BLOCK - at))
 
     def keep(self, serial: int, x: Vector) -> None:
         """Keep a row in context that waits for its label."""
@@ -120,33 +144,38 @@ class Forests:
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
-    def settle(self, x: Vector, y: float, *, newest: bool) -> None:
+    def settle(self, x: Vector, y: float, weight: float, *, newest: bool) -> None:
         """Learn a row in context whose label came by itself; NaN if it never comes."""
         if not np.isnan(y):
             kernels.settle_tree_label(self._context, y, newest)
-            self.learn(x[None], np.array([y]))
+            self.learn(x[None], np.array([y]), np.array([weight]))
 
     def cut(self, labels: Vector) -> int:
         """Return how many of these labels, NaN ones too, `learn` can be given at once."""
         places, left = np.flatnonzero(~np.isnan(labels)), self._schedule.rows_until_change(self._buffer.count)
         return int(places[left - 1]) + 1 if left <= len(places) else len(labels)
 
-    def learn(self, X: Matrix, y: Vector) -> None:
+    def learn(self, X: Matrix, y: Vector, weight: Vector | None = None) -> None:
         """Keep rows in context whose labels became known, not more than `cut` said, and go on working."""
         known = ~np.isnan(y)
-        if not known.any():
+        rows = int(known.sum())
+        if not rows:
             return
-        self._buffer.append(X[known], y[known])
+        if self.window:
+            self._buffer.append(X[known], y[known], np.ones(rows) if weight is None else weight[known])
+        else:
+            self._buffer.skip(rows)
         count = self._buffer.count
         if self._refit is not None and self._schedule.is_due(count):
-            self._pair, self._refit = self._refit.finish(), None
+            self._grown, self._refit = self._refit.finish(), None
             self._schedule.close()
+            self._point_row()
         elif self._refit is not None:
-            rows = int(known.sum())
             self._refit.work_part(rows, self._schedule.swap - count + rows)
-        if self._schedule.begin_if_due(count, self.window, self._pair is not None):
+        if self._schedule.begin_if_due(count, bool(self._grown)):
             self._begin_refit()
         self._buffer.forget(self._oldest)
+        self._offer_room()
 
     @property
     def _oldest(self) -> int:
@@ -155,26 +184,38 @@ class Forests:
 
     def _begin_refit(self) -> None:
         """Set up the work that the schedule says, from its rows."""
-        start, fit = self._schedule.start, self._schedule.work == Work.FIT
-        rows = self.window if fit else min(REFRESHED_ROWS, self.window)
-        begin, old = max(self._buffer.first, start - rows), None if fit else self._pair
-        self._refit = ForestRefit(self._buffer, begin, start, self._plain, old, binary=self.binary, seed=self.seed)
+        start, refresh = self._schedule.start, self._schedule.work == Work.REFRESH
+        rows = min(REFRESHED_ROWS, self.window) if refresh else self.window
+        begin = max(self._buffer.first, start - rows)
+        self._refit = ForestRefit(
+            self._buffer, begin, start, self._columns, self._grown, refresh=refresh, binary=self.binary, seed=self.seed
+        )
 
     def _after_restore(self) -> None:
         """Begin work in progress again, if there is some: it may have been interrupted anywhere."""
         if self._schedule.work:
             self._begin_refit()
+        self._point_row()
 
     def grow(self, count: int) -> None:
-        """Append features that were 0 in every row so far; work in progress begins again."""
+        """Append features that were 0 in every row so far; work in progress begins again.
+
+        Where this makes rows too wide, there are no trees from now on.
+        """
         before, kept = self.width, self._kept
         self.dim += count
         more = np.zeros((self._kept - kept, 1 + len(CONTEXT_SPANS)))
         more[:, 0] = self._context[len(LabelContext)]  # rows labelled so far, about as many as came
         self._context = np.concatenate([self._context, more.ravel()])
+        self._columns = self._columns_seen()
         self._buffer.widen(self.width - before)
-        self._buffer.forget(self._oldest)
         self._waiting = {serial: np.pad(x, (0, self.width - before)) for serial, x in self._waiting.items()}
+        schedule, self._schedule = self._schedule, RefitSchedule(self.plan, self.window)
+        if self.window:
+            self._schedule.load(schedule.numbers(), self._buffer.count, bool(self._grown))
+        else:
+            self._grown, self._refit = (), None
+        self._buffer.forget(self._oldest)
         self._after_restore()
 
     # ---- files -------------------------------------------------------------------------------------------------
@@ -182,25 +223,22 @@ class Forests:
     def arrays(self) -> Arrays:
         """Return everything as arrays of finite numbers; work in progress is what the schedule says of it."""
         first, count = self._oldest, self._buffer.count
-        rows, labels = np.empty((count - first, self.width)), np.empty(count - first)
-        self._buffer.read(first, count, rows, labels)
+        rows, labels, weights = np.empty((count - first, self.width)), np.empty(count - first), np.empty(count - first)
+        self._buffer.read(first, count, rows, labels, weights)
         found = {"context": self._context, "counts": np.array([first, count]), "schedule": self._schedule.numbers()}
         waiting = np.array([[serial, *x] for serial, x in self._waiting.items()]).reshape(-1, 1 + self.width)
-        found |= {"rows": rows, "labels": labels, "waiting": waiting}
-        for name, forest in zip(NAMES, self._pair or (), strict=False):
+        found |= {"rows": rows, "labels": labels, "weights": weights, "waiting": waiting}
+        for name, forest in zip(self.plan.names, self._grown, strict=False):
             found |= {f"{name}.base": np.array([forest.dim, forest.base]), f"{name}.nodes": forest.trees}
         filled = {name: np.where(np.isnan(array), MISSING, array) for name, array in found.items() if array.size}
         return {PREFIX + name: array.astype(np.float64) for name, array in filled.items()}
 
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, dim: int, rounds: int, serials: list[int], binary: bool, seed: int) -> Self:
-        """Return the forests that `arrays` described; refuse what does not fit these rounds and waiting rows."""
-        forests = cls(dim, binary, seed)
+    def load_arrays(self, arrays: Arrays, rounds: int, serials: list[int]) -> None:
+        """Take over what `arrays` returned; refuse what does not fit these rounds and waiting rows."""
         try:
-            forests._load({name.removeprefix(PREFIX): array for name, array in arrays.items()}, rounds, serials)
+            self._load({name.removeprefix(PREFIX): array for name, array in arrays.items()}, rounds, serials)
         except (ValueError, KeyError, IndexError, OverflowError):
             raise ModelFileError("the saved forests cannot be used") from None
-        return forests
 
     def _load(self, arrays: Arrays, rounds: int, serials: list[int]) -> None:
         _require(all(array.dtype == np.float64 and bool(np.isfinite(array).all()) for array in arrays.values()))
@@ -208,26 +246,27 @@ class Forests:
         first, count = (int(one) for one in counts)
         _require(context.shape == self._context.shape and [first, count] == counts.tolist() and first >= 0)
         _require(count == rounds and bool(context[len(LabelContext)] >= 0.0))
-        fitted = f"{NAMES[0]}.base" in arrays
-        if fitted:
-            parts = [(arrays.pop(f"{name}.base"), arrays.pop(f"{name}.nodes")) for name in NAMES]
-            self._pair = ForestPair(*(self._read_forest(*one) for one in parts))
+        names = self.plan.names
+        if f"{names[0]}.base" in arrays:
+            parts = [(arrays.pop(f"{name}.base"), arrays.pop(f"{name}.nodes")) for name in names]
+            self._grown = tuple(self._read_forest(*part) for part in parts)
         self._context[...] = context
-        self._schedule = RefitSchedule.from_numbers(arrays.pop("schedule"), count, fitted)
+        self._schedule.load(arrays.pop("schedule"), count, bool(self._grown))
         rows, labels = arrays.pop("rows", np.empty((0, self.width))), arrays.pop("labels", np.empty(0))
-        _require(rows.shape == (count - first, self.width) and labels.shape == (count - first,))
+        weights = arrays.pop("weights", np.empty(0))
+        _require(rows.shape == (count - first, self.width) and labels.shape == weights.shape == (count - first,))
         large = (np.abs(rows) > MOST_SIZE) & (rows != MISSING)
         _require(not large.any() and not (np.abs(labels) > MOST_SIZE).any() and not (np.abs(context) > MOST_SIZE).any())
+        _require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
         self._buffer = RowBuffer(self.width, first)
-        self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels)
+        self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels, weights)
         _require(first == self._oldest)
         waiting = arrays.pop("waiting", np.empty((0, 1 + self.width)))
         _require(waiting.shape[1:] == (1 + self.width,) and [int(one) for one in waiting[:, 0]] == serials)
         for one in waiting:
             self._waiting[int(one[0])] = np.where(one[1:] == MISSING, np.nan, one[1:])
         _require(not arrays)
-        if self._schedule.work:
-            self._begin_refit()
+        self._after_restore()
 
     def _read_forest(self, base: Vector, trees: NDArray[np.float64]) -> Forest:
         dim, score = base.tolist()

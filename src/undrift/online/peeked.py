@@ -106,7 +106,7 @@ class PeekedRows(BlockRounds):
             if self._forests is not None:
                 context = self._forests.serve(self._features(arriving.values), np.array([np.nan]))[0]
                 context[: len(peeked.context)] = peeked.context  # what was known when it was predicted
-                self._forests.settle(context, label, newest=True)
+                self._forests.settle(context, label, weight, newest=True)
             self._count()
 
     def _plain_label(self, y: object) -> float | None:

@@ -39,6 +39,7 @@ from undrift.kernels.definitions import (
 from undrift.online.families import plan_families
 from undrift.online.intervals import FIRST_CUTS, LEVELS, START, TAILS
 from undrift.online.memories import BETAS
+from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, ForestPlan
 from undrift.streams import Waves
 
 LEVEL2_CURVATURE = 0.5
@@ -68,15 +69,15 @@ class Speed(NamedTuple):
     """How many random waves; where there are any, there are hinges and products too."""
     columns: int
     """Most columns of a family that sees the features in context; 0: its context is the last labels alone."""
-    forests: bool = False
-    """Whether boosted forests are grown beside the compiled state; not for fleets."""
+    forests: ForestPlan | None = None
+    """The boosted forests that are grown beside the compiled state, if any; never in fleets."""
 
 
 SPEEDS = {
     "light": Speed(0, 0),
     "fast": Speed(0, MOST_COLUMNS),
-    "best": Speed(48, MOST_COLUMNS),
-    "max": Speed(48, MOST_COLUMNS, forests=True),
+    "best": Speed(48, MOST_COLUMNS, DEFAULT_TREES),
+    "max": Speed(48, MOST_COLUMNS, MOST_TREES),
 }
 LEVEL2_PRIOR = 0.9
 """Level 2's weight in the prior of the last mixer; the other candidates share the rest."""

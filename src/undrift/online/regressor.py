@@ -44,9 +44,9 @@ class OnlineRegressor(OnlineLearner):
     Parameters
     ----------
     speed
-        "best"; "max": two boosted forests more, refitted on a schedule, 5 to 10 times slower, not for fleets; "fast":
-        linear and in context alone, 3 to 4 times faster; or "light": linear and the last labels alone, by far the
-        smallest, for many keys.
+        "best"; "max": a second boosted forest, and both refitted more often, 5 to 7 times slower, not for fleets;
+        "fast": linear and in context alone, 6 to 10 times faster; or "light": linear and the last labels alone, by far
+        the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
     seed
@@ -57,6 +57,11 @@ class OnlineRegressor(OnlineLearner):
         Columns that hold predictions made elsewhere (a foundation model, yesterday's batch model), in label units:
         names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and `cost()`
         covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
+    trees
+        Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
+        row and the last label, refitted at 256, 512, 1,024, ... labelled rows, each time on the last 32,768 rows at
+        most (2^19 numbers). At "best" they are not grown for rows of more than 40 features, nor at any speed before 256
+        labelled rows. False saves up to 5 MB of memory and model file, and half the time. Fleets never grow trees.
     limits
         The least and the largest label there can be, such as (0, None) for counts: intervals and quantiles are cut
         there. The prediction is as it was.
@@ -64,7 +69,7 @@ class OnlineRegressor(OnlineLearner):
     Notes
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
-    a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with forests for
+    a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with trees for
     s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. A label far
     beyond all jumps so far is predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean
     jumps, unless it lasts.
@@ -92,10 +97,18 @@ class OnlineRegressor(OnlineLearner):
         seed: int = 0,
         half_life: float | None = None,
         candidates: Sequence[str] | Sequence[int] | None = None,
+        trees: bool = True,
         limits: Limits | None = None,
     ) -> None:
         self._limits = check_limits(self, limits)
-        super().__init__(speed=speed, indicators=indicators, seed=seed, half_life=half_life, candidates=candidates)
+        super().__init__(
+            speed=speed,
+            indicators=indicators,
+            seed=seed,
+            half_life=half_life,
+            candidates=candidates,
+            trees=trees,
+        )
         if limits is not None:
             self.parameters["limits"] = list(self._limits)  # type: ignore[assignment]  # which JSON holds too
 

@@ -52,7 +52,7 @@ class Settings:
     positive: str | None = None
     """Label that counts as 1; None: the later of the two in order."""
     speed: str = "best"
-    """"best", "max" (with forests, several times slower), "fast" (linear and in context, several times faster), or
+    """"best", "max" (more trees, several times slower), "fast" (linear and in context, several times faster), or
     "light" (linear, the smallest)."""
     half_life: float | None = None
     """One memory length in rounds in place of learned ones."""
@@ -157,10 +157,6 @@ class Settings:
             raise InputError(
                 f"settings: the weight '{self.weight}' cannot be the target, the time, a feature, a candidate, or "
                 "dropped as well"
-            )
-        if self.speed == "max" and (self.weight is not None or self.elapsed):
-            raise InputError(
-                "settings: weight and elapsed are not for the forests of speed = 'max'; use speed = 'best'"
             )
         if len(set(self.candidate)) < len(self.candidate):
             raise InputError("settings: candidate must not name a column twice")

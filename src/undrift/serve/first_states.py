@@ -80,6 +80,11 @@ def begin_with_model(model: OnlineLearner, key: str, origin: str) -> KeyedBeginn
         raise InputError("the model has learned no row yet, so nobody knows its features; let it learn one first")
     if has_several_classes(model):
         raise InputError("a model of several classes cannot be served by key, as fleets take two; leave --key away")
+    if model.keeps_rows:
+        raise InputError(
+            "a model with trees cannot be copied for every key, as they take megabytes; train it with trees=False, or "
+            "with speed 'fast'"
+        )
     if len(model.pending):
         raise InputError("the model has rows that wait for their label, and --key would copy them; tell it the labels")
     pool = ModelPool(fresh_prototype(model.clone()), names)

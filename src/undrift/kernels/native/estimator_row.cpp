@@ -12,6 +12,7 @@
 #include "dispatch.h"
 #include "estimator.h"
 #include "estimator_input.h"
+#include "forest_row.h"
 #include "lock.h"
 #include "row_input.h"
 
@@ -21,15 +22,19 @@ using namespace undrift;
 namespace {
 
 class EstimatorRow {
-    nb::object lock, estimator, state, names; // names: a tuple, or None while rows have none
+    nb::object lock, estimator, state, names, forests; // names: a tuple, or None while rows have none; forests: or None
     const Estimator *e = nullptr;
     double *S = nullptr;
+    ForestRow *forest = nullptr; // answers of forests are the last columns of a row
+
+    // How many numbers a row comes with.
+    size_t width() const { return e->plan.stride() - (forest ? forest->answers : 0); }
 
     // A name that the dictionary lacks is 0, and None a missing number; an unknown name is not for here.
     bool read_dictionary(PyObject *z, double *row) const {
         if (names.is_none()) return false;
         Py_ssize_t found = 0;
-        for (size_t j = 0; j < e->plan.stride(); ++j) {
+        for (size_t j = 0; j < width(); ++j) {
             PyObject *value = PyDict_GetItemWithError(z, PyTuple_GetItem(names.ptr(), static_cast<Py_ssize_t>(j)));
             if (!value && PyErr_Occurred()) {
                 PyErr_Clear();
@@ -50,7 +55,13 @@ class EstimatorRow {
             own.resize(e->plan.stride());
             if (read_dictionary(z.ptr(), own.data())) row = own.data();
         } else {
-            row = read_row(z.ptr(), e->plan.stride(), own);
+            row = read_row(z.ptr(), width(), own);
+        }
+        if (row && forest) { // room for what the forests say
+            if (row != own.data()) own.assign(row, row + width());
+            own.resize(e->plan.stride(), std::numeric_limits<double>::quiet_NaN());
+            for (size_t j = width(); j < own.size(); ++j) own[j] = std::numeric_limits<double>::quiet_NaN();
+            row = own.data();
         }
         return row && !refusal(*e, row, 1, nullptr, 0) ? row : nullptr;
     }
@@ -68,13 +79,18 @@ class EstimatorRow {
     }
 
     // From now on rows are those of this estimator; called while its lock is held, or before anyone else knows it.
-    void bind(nb::object kernel, nb::object numbers, nb::object columns) {
+    void bind(nb::object kernel, nb::object numbers, nb::object columns, nb::object trees) {
         Vector vector;
         const Estimator *found = nb::isinstance<Estimator>(kernel) ? nb::inst_ptr<Estimator>(kernel) : nullptr;
+        ForestRow *grown = nb::isinstance<ForestRow>(trees) ? nb::inst_ptr<ForestRow>(trees) : nullptr;
+        const size_t answers = grown ? grown->answers : 0;
         if (!found || !vector.read(numbers.ptr()) || vector.shape(0) != found->plan.blank.size() ||
-            found->plan.last.members != found->plan.candidates() ||
-            !(columns.is_none() || (PyTuple_Check(columns.ptr()) && static_cast<size_t>(PyTuple_Size(columns.ptr())) == found->plan.stride())))
-            throw nb::value_error("EstimatorRow: estimator, state and names do not fit together");
+            found->plan.last.members != found->plan.candidates() || found->plan.stride() < answers ||
+            (grown && grown->dim != found->plan.stride() - answers) ||
+            !(columns.is_none() || (PyTuple_Check(columns.ptr()) && static_cast<size_t>(PyTuple_Size(columns.ptr())) == found->plan.stride() - answers)))
+            throw nb::value_error("EstimatorRow: estimator, state, names and forests do not fit together");
+        forests = std::move(trees);
+        forest = grown;
         estimator = std::move(kernel);
         state = std::move(numbers);
         names = std::move(columns);
@@ -87,7 +103,7 @@ class EstimatorRow {
         const LockGuard held(lock_pointer(), commit);
         std::vector<double> own;
         const double *row = read(z, own);
-        if (!row || record.shape(0) != e->plan.record_size()) return false;
+        if (!row || forest || record.shape(0) != e->plan.record_size()) return false;
         e->serve(table(), S, row, record.data(), commit);
         return true;
     }
@@ -97,7 +113,7 @@ class EstimatorRow {
         const LockGuard held(lock_pointer(), true);
         std::vector<double> own;
         const double *row = read(z, own);
-        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1) || record.shape(0) != e->plan.record_size()) return false;
+        if (!row || forest || y != y || refusal(*e, nullptr, 0, &y, 1) || record.shape(0) != e->plan.record_size()) return false;
         const double *numbers = S + e->plan.numbers;
         e->advance(table(), S, row);
         record.data()[RecordPart::SERIAL] = numbers[EstimatorNumber::SERVED];
@@ -112,6 +128,12 @@ class EstimatorRow {
         std::vector<double> own;
         const double *row = read(z, own);
         if (!row) return nb::none();
+        if (forest) {
+            std::vector<double> X(forest->width);
+            const double none = std::numeric_limits<double>::quiet_NaN();
+            forest->put_in_context(row, &none, 1, false, X.data());
+            forest->answer(X.data(), 1, own.data() + width());
+        }
         std::vector<double> record(e->plan.record_size());
         e->serve(table(), S, row, record.data(), false);
         return nb::steal(PyFloat_FromDouble(record[RecordPart::YHAT]));
@@ -121,7 +143,13 @@ class EstimatorRow {
         const LockGuard held(lock_pointer(), true);
         std::vector<double> own;
         const double *row = read(z, own);
-        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1)) return false;
+        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1) || (forest && !forest->has_room())) return false;
+        if (forest) {
+            std::vector<double> X(forest->width);
+            forest->put_in_context(row, &y, 1, true, X.data());
+            forest->answer(X.data(), 1, own.data() + width());
+            forest->keep(X.data(), y);
+        }
         double yhat;
         e->play(table(), S, row, &y, 1, &yhat, nullptr, nullptr);
         set_rounds(model);
@@ -134,7 +162,8 @@ class EstimatorRow {
 void bind_estimator_row(nb::module_ &m) {
     nb::class_<EstimatorRow>(m, "EstimatorRow")
         .def(nb::init<nb::object>(), nb::arg("lock"))
-        .def("bind", &EstimatorRow::bind, nb::arg("kernel"), nb::arg("state"), nb::arg("names").none())
+        .def("bind", &EstimatorRow::bind, nb::arg("kernel"), nb::arg("state"), nb::arg("names").none(),
+             nb::arg("forests").none())
         .def("serve", &EstimatorRow::serve, nb::arg("z").none(), nb::arg("record").noconvert(), nb::arg("commit"))
         .def("learn_peeked", &EstimatorRow::learn_peeked, nb::arg("model"), nb::arg("z").none(), nb::arg("y"),
              nb::arg("record").noconvert(), nb::arg("rounds"))

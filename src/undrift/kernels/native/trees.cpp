@@ -3,6 +3,7 @@
 
 #include "array.h"
 #include "estimator_context.h"
+#include "forest_row.h"
 #include "trees.h"
 
 namespace nb = nanobind;
@@ -71,6 +72,12 @@ void settle_tree_label(Vector state, double y, bool newest) {
     advance_labels(state.data(), y, newest, state.data()[LabelContext::SIZE] += 1.0);
 }
 
+void answer_rows(const ForestRow &row, Inputs X, Matrix out) {
+    check(X.shape(1) == row.width && out.shape(0) == X.shape(0) && out.shape(1) == row.answers);
+    nb::gil_scoped_release unlocked;
+    row.answer(X.data(), X.shape(0), out.data());
+}
+
 } // namespace
 
 void bind_trees(nb::module_ &mod) {
@@ -78,6 +85,12 @@ void bind_trees(nb::module_ &mod) {
     mod.def("trees_predict", &trees_predict, a("trees"), nb::arg("base"), a("X"), a("score"));
     mod.def("tree_rows", &fill_tree_rows, a("state"), a("spans"), a("Z"), a("y"), a("X"), nb::arg("commit"));
     mod.def("settle_tree_label", &settle_tree_label, a("state"), nb::arg("y"), nb::arg("newest"));
+    nb::class_<ForestRow>(mod, "ForestRow")
+        .def(nb::init<>())
+        .def("point", &ForestRow::point, nb::arg("context"), nb::arg("spans"), nb::arg("dim"), nb::arg("answers"), nb::arg("logistic"),
+             nb::arg("forests"))
+        .def("offer", &ForestRow::offer, nb::arg("block").none(), nb::arg("count"), nb::arg("at"), nb::arg("most"))
+        .def("answer", &answer_rows, a("X"), a("out"));
     nb::class_<OwnedBuilder>(mod, "TreeBuilder")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("X"), nb::arg("y"), nb::arg("weight"), nb::arg("old"), nb::arg("base"),
              nb::arg("trees"), nb::arg("logistic"), nb::arg("columns"), nb::arg("learning_rate"), nb::arg("leaf_weight"),

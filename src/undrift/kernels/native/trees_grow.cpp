@@ -182,10 +182,18 @@ void TreeBuilder::find_split(Leaf &leaf, size_t place, Split &best) const {
     const bool none_missing = !missing.h && !missing.g;
     const double G = (double)sum.g, whole = G * G / ((double)sum.h + ridge);
     const size_t last = edges[chosen[place]].size(); // the bin above all edges
-    Cell below{0, 0};
+    Cell sums[VALUE_BINS], below{0, 0}; // over the bins up to each one
+    size_t begin = 0, end = 0;          // bins outside of these leave too little on one side; curvatures are never negative
+    int64_t used = 0;                   // not 0 from the first bin with rows on: missing numbers alone do not go left
     for (size_t b = 0; b <= last; ++b) {
-        if (!cells[b].h && !cells[b].g) continue; // the same two sets of rows as one bin before
         below.g += cells[b].g, below.h += cells[b].h;
+        sums[b] = below;
+        used |= cells[b].g | cells[b].h;
+        begin += (below.h + missing.h < least) | !used;
+        end += sum.h - below.h >= least;
+    }
+    for (size_t b = begin; b < end; ++b) {
+        below = sums[b];
         for (int side = 0; side < (none_missing || b == last ? 1 : 2); ++side) {
             const Cell left = side ? Cell{below.g + missing.g, below.h + missing.h} : below;
             const int64_t right_h = sum.h - left.h;
