@@ -342,10 +342,11 @@ def test_fits_follow_the_growth_of_labelled_rows_and_refreshes_do_not_wait_for_t
     assert all(count % 1000 == 0 for count in refreshes)
 
 
-def test_the_default_is_fitted_when_rows_have_doubled_and_when_a_full_window_is_new():
+def test_the_default_is_fitted_when_rows_have_grown_by_half_and_when_a_full_window_is_new():
     seen = play_schedule(DEFAULT_TREES, 40_000, 8192)
-    assert seen["FIT"] == [256, 512, 1024, 2048, 4096, 8192, 16_384, 24_576, 32_768]
-    assert seen["ends"][:3] == [256 + 96, 512 + 96, 1024 + 96]
+    assert seen["FIT"][:9] == [256, 384, 576, 864, 1296, 1944, 2916, 4374, 6561]
+    assert np.diff(seen["FIT"][9:]).tolist() == [8192] * (len(seen["FIT"]) - 10)
+    assert seen["ends"][:3] == [256 + 96, 384 + 96, 576 + 96]
     assert not seen["REFRESH"]
     assert not play_schedule(DEFAULT_TREES, 1000, 0)["FIT"]
 

@@ -40,7 +40,7 @@ def test_predictions_are_those_of_the_model_by_hand(tmp_path):
     assert run.baselines["last value"][1:].tolist() == columns["y"][:-1]
     assert run.baselines["running mean"][10] == pytest.approx(np.mean(columns["y"][:10]))
     families = ["linear", "waves", "context", "hinges and products", "products in context"]
-    assert run.candidates == ["level 2", *families, "trees", "last value", "running mean"]
+    assert run.candidates == ["level 2", *families, "trees", "last value", "running mean", "robust"]
 
 
 def test_every_format_gives_the_same_bits(tmp_path):

@@ -140,6 +140,10 @@ normal), ..."""
 MOST_GAPS = 36.0
 """... and the sum of positive mixability gaps to this many."""
 
+MOST_LATENESS = 4.0
+"""Labels that come late slow the rates of mixers down by at most this factor: slower ones would not come back from a
+shock."""
+
 FARTHEST_MEMBER = 36.0
 """Members count as at most this many recent mean |residuals| away from the heaviest: a fixed share gives weight to
 members that a shock has left far off."""
@@ -537,13 +541,14 @@ MOST_GATE_ODDS = 5.0
 """Log-odds of the two arms stay within this in the other buckets: as a round moves them by 2, three turn them."""
 
 LEAST_PRIOR = 0.05
-"""A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this."""
+"""A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this and
+at most 1 less this."""
 
 MOST_PRIOR = 0.5
-"""The most that it begins with."""
+"""The most that it begins with if that is bucket 0: arms that agree do not show whom to trust where they do not."""
 
-MOST_GATE_LATENESS = 4.0
-"""In the buckets beyond the first, late labels slow the weights down by at most this factor."""
+GIVEN_REACH = 8.0
+"""Members of the mixer of given predictions count as at most this many mean |residuals| away from the heaviest."""
 
 
 class GateNumber(IntEnum):

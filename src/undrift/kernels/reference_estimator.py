@@ -148,7 +148,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
         record[[R.RAW, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = raw, hint, 1.0, elapsed, 0.0
-        self._finish_serving(state, record, given[: self.offered], robust)
+        self._finish_serving(state, record, given[: self.offered], robust, serial - float(numbers[N.LAST_SERIAL]))
         never = np.isnan(filled)  # records hold numbers only
         seen = [
             np.where(never, 0.0, filled),
@@ -163,7 +163,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
         record[len(R) : self.robust_at] = own
         return 0
 
-    def _finish_serving(self, state: Vector, record: Vector, given: Vector, robust: float) -> None:
+    def _finish_serving(self, state: Vector, record: Vector, given: Vector, robust: float, late: float) -> None:
         """Let the gate choose between RAW and the robust arm, and combine its answer with given ones."""
         record[[R.ROBUST, R.GATED, R.YHAT]] = record[R.RAW]
         record[[R.BUCKET, R.UNIT]] = 0.0
@@ -171,7 +171,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
             return
         if self.gate is not None:
             record[R.ROBUST] = robust
-            self.gate.predict(state, record)
+            self.gate.predict(state, record, late)
         record[R.YHAT] = record[R.GATED]
         if self.given_mixer is not None:
             members = self.given_mixer.gather(float(record[R.GATED]), given)
@@ -249,7 +249,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
         )
         served = Answers(answers, candidates) if known else None
         skipped = int(numbers[N.SKIPPED])
-        if self.binary and not known and late > 1.0 and self.last.view(state, "mixer")[0] == 0.0:
+        if self.binary and not known and rounds and late > 1.0 and self.last.view(state, "mixer")[0] == 0.0:
             self.weigh_unserved(state, row, y, rounds)
         misses = self.learn(state, row, soft, hint, errors, served, late, rounds, skipped)
         if known:

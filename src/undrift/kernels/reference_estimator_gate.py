@@ -14,15 +14,15 @@ one of all candidates, on labels cut at 8 q beyond both arms. The others have lo
              L <- L + ((a - s)^2 - (b - s)^2) / (2 iota), cut at +-MOST_GATE_ODDS, then a share towards the prior
 
 so that three or four rounds decide. A label that is far beyond both arms says nothing about which one is better. A
-bucket that is used for the first time begins with the weight of the nearest used one, at most 1/2. A late label is
+bucket that is used for the first time begins with the weight of the nearest used one. A late label is
 judged in the bucket, and with the q, of its serving; iota is larger by min(late, 4).
 
 `GateNumber` adds up what the gate may have lost against each arm (theory page `gate`).
 
 **Given answers.** Predictions that come with a row are members of the raw arm, and in the end they are combined with
 the gate's answer once more, with their mean and their median, so as to be as good as the best convex combination of
-all of these. With yhat the prediction, p_i a member, and the slope g of the loss at yhat (yhat - s for squared loss, s
-the label cut at q beyond all members):
+all of these. Members count as at most 8 q away from the heaviest: a broken one does no harm. With yhat the prediction,
+p_i a member, and the slope g of the loss at yhat (yhat - s for squared loss, s the label cut at q beyond all members):
 
     r_i = g (yhat - p_i),   R_i <- R_i + r_i,   S_i <- S_i + r_i^2,   yhat = sum_i w_i p_i,   w_i ~ max(R_i, 0) / S_i
 
@@ -45,10 +45,11 @@ from undrift.kernels.definitions import (
     GATE_CUT,
     GATE_ROUNDS,
     GATE_SHARE,
+    GIVEN_REACH,
     LEAST_DISCOUNT,
     LEAST_PRIOR,
-    MOST_GATE_LATENESS,
     MOST_GATE_ODDS,
+    MOST_LATENESS,
     MOST_PRIOR,
     WILD,
     GivenLoss,
@@ -59,7 +60,7 @@ from undrift.kernels.definitions import GivenMember as M
 from undrift.kernels.definitions import GivenNumber as N
 from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference import sigmoid
-from undrift.kernels.reference_estimator_rows import median
+from undrift.kernels.reference_estimator_rows import add_up, median
 from undrift.kernels.reference_estimator_stages import MixerSettings, Parts, Stage
 
 
@@ -116,12 +117,16 @@ class Gate:
         if bucket == 0 or bucket in used:
             return sigmoid(odds[bucket])
         if not used:
-            return 0.5
+            return MOST_PRIOR
         nearest = min(used, key=lambda k: (abs(k - bucket), k))
-        return clip(sigmoid(odds[nearest]), LEAST_PRIOR, MOST_PRIOR)
+        return clip(sigmoid(odds[nearest]), LEAST_PRIOR, 1.0 - LEAST_PRIOR if nearest else MOST_PRIOR)
 
-    def predict(self, state: Vector, record: Vector) -> None:
-        """Choose between RAW and ROBUST of a record; fills BUCKET, UNIT and GATED."""
+    def predict(self, state: Vector, record: Vector, late: float) -> None:
+        """Choose between RAW and ROBUST of a record; fills BUCKET, UNIT and GATED.
+
+        The last label is that of the row `late` rows before. Where labels are late, a wrong choice lasts until the
+        first of them comes, so that the robust arm decides a tie.
+        """
         raw, robust, unit = float(record[R.RAW]), float(record[R.ROBUST]), float(self._numbers(state)[G.UNIT])
         bucket = find_bucket(raw - robust, unit)
         record[[R.BUCKET, R.UNIT]] = bucket, unit
@@ -129,7 +134,7 @@ class Gate:
             record[R.GATED] = self.mixer.mix(state, np.array([raw, robust]))
             return
         w, reach = self.weight(state, bucket), FARTHEST_MEMBER * unit
-        if w >= 0.5:
+        if w > 0.5 or (w == 0.5 and late <= 1.0):
             robust = clip(robust, raw - reach, raw + reach)
         else:
             raw = clip(raw, robust - reach, robust + reach)
@@ -148,7 +153,7 @@ class Gate:
             self.mixer.learn_mixer(state, arms, s, late, served)
             n[G.LATE] += (served - now) * (0.5 * (served + now) - s)  # of losses
         else:
-            slow = min(late, MOST_GATE_LATENESS)
+            slow = min(late, MOST_LATENESS)
             iota = quarter * slow
             if own[B.ROUNDS] == 0.0:
                 own[B.PRIOR] = self.weight(state, bucket)
@@ -172,7 +177,9 @@ class Gate:
         n[[G.RAW_CUT, G.ROBUST_CUT]] += (s - y) * (served - raw), (s - y) * (served - robust)
         own[B.ROUNDS] += 1.0
         n[G.ROBUST_LOSS] += 0.5 * (robust - y) ** 2
-        follow_residual(n, G.UNIT, G.ROUNDS, abs(served - y))
+        # What was served until a label came late could not know it: the better arm says what is ordinary.
+        residual = min(abs(raw - y), abs(robust - y)) if late > 1.0 else abs(served - y)
+        follow_residual(n, G.UNIT, G.ROUNDS, residual)
 
 
 class GivenMixer:
@@ -180,6 +187,10 @@ class GivenMixer:
 
     def __init__(self, parts: Parts, offered: int, loss: int, level: float) -> None:
         self.parts, self.offered, self.loss, self.level = parts, offered, loss, level
+
+    def _numbers(self, state: Vector) -> Vector:
+        begin, size = self.parts["given.numbers"]
+        return state[begin : begin + size]
 
     def _members(self, state: Vector) -> Vector:
         begin, size = self.parts["given.members"]
@@ -194,32 +205,49 @@ class GivenMixer:
         both = [mean, median(some)] if len(some) else [math.nan, math.nan]
         return np.array([own, *given, *both])
 
+    def weigh(self, state: Vector, members: Vector) -> tuple[Vector, Vector]:
+        """Return the members, clipped to a reach around the heaviest, and their weights, 0 for missing ones."""
+        numbers, own = self._numbers(state), self._members(state)
+        counts = ~np.isnan(members) & (own[:, M.REGRET] > 0.0)
+        weights = np.array(
+            [r / s if c else 0.0 for r, s, c in zip(*own[:, [M.REGRET, M.SQUARES]].T, counts, strict=True)]
+        )
+        if not counts.any():
+            weights[0] = 1.0 if math.isnan(members[-2]) else 0.5
+            weights[-2] = 1.0 - weights[0]
+        weights = weights / add_up(weights.tolist())
+        unit = float(numbers[N.UNIT])
+        if unit <= 0.0 or self.loss == GivenLoss.LOGISTIC:
+            return members, weights
+        heaviest, reach = float(members[int(np.argmax(weights))]), GIVEN_REACH * unit
+        return np.clip(members, heaviest - reach, heaviest + reach), weights
+
     def combine(self, state: Vector, members: Vector) -> float:
-        """Return the weighted mean of the members; before there are weights, of the own prediction and the mean."""
-        there, total, weighted = ~np.isnan(members), 0.0, 0.0
-        for answer, own in zip(members[there].tolist(), self._members(state)[there], strict=True):
-            if own[M.REGRET] > 0.0:
-                weight = float(own[M.REGRET] / own[M.SQUARES])
-                total, weighted = total + weight, weighted + weight * answer
-        start = members[0] if math.isnan(members[-2]) else 0.5 * members[0] + 0.5 * members[-2]
-        yhat = weighted / total if total > 0.0 else float(start)
-        return clip(yhat, float(np.min(members[there])), float(np.max(members[there])))
+        """Return the weighted mean of the members."""
+        clipped, weights = self.weigh(state, members)
+        there = ~np.isnan(clipped)
+        yhat = add_up((weights[there] * clipped[there]).tolist())
+        return clip(yhat, float(np.min(clipped[there])), float(np.max(clipped[there])))
+
+    def _lose(self, answer: float, y: float) -> float:
+        if self.loss == GivenLoss.LOGISTIC:
+            return price(y * answer)
+        pinball = max(self.level * (y - answer), (1.0 - self.level) * (answer - y))
+        return 0.5 * (answer - y) ** 2 if self.loss == GivenLoss.SQUARED else pinball
 
     def learn(self, state: Vector, members: Vector, yhat: float, y: float, late: float) -> None:
         """Judge the members by the label; a missing one counts as the prediction itself."""
-        begin, size = self.parts["given.numbers"]
-        n, all_members = state[begin : begin + size], self._members(state)
+        n, all_members, clipped = self._numbers(state), self._members(state), self.weigh(state, members)[0]
         squared, logistic = self.loss == GivenLoss.SQUARED, self.loss == GivenLoss.LOGISTIC
-        s = clip(y, float(np.nanmin(members) - n[N.UNIT]), float(np.nanmax(members) + n[N.UNIT])) if squared else y
+        s = clip(y, float(np.nanmin(clipped) - n[N.UNIT]), float(np.nanmax(clipped) + n[N.UNIT])) if squared else y
         slope = 0.0 if yhat == y else float(y < yhat) - self.level
         slope = yhat - s if squared else sigmoid(yhat) - float(y > 0.0) if logistic else slope
-        for own, member in zip(all_members, members.tolist(), strict=True):
-            answer = yhat if math.isnan(member) else member
+        for own, member, near in zip(all_members, members.tolist(), clipped.tolist(), strict=True):
+            given, answer = (yhat, yhat) if math.isnan(member) else (member, near)
             regret = slope * (yhat - answer)
             own[[M.REGRET, M.SQUARES]] += regret, regret * regret
-            own[M.CUT] += (s - y) * (yhat - answer) if squared else 0.0
-            pinball = max(self.level * (y - answer), (1.0 - self.level) * (answer - y))
-            own[M.LOSS] += price(y * answer) if logistic else 0.5 * (answer - y) ** 2 if squared else pinball
+            own[M.CUT] += self._lose(answer, y) - self._lose(given, y) + (s - y) * (yhat - answer)
+            own[M.LOSS] += self._lose(given, y)
             n[N.LARGEST] = max(n[N.LARGEST], abs(regret))
         if logistic:  # slopes are bounded: there are no shocks
             return

@@ -25,9 +25,11 @@ from undrift.kernels.definitions import (
     FARTHEST_MEMBER,
     MIX_LIMIT,
     MOST_GAPS,
+    MOST_LATENESS,
     MOST_SQUARED_RESIDUAL,
     RECENT_ROUNDS,
     RESIDUAL_ROUNDS,
+    WILD,
     MixingRule,
 )
 from undrift.kernels.definitions import MixerState as S
@@ -102,9 +104,10 @@ def mix_squared(
     is `served` (rounds). Under SELF_CONFIDENT the gaps are those of the served predictions: their loss minus the mix
     loss. Weights that turn while labels are on their way make served predictions worse, which slows the weights down;
     their own prediction of now would not show it, as they know the neighbours of the label by now. Under
-    RESIDUAL_SCALE the inverse rate is multiplied by `late`. Neighbours within `late` rows tell little more than one:
-    the recent mean is over `late` times as many rounds, up to RESIDUAL_ROUNDS, the sum of gaps may be `late` times as
-    large, and `share` is divided by it.
+    RESIDUAL_SCALE the inverse rate is multiplied by min(`late`, MOST_LATENESS). Neighbours within `late` rows tell
+    little more than one: the recent mean is over `late` times as many rounds, up to RESIDUAL_ROUNDS, each counting at
+    most WILD times that mean; the sum of gaps may be min(`late`, MOST_LATENESS) times as large, and `share` is divided
+    by `late`.
     """
     symmetric = rule in (MixingRule.RANGE, MixingRule.AGGREGATING)
     share /= late
@@ -138,7 +141,10 @@ def mix_squared(
         residual = (yhat[t] - label) ** 2
         change = residual - state[S.MEAN_SQUARED_RESIDUAL]
         state[S.MEAN_SQUARED_RESIDUAL] += change / min(state[S.ROUNDS], RESIDUAL_ROUNDS)
-        change = abs(yhat[t] - label) - state[S.RECENT_RESIDUAL]
+        size, recent = abs(float(yhat[t]) - label), float(state[S.RECENT_RESIDUAL])
+        if late > 1.0 and recent > 0.0:  # so long a mean would not forget a shock
+            size = min(size, WILD * recent)
+        change = size - recent
         recent_rounds = min(RECENT_ROUNDS * late, RESIDUAL_ROUNDS)
         state[S.RECENT_RESIDUAL] += change / min(state[S.ROUNDS], recent_rounds)
         if symmetric:
@@ -213,12 +219,13 @@ def _inverse_rate(rule: int, scale: float, state: Vector, members: int, late: fl
         return float(4.0 * state[S.LABEL_MAX] ** 2)
     if rule == MixingRule.AGGREGATING:
         return float(state[S.LABEL_MAX] ** 2)
+    slow = min(late, MOST_LATENESS)
     square = state[S.RECENT_RESIDUAL] ** 2  # what the last rounds contradict is forgotten
     state[S.MEAN_SQUARED_RESIDUAL] = min(state[S.MEAN_SQUARED_RESIDUAL], MOST_SQUARED_RESIDUAL * square)
-    state[S.POSITIVE_GAPS] = min(state[S.POSITIVE_GAPS], MOST_GAPS * late * square)
+    state[S.POSITIVE_GAPS] = min(state[S.POSITIVE_GAPS], MOST_GAPS * slow * square)
     if rule == MixingRule.SELF_CONFIDENT:
         return float(state[S.POSITIVE_GAPS] / max(1.0, math.log(members)))
-    return float(late * scale * state[S.MEAN_SQUARED_RESIDUAL])
+    return float(slow * scale * state[S.MEAN_SQUARED_RESIDUAL])
 
 
 def _weighted_mean(log_weights: Vector, e: Vector) -> float:

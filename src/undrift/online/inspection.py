@@ -217,7 +217,7 @@ class Inspection(NamedRows):
         >>> Z = (rng.random((2000, 1)) < 0.03).astype(float)
         >>> model = ud.OnlineRegressor(speed="fast")
         >>> _ = model.play(Z, 100.0 + 200.0 * Z[:, 0] + rng.normal(size=2000))
-        >>> [use.raw_weight > 0.9 for use in model.arms() if use.rounds > 20]  # rare rows are learned as they are
+        >>> [use.raw_weight > 0.9 for use in model.arms() if 20 < use.rounds < 200]  # the rare rows
         [True]
         """
         if self.dim is None or self._plan.robust is None:

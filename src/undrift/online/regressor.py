@@ -59,7 +59,7 @@ class OnlineRegressor(OnlineLearner):
         covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
     trees
         Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
-        row and the last label, refitted at 256, 512, 1,024, ... labelled rows, each time on the last 32,768 rows at
+        row and the last label, refitted at 256, 384, 576, ... labelled rows, each time on the last 32,768 rows at
         most (2^19 numbers). At "best" they are not grown for rows of more than 40 features, nor at any speed before 256
         labelled rows. False saves up to 5 MB of memory and model file, and half the time. Fleets never grow trees.
     limits

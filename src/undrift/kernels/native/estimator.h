@@ -189,10 +189,11 @@ class Estimator {
     void serve_own(const KernelTable &level, double *S, const double *z, double *record, bool commit, double elapsed, double other) const;
     void settle_own(const KernelTable &level, double *S, const double *record, double y) const;
     double gate_weight(const double *S, size_t bucket) const;
-    void gate_predict(const KernelTable &level, double *S, double *record, double *scratch) const;
+    void gate_predict(const KernelTable &level, double *S, double *record, double late, double *scratch) const;
     void gate_learn(const KernelTable &level, double *S, const double *record, double y, double late, double *scratch) const;
     void gather_given(const double *candidates, const double *spoke, double own, double *members) const;
-    double combine_given(const double *S, const double *members) const;
+    void weigh_given(const double *S, double *members, double *weights) const;
+    double combine_given(const double *S, double *members) const;
     void learn_given(double *S, const double *members, double yhat, double y, double late) const;
     double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, double *differences, bool commit) const;
     void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
@@ -224,7 +225,8 @@ class Estimator {
     void take_label(double *S, double serial, double y, double soft) const;
     void baselines(const double *S, double *out, double *hint) const;
     void judge(const KernelTable &level, double *S, EstimatorScratch &w, size_t rows, const double *record) const;
-    void finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other, double *scratch) const;
+    void finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other, double late,
+                        double *scratch) const;
     void finish_settling(const KernelTable &level, double *S, const double *record, const double *candidates, double y, double late, double *scratch) const;
     double lateness(const double *S, const double *record) const;
     bool has_interval(const double *S, double label_min, double label_max, double late) const;

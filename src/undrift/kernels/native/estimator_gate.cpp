@@ -42,15 +42,17 @@ double Estimator::gate_weight(const double *S, size_t bucket) const {
     };
     const auto used = [&](size_t k) { return k < size_t(GATE_BUCKETS) && buckets[k * GateBucket::SIZE + GateBucket::ROUNDS] > 0.0; };
     if (used(bucket) || !bucket) return weight(bucket);
+    const auto begin_with = [&](size_t k) { return clip(weight(k), LEAST_PRIOR, k ? 1.0 - LEAST_PRIOR : MOST_PRIOR); };
     for (size_t away = 1; away < size_t(GATE_BUCKETS); ++away) {
-        if (away <= bucket && used(bucket - away)) return clip(weight(bucket - away), LEAST_PRIOR, MOST_PRIOR);
-        if (used(bucket + away)) return clip(weight(bucket + away), LEAST_PRIOR, MOST_PRIOR);
+        if (away <= bucket && used(bucket - away)) return begin_with(bucket - away);
+        if (used(bucket + away)) return begin_with(bucket + away);
     }
-    return 0.5;
+    return MOST_PRIOR;
 }
 
-// Choose between the two arms (RAW and ROBUST of the record); fills BUCKET, UNIT and GATED.
-void Estimator::gate_predict(const KernelTable &level, double *S, double *record, double *scratch) const {
+// Choose between the two arms (RAW and ROBUST of the record); fills BUCKET, UNIT and GATED. The last label is that of the row
+// `late` rows before; where labels are late, a wrong choice lasts until the first of them comes, so that the robust arm decides a tie.
+void Estimator::gate_predict(const KernelTable &level, double *S, double *record, double late, double *scratch) const {
     double raw = record[RecordPart::RAW], robust_answer = record[RecordPart::ROBUST];
     const double unit = S[plan.gate_numbers + GateNumber::UNIT];
     const size_t bucket = bucket_of(raw - robust_answer, unit);
@@ -62,7 +64,7 @@ void Estimator::gate_predict(const KernelTable &level, double *S, double *record
         return;
     }
     const double weight = gate_weight(S, bucket), reach = FARTHEST_MEMBER * unit;
-    if (weight >= 0.5)
+    if (weight > 0.5 || (weight == 0.5 && !(late > 1.0)))
         robust_answer = clip(robust_answer, raw - reach, raw + reach);
     else
         raw = clip(raw, robust_answer - reach, robust_answer + reach);
@@ -85,7 +87,7 @@ void Estimator::gate_learn(const KernelTable &level, double *S, const double *re
         mix_learn(level, plan.gate, S, arms, &s, 1, &served, late, &now, scratch);
         n[GateNumber::LATE] += (served - now) * (0.5 * (served + now) - s);
     } else {
-        const double slow = std::min(late, MOST_GATE_LATENESS), iota = quarter * slow;
+        const double slow = std::min(late, MOST_LATENESS), iota = quarter * slow;
         if (own[GateBucket::ROUNDS] == 0.0) {
             own[GateBucket::PRIOR] = gate_weight(S, bucket);
             own[GateBucket::LOG_ODDS] = log_odds(own[GateBucket::PRIOR]);
@@ -110,7 +112,9 @@ void Estimator::gate_learn(const KernelTable &level, double *S, const double *re
     n[GateNumber::ROBUST_CUT] += (s - y) * (served - other);
     own[GateBucket::ROUNDS] += 1.0;
     n[GateNumber::ROBUST_LOSS] += 0.5 * (other - y) * (other - y);
-    follow_residual(n[GateNumber::UNIT], n[GateNumber::ROUNDS], std::fabs(served - y));
+    // What was served until a label came late could not know it: the better arm says what is ordinary.
+    const double residual = late > 1.0 ? std::min(std::fabs(raw - y), std::fabs(other - y)) : std::fabs(served - y);
+    follow_residual(n[GateNumber::UNIT], n[GateNumber::ROUNDS], residual);
 }
 
 // The members of the mixer of given answers: the own prediction, the offered answers (NaN where there is none), their mean and
@@ -130,35 +134,54 @@ void Estimator::gather_given(const double *candidates, const double *spoke, doub
     members[2 + plan.offered] = answers.empty() ? none : median_of(answers.data(), answers.size());
 }
 
-// The mean of the members, weighted by positive regret over its squares; before anybody has any, that of the own prediction and
-// the mean of the given answers.
-double Estimator::combine_given(const double *S, const double *members) const {
-    const size_t count = plan.combined();
-    double total = 0.0, sum = 0.0, low = members[0], high = members[0];
+// The weights of the members: positive regret over its squares, or, before anybody has any, half each for the own prediction and
+// the mean of the given answers. Members farther than GIVEN_REACH mean |residuals| from the heaviest are clipped there.
+void Estimator::weigh_given(const double *S, double *members, double *weights) const {
+    const size_t count = plan.combined(), mean = 1 + plan.offered;
+    double total = 0.0;
     for (size_t k = 0; k < count; ++k) {
         const double *own = S + plan.given_members + k * GivenMember::SIZE;
+        const bool counts = members[k] == members[k] && own[GivenMember::REGRET] > 0.0;
+        total += weights[k] = counts ? own[GivenMember::REGRET] / own[GivenMember::SQUARES] : 0.0;
+    }
+    if (!(total > 0.0)) {
+        weights[0] = members[mean] == members[mean] ? 0.5 : 1.0;
+        weights[mean] = 1.0 - weights[0];
+        total = 1.0;
+    }
+    for (size_t k = 0; k < count; ++k) weights[k] /= total;
+    const double unit = S[plan.given_numbers + GivenNumber::UNIT], reach = GIVEN_REACH * unit;
+    if (!(unit > 0.0) || plan.binary) return; // log-odds are bounded
+    const double heaviest = members[std::max_element(weights, weights + count) - weights];
+    for (size_t k = 0; k < count; ++k)
+        if (members[k] == members[k]) members[k] = clip(members[k], heaviest - reach, heaviest + reach);
+}
+
+// The weighted mean of the members, inside their range whatever the rounding.
+double Estimator::combine_given(const double *S, double *members) const {
+    std::vector<double> weights(plan.combined());
+    weigh_given(S, members, weights.data());
+    double sum = 0.0, low = members[0], high = members[0];
+    for (size_t k = 0; k < plan.combined(); ++k) {
         if (members[k] != members[k]) continue;
+        sum += weights[k] * members[k];
         low = std::min(low, members[k]);
         high = std::max(high, members[k]);
-        if (!(own[GivenMember::REGRET] > 0.0)) continue;
-        const double weight = own[GivenMember::REGRET] / own[GivenMember::SQUARES];
-        total += weight;
-        sum += weight * members[k];
     }
-    const double mean = members[1 + plan.offered];
-    const double yhat = total > 0.0 ? sum / total : mean == mean ? 0.5 * members[0] + 0.5 * mean : members[0];
-    return clip(yhat, low, high);
+    return clip(sum, low, high);
 }
 
 // Judge the members by the label: the regret of a round against a member is the slope of the loss at the prediction, times how
-// far the prediction is above the member.
+// far the prediction is above the member as it is clipped.
 void Estimator::learn_given(double *S, const double *members, double yhat, double y, double late) const {
     const size_t count = plan.combined();
     double *n = S + plan.given_numbers;
     const double unit = n[GivenNumber::UNIT], level = plan.given_level;
-    double low = members[0], high = members[0];
+    std::vector<double> clipped(members, members + count), weights(count);
+    weigh_given(S, clipped.data(), weights.data());
+    double low = clipped[0], high = clipped[0];
     for (size_t k = 1; k < count; ++k)
-        if (members[k] == members[k]) low = std::min(low, members[k]), high = std::max(high, members[k]);
+        if (clipped[k] == clipped[k]) low = std::min(low, clipped[k]), high = std::max(high, clipped[k]);
     const bool squared = plan.given_loss == GivenLoss::SQUARED, logistic = plan.given_loss == GivenLoss::LOGISTIC;
     const double s = squared ? clip(y, low - unit, high + unit) : y;
     const double slope = squared ? yhat - s : logistic ? sigmoid(yhat) - (y > 0.0) : yhat == y ? 0.0 : (y < yhat) - level;
@@ -168,12 +191,12 @@ void Estimator::learn_given(double *S, const double *members, double yhat, doubl
     };
     for (size_t k = 0; k < count; ++k) {
         double *own = S + plan.given_members + k * GivenMember::SIZE;
-        const double answer = members[k] == members[k] ? members[k] : yhat; // a missing one counts as the prediction
-        const double regret = slope * (yhat - answer);
+        const bool there = members[k] == members[k]; // a missing one counts as the prediction
+        const double answer = there ? clipped[k] : yhat, given = loss(there ? members[k] : yhat), regret = slope * (yhat - answer);
         own[GivenMember::REGRET] += regret;
         own[GivenMember::SQUARES] += regret * regret;
-        own[GivenMember::CUT] += squared ? (s - y) * (yhat - answer) : 0.0;
-        own[GivenMember::LOSS] += loss(answer);
+        own[GivenMember::CUT] += loss(answer) - given + (s - y) * (yhat - answer);
+        own[GivenMember::LOSS] += given;
         n[GivenNumber::LARGEST] = std::max(n[GivenNumber::LARGEST], std::fabs(regret));
     }
     if (logistic) return; // slopes are bounded: there are no shocks
@@ -194,14 +217,14 @@ void Estimator::learn_given(double *S, const double *members, double yhat, doubl
 }
 
 // What follows the last mixer, whose answer is RAW: the gate, then the mixer of given answers. Fills the head of the record.
-void Estimator::finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other,
+void Estimator::finish_serving(const KernelTable &level, double *S, double *record, const double *candidates, double other, double late,
                                double *scratch) const {
     const bool known = record[RecordPart::KNOWN] != 0.0;
     record[RecordPart::ROBUST] = robust && known ? other : record[RecordPart::RAW];
     record[RecordPart::GATED] = record[RecordPart::YHAT] = record[RecordPart::RAW];
     record[RecordPart::BUCKET] = record[RecordPart::UNIT] = 0.0;
     if (!known) return;
-    if (robust) gate_predict(level, S, record, scratch);
+    if (robust) gate_predict(level, S, record, late, scratch);
     record[RecordPart::YHAT] = record[RecordPart::GATED];
     if (!plan.offered) return;
     std::vector<double> members(plan.combined());

@@ -132,8 +132,9 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     // How well answers hold so many rows later is not known yet: they count half beside the base rate.
     if (unjudged) yhat = 0.5 * (yhat + candidates[1 + families]);
     record[RecordPart::RAW] = known ? yhat : 0.0;
-    finish_serving(level, S, record, candidates, other, w.kernel);
-    record[RecordPart::BOUNDED] = has_interval(S, low, high, record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL]);
+    const double late = record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL];
+    finish_serving(level, S, record, candidates, other, late, w.kernel);
+    record[RecordPart::BOUNDED] = has_interval(S, low, high, late);
     serve_intervals(S, w.X, w.labels, candidates, record[RecordPart::YHAT], scale, record + plan.quantiles_at());
 }
 
@@ -229,7 +230,7 @@ void Estimator::settle_own(const KernelTable &level, double *S, const double *re
     scale_differences(plan.scaling(S), w.wide, record + plan.differences_at(), plan.spans.size(), plan.inputs(), w.differences);
     scale_labels(S, labels, w.labels);
     const int64_t rounds = static_cast<int64_t>(n[EstimatorNumber::ROUNDS]);
-    if (plan.binary && !known && S[plan.last.mixer] == 0.0 && lateness(S, record) > 1.0) weigh_unserved(level, S, w, rounds);
+    if (plan.binary && !known && !first && S[plan.last.mixer] == 0.0 && lateness(S, record) > 1.0) weigh_unserved(level, S, w, rounds);
     learn_stages(level, S, w, 1, record, known, rounds, rounds - static_cast<int64_t>(n[EstimatorNumber::SKIPPED]));
     const double yhat = record[RecordPart::YHAT];
     if (known) {
@@ -312,7 +313,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
             const bool bounded = has_interval(S, low, high, k ? 1.0 : late); // by the labels before this one
             record[RecordPart::KNOWN] = 1.0;
             record[RecordPart::RAW] = w.yhat[k];
-            finish_serving(level, S, record.data(), w.candidates + k * all, other(t + k), w.kernel);
+            finish_serving(level, S, record.data(), w.candidates + k * all, other(t + k), k ? 1.0 : late, w.kernel);
             finish_settling(level, S, record.data(), w.candidates + k * all, w.y[k], 1.0, w.kernel);
             w.yhat[k] = record[RecordPart::YHAT];
             if (levels) {

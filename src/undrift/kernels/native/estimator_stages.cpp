@@ -147,7 +147,7 @@ void Estimator::mix_learn(const KernelTable &level, const Stage &stage, double *
         mix.late = late / FIRST_SHARE;
     }
     if (late > 1.0) { // slower by as many rounds as were served meanwhile, which could not know this label
-        mix.scale *= late;
+        mix.scale *= std::min(late, MOST_LATENESS);
         mix.late = std::fmax(mix.late, late);
         mix.share /= late;
         mix.log_one_minus_share = std::log1p(-mix.share);

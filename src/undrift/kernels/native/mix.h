@@ -297,7 +297,9 @@ static double update_inverse_rate(const MixerCall &mix, double prediction, doubl
     double &recent = state[MixerState::RECENT_RESIDUAL], &gaps = state[MixerState::POSITIVE_GAPS];
     mean_square += (residual - mean_square) / smaller(state[MixerState::ROUNDS], RESIDUAL_ROUNDS);
     const double rounds = smaller(RECENT_ROUNDS * mix.late, RESIDUAL_ROUNDS); // late neighbours tell little more than one
-    recent += (magnitude(prediction - label) - recent) / smaller(state[MixerState::ROUNDS], rounds);
+    double size = magnitude(prediction - label);
+    if (mix.late > 1.0 && recent > 0.0) size = smaller(size, WILD * recent); // so long a mean would not forget a shock
+    recent += (size - recent) / smaller(state[MixerState::ROUNDS], rounds);
     if (mix.rule == MixingRule::RANGE || mix.rule == MixingRule::AGGREGATING) {
         high = larger(high, magnitude(label));
         low = -high;
@@ -311,7 +313,7 @@ static double update_inverse_rate(const MixerCall &mix, double prediction, doubl
     }
     // What the last rounds contradict is forgotten.
     mean_square = smaller(mean_square, MOST_SQUARED_RESIDUAL * (recent * recent));
-    gaps = smaller(gaps, MOST_GAPS * mix.late * (recent * recent));
+    gaps = smaller(gaps, MOST_GAPS * smaller(mix.late, MOST_LATENESS) * (recent * recent));
     return mix.rule == MixingRule::SELF_CONFIDENT ? gaps / mix.log_members : mix.scale * mean_square;
 }
 
