@@ -20,6 +20,7 @@ from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
+from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss
 from undrift.trace import Trace
@@ -201,13 +202,14 @@ class Ensemble(Learner):
         y: ArrayLike,
         *,
         record: str | None = None,
-        delay: int = 0,
+        delay: Delay = 0,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
     ) -> Trace:
         """Close a block of rounds; `record="weights"` keeps the members' weights before each round in the trace.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        It is one number, or one for each row: `23 - hour` where the labels of a day become known together, at its end.
         A row counts `weight` times in the members, and once in the mixer; it comes the time `elapsed` after the one
         before.
         """
@@ -216,10 +218,10 @@ class Ensemble(Learner):
         block = self._block(Z)
         labels = self._labels(y, len(block))
         rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(delay):
+        if self._waits(late := self._read_delay(delay, len(block))):
             if record is not None:
                 raise InputError(f"{_check.name_of(self)}: record and delay cannot be given together; leave one out")
-            return self._play_late(block, labels, delay, rows)
+            return self._play_late(block, labels, late, rows)
         history: list[Matrix] | None = None if record is None else []
         trace = self._close(block, lambda: self._play(block, labels, history, rows), rows)
         if history is None:

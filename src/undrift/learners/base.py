@@ -15,7 +15,7 @@ from undrift._typing import Matrix, Scalar, Vector
 from undrift.discount import Discount
 from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.leaf import Leaf
-from undrift.learners.late_labels import LateLabels
+from undrift.learners.late_labels import Delay, LateLabels
 from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PREFIX, PendingRecords
@@ -120,20 +120,21 @@ class Learner(LateLabels):
         Z: ArrayLike,
         y: ArrayLike,
         *,
-        delay: int = 0,
+        delay: Delay = 0,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
     ) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        It is one number, or one for each row: `23 - hour` where the labels of a day become known together, at its end.
         A row counts `weight` times, and comes the time `elapsed` after the one before; both have a number for each row.
         """
         block = self._block(Z)
         labels = self._labels(y, len(block))
         rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(delay):
-            return self._play_late(block, labels, delay, rows)
+        if self._waits(late := self._read_delay(delay, len(block))):
+            return self._play_late(block, labels, late, rows)
         return self._close(block, lambda: self._play_rows_with(block, labels, rows), rows)
 
     def _check_row_weights(self, weight: ArrayLike | None, elapsed: ArrayLike | None, count: int) -> RowWeights | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Scalar, Vector
@@ -21,8 +21,15 @@ from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.trace import Trace
 
+Delay = int | Sequence[int] | NDArray[np.int64]
+"""Rows that are served before a label is learned: of every row, or one for each."""
 RECORD_LAYOUT = 2
 """Number of the layout of records; raised when what they hold changes."""
+
+
+def longest_delay(delay: int | list[int]) -> int:
+    """Return the delay of the label that comes latest after its row."""
+    return max(delay) if isinstance(delay, list) else delay
 
 
 class LateLabels:
@@ -88,22 +95,42 @@ class LateLabels:
         """Predictions that were served and whose label was not learned yet, oldest first."""
         return [self._make_served(serial, self._pending[serial]) for serial in self._pending]
 
-    def _waits(self, delay: int) -> bool:
-        """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
-        return _check.integer(self, "delay", delay, 0) > 0 or self._pending.scheduled
+    def _read_delay(self, delay: Delay, count: int) -> int | list[int]:
+        """Return the delay of a block's labels, or one for each of its `count` rows."""
+        if isinstance(delay, (list, tuple)) or (isinstance(delay, np.ndarray) and delay.ndim):
+            listed = delay.tolist() if isinstance(delay, np.ndarray) else list(delay)
+            if len(listed) != count:
+                raise InputError(
+                    f"{_check.name_of(self)}: delay must be an integer, or one for each of the {count} rows, got "
+                    f"{len(listed)}"
+                )
+            late = [_check.integer(self, f"delay[{t}]", one, 0) for t, one in enumerate(listed)]
+            return late if len(set(late)) > 1 or self._pending.has_delays else late[0] if late else 0
+        return _check.integer(self, "delay", delay, 0)
 
-    def _play_late(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Trace:
+    def _waits(self, delay: int | list[int]) -> bool:
+        """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
+        return delay != 0 or self._pending.scheduled
+
+    def _schedule(self, serial: int, label: float, weight: float, delay: int | list[int], t: int) -> None:
+        """Keep the label of the block's row t, which was just served, and settle all that is due."""
+        late = delay[t] if isinstance(delay, list) else delay
+        self._pending.schedule(serial, label, weight, late if isinstance(delay, list) else None)
+        for due, y in self._pending.due(serial, late):
+            self._tell_waiting(due, y, self._pending.weight(due))
+
+    def _play_late(self, Z: Matrix, y: Vector, delay: int | list[int], rows: RowWeights | None = None) -> Trace:
         """Serve rows one by one, and settle each label when `delay` further rows were served; all of it or nothing."""
         first = self.rounds
         served: list[ServedPrediction] = []
         with SavePoint(self):
             for t in range(len(Z)):
                 served.append(self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t])))
-                self._pending.schedule(served[-1].serial, float(y[t]), 1.0 if rows is None else float(rows.weight[t]))
-                for serial, label in self._pending.due(served[-1].serial - delay):
-                    self._tell_waiting(serial, label, self._pending.weight(serial))
+                weight = 1.0 if rows is None else float(rows.weight[t])
+                self._schedule(served[-1].serial, float(y[t]), weight, delay, t)
         yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
-        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=delay)
+        latest = longest_delay(delay)
+        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=latest)
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         """Serve a checked row that comes after this time, and keep its record."""

@@ -24,6 +24,8 @@ PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""
 WEIGHTS = f"{PREFIX}weights"
 """Weight of each record's label and the time before its row; left out where all are 1."""
+DELAYS = f"{PREFIX}delays"
+"""Delay of each record's scheduled label, -1 where it has none of its own; left out where none has."""
 SHOWN_LEVEL = 0.9
 """The level of the interval that is printed, ..."""
 SHOWN_LOGITS = 6
@@ -106,6 +108,7 @@ class PendingRecords:
         self._labels: dict[int, float] = {}
         self._weights: dict[int, float] = {}  # of scheduled labels, where they are not 1,
         self._elapsed: dict[int, float] = {}  # and the time before a row, where it is not 1
+        self._delays: dict[int, int] = {}  # rows after which a scheduled label is due, where it has a delay of its own
 
     def __len__(self) -> int:
         return len(self._records)
@@ -131,9 +134,14 @@ class PendingRecords:
         self.unlearned += 1
         self._records[serial] = record
 
-    def schedule(self, serial: int, label: float, weight: float = 1.0) -> None:
-        """Keep a label, NaN for a missing one, until it is due; it will count `weight` times."""
+    def schedule(self, serial: int, label: float, weight: float = 1.0, delay: int | None = None) -> None:
+        """Keep a label, NaN for a missing one, until it is due; it will count `weight` times.
+
+        It is due when `delay` further rows were served; by default when whoever settles labels says so.
+        """
         self._labels[serial] = label
+        if delay is not None:
+            self._delays[serial] = delay
         if weight != 1.0:
             self._weights[serial] = weight
 
@@ -145,13 +153,33 @@ class PendingRecords:
         """Return the time before the row."""
         return self._elapsed.get(serial, 1.0)
 
-    def due(self, last: int) -> list[tuple[int, float]]:
-        """Return the scheduled labels of serial numbers up to `last`, oldest first."""
-        return list(takewhile(lambda item: item[0] <= last, self._labels.items()))
+    def delay(self, serial: int) -> int | None:
+        """Return the delay of a scheduled label's own, if it has one."""
+        return self._delays.get(serial)
+
+    def due(self, served: int, delay: int = 0) -> list[tuple[int, float]]:
+        """Return the scheduled labels to be settled when so many rows were served, oldest first.
+
+        `delay` is that of labels without one of their own.
+        """
+        if not self._delays:
+            return list(takewhile(lambda item: item[0] + delay <= served, self._labels.items()))
+        late = self._delays
+        return [(serial, y) for serial, y in self._labels.items() if serial + late.get(serial, delay) <= served]
+
+    @property
+    def scheduled_labels(self) -> dict[int, float]:
+        """All labels that are to be settled later, by serial number; NaN for missing ones."""
+        return dict(self._labels)
+
+    @property
+    def has_delays(self) -> bool:
+        """Whether some scheduled label has a delay of its own."""
+        return bool(self._delays)
 
     def close(self, serial: int) -> None:
         """Forget a record whose label never comes; the record itself last, so that it waits until all is done."""
-        for numbers in (self._labels, self._weights, self._elapsed):
+        for numbers in self._by_serial():
             numbers.pop(serial, None)
         del self._records[serial]
 
@@ -176,12 +204,16 @@ class PendingRecords:
     def facts(self, serial: int) -> tuple[dict[str, float], list[float | None]]:
         """Return the totals and what is known about a record that waits, for `put_back`."""
         totals = {"unlearned": self.unlearned, "late_excess": self.late_excess}
-        return totals, [numbers.get(serial) for numbers in (self._labels, self._weights, self._elapsed)]
+        return totals, [numbers.get(serial) for numbers in self._by_serial()]
+
+    def _by_serial(self) -> tuple[dict[int, Any], ...]:
+        """Return what is known about records, by serial number."""
+        return self._labels, self._weights, self._elapsed, self._delays
 
     def put_back(self, serial: int, totals: dict[str, float], numbers: list[float | None]) -> None:
         """Undo what was begun about a record that still waits."""
         vars(self).update(totals)
-        for kept, number in zip((self._labels, self._weights, self._elapsed), numbers, strict=True):
+        for kept, number in zip(self._by_serial(), numbers, strict=True):
             if number is not None and serial not in kept:
                 kept[serial] = number
 
@@ -204,6 +236,8 @@ class PendingRecords:
         if self._weights or self._elapsed:
             both = [(self.weight(serial), self.time_before(serial)) for serial in self._records]
             arrays[WEIGHTS] = np.array(both, np.float64).reshape(-1, 2)
+        if self._delays:
+            arrays[DELAYS] = np.array([self._delays.get(serial, -1) for serial in self._records], np.float64)
         return arrays
 
     def _label_code(self, serial: int) -> tuple[float, float]:
@@ -223,10 +257,15 @@ class PendingRecords:
             return pending
         try:
             totals, heads, records = (arrays[f"{PREFIX}{name}"] for name in ("totals", "heads", "records"))
-            weights = arrays.get(WEIGHTS, np.ones((len(heads), 2)))
-            _require(len(arrays) == 3 + (WEIGHTS in arrays) and totals.shape == (2,) and heads.shape[1:] == (4,))
-            _require(records.ndim == 1 and weights.shape == (len(heads), 2))
-            _require(all(one.dtype == np.float64 for one in (totals, heads, records, weights)))
+            weights, delays = arrays.get(WEIGHTS, np.ones((len(heads), 2))), arrays.get(DELAYS, -np.ones(len(heads)))
+            _require(
+                len(arrays) == 3 + (WEIGHTS in arrays) + (DELAYS in arrays)
+                and totals.shape == (2,)
+                and heads.shape[1:] == (4,)
+            )
+            _require(records.ndim == 1 and weights.shape == (len(heads), 2) and delays.shape == (len(heads),))
+            _require(all(one.dtype == np.float64 for one in (totals, heads, records, weights, delays)))
+            _require(bool(((delays >= -1.0) & (delays <= MOST_ROWS) & (delays % 1.0 == 0.0)).all()))
             _require(bool(((weights >= 0.0) & (weights <= WEIGHT_LIMIT)).all()))
             _require(bool(np.isfinite(totals).all() and np.isfinite(heads).all()))
             serials, codes, labels, sizes = heads.T
@@ -237,12 +276,14 @@ class PendingRecords:
             _require(not len(heads) or serials[-1] <= rounds + totals[0])
             _require(bool((np.abs(labels) <= _check.LIMIT).all()))
             at = 0
-            for (serial, code, label, size), (weight, elapsed) in zip(heads.tolist(), weights.tolist(), strict=True):
+            rest = np.column_stack([weights, delays]).tolist()
+            for (serial, code, label, size), (weight, elapsed, delay) in zip(heads.tolist(), rest, strict=True):
                 record = records[at : at + int(size)].copy()
                 _require(fits(record))
                 pending.add(int(serial), record, elapsed)
                 if code != NO_LABEL:
-                    pending.schedule(int(serial), label if code == SCHEDULED else np.nan, weight)
+                    own = None if delay < 0.0 else int(delay)
+                    pending.schedule(int(serial), label if code == SCHEDULED else np.nan, weight, own)
                 at += int(size)
         except (ValueError, KeyError, IndexError):
             raise ModelFileError(f"{_check.name_of(who)}: the saved records of unsettled rows cannot be used") from None

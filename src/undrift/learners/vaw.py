@@ -14,6 +14,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns, Prediction
 from undrift.learners.information import InformationLearner
+from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
 from undrift.template import ALIKE, Template, alike
 from undrift.trace import Trace
@@ -109,7 +110,7 @@ class DiscountedVAW(InformationLearner):
         y: ArrayLike,
         *,
         hint: ArrayLike | None = None,
-        delay: int = 0,
+        delay: Delay = 0,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
     ) -> Trace:
@@ -122,10 +123,10 @@ class DiscountedVAW(InformationLearner):
         labels = self._labels(y, len(block))
         given = None if hint is None else _check.column(self, "hint", hint, len(block))
         rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(delay):
+        if self._waits(late := self._read_delay(delay, len(block))):
             if given is not None:
                 raise InputError(f"{_check.name_of(self)}: hint and delay cannot be given together; leave one out")
-            return self._play_late(block, labels, delay, rows)
+            return self._play_late(block, labels, late, rows)
         return self._close(block, lambda: self._play(block, labels, given, rows), rows)
 
     def template(self, Z: Matrix, y: Vector) -> Template:

@@ -16,6 +16,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import Columns, Prediction
+from undrift.learners.late_labels import Delay, longest_delay
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PendingRecords, ServedPrediction
@@ -177,7 +178,7 @@ class AnyLabels(OnlineLearner):
     def _convert_pending(self, names: list[Label]) -> None:
         """Make the records of rows that wait those of several classes; labels that are due join the names."""
         old, self._pending = self._pending, PendingRecords()
-        due = dict(old.due(2**53))
+        due = old.scheduled_labels
         for serial in old:
             record = old[serial]
             row = record[len(RecordPart) : len(RecordPart) + int(record[RecordPart.WIDTH])]
@@ -193,7 +194,7 @@ class AnyLabels(OnlineLearner):
                     if name not in names:
                         names.append(name)
                     number = float(names.index(name))
-                self._pending.schedule(serial, number, float(record[RecordPart.WEIGHT]))
+                self._pending.schedule(serial, number, float(record[RecordPart.WEIGHT]), old.delay(serial))
         self._pending.unlearned, self._pending.late_excess = old.unlearned, old.late_excess
 
     # Rounds
@@ -214,7 +215,7 @@ class AnyLabels(OnlineLearner):
         self,
         Z: Rows,
         y: ArrayLike,
-        delay: int,
+        delay: Delay,
         levels: Vector | None = None,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
@@ -227,7 +228,9 @@ class AnyLabels(OnlineLearner):
         weights = self._check_row_weights(weight, elapsed, len(arriving.values))
         return self._play_any_labels(arriving, y, delay, weights)
 
-    def _play_any_labels(self, arriving: ArrivingRows, y: Any, delay: int, weights: RowWeights | None = None) -> Trace:
+    def _play_any_labels(
+        self, arriving: ArrivingRows, y: Any, delay: Delay, weights: RowWeights | None = None
+    ) -> Trace:
         """Close rounds of any labels; the trace holds log-probabilities in the order of `classes`.
 
         As long as labels are those of the compiled round it plays them, so that a block is the same as its rows.
@@ -238,7 +241,8 @@ class AnyLabels(OnlineLearner):
                 f"{_check.name_of(self)}: candidates are for two classes called 0 and 1, -1 and 1, or False and True; "
                 "leave them out, or join classes"
             )
-        first, waits = self.rounds, self._waits(delay)
+        late = self._read_delay(delay, len(labels))
+        first, waits = self.rounds, self._waits(late)
         with SavePoint(self) if waits or self._several is None or len(labels) > 1 else OneCall(self):
             self._admit(arriving.names)
             rows, head = np.ascontiguousarray(arriving.values), 0
@@ -246,8 +250,9 @@ class AnyLabels(OnlineLearner):
             if self._several is None:
                 head = self._plain_rows(labels)
                 if head:
+                    early = late[:head] if isinstance(late, list) else late
                     begin = (None, None) if weights is None else weights.between(0, head)
-                    plain = super()._play_block(rows[:head], np.array(labels[:head]), delay, None, *begin)
+                    plain = super()._play_block(rows[:head], np.array(labels[:head]), early, None, *begin)
                     known = np.maximum(
                         plain.first + np.arange(head), 1.0
                     )  # labels before each row, if all came at once
@@ -262,7 +267,7 @@ class AnyLabels(OnlineLearner):
             if waits:
                 for t, number in enumerate(numbers, head):
                     one = (1.0, 1.0) if weights is None else (float(weights.weight[t]), float(weights.elapsed[t]))
-                    played.append(self._play_one_late(rows[t : t + 1], number, delay, *one))
+                    played.append(self._play_one_late(rows[t : t + 1], number, late, t, *one))
             else:
                 later = None if weights is None else weights.between(head, len(rows))
                 played.append(several.play(rows[head:], numbers, later))
@@ -272,7 +277,7 @@ class AnyLabels(OnlineLearner):
         known_rows = np.ones(len(rows), bool)
         known_rows[:1] = first > 0
         who = type(self).__name__, dict(self.parameters)
-        return Trace(logs[:, self._order()], None, None, *who, first, known=known_rows, delay=delay)
+        return Trace(logs[:, self._order()], None, None, *who, first, known=known_rows, delay=longest_delay(late))
 
     def _plain_rows(self, labels: list[Any]) -> int:
         """Return how many labels at the beginning the compiled round can learn."""
@@ -285,13 +290,13 @@ class AnyLabels(OnlineLearner):
                 high = middle - 1
         return low
 
-    def _play_one_late(self, Z: Matrix, label: float, delay: int, weight: float = 1.0, elapsed: float = 1.0) -> Matrix:
+    def _play_one_late(
+        self, Z: Matrix, label: float, delay: int | list[int], t: int, weight: float, elapsed: float
+    ) -> Matrix:
         """Serve a row, keep its label, and settle what is due; return the row's log-probabilities (1, K)."""
         served = self._ask(Z, elapsed)
-        self._pending.schedule(served.serial, float(label), weight)
         logs = ServedClasses.from_vector(served.record).log_probabilities
-        for serial, due in self._pending.due(served.serial - delay):
-            self._tell_waiting(serial, due, self._pending.weight(serial))
+        self._schedule(served.serial, float(label), weight, delay, t)
         return logs[None]
 
     @_thread_lock.hold_exclusive

@@ -18,6 +18,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
+from undrift.learners.late_labels import Delay, longest_delay
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import HeldInterrupt, SavePoint, put_back
 from undrift.learners.served import PendingRecords, ServedPrediction
@@ -218,13 +219,14 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         Z: Rows,
         y: ArrayLike,
         *,
-        delay: int = 0,
+        delay: Delay = 0,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
     ) -> Trace:
         """Close a block of rounds; the same bits as `predict` then `learn`, row by row.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        It is one number, or one for each row: `23 - hour` where the labels of a day become known together, at its end.
         A row counts `weight` times in the memories, and comes the time `elapsed` after the one before.
         """
         return self._play_block(Z, y, delay, None, weight, elapsed)
@@ -234,7 +236,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self,
         Z: Rows,
         y: ArrayLike,
-        delay: int,
+        delay: Delay,
         levels: Vector | None = None,
         weight: ArrayLike | None = None,
         elapsed: ArrayLike | None = None,
@@ -245,17 +247,18 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         rows = arriving.values
         labels = self._labels(y, len(rows))
         weights = self._check_row_weights(weight, elapsed, len(rows))
+        late = self._read_delay(delay, len(rows))
         if not len(rows):
             empty = None if levels is None else np.empty((0, len(levels)))
             return replace(self._close(rows, lambda: Columns(np.empty(0))), quantiles=empty)
-        first, who, waits = self.rounds, (type(self).__name__, dict(self.parameters)), self._waits(delay)
+        first, who, waits = self.rounds, (type(self).__name__, dict(self.parameters)), self._waits(late)
         several_calls = waits or (self._forests is not None and len(rows) > 1)
         with SavePoint(self) if several_calls else OneCall(self):
             self._name_labels(y)
             self._admit(arriving.names)
             self._fix_width(rows.shape[1])
             if waits:
-                records = self._serve_and_settle(rows, labels, delay, weights)
+                records = self._serve_and_settle(rows, labels, late, weights)
                 yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
                 tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
             else:
@@ -265,7 +268,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
                 known = some_known > 0.0
                 self._count()
         quantiles = None if levels is None or tracked is None else self._quantiles_at(tracked, levels)
-        return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=delay)
+        return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=longest_delay(late))
 
     def _quantiles_at(self, tracked: Matrix, levels: Vector) -> Matrix:
         """Return the quantiles of some levels (n, levels) from the tracked ones."""
@@ -291,11 +294,13 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._play_at_once(Z, y, yhat, none, np.empty(0), rows)
         return Columns(yhat)
 
-    def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None = None) -> Matrix:
+    def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int | list[int], rows: RowWeights | None = None) -> Matrix:
         """Serve rows and settle what was served `delay` rows before each; return the records of the rows."""
         waiting, size, before = list(self._pending), self._plan.kernel.record_size, len(self._pending)
-        scheduled = dict(self._pending.due(int(self._number(EstimatorNumber.SERVED))))
-        if before > delay or len(scheduled) < before or any(len(self._pending[k]) != size for k in waiting):
+        scheduled, others = self._pending.scheduled_labels, self._pending.has_delays
+        if isinstance(delay, list) or others or before > delay or len(scheduled) < before:
+            return self._serve_and_settle_singly(Z, y, delay, rows)
+        if any(len(self._pending[k]) != size for k in waiting):
             return self._serve_and_settle_singly(Z, y, delay, rows)
         records = np.zeros((before + len(y), size))
         for k, serial in enumerate(waiting):
@@ -307,22 +312,21 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         for k in range(settled, len(labels)):
             serial = int(records[k, RecordPart.SERIAL])
             self._pending.add(serial, records[k].copy())
-            self._pending.schedule(serial, float(labels[k]))
+            self._pending.schedule(serial, float(labels[k]), float(records[k, RecordPart.WEIGHT]))
             if self._forests is not None:
                 self._forests.keep(serial, contexts[k].copy())
         self._count()
         return records[before:]
 
-    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, delay: int, rows: RowWeights | None) -> Matrix:
+    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, delay: int | list[int], rows: RowWeights | None) -> Matrix:
         """Do the same where other records wait too: row by row, every scheduled label when it is due."""
         records = []
         for t in range(len(Z)):
             served = self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t]))
             records.append(served.record)
-            self._pending[served.serial][RecordPart.WEIGHT] = 1.0 if rows is None else rows.weight[t]
-            self._pending.schedule(served.serial, float(y[t]))
-            for serial, label in self._pending.due(served.serial - delay):
-                self._tell_waiting(serial, label, float(self._pending[serial][RecordPart.WEIGHT]))
+            weight = 1.0 if rows is None else float(rows.weight[t])
+            self._pending[served.serial][RecordPart.WEIGHT] = weight
+            self._schedule(served.serial, float(y[t]), weight, delay, t)
         return np.stack(records)
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,8 +11,10 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
 from undrift.kernels.definitions import RecordPart
 from undrift.learners.base import Prediction
+from undrift.learners.late_labels import Delay
 from undrift.learners.served import ServedPrediction
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import (
@@ -39,7 +42,8 @@ class OnlineRegressor(OnlineLearner):
     each feature's distance from its running means; and, unless `speed="fast"`, through random waves, hinges and
     products of pairs. Each family mixes its memories; a second level of discounted VAW follows the best drifting
     combination of families, memories, last label and last errors; the last, self-confident mixer chooses among level 2,
-    the families and the naive baselines.
+    the families and the naive baselines. All of this learns labels as they are. A second, simpler arm of the same kind
+    cuts labels that jump too far, and a gate chooses between the two, row by row, by how far they disagree (`arms`).
 
     Parameters
     ----------
@@ -55,8 +59,13 @@ class OnlineRegressor(OnlineLearner):
         One memory length in rounds for every stage, in place of learned ones.
     candidates
         Columns that hold predictions made elsewhere (a foundation model, yesterday's batch model), in label units:
-        names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and `cost()`
-        covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
+        names, or column numbers for arrays. They are never features: level 2 and the last mixer use them, and in the
+        end they are combined with the own prediction, their mean and their median, so as to be as good as the best
+        convex combination of these. `cost()` covers them. A missing one counts as the prediction itself in that row.
+    loss
+        By which they are combined in the end: "squared"; "absolute"; or a level in (0, 1) for the pinball loss, where
+        candidates are quantiles of that level. With the last two `candidates`, `losses` and `cost()` are those of this
+        combination.
     trees
         Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
         row and the last label, refitted at 256, 384, 576, ... labelled rows, each time on the last 32,768 rows at
@@ -70,9 +79,7 @@ class OnlineRegressor(OnlineLearner):
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
     a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with trees for
-    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. A label far
-    beyond all jumps so far is predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean
-    jumps, unless it lasts.
+    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored.
 
     Examples
     --------
@@ -97,10 +104,12 @@ class OnlineRegressor(OnlineLearner):
         seed: int = 0,
         half_life: float | None = None,
         candidates: Sequence[str] | Sequence[int] | None = None,
+        loss: str | float = "squared",
         trees: bool = True,
         limits: Limits | None = None,
     ) -> None:
         self._limits = check_limits(self, limits)
+        self._loss = self._check_loss(loss, candidates)
         super().__init__(
             speed=speed,
             indicators=indicators,
@@ -109,8 +118,26 @@ class OnlineRegressor(OnlineLearner):
             candidates=candidates,
             trees=trees,
         )
+        if self._loss is not None:
+            self.parameters["loss"] = loss
         if limits is not None:
             self.parameters["limits"] = list(self._limits)  # type: ignore[assignment]  # which JSON holds too
+
+    def _check_loss(self, loss: object, candidates: object) -> float | None:
+        """Return the level of the pinball loss, None for squared loss."""
+        if isinstance(loss, str) and loss == "squared":
+            return None
+        if candidates is None:
+            raise InputError(f"{_check.name_of(self)}: loss says how candidates are combined; name candidates too")
+        if isinstance(loss, str) and loss == "absolute":
+            return 0.5
+        level = float(loss) if isinstance(loss, (int, float)) and not isinstance(loss, bool) else math.nan
+        if not 0.0 < level < 1.0:
+            raise InputError(
+                f'{_check.name_of(self)}: loss must be "squared", "absolute" or a level in (0, 1), got '
+                f"{_check.describe(loss)}"
+            )
+        return level
 
     def predict(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
@@ -156,7 +183,7 @@ class OnlineRegressor(OnlineLearner):
         Z: Rows,
         y: ArrayLike,
         *,
-        delay: int = 0,
+        delay: Delay = 0,
         interval: float | None = None,
         quantiles: Sequence[float] | None = None,
         weight: ArrayLike | None = None,
@@ -165,6 +192,7 @@ class OnlineRegressor(OnlineLearner):
         """Close a block of rounds, as every learner does.
 
         With `delay`, a label is learned after that many further rows were served; the last rows wait for the next call.
+        It is one number, or one for each row: `23 - hour` where the labels of a day become known together, at its end.
         With `interval`, a level such as 0.9, the trace keeps the interval that was served with every row, and with
         `quantiles`, levels such as (0.1, 0.5, 0.9), those. A row counts `weight` times in the memories, and once in
         mixers and intervals; it comes the time `elapsed` after the one before.
