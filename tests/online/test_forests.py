@@ -179,7 +179,7 @@ def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_c
     model, known = ud.OnlineRegressor(speed=speed), slice(600, None)
     yhat = model.play(Z, y).yhat
     without = ud.OnlineRegressor(trees=False).play(Z, y).yhat
-    gain = {"best": 0.85, "max": 0.75}[speed]
+    gain = {"best": 0.85, "max": 0.77}[speed]  # of 1,200 rows; the labels of both ends are trimmed
     assert np.mean((yhat - y)[known] ** 2) < gain * np.mean((without - y)[known] ** 2)
     names = list(SPEEDS[speed].forests.names)
     assert model.candidates[-3 - len(names) : -3] == names

@@ -24,7 +24,6 @@ from undrift.kernels._native import drift_predict as drift_predict
 from undrift.kernels._native import drift_residuals as drift_residuals
 from undrift.kernels._native import fill_rows as fill_rows
 from undrift.kernels._native import hinted_predictions as hinted_predictions
-from undrift.kernels._native import learned_labels as learned_labels
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic
 from undrift.kernels._native import mix_logistic_predict as mix_logistic_predict

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift import kernels
-from undrift._typing import Matrix
+from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import TreeNode
 from undrift.online.row_buffer import RowBuffer
 from undrift.trees.growth import ALL_AT_ONCE, Forest, GrowthOptions, TreeGrowth
@@ -18,6 +17,8 @@ TREES, NEW_TREES = 100, 8
 """Trees of a forest that is fitted, and those that a refresh adds."""
 LEAVES, LEARNING_RATE, LEAF_WEIGHT, COLUMNS = 31, 0.1, 20.0, 0.5
 """How trees grow; see `BoostedTrees`."""
+EXTREME_PART = 1000
+"""One in so many labels, at either end, is trimmed before a fit."""
 COPIED, COPY_COST = 64, 8
 """Rows copied at a time, and what a number of them costs in cells of histograms: its page of memory is new."""
 
@@ -25,6 +26,18 @@ COPIED, COPY_COST = 64, 8
 def make_room(rows: int, width: int) -> Matrix:
     """Return an array in small pages of memory: NumPy asks for large ones, and a first write to one takes long."""
     return np.frombuffer(mmap.mmap(-1, 8 * rows * width), np.float64).reshape(rows, width)
+
+
+def trim_labels(y: Vector) -> Vector:
+    """Return labels of which the lowest and the highest thousandth, and one more, count as the next ones.
+
+    Splits by squared error would otherwise be about a single bad label; what three rows show is learned as it is.
+    """
+    count = min(1 + len(y) // EXTREME_PART, max(len(y) - 1, 0) // 2)
+    if not count:
+        return y.copy()
+    ordered = np.partition(y, (count, len(y) - 1 - count))
+    return np.clip(y, ordered[count], ordered[len(y) - 1 - count])
 
 
 class ForestRefit:
@@ -111,11 +124,7 @@ class ForestRefit:
 
     def _start(self) -> None:
         labels, weight = self._y[: self._used], self._weight[: self._used]
-        if self._binary:
-            y = (labels > 0.0).astype(np.float64)
-        else:
-            y = np.empty_like(labels)
-            kernels.learned_labels(labels, y)  # spikes cut
+        y = (labels > 0.0).astype(np.float64) if self._binary else trim_labels(labels)
         empty = np.empty((0, 2 * LEAVES - 1, len(TreeNode)))
         for k, room in enumerate(self._X):
             X = room[: self._used]

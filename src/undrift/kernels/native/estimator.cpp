@@ -316,19 +316,11 @@ int64_t play_keys(const Estimator &e, Matrix states, Indices slots, Inputs Z, In
     return 0;
 }
 
-// The labels of a whole run as the families learn them, less nothing: spikes cut. Returns their centre.
-double learned_labels(Input y, Vector out) {
-    const size_t rows = y.shape(0);
-    need(out.shape(0) == rows, "labels");
-    return despike_run(y.data(), rows, out.data());
-}
-
 } // namespace
 
 void bind_estimator(nb::module_ &m) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     const auto none = [](const char *name) { return nb::arg(name) = nb::none(); };
-    m.def("learned_labels", &learned_labels, a("y"), a("out"));
     nb::class_<Estimator>(m, "Estimator")
         .def("__init__", &set_up, nb::kw_only(), nb::arg("binary"), nb::arg("despiked"), nb::arg("indicators"), nb::arg("dim"), nb::arg("began"),
              nb::arg("given"), a("waves"), a("spans"), a("tails"), a("blank"), nb::arg("parts"))

@@ -162,9 +162,6 @@ struct EstimatorScratch {
     EstimatorScratch(const EstimatorPlan &p, const KernelTable &level, size_t rows);
 };
 
-// The labels of a whole run as a despiked arm learns them in the end; returns what they are centred by.
-double despike_run(const double *y, size_t rows, double *out);
-
 class Estimator {
   public:
     EstimatorPlan plan;

@@ -343,18 +343,6 @@ static double fit_despiker(double *despiker, size_t rows, double *labels) {
     return center;
 }
 
-double despike_run(const double *y, size_t rows, double *out) {
-    size_t fitted = 0;
-    for (const size_t refit : REFITS)
-        if (rows >= refit) fitted = refit;
-    std::copy(y, y + rows, out);
-    if (!fitted) return rows ? y[0] : 0.0;
-    double despiker[Despiker::SIZE];
-    const double center = fit_despiker(despiker, fitted, out);
-    for (size_t t = fitted; t < rows; ++t) out[t] = despike(despiker, out[t]);
-    return center;
-}
-
 // Restart a stage: memories and mixer as before the first round.
 void Estimator::restart(double *S, const Stage &one) const {
     if (one.given()) return;
