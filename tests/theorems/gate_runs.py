@@ -215,7 +215,12 @@ def choose_label(stream, t, record, last):
     return near.get(rule, value)
 
 
-def play(stream):
+def tell(model, served, label, weight):
+    """Give a label back to the model."""
+    model.tell(served, label, weight=weight)
+
+
+def play(stream, tell=tell):
     """Serve the rows, choose labels and give them back as late, and in as odd an order, as the stream says."""
     width, rounds = stream.Z.shape[1], len(stream.Z)
     kind = {SQUARED: ud.OnlineRegressor, PINBALL: PinballRegressor, LOGISTIC: ud.OnlineClassifier}[stream.loss]
@@ -231,7 +236,7 @@ def play(stream):
         for other, label, at in due.pop(t, ()):
             members = gather(stream, float(other.record[R.GATED]), stream.given[at])
             clipped = clip_members(model, members) if places else members
-            model.tell(other, label, weight=float(stream.weight[at]))
+            tell(model, other, label, float(stream.weight[at]))
             if other.record[R.KNOWN] and not np.isnan(label):
                 judged.append((label, float(other.record[R.YHAT]), members, clipped))
     if not judged:

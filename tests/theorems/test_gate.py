@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undrift.kernels.definitions import GivenLoss, GivenMember, GivenNumber
+from undrift.kernels.definitions import (
+    GATE_CUT,
+    MOST_LATENESS,
+    EstimatorNumber,
+    GateBucket,
+    GateNumber,
+    GivenLoss,
+    GivenMember,
+    GivenNumber,
+)
+from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference_estimator_gate import GivenMixer
 
 ROUNDING = 1e-9
@@ -42,6 +52,64 @@ def test_a_search_for_the_worst_stream_finds_none(loss):
         rng = np.random.default_rng([7, seed])
         worst, _ = runs.climb(rng, runs.draw_stream(rng, loss, rounds=60), steps=40)
         assert worst <= ROUNDING
+
+
+class GateAccount:
+    """The gate's terms summed again from records and log-odds, and all that the proof drops, against each arm."""
+
+    def __init__(self):
+        self.excess, self.dropped, self.cut = np.zeros(2), np.zeros(2), np.zeros(2)
+        self.last = np.zeros(2)
+        self.held, self.rows, self.size = {}, 0, 0.0
+
+    def tell(self, model, served, y, weight):
+        record, before = served.record, model.part("gate.buckets")[:, GateBucket.LOG_ODDS].copy()
+        numbers = model.part("numbers")
+        late = max(float(numbers[EstimatorNumber.SERVED]) - float(record[R.SERIAL]) + 1.0, 1.0)
+        model.tell(served, y, weight=weight)
+        if np.isnan(y) or not record[R.KNOWN]:
+            return
+        arms, k = record[[R.RAW, R.ROBUST]], int(record[R.BUCKET])
+        g, unit = float(record[R.GATED]), float(record[R.UNIT])
+        room = np.inf if unit == 0.0 else unit if k else GATE_CUT * unit
+        s = np.clip(y, min(arms) - room, max(arms) + room)
+        self.cut += (s - y) * (g - arms)
+        losses = np.sum((arms - y) ** 2) + (g - y) ** 2
+        self.size += float(losses + np.sum(np.abs((s - y) * (g - arms))))
+        if k == 0:
+            return
+        self.rows += 1
+        bucket = model.part("gate.buckets")[k]
+        first = k not in self.held
+        prior = float(bucket[GateBucket.PRIOR])
+        odds = np.log(prior) - np.log1p(-prior) if first else before[k]
+        iota, held = 0.25 * (arms[0] - arms[1]) ** 2 * min(late, MOST_LATENESS), self.held.get(k, 0.0)
+        sign, lost = np.array([1.0, -1.0]), 0.5 * (arms - s) ** 2
+        ln_w = -np.logaddexp(0.0, -sign * odds)
+        ln_v = ln_w - lost / iota
+        ln_v = ln_v - np.logaddexp(*ln_v)
+        ln_next = -np.logaddexp(0.0, -sign * bucket[GateBucket.LOG_ODDS])
+        self.excess += 0.5 * (g - s) ** 2 - lost
+        self.dropped += max(held - iota, 0.0) * -ln_w + iota * np.maximum(ln_next - ln_v, 0.0)
+        # What telescopes leaves only the last round's inverse rate times ln(1/w) in each bucket.
+        self.last += iota * -ln_next - (0.0 if first else held * -ln_w)
+        self.held[k] = iota
+
+
+def test_the_gates_terms_are_the_excess_and_what_the_proof_drops():
+    """GAPS + COST = excess on cut labels + falls of the inverse rate + gifts of the share + last weights, exactly."""
+    rows = 0
+    for seed in range(60):
+        account = GateAccount()
+        stream = runs.draw_stream(np.random.default_rng([17, seed]))
+        numbers = runs.play(stream, account.tell).model.part("gate.numbers")
+        both = numbers[GateNumber.GAPS] + numbers[[GateNumber.RAW_COST, GateNumber.ROBUST_COST]]
+        scale = ROUNDING * (account.size + np.abs(both).max() + 1e-300)
+        np.testing.assert_allclose(both, account.excess + account.dropped + account.last, rtol=0.0, atol=scale)
+        cuts = numbers[[GateNumber.RAW_CUT, GateNumber.ROBUST_CUT]]
+        np.testing.assert_allclose(cuts, account.cut, rtol=0.0, atol=scale)
+        rows += account.rows
+    assert rows > 300
 
 
 def breaks(name, attempts=400):
