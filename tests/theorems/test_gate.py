@@ -141,7 +141,7 @@ def test_combinations_need_what_clipping_hides():
 
 @pytest.mark.parametrize("loss", [GivenLoss.SQUARED, GivenLoss.PINBALL])
 def test_the_potential_of_prompt_labels_is_bounded_before_the_run(loss):
-    """Phi <= sum_i 1 + (1 + beta_i^2) sum_t ln((S + r^2) / S), however labels are chosen."""
+    """Phi <= sum_i 1 + (1 + theta_i^2) sum_t ln((S + r^2) / S), however labels are chosen."""
     for seed in range(30):
         rng = np.random.default_rng(seed)
         offered, size = 3, len(GivenMember)
