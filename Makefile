@@ -59,6 +59,7 @@ stress-certify: $(VENV)/.test  ## certificates of a hundred thousand random and 
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/certificates.py 100000 $(SEED)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/certificates.py 6000 $(SEED) --climb 60
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/certificates.py 3000 $(SEED) --calibrate --climb 60
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/stress/costs.py 10000 $(SEED) --climb 10
 
 stress-run: $(VENV)/.test  ## kill runs, give them two writers, signals and full disks at random moments, resume, compare every bit
 	$(BIN)/python tests/stress/run_kills.py 20

@@ -147,3 +147,17 @@ def test_rows_that_do_not_fit_are_refused():
 def test_an_estimator_with_candidates_is_no_member_of_an_ensemble():
     with pytest.raises(InputError, match="a member cannot have candidates of its own; give the predictions of"):
         ud.Ensemble([ud.OnlineRegressor(candidates=[1]), ud.Persistence()])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-85, 1e-80, 1e-75, 1e70])
+def test_labels_whose_squares_are_lost_in_float64_are_predicted(scale):
+    """A member's regret of 1e-165 has the square 0; a weight made of both would not be a number."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(80, 2))
+    y = scale * (Z[:, 0] + rng.normal(size=80))
+    told = y[:, None] + scale * rng.normal(size=(80, 2)) * [1.0, 0.01]
+    model = ud.OnlineRegressor(speed="light", candidates=[2, 3])
+    yhat = model.play(np.column_stack([Z, told]), y).yhat
+    assert np.all(np.abs(yhat) <= 10.0 * np.max(np.abs(y)))
+    assert np.isfinite(model.cost()).all()
+    assert np.sum(model.weights) == pytest.approx(1.0)

@@ -47,7 +47,7 @@ CASES = [
         for binary in (False, True)
         for kind, delay in (("unlabelled", 0), ("holes", 3))
     ),
-    Case(False, given=4, kind="spikes", two=True),
+    *(Case(False, given=4, kind=kind, two=True) for kind in ("spikes", "tiny")),
     *(Case(False, given=4, kind="holes", delay=delay, two=True, loss=loss) for delay, loss in ((3, 0.5), (0, 0.9))),
     Case(True, given=4, kind="holes", delay=2, two=True),
     # The end of the warm-up.

@@ -26,7 +26,8 @@ p_i a member, and the slope g of the loss at yhat (yhat - s for squared loss, s 
 
     r_i = g (yhat - p_i),   R_i <- R_i + r_i,   S_i <- S_i + r_i^2,   yhat = sum_i w_i p_i,   w_i ~ max(R_i, 0) / S_i
 
-(polynomially weighted averages). R_i bounds the excess over member i, and sum u_i R_i that over the combination u.
+(polynomially weighted averages). R_i bounds the excess over member i as it was clipped, on labels s, and sum u_i R_i
+that over the combination u of these.
 After a shock, when the largest |r| exceeds what the rounds since then make plausible, all of it is scaled down.
 """
 
@@ -245,7 +246,10 @@ class GivenMixer:
         for own, member, near in zip(all_members, members.tolist(), clipped.tolist(), strict=True):
             given, answer = (yhat, yhat) if math.isnan(member) else (member, near)
             regret = slope * (yhat - answer)
-            own[[M.REGRET, M.SQUARES]] += regret, regret * regret
+            if own[M.SQUARES] + regret * regret > LEAST_DISCOUNT:
+                own[[M.REGRET, M.SQUARES]] += regret, regret * regret
+            else:  # the square of labels as small as 1e-80 is lost in float64, and no weight can be made of it
+                own[M.FORGOTTEN] += max(regret, 0.0)
             own[M.CUT] += self._lose(answer, y) - self._lose(given, y) + (s - y) * (yhat - answer)
             own[M.LOSS] += self._lose(given, y)
             n[N.LARGEST] = max(n[N.LARGEST], abs(regret))

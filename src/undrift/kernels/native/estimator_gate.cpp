@@ -193,8 +193,12 @@ void Estimator::learn_given(double *S, const double *members, double yhat, doubl
         double *own = S + plan.given_members + k * GivenMember::SIZE;
         const bool there = members[k] == members[k]; // a missing one counts as the prediction
         const double answer = there ? clipped[k] : yhat, given = loss(there ? members[k] : yhat), regret = slope * (yhat - answer);
-        own[GivenMember::REGRET] += regret;
-        own[GivenMember::SQUARES] += regret * regret;
+        if (own[GivenMember::SQUARES] + regret * regret > LEAST_DISCOUNT) {
+            own[GivenMember::REGRET] += regret;
+            own[GivenMember::SQUARES] += regret * regret;
+        } else { // the square of labels as small as 1e-80 is lost in float64, and no weight can be made of it
+            own[GivenMember::FORGOTTEN] += std::max(regret, 0.0);
+        }
         own[GivenMember::CUT] += loss(answer) - given + (s - y) * (yhat - answer);
         own[GivenMember::LOSS] += given;
         n[GivenNumber::LARGEST] = std::max(n[GivenNumber::LARGEST], std::fabs(regret));
