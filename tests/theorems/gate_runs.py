@@ -29,10 +29,8 @@ LIKELY = {
 SQUARED, PINBALL, LOGISTIC = "squared", "pinball", "logistic"
 
 
-class PinballRegressor(ud.OnlineRegressor):
-    """A regressor whose given candidates are combined by the pinball loss of level 0.3."""
-
-    _loss = 0.3
+LEVEL = 0.3
+"""Of the pinball loss."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def lose(loss: str, yhat, y):
     if loss == LOGISTIC:
         return np.logaddexp(0.0, np.where(y > 0.0, -yhat, yhat))
     if loss == PINBALL:
-        return np.maximum(0.3 * (y - yhat), 0.7 * (yhat - y))
+        return np.maximum(LEVEL * (y - yhat), (1.0 - LEVEL) * (yhat - y))
     return 0.5 * (yhat - y) ** 2
 
 
@@ -100,7 +98,7 @@ def convexity_gap(loss: str, x, yhat, y):
         return np.zeros_like(x)
     if loss == SQUARED:
         return 0.5 * (x - yhat) ** 2
-    slope = np.where(yhat == y, 0.0, (y < yhat) - 0.3)
+    slope = np.where(yhat == y, 0.0, (y < yhat) - LEVEL)
     return lose(loss, x, y) - lose(loss, yhat, y) - slope * (x - yhat)
 
 
@@ -223,9 +221,10 @@ def tell(model, served, label, weight):
 def play(stream, tell=tell):
     """Serve the rows, choose labels and give them back as late, and in as odd an order, as the stream says."""
     width, rounds = stream.Z.shape[1], len(stream.Z)
-    kind = {SQUARED: ud.OnlineRegressor, PINBALL: PinballRegressor, LOGISTIC: ud.OnlineClassifier}[stream.loss]
+    kind = ud.OnlineClassifier if stream.loss == LOGISTIC else ud.OnlineRegressor
     places = list(range(width, width + stream.given.shape[1]))
-    model = kind(speed=stream.speed, candidates=places or None)
+    by_loss = {"loss": LEVEL} if stream.loss == PINBALL else {}
+    model = kind(speed=stream.speed, candidates=places or None, **by_loss)
     rows, due = np.column_stack([stream.Z, stream.given]), {}
     last, judged = 0.0, []
     for t in range(rounds):
