@@ -17,8 +17,8 @@ TREES, NEW_TREES = 100, 8
 """Trees of a forest that is fitted, and those that a refresh adds."""
 LEAVES, LEARNING_RATE, LEAF_WEIGHT, COLUMNS = 31, 0.1, 20.0, 0.5
 """How trees grow; see `BoostedTrees`."""
-EXTREME_PART = 1000
-"""One in so many labels, at either end, is trimmed before a fit."""
+TRIMMED, TRIMMED_PART = 10, 1000
+"""So many labels, and one in so many more, are trimmed at either end before a fit; never more than a twentieth."""
 COPIED, COPY_COST = 64, 8
 """Rows copied at a time, and what a number of them costs in cells of histograms: its page of memory is new."""
 
@@ -29,15 +29,15 @@ def make_room(rows: int, width: int) -> Matrix:
 
 
 def trim_labels(y: Vector) -> Vector:
-    """Return labels of which the lowest and the highest thousandth, and one more, count as the next ones.
+    """Return labels of which the ten lowest and the ten highest, and one in 1,000 more, count as the next ones.
 
-    Splits by squared error would otherwise be about a single bad label; what three rows show is learned as it is.
+    Splits by squared error would otherwise be about a few bad labels; what more rows show is learned as it is.
     """
-    count = min(1 + len(y) // EXTREME_PART, max(len(y) - 1, 0) // 2)
+    count = min(TRIMMED + len(y) // TRIMMED_PART, len(y) // 20)
     if not count:
         return y.copy()
     ordered = np.partition(y, (count, len(y) - 1 - count))
-    return np.clip(y, ordered[count], ordered[len(y) - 1 - count])
+    return np.asarray(np.clip(y, ordered[count], ordered[len(y) - 1 - count]))
 
 
 class ForestRefit:
