@@ -41,11 +41,14 @@ class OnlineRegressor(OnlineLearner):
     combination of families, memories, last label and last errors; the last, self-confident mixer chooses among level 2,
     the families and the naive baselines.
 
+    All of this is done by two arms: the raw one learns labels as they are, the robust one, which has the families of
+    `speed="fast"`, limits how far a label may jump. A gate weighs them row by row, by how far they disagree (`arms()`).
+
     Parameters
     ----------
     speed
-        "best"; "max": a second boosted forest, and both refitted more often, 5 to 7 times slower, not for fleets;
-        "fast": linear and in context alone, 6 to 10 times faster; or "light": linear and the last labels alone, by far
+        "best"; "max": a second boosted forest, and both refitted more often, 3 to 5 times slower, not for fleets;
+        "fast": linear and in context alone, 3 to 7 times faster; or "light": linear and the last labels alone, by far
         the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
@@ -55,8 +58,9 @@ class OnlineRegressor(OnlineLearner):
         One memory length in rounds for every stage, in place of learned ones.
     candidates
         Columns that hold predictions made elsewhere (a foundation model, yesterday's batch model), in label units:
-        names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and `cost()`
-        covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
+        names, or column numbers for arrays. They are never features: level 2 and the last mixer use them, and in the
+        end they, their mean and their median are combined with the own prediction; `cost()` covers all of these. A
+        missing one counts as the own prediction in that row.
     trees
         Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
         row and the last label, refitted at 256, 384, 576, ... labelled rows, each time on the last 32,768 rows at
@@ -70,9 +74,8 @@ class OnlineRegressor(OnlineLearner):
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
     a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with trees for
-    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. A label far
-    beyond all jumps so far is predicted and scored as it is, but learned from, by the last mixer too, only up to 8 mean
-    jumps, unless it lasts.
+    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. The robust
+    arm and the trees learn a label only up to 8 mean jumps from the one before, unless it lasts.
 
     Examples
     --------
