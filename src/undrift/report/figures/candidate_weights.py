@@ -114,8 +114,9 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         "Every prediction is put together from several kinds of models, which learn side by side. The taller a band, "
         "the larger the part of that kind; a band grows when its kind begins to do better.",
         f"Stacked areas of the parts of {ends}.",
-        "Measured: weights of the last mixer, and of level 2's the part of each kind by the size of its coefficients "
-        "there. The mixer's cost over every candidate is bounded by `cost()`." + _arms_sentence(run.data.arms),
+        "Measured: weights of the last mixer and of the robust model, and of level 2's the part of each kind by the "
+        "size of its coefficients there. The mixer's cost over every candidate is bounded by `cost()`."
+        + _arms_sentence(run.data.arms),
         [View("", areas, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "part"}}})],
         height=360,
     )
