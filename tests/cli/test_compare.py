@@ -67,10 +67,10 @@ def test_what_is_done_is_shown_when_it_is_told_to_stop(stream, how, number):
     answer = json.loads(out)
     assert answer["missing"] == ["Slow", "Slower still"]
     done = {one["name"] for one in answer["results"]}
-    ours = [f"OnlineRegressor ({speed})" for speed in ("fast", "best", "max")]
+    ours = [f"OnlineRegressor ({speed})" for speed in ("fast", "best, no trees", "best", "max")]
     assert done == {"last value", "running mean", *ours}
     assert error == "undrift: interrupted; missing in the table: Slow, Slower still\n"
-    assert said[0].startswith("5 learners on 60 rows, roughly ")
+    assert said[0].startswith("6 learners on 60 rows, roughly ")
     assert [line.split(":")[0] for line in said[1:]] == ours
 
 

@@ -84,6 +84,7 @@ def play_run(task: str, Z, y, *, names=None, time=None, snapshots: int = 60, cer
         "effects": dict(zip(names, model.effects(Z[-50:]).tolist(), strict=True)),
         "families": [*model.combination()],
         "combination": np.array(combination),
+        "arms": model.arms(),
         "then": Z[:200],
         "now": Z[-200:],
         "certificates": certificates(task, rows, y, yhat) if certify else [],

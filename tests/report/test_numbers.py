@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from report_runs import play_run, stream
 
 from undrift.losses import sigmoid
+from undrift.online.inspection import GateUse
 from undrift.report.blocks import cut_blocks
-from undrift.report.figures import calibration, interval_coverage
-from undrift.report.figures.candidate_weights import listened_shares
+from undrift.report.figures import calibration, candidate_weights, interval_coverage
+from undrift.report.figures.candidate_weights import model_shares
 from undrift.report.figures.data_drift import largest_gap
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.half_life import effective_half_life, find_changes
@@ -109,7 +110,7 @@ def test_curves_end_at_the_totals(regression):
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_the_parts_of_models_are_weights_of_the_mixer_and_of_level_2(request, task):
     data = request.getfixturevalue(task)
-    shares = listened_shares(data)
+    shares = model_shares(data)
     assert np.sum([*shares.values()], axis=0) == pytest.approx(1.0)
     assert all((share >= 0.0).all() for share in shares.values())
     weight = dict(zip(data.candidates, data.candidate_weights[-1], strict=True))
@@ -121,6 +122,19 @@ def test_the_parts_of_models_are_weights_of_the_mixer_and_of_level_2(request, ta
     again = "last value" if task == "regression" else "same as last time"
     assert shares["the last label again"][-1] == pytest.approx(weight[again] + level2 * size["last label"])
     assert shares["all kinds together"] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_arms_of_a_regressor_are_a_band_and_a_sentence(regression, classification):
+    assert "all kinds, from labels whose jumps are limited" in model_shares(regression)
+    used = [GateUse(0.0, 900, 0.5), GateUse(4.0, 80, 0.9), GateUse(32.0, 0, 0.5), GateUse(256.0, 1, 0.25)]
+    for arms, words in (
+        (used, "They disagreed by 4 to 32 usual errors in 80 rows (90% raw at the end) and by more than 256 usual "),
+        ([*used[:1], GateUse(4.0, 0, 0.5)], "They never disagreed by more than 4 usual errors."),
+    ):
+        run = make_context(dataclasses.replace(regression, arms=arms))
+        assert words in candidate_weights.draw(run, candidate_weights.measure(run)).measured
+    run = make_context(classification)
+    assert "raw" not in candidate_weights.draw(run, candidate_weights.measure(run)).measured
 
 
 def test_the_first_moments_do_not_flatten_all_contributions(regression):
@@ -136,7 +150,7 @@ def test_the_first_moments_do_not_flatten_all_contributions(regression):
 def test_level_2_is_one_part_where_its_coefficients_were_not_kept(regression):
     none = np.full_like(regression.combination, np.nan)
     for old in ({"families": (), "combination": None}, {"combination": none}):
-        shares = listened_shares(dataclasses.replace(regression, **old))
+        shares = model_shares(dataclasses.replace(regression, **old))
         np.testing.assert_allclose(shares["all kinds together"], regression.candidate_weights[:, 0])
 
 

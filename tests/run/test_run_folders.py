@@ -255,7 +255,7 @@ HOSTILE = [
         {name: value}
         for name in (
             "status", "rows", "rounds", "batches", "parts", "model", "trace", "task", "classes", "features", "plan",
-            "coefficients", "candidates", "scores", "settings", "provenance", "certificates", "problems", "notes",
+            "coefficients", "candidates", "arms", "scores", "settings", "provenance", "certificates", "problems", "notes",
             "carry",
         )
         for value in (7, "x", None, [3], [[]], {}, {"x": [1]}, -1, 1e308)

@@ -451,7 +451,7 @@ class FamilyDesign(IntEnum):
 
 
 class LabelContext(IntEnum):
-    """What is known of the last labels when a row is served, in label units; spikes are cut."""
+    """What is known of the last labels when a row is served, in label units, as the arm learns them."""
 
     LAST = 0
     """The last label, ..."""

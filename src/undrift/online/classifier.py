@@ -30,8 +30,8 @@ class OnlineClassifier(AnyLabelFiles):
     Parameters
     ----------
     speed
-        "best"; "max": a second boosted forest, and both refitted more often, 4 to 6 times slower, not for fleets;
-        "fast": linear and in context alone, 5 to 7 times faster; or "light": linear and the last labels alone, by far
+        "best"; "max": a second boosted forest, and both refitted more often, 3 to 5 times slower, not for fleets;
+        "fast": linear and in context alone, 5 to 8 times faster; or "light": linear and the last labels alone, by far
         the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
@@ -41,8 +41,9 @@ class OnlineClassifier(AnyLabelFiles):
         One memory length in rounds for every stage, in place of learned ones.
     candidates
         Columns that hold probabilities of the second class made elsewhere (a foundation model, yesterday's batch
-        model): names, or column numbers for arrays. They are never features: level 2 and the last mixer hear them, and
-        `cost()` covers them. A missing one says nothing in that row, and counts as the mixture's own answer there.
+        model): names, or column numbers for arrays. They are never features: level 2 and the last mixer use them, and
+        in the end they, their mean and their median are combined with the own prediction; `cost()` covers all of these.
+        A missing one counts as the own prediction in that row.
     trees
         Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
         row and the last label, refitted at 256, 384, 576, ... labelled rows, each time on the last 32,768 rows at

@@ -1,12 +1,12 @@
 """Forests: boosted forests beside an estimator's compiled state, refitted as labelled rows come.
 
 Their answers are given to the compiled round as columns that come with a row, as candidates made elsewhere are: level 2
-and the last mixer hear them, records hold them as served, `cost()` covers them. Speed "best" has one forest, "trees",
+and the last mixer use them, records hold them as served, `cost()` covers them. Speed "best" has one forest, "trees",
 which sees the row and the last label; "max" has a second one, which sees the row in context (`kernels.tree_rows`).
 Everything is counted in labelled rows:
 
-    fit        "best": at 256 rows, then whenever they have doubled; when the window is full, when all of it is new
-               "max": at 256 rows, then whenever they have grown 1.5 times; when the window is full, every quarter of it
+    fit        at 256 rows, then whenever they have grown 1.5 times; when the window is full, when all of it is new
+               ("max": a quarter of it)
     refresh    "max" alone, every 1,000 rows: 8 more trees, fitted on the last 4,000
     swap       the forests of a fit answer 1/32 of its rows later (96 at least), those of a refresh 100 rows later
 

@@ -284,10 +284,10 @@ class Inspection(NamedRows):
         return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
     def _belief_facts(self) -> dict[str, str]:
-        """Return whom the estimator listens to and how long it remembers, in short."""
+        """Return the largest weights and the leading memory, in short."""
         facts = {}
         leading = sorted(zip(self.candidates, self.weights.tolist(), strict=True), key=lambda one: -one[1])[:3]
-        facts["listens to"] = ", ".join(f"{name} {weight:.0%}" for name, weight in leading if weight >= 0.005)
+        facts["weights"] = ", ".join(f"{name} {weight:.0%}" for name, weight in leading if weight >= 0.005)
         spectrum = self.spectrum()
         k = int(np.argmax(spectrum.weights))
         half_life = float(spectrum.half_lives[k])

@@ -43,7 +43,7 @@ class ForestPlan(NamedTuple):
 DEFAULT_TREES = ForestPlan(
     ("trees",), context=0, growth=2, window_parts=1, refresh=0, most_numbers=2**19, most_features=40
 )
-"""Up to 40 features an estimator with these trees takes two to five times as long as without."""
+"""Up to 40 features an estimator with these trees takes two to four times as long as without."""
 MOST_TREES = ForestPlan(
     ("trees", "trees in context"),
     context=24,

@@ -42,14 +42,16 @@ class OnlineRegressor(OnlineLearner):
     each feature's distance from its running means; and, unless `speed="fast"`, through random waves, hinges and
     products of pairs. Each family mixes its memories; a second level of discounted VAW follows the best drifting
     combination of families, memories, last label and last errors; the last, self-confident mixer chooses among level 2,
-    the families and the naive baselines. All of this learns labels as they are. A second, simpler arm of the same kind
-    cuts labels that jump too far, and a gate chooses between the two, row by row, by how far they disagree (`arms`).
+    the families and the naive baselines.
+
+    All of this is done by two arms: the raw one learns labels as they are, the robust one, which has the families of
+    `speed="fast"`, limits how far a label may jump. A gate weighs them row by row, by how far they disagree (`arms()`).
 
     Parameters
     ----------
     speed
-        "best"; "max": a second boosted forest, and both refitted more often, 5 to 7 times slower, not for fleets;
-        "fast": linear and in context alone, 6 to 10 times faster; or "light": linear and the last labels alone, by far
+        "best"; "max": a second boosted forest, and both refitted more often, 3 to 5 times slower, not for fleets;
+        "fast": linear and in context alone, 3 to 7 times faster; or "light": linear and the last labels alone, by far
         the smallest, for many keys.
     indicators
         Add for every feature another one that is 1 where its value was missing.
@@ -79,7 +81,9 @@ class OnlineRegressor(OnlineLearner):
     -----
     Losses exceed those of every candidate, "same as last time" and the running mean among them, by at most `cost()`,
     a number known for every run, late labels included. Labels a + s y give predictions a + s yhat; with trees for
-    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored.
+    s > 0. Before the first label `predict` gives 0.0 and `Trace.known` is False; such rows are not scored. The robust
+    arm learns a label only up to 8 mean jumps from the one before, unless it lasts; trees learn the ten largest and
+    smallest labels, and one in 1,000 more, as the next ones.
 
     Examples
     --------

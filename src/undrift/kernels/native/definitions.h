@@ -421,7 +421,7 @@ struct FamilyDesign {
     static constexpr size_t SIZE = 5;
 };
 
-// What is known of the last labels when a row is served, in label units; spikes are cut.
+// What is known of the last labels when a row is served, in label units, as the arm learns them.
 struct LabelContext {
     enum : int {
         // The last label, ...

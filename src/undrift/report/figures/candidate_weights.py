@@ -1,13 +1,17 @@
-"""Who is listened to: the part of the predictions that each kind of model has, through time."""
+"""Weights of the models over time: the part of the predictions that each kind of model has."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from undrift._typing import Vector
+from undrift.online.inspection import GateUse
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import COLOURS, Figure, Measured, Numbers, View, colour, curve, round_numbers
-from undrift.report.formatting import percent
+from undrift.report.formatting import join_words, number, percent, plural
 from undrift.report.run_context import RunContext
 from undrift.run import RunData
 
@@ -27,6 +31,9 @@ KINDS = {
     "waves": "smooth curves",
     "context": "recent past (last labels, running means)",
     "hinges and products": "bends, and columns times columns",
+    "trees": "boosted trees",
+    "trees in context": "boosted trees over the recent past",
+    "robust": "all kinds, from labels whose jumps are limited",
     "products in context": "columns times the recent past",
     "last label": "the last label again",
     "last value": "the last label again",
@@ -49,7 +56,7 @@ def measure(run: RunContext) -> Measured:
         return {"candidates": None}
     blocks = cut_blocks(len(data.candidate_weights), POINTS)
     rounds = np.clip(data.spectrum_round[blocks.last - 1].astype(np.int64), 1, data.rounds)
-    means = {name: blocks.mean(share) for name, share in listened_shares(data).items()}
+    means = {name: blocks.mean(share) for name, share in model_shares(data).items()}
     ranked = sorted(means, key=lambda name: -float(np.mean(means[name])))
     large = [name for name in ranked if np.max(means[name]) >= SMALL]
     shown = {name: means[name] for name in (large if len(large) == len(means) <= len(COLOURS) else large[:MOST])}
@@ -64,7 +71,7 @@ def measure(run: RunContext) -> Measured:
     }
 
 
-def listened_shares(data: RunData) -> dict[str, Vector]:
+def model_shares(data: RunData) -> dict[str, Vector]:
     """Return the share of each kind of model after every snapshot (K,); they sum to 1.
 
     That is its weight in the last mixer, and of level 2's weight the part that its coefficient has in the sum of all
@@ -103,12 +110,32 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
     ends = ", ".join(f"{name} ({percent(x[-1])} at the end)" for name, x in zip(names, part["weights"], strict=True))
     return Figure(
         "candidates",
-        "Who is listened to",
+        "Weights of the models over time",
         "Every prediction is put together from several kinds of models, which learn side by side. The taller a band, "
         "the larger the part of that kind; a band grows when its kind begins to do better.",
         f"Stacked areas of the parts of {ends}.",
-        "Measured: weights of the last mixer, and of level 2's the part of each kind by the size of its coefficients "
-        "there. The mixer's cost over every candidate is bounded by `cost()`.",
+        "Measured: weights of the last mixer and of the robust model, and of level 2's the part of each kind by the "
+        "size of its coefficients there. The mixer's cost over every candidate is bounded by `cost()`."
+        + _arms_sentence(run.data.arms),
         [View("", areas, {"yaxis": {"tickformat": ".0%", "range": [0, 1], "title": {"text": "part"}}})],
         height=360,
+    )
+
+
+def _arms_sentence(arms: Sequence[GateUse]) -> str:
+    """Return how the two arms of a regressor were weighed in rows in which they disagreed; nothing without arms."""
+    if not arms:
+        return ""
+    ranges = [f"{number(arm.beyond)} to {number(after.beyond)}" for arm, after in pairwise(arms)]
+    used = [
+        f"by {reach} usual errors in {plural(arm.rounds, 'row')} ({percent(arm.raw_weight, 2)} raw at the end)"
+        for arm, reach in zip(arms[1:], [*ranges[1:], f"more than {number(arms[-1].beyond)}"], strict=True)
+        if arm.rounds
+    ]
+    disagreed = f"never disagreed by more than {number(arms[1].beyond)} usual errors"
+    if used:
+        disagreed = f"disagreed {join_words(used)}"
+    return (
+        " One model learns labels as they are (raw), another limits their jumps (robust); where they disagree, they "
+        f"have other weights than the bands. They {disagreed}."
     )

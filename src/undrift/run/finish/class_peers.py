@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,15 +17,15 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import LEAST_PROBABILITY
 from undrift.online import OnlineClassifier
-from undrift.run.finish.contenders import MICROSECONDS, Contender
+from undrift.run.finish.contenders import MICROSECONDS, OUR_OPTIONS, Contender
 from undrift.run.finish.retrained import FIRST_FIT, SCHEDULES, MakeModel, cut_fits, forest_makers, varies
 
 
 def class_contenders(seed: int, *, peers: bool) -> Iterator[Contender]:
-    """Yield our classifier at its speeds, and the learners of the libraries that are installed, with their defaults."""
-    for speed in ("max", "best", "fast"):
-        play = partial(_play_ours, speed, seed)
-        yield Contender("undrift", f"OnlineClassifier ({speed})", play, MICROSECONDS[speed])
+    """Yield our classifier, and the learners of the libraries that are installed, with their defaults."""
+    for name, options in OUR_OPTIONS.items():
+        play = partial(_play_ours, {**options, "seed": seed})
+        yield Contender("undrift", f"OnlineClassifier ({name})", play, MICROSECONDS[name])
     if not peers:
         return
     if importlib.util.find_spec("river") is not None:
@@ -44,8 +44,8 @@ def count_classes(y: Vector) -> int:
     return int(np.nanmax(y)) + 1
 
 
-def _play_ours(speed: str, seed: int, Z: Matrix, y: Vector) -> Matrix:
-    model = OnlineClassifier(speed=speed, seed=seed)
+def _play_ours(options: Mapping[str, Any], Z: Matrix, y: Vector) -> Matrix:
+    model = OnlineClassifier(**options)
     labels: Any = np.array([None if one != one else f"{one:.0f}" for one in y.tolist()], dtype=object)
     logs, out = model.play(Z, labels).yhat, np.zeros((len(y), count_classes(y)))
     out[:, [int(name) for name in model.classes]] = np.exp(logs)

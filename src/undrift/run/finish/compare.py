@@ -17,7 +17,7 @@ from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
 from undrift.run.finish.class_peers import class_contenders, count_classes
-from undrift.run.finish.contenders import MICROSECONDS, Contender, choose_contenders, use_one_thread
+from undrift.run.finish.contenders import MICROSECONDS, OUR_OPTIONS, Contender, choose_contenders, use_one_thread
 from undrift.run.finish.peers import absent_libraries, installed_peers
 from undrift.run.play.scores import score_predictions
 from undrift.run.prepare.default_lags import add_default_lags, naive_lags
@@ -209,9 +209,9 @@ def compare_file(path: str, settings: Settings, *, peers: bool = True) -> tuple[
 
 def _our_learners(task: str, seed: int, given: list[int]) -> Iterator[Contender]:
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
-    for speed in ("max", "best", "fast"):
-        model = cls(speed=speed, seed=seed, candidates=given or None)
-        yield Contender("undrift", f"{cls.__name__} ({speed})", partial(_play_ours, model), MICROSECONDS[speed])
+    for name, options in OUR_OPTIONS.items():
+        model = cls(**options, seed=seed, candidates=given or None)
+        yield Contender("undrift", f"{cls.__name__} ({name})", partial(_play_ours, model), MICROSECONDS[name])
 
 
 def _score_units(task: str, predictions: Vector) -> Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
@@ -15,7 +15,7 @@ PlayFunction = Callable[[Matrix, Vector], Vector | Matrix]
 """Takes rows and labels, NaN where missing; returns a prediction for each row: a number, log-odds, or probabilities."""
 
 MICROSECONDS = {
-    "fast": 15.0, "best": 35.0, "max": 400.0,
+    "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
     "LinearRegression": 50.0, "LogisticRegression": 50.0, "SoftmaxRegression": 150.0, "BayesianLinearRegression": 110.0,
     "SGDRegressor": 2000.0, "SGDClassifier": 2000.0, "KNNRegressor": 4000.0, "ridge": 30.0,
     "HoeffdingAdaptiveTreeRegressor": 800.0, "HoeffdingAdaptiveTreeClassifier": 800.0,
@@ -24,6 +24,15 @@ MICROSECONDS = {
     "HistGradientBoostingRegressor": 350.0, "HistGradientBoostingClassifier": 350.0,
 }  # fmt: skip
 """What a row costs, measured on 4,000 rows of 16 columns; of trees that are refitted, every 1,000 rows."""
+
+
+OUR_OPTIONS: dict[str, dict[str, Any]] = {
+    "max": {"speed": "max"},
+    "best": {},
+    "best, no trees": {"trees": False},
+    "fast": {"speed": "fast"},
+}
+"""Our estimators that take part, and their parameters."""
 
 
 class Contender(NamedTuple):

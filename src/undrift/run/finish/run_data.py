@@ -16,6 +16,7 @@ from undrift import metrics, store
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.folder import regular_file
+from undrift.online.inspection import GateUse
 from undrift.run.extras import polars
 from undrift.run.play.class_table import LOG_ODDS
 from undrift.run.play.run_folder import REPORT, RunFolder
@@ -91,6 +92,8 @@ class RunData:
     """Kinds of models that level 2 adds up, and the last label (F); none of several classes."""
     combination: Matrix | None = None
     """Their coefficients in level 2 (K, F), NaN where none were kept; None where there are no families."""
+    arms: Sequence[GateUse] = ()
+    """How the raw and the robust arm of a regressor were used, by how far they disagreed; empty for classes."""
     then: Matrix | None = None
     """The first rows as the model saw them (n, features), missing values as NaN; None for runs that kept none."""
     now: Matrix | None = None
@@ -209,6 +212,7 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
         memory_unit=state["plan"].get("spacing"),
         families=families,
         combination=arrays["combination"] if families else None,
+        arms=[GateUse(float(beyond), int(rounds), float(raw)) for beyond, rounds, raw in state.get("arms", [])],
         then=_kept_rows(arrays, "then"),
         now=_kept_rows(arrays, "now"),
         certificates=state["certificates"],

@@ -278,6 +278,7 @@ class RunLoop:
             "candidates": self.run_model.model.candidates,
             "effects": self._effects() if status == "finished" else {},
             "combination": self.run_model.model.combination(),
+            "arms": self.run_model.model.arms() if self.roles.task == "regression" else [],
             "naive_lags": self.naive_lags,
             "scores": self._scores(),
             "plan": self.roles.as_dict(),
