@@ -255,8 +255,8 @@ HOSTILE = [
         {name: value}
         for name in (
             "status", "rows", "rounds", "batches", "parts", "model", "trace", "task", "classes", "features", "plan",
-            "coefficients", "candidates", "arms", "scores", "settings", "provenance", "certificates", "problems", "notes",
-            "carry",
+            "coefficients", "candidates", "arms", "scores", "settings", "provenance", "certificates", "problems",
+            "notes", "carry",
         )
         for value in (7, "x", None, [3], [[]], {}, {"x": [1]}, -1, 1e308)
     ),
