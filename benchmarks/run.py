@@ -49,7 +49,9 @@ def main() -> None:
         while rows <= most:
             file = str(base / "stream.csv")
             subprocess.run(
-                [*COMMAND, "synth", "gradual", file, "-n", str(rows), "-d", "10"], check=True, capture_output=True
+                [*COMMAND, "synth", "gradual", file, "-n", str(rows), "-d", "10", "--force"],
+                check=True,
+                capture_output=True,
             )
             size = Path(file).stat().st_size / 1e6
             options = ("run", file, "-t", "y", "--speed", "fast", "--no-report", "--no-certify", "--force")
