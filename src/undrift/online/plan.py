@@ -43,7 +43,7 @@ from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, ForestPlan
 from undrift.streams import Waves
 
 LEVEL2_CURVATURE = 0.5
-FAMILY_SHARE, ROBUST_SHARE, LOGISTIC_SHARE = 0.005, 0.01, 1e-3
+FAMILY_SHARE, ROBUST_SHARE, LOGISTIC_SHARE = 1e-3, 0.01, 1e-3
 """Weight that returns to the prior each round in the families' mixers: of numbers, in the robust arm, of two classes.
 Members that forget know nothing of a feature that is rarely present: the more weight returns to them in between, the
 worse are the rows in which it is."""
