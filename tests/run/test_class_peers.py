@@ -46,7 +46,7 @@ def test_ours_and_those_of_others_are_better_than_guessing():
     p = class_peers._play_sgd(0, Z, y)
     check(p, y)
     assert np.mean(p.argmax(axis=1) == y) > 0.6
-    p = class_peers._play_ours("light", 0, Z, y)
+    p = class_peers._play_ours({"speed": "light", "seed": 0}, Z, y)
     known = ~np.isnan(y)
     assert class_scores(p[known][5:], y[known][5:])["log_loss"] < 0.7
 
@@ -57,7 +57,7 @@ def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
     other = y.copy()
     other[changed:] = (other[changed:] + 1.0) % 3.0
     for play in (
-        lambda y: class_peers._play_ours("light", 0, Z, y),
+        lambda y: class_peers._play_ours({"speed": "light", "seed": 0}, Z, y),
         lambda y: class_peers._play_river(class_peers._river_models(0)["SoftmaxRegression"], Z, y),
         lambda y: class_peers._play_retrained(Recorder, 50, Z, y),
     ):
@@ -84,7 +84,7 @@ def test_what_cannot_be_probabilities_becomes_some():
 def test_the_contenders_are_ours_and_what_is_installed():
     names = [(one.library, one.name) for one in class_peers.class_contenders(0, peers=True)]
     assert [name for library, name in names if library == "undrift"] == [
-        f"OnlineClassifier ({speed})" for speed in ("max", "best", "fast")
+        f"OnlineClassifier ({speed})" for speed in ("max", "best", "best, no trees", "fast")
     ]
     assert ("river", "AMFClassifier") in names
-    assert len(list(class_peers.class_contenders(0, peers=False))) == 3
+    assert len(list(class_peers.class_contenders(0, peers=False))) == 4

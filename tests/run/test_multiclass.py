@@ -276,5 +276,5 @@ def test_compare_ranks_ours_beside_the_naive_guesses(tmp_path):
     path = str(write_csv(tmp_path / "t.csv", columns(150)))
     task, rows, results = compare_file(path, Settings(target="y"), peers=False)
     assert (task, rows) == ("multiclass", 150)
-    assert [one.kind for one in results] == ["undrift"] * 3 + ["naive"] * 2
+    assert sorted(one.kind for one in results) == ["naive"] * 2 + ["undrift"] * 4
     assert list(results[0].scores) == ["log-loss", "accuracy"]
