@@ -207,6 +207,7 @@ class Inspection(NamedRows):
         rest = members[:, GivenMember.FORGOTTEN] + members[:, GivenMember.CUT]
         return np.asarray(np.sqrt(squares * potential) + rest)
 
+    @_thread_lock.hold_shared
     def arms(self) -> list[GateUse]:
         """Return how the gate chose between the raw and the robust arm, by how far they disagreed.
 
