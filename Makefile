@@ -142,8 +142,8 @@ bench-forests: $(VENV)/.core  ## what forests beside an estimator cost, LightGBM
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/forests.py $(FORESTS)
 
 .PHONY: bench-forecast
-bench-forecast: $(VENV)/.core  ## forecasts of published sets by their protocol, leak-free, beside both naive ones; minutes
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast.py $(or $(FORECAST),--write docs/forecast.md)
+bench-forecast: $(VENV)/.core  ## forecasts of published, practical and synthetic series beside both naive ones; FORECAST="taxi --quick" for a part
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast_series.py $(or $(FORECAST),--write docs/forecast.md)
 	$(if $(FORECAST),,$(BIN)/python benchmarks/first_screen.py)
 
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows

@@ -14,11 +14,10 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+import forecast_series
 import numpy as np
 import pages
-import streams
 
-import forecast
 import undrift as ud
 from undrift.forecast import weights
 
@@ -48,8 +47,7 @@ def synthetic() -> Iterator[np.ndarray]:
 
 def series() -> dict[str, list[tuple[np.ndarray, int, int]]]:
     """Return by group the values, a season for the naive forecast, and the first origin that counts."""
-    exchange, _, _ = forecast.load(streams.folder() / "forecast" / "exchange_rate.csv.gz")
-    etth2, _, _ = forecast.load(streams.folder() / "forecast" / "ETTh2.csv.gz")
+    exchange, etth2 = (forecast_series.load_published(name).values for name in ("exchange", "etth2"))
     return {
         "synthetic": [(one[:, None], 24, 200) for one in synthetic()],
         "Exchange": [(exchange[:EXCHANGE_ROWS, :CHANNELS], 7, 200)],
@@ -62,8 +60,10 @@ def ratio(Y: np.ndarray, season: int, first: int, horizon: int) -> float:
     origins = np.arange(first, len(Y) - horizon)
     truth = np.stack([Y[origins + h] for h in range(1, horizon + 1)], axis=2)
     trace = ud.Forecaster(horizon).play(Y)
-    naive = [np.mean((Y[origins][:, :, None] - truth) ** 2)]
-    naive.append(np.mean((forecast.season_values(Y, origins, horizon, season) - truth) ** 2))
+    naive = []
+    for apart in (1, season):
+        guesses = [forecast_series.naive_forecast(Y, origins, h, apart) for h in range(1, horizon + 1)]
+        naive.append(np.mean((np.stack(guesses, axis=2) - truth) ** 2))
     return float(np.mean((trace.yhat[origins] - truth) ** 2) / min(naive))
 
 

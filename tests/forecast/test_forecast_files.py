@@ -313,6 +313,33 @@ def test_the_first_sentence_compares_with_the_better_naive_guess(tmp_path, capsy
         assert re.search(rf"Squared errors were [\d.]+% (less|more) {first}", page)
 
 
+@pytest.mark.parametrize("every", [1, 12])
+def test_mase_is_in_units_of_the_season_and_says_so(tmp_path, capsys, every):
+    y = seasonal(120, 12)
+    path = write(tmp_path / "a.csv", hours(120), y)
+    command = ["forecast", str(path), "-t", "value", "-H", "3", "--every", str(every), "-o", str(tmp_path / "o")]
+    for season, unit, title in (
+        ("12", np.mean(np.abs(y[12:] - y[:-12])), "MASE (season of 12 rows)"),
+        ("0", np.mean(np.abs(np.diff(y))), "MASE (unit: one row's move)"),
+    ):
+        assert run([*command, "--season", season, "--force"]) == 0
+        assert title in capsys.readouterr().out
+        assert title.replace("'", "&#39;") in (tmp_path / "o" / "report.html").read_text()
+        scores = state(tmp_path / "o")["scores"]
+        assert scores["mase_rows"] == max(int(season), 1)
+        for mae, mase in list(zip(scores["mae"], scores["mase"], strict=True))[: 3 if int(season) else 2]:
+            assert mase == pytest.approx(mae / unit)
+
+
+def test_the_last_season_of_a_missing_value_is_the_one_before(tmp_path):
+    y = np.tile([0.0, 5.0, 1.0], 20)
+    y[30:33] = np.nan
+    path = write(tmp_path / "a.csv", hours(60), y)
+    command = ["forecast", str(path), "-t", "value", "-H", "2", "--season", "3", "-o", str(tmp_path / "o")]
+    assert run([*command, "--no-report"]) == 0
+    assert state(tmp_path / "o")["scores"]["mse"][2] == 0.0
+
+
 def test_a_season_that_repeats_exactly_is_called_exact(tmp_path, capsys):
     path = write(tmp_path / "a.csv", hours(120), np.sin(2.0 * np.pi * np.arange(120) / 24.0))
     assert run(["forecast", str(path), "-t", "value", "-H", "3", "-o", str(tmp_path / "o"), "--no-report"]) == 0

@@ -15,6 +15,7 @@ from test_forecast_files import hours, state, write
 from undrift import store
 from undrift.cli.app import run
 from undrift.errors import InputError, ModelFileError
+from undrift.report.formatting import number
 from undrift.run.forecast import keys
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.key_shards import read_shard
@@ -96,6 +97,7 @@ def test_scores_of_a_key_are_those_of_its_forecasts(tmp_path):
         assert row["judged"] == len(at)
         assert row["mse"] == pytest.approx(np.mean([(yhat[t, h - 1] - y[t + h]) ** 2 for t, h in at]))
         assert row["mse_last_time"] == pytest.approx(np.mean([(y[t] - y[t + h]) ** 2 for t, h in at]))
+        assert row["mae_last_time"] == pytest.approx(np.mean([abs(y[t] - y[t + h]) for t, h in at]))
         inside = [lower[t, h - 1] <= y[t + h] <= upper[t, h - 1] for t, h in at]
         assert row["coverage"] == pytest.approx(np.mean(inside))
         ends = [(y[t + h] - e, p) for t, h in at if t for e, p in ((lower[t, h - 1], 0.05), (upper[t, h - 1], 0.95))]
@@ -116,6 +118,19 @@ def test_keys_are_held_against_the_better_of_both_naive_forecasts(tmp_path, caps
     assert found["better_than_best_naive"] == np.sum(ratio < 1.0)
     assert forecast(path, tmp_path / "again", "--season", "12") == 0
     assert re.search(r"the better of both, by key.*\n.*same as last time", capsys.readouterr().out)
+
+
+def test_mase_of_keys_is_in_units_of_the_season(tmp_path, capsys):
+    for season in (12, 0):
+        out = tmp_path / f"{season}"
+        assert forecast(write_keys(tmp_path / "all.csv", range(80)), out, "--season", str(season)) == 0
+        table = ForecastFolder(out).read_table(state(out), "keys")
+        for row in table.iter_rows(named=True):
+            y = SERIES[row["key"]]
+            before = [y[t - season] if t >= 12 and season else y[t - 1] for t in range(1, 80)]
+            assert row["mase"] == pytest.approx(row["mae"] / np.mean(np.abs(y[1:] - before)))
+            assert (row["mae_last_season"] is None) == (not season)
+        assert f"median MASE over keys: {number(table['mase'].median())} (unit: " in capsys.readouterr().out
 
 
 def test_day_by_day_with_new_keys_and_old_rows_is_the_same_as_one_file(tmp_path):

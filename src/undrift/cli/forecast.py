@@ -126,7 +126,7 @@ def _values(context: typer.Context) -> dict[str, Any]:
 
 def show(result: ForecastResult, *, report: bool, json: bool) -> None:
     """Print what came of it."""
-    from undrift.report.forecast_page import score_rows, takeaways
+    from undrift.report.forecast_page import mase_title, score_rows, takeaways
     from undrift.run.forecast.forecast_folder import REPORT
 
     page = str(result.folder / REPORT) if report else None
@@ -142,7 +142,7 @@ def show(result: ForecastResult, *, report: bool, json: bool) -> None:
         print(printable(text))
     rows = score_rows(result)
     if rows:
-        print_table(["forecast", "mse", "mae", "mase"], rows)
+        print_table(["forecast", "mse", "mae", mase_title(result)], rows)
     _print_next(result)
     ahead = result.folder / result.state["files"]["next"]
     print(printable(f"next steps: {ahead}; everything is in {result.folder}" + (f"; report: {page}" if page else "")))
@@ -186,6 +186,9 @@ def show_keys(result: KeysResult, *, json: bool) -> None:
             rows.append([words, better, number(found[f"median_ratio_to_{name}"])])
     if rows:
         print_table(["against", "keys that are better", "median of mse / its mse"], rows)
+        if found["median_mase"] is not None:
+            unit = "mean absolute difference over a key's season, or over one row without a season"
+            print(f"median MASE over keys: {number(found['median_mase'])} (unit: {unit})")
         print(f"intervals covered {percent(found['coverage'])} of values, mean over keys")
     if "next" in result.state["files"]:
         print(printable(f"next steps: {result.folder / result.state['files']['next']}"))

@@ -20,7 +20,8 @@ GLOSSARY = {
     "step": "How many rows after its origin the value lies that is forecast.",
     "same as last time": "The forecast that every step equals the last value.",
     "same as last season": "The forecast that every step equals the value a season before it.",
-    "MASE": "The mean absolute error in units of the mean absolute move from one row to the next.",
+    "MASE": "The mean absolute error in units of the mean absolute difference between values a season apart, or one "
+    "row apart where there is no season.",
     "pinball loss": "The loss that a quantile minimises: small where intervals are narrow and keep their word.",
 }
 
@@ -38,7 +39,7 @@ def render_forecast(result: ForecastResult, out: str | os.PathLike[str]) -> Path
         "cards": _cards(result),
         "notes": result.state["notes"],
         "figures": figures,
-        "score_columns": ["Forecast", "mean squared error", "mean absolute error", "MASE"],
+        "score_columns": ["Forecast", "mean squared error", "mean absolute error", mase_title(result)],
         "scores": score_rows(result),
         "about": flatten(result.state["settings"], "setting: "),
         "glossary": GLOSSARY,
@@ -98,12 +99,18 @@ def _compare(candidate: dict[str, Any]) -> str:
     )
 
 
+def mase_title(result: ForecastResult) -> str:
+    """Return the title of the column of MASE, which says how far apart the values are that give its unit."""
+    rows = result.scores.mase_rows
+    return f"MASE (season of {rows:,} rows)" if rows > 1 else "MASE (unit: one row's move)"
+
+
 def score_rows(result: ForecastResult) -> list[list[str]]:
     """Return the table of scores."""
     scores = result.scores
-    usual = scores.mae[1] / scores.mase[1] if scores.judged and scores.mase[1] > 0.0 else math.nan
+    unit = scores.mae[1] / scores.mase[1] if scores.judged and scores.mase[1] > 0.0 else math.nan
     own = [
-        [f"{one['name']} (where it forecasts)", number(one["mse"]), number(one["mae"]), number(one["mae"] / usual)]
+        [f"{one['name']} (where it forecasts)", number(one["mse"]), number(one["mae"]), number(one["mae"] / unit)]
         for one in result.state.get("candidates", [])
         if one["judged"]
     ]

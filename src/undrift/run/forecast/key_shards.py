@@ -13,7 +13,7 @@ from undrift import kernels, store
 from undrift.errors import ModelFileError
 from undrift.forecast import Forecaster, forecast_file
 from undrift.learners.files import warn_if_level_differs
-from undrift.run.forecast.step_scores import PARTS, StepScores
+from undrift.run.forecast.scores import PARTS, StepScores
 
 SHARD_KEYS = 64
 """Keys in one file."""

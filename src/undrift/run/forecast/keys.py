@@ -6,6 +6,7 @@ kill loses what was not committed, and the same command goes on behind it.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +23,8 @@ from undrift.run.forecast.key_shards import SHARD_KEYS, KeyModel, read_shard, wr
 from undrift.run.forecast.next_steps import next_frame
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
 from undrift.run.forecast.play import Log, forecast_frame, instants
+from undrift.run.forecast.scores import StepScores
 from undrift.run.forecast.settings import ForecastSettings
-from undrift.run.forecast.step_scores import StepScores
 from undrift.run.forecast.target_column import settle_target
 from undrift.run.read.source import Source
 
@@ -31,6 +32,10 @@ COMMIT_SECONDS = 30.0
 """Work that a kill may lose."""
 COMMIT_ROWS = 2_000_000
 """Rows of the table of forecasts that are kept in memory."""
+
+
+NAIVE = ("", "_last_time", "_last_season")
+"""Endings of the columns of errors in the table of keys: ours, and those of both naive forecasts."""
 
 
 class KeysResult(NamedTuple):
@@ -243,26 +248,22 @@ def _play_row(model: Forecaster, scores: StepScores, panel: Panel, i: int, setti
 
 def _measure(model: Forecaster, scores: StepScores) -> dict[str, Any]:
     """Return the row of a key in the table of keys."""
-    judged = int(scores.counts.sum())
-    mse, mae = (
-        [float(one) / judged if judged else None for one in part.sum(axis=1)] for part in (scores.squares, scores.sizes)
-    )
+    found = scores.scores(model.seasons[-1] if model.seasons else 0)
+    numbers = {f"mse{name}": found.mse[k] for k, name in enumerate(NAIVE)}
+    numbers |= {f"mae{name}": found.mae[k] for k, name in enumerate(NAIVE)}
+    numbers |= {"mase": found.mase[0], "pinball": found.pinball}
+    numbers["coverage"] = float(scores.inside.sum()) / found.judged if found.judged else math.nan
     return {
         "season": model.seasons[-1] if model.seasons else None,
-        "judged": judged,
-        "mse": mse[0],
-        "mse_last_time": mse[1],
-        "mse_last_season": mse[2] if model.seasons else None,
-        "mae": mae[0],
-        "pinball": float(scores.pinball.sum()) / judged if judged else None,
-        "coverage": float(scores.inside.sum()) / judged if judged else None,
+        "judged": found.judged,
+        **{name: float(value) if math.isfinite(value) else None for name, value in numbers.items()},
     }
 
 
 def _schema() -> dict[str, Any]:
     pl = polars("keys")
     whole = ("shard", "rows", "last", "season", "judged")
-    numbers = ("mse", "mse_last_time", "mse_last_season", "mae", "pinball", "coverage")
+    numbers = [*(f"{error}{name}" for error in ("mse", "mae") for name in NAIVE), "mase", "pinball", "coverage"]
     return {"key": pl.String} | dict.fromkeys(whole, pl.Int64) | dict.fromkeys(numbers, pl.Float64)
 
 
@@ -278,5 +279,6 @@ def summarize_keys(keys: Any) -> dict[str, Any]:
         ratio = (against["mse"] / against[f"mse_{name}"]).to_numpy()
         found[f"better_than_{name}"] = int(np.count_nonzero(ratio < 1.0))
         found[f"median_ratio_to_{name}"] = float(np.median(ratio)) if len(ratio) else None
-    found["coverage"] = float(seen["coverage"].mean()) if len(seen) else None
+    for name, values in (("coverage", seen["coverage"].mean()), ("median_mase", seen["mase"].median())):
+        found[name] = None if values is None else float(values)
     return found

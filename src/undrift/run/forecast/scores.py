@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
+from undrift.forecast import Forecast
 from undrift.forecast.recent_rows import fill_forward
 
 PREDICTORS = ("undrift", "same as last time", "same as last season")
+PARTS = ("squares", "sizes", "counts", "inside", "pinball", "buffer", "rows")
+"""Names of the arrays of `StepScores`."""
 Cube = NDArray[np.float64]
 
 
@@ -25,7 +28,9 @@ class ForecastScores(NamedTuple):
     mae: Vector
     """Mean absolute errors."""
     mase: Vector
-    """The same in units of the mean absolute move from row to row."""
+    """Mean absolute errors in units of the mean absolute difference of values `mase_rows` apart."""
+    mase_rows: int
+    """The season; 1 without one."""
     pinball: float
     """Mean pinball loss of both ends of the intervals."""
     mse_by_step: Matrix
@@ -44,6 +49,98 @@ class ForecastScores(NamedTuple):
         return {"predictors": list(PREDICTORS)} | {name: plain(value) for name, value in self._asdict().items()}
 
 
+class ScoreSums:
+    """Sums by step of the errors of PREDICTORS, over the values for which all of them have a forecast.
+
+    Parameters
+    ----------
+    steps
+        How many.
+    level
+        Level of the intervals.
+    """
+
+    def __init__(self, steps: int, level: float) -> None:
+        self.level = level
+        self.squares, self.sizes = np.zeros((2, len(PREDICTORS), steps))
+        self.counts, self.inside, self.pinball = np.zeros((3, steps))
+
+    def add(self, steps: slice, y: Matrix, guesses: Cube, lower: Matrix, upper: Matrix) -> None:
+        """Add forecasts (predictors, steps, n) and intervals (steps, n) of values y (steps, n); NaN: there is none."""
+        there = ~(np.isnan(y) | np.isnan(guesses).any(axis=0))
+        off = np.where(there, guesses - y, 0.0)
+        self.squares[:, steps] += np.sum(off * off, axis=2)
+        self.sizes[:, steps] += np.sum(np.abs(off), axis=2)
+        self.counts[steps] += np.count_nonzero(there, axis=1)
+        self.inside[steps] += np.count_nonzero(there & (lower <= y) & (y <= upper), axis=1)
+        bounded = there & np.isfinite(lower) & np.isfinite(upper)
+        for end, p in ((lower, (1.0 - self.level) / 2.0), (upper, (1.0 + self.level) / 2.0)):
+            below = np.where(bounded, y, 0.0) - np.where(bounded, end, 0.0)
+            self.pinball[steps] += np.sum(np.maximum(p * below, (p - 1.0) * below), axis=1) / 2.0
+
+    def scores(self, season: int, unit: float | None = None) -> ForecastScores:
+        """Return the mean scores.
+
+        Parameters
+        ----------
+        season
+            Of "same as last season"; 0: there is none.
+        unit
+            Of MASE; None: the mean absolute error, one step ahead, of the naive forecast of the season, or of the last
+            value without one.
+        """
+        judged, each = self.counts.sum(), np.where(self.counts > 0, self.counts, np.nan)
+        total = judged if judged else math.nan
+        has = np.array([1.0, 1.0, 1.0 if season else math.nan])
+        mae = has * self.sizes.sum(axis=1) / total
+        if unit is None:
+            unit = float(self.sizes[2 if season else 1, 0] / each[0])
+        return ForecastScores(
+            int(judged),
+            has * self.squares.sum(axis=1) / total,
+            mae,
+            mae / unit if unit > 0.0 else np.full(len(PREDICTORS), np.nan),
+            season or 1,
+            float(self.pinball.sum()) / total,
+            has[:, None] * self.squares / each,
+            self.inside / each,
+        )
+
+
+class StepScores(ScoreSums):
+    """Scores of one series, judged as the values come: a state that can be saved.
+
+    "Same as last season" is by the season known when the forecast was made.
+    """
+
+    def __init__(self, horizon: int, level: float) -> None:
+        super().__init__(horizon, level)
+        self.horizon = horizon
+        self.buffer = np.full((horizon, len(PREDICTORS) + 2, horizon), np.nan)
+        """What was forecast at the last origins, at the place `origin % horizon`: PREDICTORS, lower and upper ends."""
+        self.rows = np.zeros(1)
+
+    def observe(self, value: float, said: Forecast | None, naive: Matrix | None) -> None:
+        """Judge what was forecast of a value, NaN where it is missing, and keep what is forecast after it."""
+        t, h = int(self.rows[0]), np.arange(1, self.horizon + 1)
+        *guesses, lower, upper = self.buffer[(t - h) % self.horizon, :, h - 1].T[:, :, None]
+        self.add(slice(None), np.full((self.horizon, 1), value), np.stack(guesses), lower, upper)
+        place = t % self.horizon
+        self.buffer[place] = np.nan
+        if said is not None and naive is not None:
+            self.buffer[place] = np.stack([said.yhat, *naive, said.lower, said.upper])
+        self.rows[0] += 1.0
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays by name, the very objects."""
+        return {name: getattr(self, name) for name in PARTS}
+
+    def load(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Take over saved arrays."""
+        for name, own in self.arrays().items():
+            own[...] = arrays[name]
+
+
 def score(
     values: Matrix, yhat: Cube, lower: Cube, upper: Cube, *, every: int, season: int, level: float
 ) -> ForecastScores:
@@ -52,46 +149,27 @@ def score(
     A forecast counts if its value is known, if it was made from at least one value, and with a season only where the
     season before is known too: all predictors are judged on the same forecasts.
     """
-    filled = fill_forward(values)
-    rows, steps = len(values), yhat.shape[2]
-    origin = np.arange(len(yhat)) * every
-    squares, sizes = np.zeros((len(PREDICTORS), steps)), np.zeros((len(PREDICTORS), steps))
-    counts, inside, pinball = np.zeros(steps), np.zeros(steps), 0.0
-    low, high = (1.0 - level) / 2.0, (1.0 + level) / 2.0
-    for h in range(1, steps + 1):
+    apart, rows, origin = season or 1, len(values), np.arange(len(yhat)) * every
+    last, before = fill_by_season(values, 1), fill_by_season(values, apart)
+    sums = ScoreSums(yhat.shape[2], level)
+    for h in range(1, yhat.shape[2] + 1):
         at = origin[origin + h < rows]
-        n, truth = len(at), values[at + h]
-        before = at + h - season * -(-h // season) if season else at
-        there = ~np.isnan(truth) & ~np.isnan(filled[at]) & ~np.isnan(yhat[:n, :, h - 1])
-        there &= (before >= 0)[:, None] & ~np.isnan(filled[np.maximum(before, 0)])
-        guesses = (yhat[:n, :, h - 1], filled[at], filled[np.maximum(before, 0)])
-        counts[h - 1] = np.count_nonzero(there)
-        for k, guess in enumerate(guesses):
-            off = (guess - truth)[there]
-            squares[k, h - 1], sizes[k, h - 1] = np.sum(off * off), np.sum(np.abs(off))
-        ends = [end[:n, :, h - 1][there] for end in (lower, upper)]
-        y = truth[there]
-        inside[h - 1] = np.count_nonzero((ends[0] <= y) & (y <= ends[1]))
-        bounded = np.isfinite(ends[0]) & np.isfinite(ends[1])
-        for end, p in zip(ends, (low, high), strict=True):
-            off = (y - end)[bounded]
-            pinball += float(np.sum(np.maximum(p * off, (p - 1.0) * off)))
-    if not season:
-        squares[2] = sizes[2] = np.nan
-    judged, each = counts.sum(), np.where(counts > 0, counts, np.nan)
-    total = judged if judged else math.nan
-    moves = np.abs(np.diff(filled, axis=0))
-    usual = float(np.nanmean(moves)) if moves.size and not np.isnan(moves).all() else 0.0
-    mae = sizes.sum(axis=1) / total
-    return ForecastScores(
-        int(judged),
-        squares.sum(axis=1) / total,
-        mae,
-        mae / usual if usual > 0.0 else np.full(len(PREDICTORS), np.nan),
-        pinball / (2.0 * total),
-        squares / each,
-        inside / each,
-    )
+        place = (at + h - apart * -(-h // apart))[:, None]
+        naive = last[at], np.where(place >= 0, before[np.maximum(place[:, 0], 0)], np.nan)
+        ours, low, high = (part[: len(at), :, h - 1].reshape(1, -1) for part in (yhat, lower, upper))
+        guesses = np.stack([ours, *(guess.reshape(1, -1) for guess in naive)])
+        sums.add(slice(h - 1, h), values[at + h].reshape(1, -1), guesses, low, high)
+    moves = np.abs(values[apart:] - before[:-apart])
+    known = moves[~np.isnan(moves)]
+    return sums.scores(season, float(known.mean()) if len(known) else 0.0)
+
+
+def fill_by_season(values: Matrix, season: int) -> Matrix:
+    """Return the last known value with each row's place in the season; NaN before the first."""
+    filled = np.empty_like(values)
+    for place in range(min(season, len(values))):
+        filled[place::season] = fill_forward(values[place::season])
+    return filled
 
 
 class CandidateScore(NamedTuple):
