@@ -34,6 +34,8 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
         Steps ahead that are learned; a larger `fh` makes it learn all rows once more.
     season
         As in `Forecaster`: rows after which values repeat, several such numbers, 0 for none, None to find them.
+    nonnegative
+        As in `Forecaster`: whether forecasts below 0 become 0; None: while a series has had no value below 0.
 
     Examples
     --------
@@ -60,9 +62,10 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
         "python_dependencies": None,
     }
 
-    def __init__(self, horizon: int = 24, season: Any = None) -> None:
+    def __init__(self, horizon: int = 24, season: Any = None, nonnegative: bool | None = None) -> None:
         self.horizon = horizon
         self.season = season
+        self.nonnegative = nonnegative
         super().__init__()
 
     def _fit(self, y: Frame, X: Frame, fh: Any) -> Self:
@@ -73,7 +76,7 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
     def _learn_all(self, steps: int) -> None:
         """Learn all rows seen so far, from the first one on."""
         y, X = self._past
-        self.model_ = Forecaster(steps, self.season)
+        self.model_ = Forecaster(steps, self.season, nonnegative=self.nonnegative)
         self._names, self._last = list(y.columns), y.index[-1]
         self.model_.play(_values(y), known=_known_columns(X, y.index))
 
@@ -92,34 +95,34 @@ class DriftForecaster(BaseForecaster):  # type: ignore[misc]  # sktime has no ty
             self._learn_all(int(steps.max()))
         return steps
 
-    def _ends(self, fh: Any, X: Frame, coverage: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return forecasts and half-widths (steps, series); levels that are not followed go by the normal ones."""
+    def _ends(self, fh: Any, X: Frame, coverage: float) -> list[NDArray[np.float64]]:
+        """Return forecasts and both ends (steps, series); levels that are not followed go by the normal ones."""
         steps = self._steps(fh)
         level = float(np.clip(coverage, LEVELS[0], LEVELS[-1]))
         ahead = None if X is None else _ahead(X, fh.to_absolute_index(self.cutoff), steps, self.model_.horizon)
-        yhat, lower, upper = self.model_.forecast(level=level, known=ahead)
+        yhat, _, upper = self.model_.forecast(level=level, known=ahead)
         scale = _normal(coverage) / _normal(level)
-        half = (upper - lower) / 2.0 * scale
-        return yhat.T[steps - 1], half.T[steps - 1]
+        half = (upper - yhat) * scale
+        lower = np.maximum(yhat - half, self.model_.lower_limits[:, None])
+        return [part.T[steps - 1] for part in (yhat, lower, yhat + half)]
 
     def _predict(self, fh: Any, X: Frame) -> Frame:
-        yhat, _ = self._ends(fh, X, 0.9)
-        return pd.DataFrame(yhat, index=fh.to_absolute_index(self.cutoff), columns=self._names)
+        return pd.DataFrame(self._ends(fh, X, 0.9)[0], index=fh.to_absolute_index(self.cutoff), columns=self._names)
 
     def _predict_interval(self, fh: Any, X: Frame, coverage: Any) -> Frame:
         columns, parts = [], []
         found = {one: self._ends(fh, X, one) for one in coverage}
         for s, name in enumerate(self._get_varnames()):
-            for one, (yhat, half) in found.items():
+            for one, (_, lower, upper) in found.items():
                 columns += [(name, one, "lower"), (name, one, "upper")]
-                parts += [yhat[:, s] - half[:, s], yhat[:, s] + half[:, s]]
+                parts += [lower[:, s], upper[:, s]]
         index = fh.to_absolute_index(self.cutoff)
         return pd.DataFrame(np.column_stack(parts), index=index, columns=pd.MultiIndex.from_tuples(columns))
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Return parameters for sktime's own checks."""
-        return [{"horizon": 4}, {"horizon": 6, "season": 4}]
+        return [{"horizon": 4}, {"horizon": 6, "season": 4, "nonnegative": True}]
 
 
 def _normal(level: float) -> float:

@@ -125,7 +125,7 @@ def test_load_finds_out_that_a_file_holds_a_forecaster(tmp_path):
 
 def test_intervals_have_no_ends_before_anything_was_judged():
     one = Forecaster(3)
-    one.observe(1.0)
+    one.observe(-1.0)
     assert np.isinf(one.forecast().upper).all()
     assert np.isinf(one.forecast().lower).all()
     one.observe(1.5)

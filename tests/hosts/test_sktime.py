@@ -42,6 +42,17 @@ def test_a_larger_horizon_needs_no_memory_of_sktimes(remember):
     assert (found == whole.predict(fh=[1, 6], X=X[90:])).all()
 
 
+def test_forecasts_and_intervals_of_counts_are_not_negative():
+    y = pd.Series(np.random.default_rng(0).poisson(0.5, 90).astype(float))
+    for nonnegative in (None, True, False):
+        model = DriftForecaster(horizon=3, nonnegative=nonnegative).fit(y)
+        ends = model.predict_interval(fh=[1, 2, 3], coverage=[0.9, 0.99]).to_numpy()
+        assert (ends.min() < 0.0) == (nonnegative is False)
+        upper = Forecaster(3, nonnegative=nonnegative)
+        upper.play(y.to_numpy()[:, None])
+        np.testing.assert_allclose(ends[:, 1], upper.forecast(level=0.9).upper[0], rtol=1e-12)
+
+
 def test_rows_are_learned_whatever_update_params_says():
     y = pd.Series(np.sin(np.arange(90.0)))
     one, two = DriftForecaster(horizon=2).fit(y[:60]), DriftForecaster(horizon=2).fit(y)

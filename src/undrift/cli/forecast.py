@@ -55,7 +55,14 @@ def forecast(
             "rows), or COL for COL_1, COL_2, ..., made in their row.",
         ),
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="Of the intervals.")] = 0.9,
+    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.9,
+    nonnegative: Annotated[
+        bool | None,
+        typer.Option(
+            "--nonnegative/--no-nonnegative",
+            help="Whether forecasts below 0 become 0 [default: while a series has had no value below 0].",
+        ),
+    ] = None,
     every: Annotated[int, typer.Option("--every", help="Keep the forecasts of every so many rows.")] = 1,
     na: options.Na = None,
     time_format: options.TimeFormat = None,

@@ -68,6 +68,7 @@ class ForecastCore:
         self.weights = StepWeights(shape.series, candidates, horizon)
         self.intervals = StepIntervals(shape.series, horizon)
         self.least, self.most = np.zeros((2, shape.series, horizon))
+        self.nonnegative = np.zeros(shape.series)  # 1: forecasts below 0 are served as 0
         # What was served at the last `horizon` origins, at the place `origin % horizon`.
         self.answers = np.zeros((horizon, shape.series, candidates, horizon))
         self.served = np.full((horizon, shape.series, horizon), np.nan)
@@ -266,7 +267,8 @@ class ForecastCore:
         if self.shape.own:
             answers[:, BUILT_IN:] = np.where(known[:, None, None], self.own, 0.0)
             speak_for_silent(weights, answers)
-        self.served[place] = np.where(known[:, None], mix(weights, answers), np.nan)
+        served = np.maximum(mix(weights, answers), np.where(self.nonnegative > 0.0, 0.0, -np.inf)[:, None])
+        self.served[place] = np.where(known[:, None], served, np.nan)
         self.half[place] = self.intervals.half_widths()
 
     def _answer(self, members: Members, t: int, Z: Matrix, ahead: Matrix, answers: Cube) -> None:

@@ -38,6 +38,8 @@ def describe(model: Forecaster) -> tuple[store.Header, Arrays]:
         "flat": model._flat,
         "names": None if model.names is None else json.dumps(model.names),
     }
+    if model.nonnegative is not None:
+        header["nonnegative"] = model.nonnegative
     if model.own:
         header["candidates"] = json.dumps(model.own)
     core = model._core
@@ -68,6 +70,7 @@ def _arrays(core: ForecastCore) -> Arrays:
         "jumps": core.rows.jumps,
         "least": core.least,
         "most": core.most,
+        "nonnegative": core.nonnegative,
         "answers": core.answers,
         "served": core.served,
         "half": core.half,
@@ -129,6 +132,7 @@ def restore(cls: type[Made], header: store.Header, arrays: Arrays) -> Made:
             level=header["level_of_intervals"],  # type: ignore[arg-type]
             every=header["every"],  # type: ignore[arg-type]
             candidates=json.loads(str(header["candidates"])) if "candidates" in header else None,
+            nonnegative=header.get("nonnegative"),  # type: ignore[arg-type]
         )
         model._flat = bool(header["flat"])
         model.names = None if header["names"] is None else [str(name) for name in json.loads(str(header["names"]))]
@@ -177,7 +181,17 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
             raise ModelFileError(f"Forecaster: the saved array '{name}' must hold counts")
     core.weights.load(arrays)
     core.intervals.load(arrays)
-    for name in {"least", "most", "answers", "served", "half", "ahead", "column_scale", "own"} & own.keys():
+    for name in {
+        "least",
+        "most",
+        "nonnegative",
+        "answers",
+        "served",
+        "half",
+        "ahead",
+        "column_scale",
+        "own",
+    } & own.keys():
         setattr(core, name, np.array(arrays[name]))
     core.rows.jumps[...] = arrays["jumps"]
     effect = core.effect.arrays()

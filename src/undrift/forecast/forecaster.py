@@ -41,7 +41,7 @@ class Forecast(NamedTuple):
     yhat: NDArray[np.float64]
     """Forecasts by step (H,)."""
     lower: NDArray[np.float64]
-    """Lower ends of the intervals (H,); -inf while nothing has been judged."""
+    """Lower ends of the intervals (H,); -inf while nothing has been judged, 0 where forecasts are not negative."""
     upper: NDArray[np.float64]
     """Upper ends (H,)."""
 
@@ -75,6 +75,9 @@ class Forecaster:
         Seconds from row to row where times are given. None: the usual distance in the first call that has two times.
     candidates
         Names of forecasts of your own, made elsewhere, that come with the rows and are weighed beside all others.
+    nonnegative
+        Whether forecasts and both ends of intervals below 0 are served as 0. None: those of a series that has had no
+        value below 0 so far; True: always; False: never.
 
     Notes
     -----
@@ -107,12 +110,14 @@ class Forecaster:
         level: float = 0.9,
         every: float | None = None,
         candidates: Sequence[str] | None = None,
+        nonnegative: bool | None = None,
     ) -> None:
         self.horizon = _check.integer(self, "horizon", horizon, 1, MOST_STEPS)
         self.level = check_level(self, level)
         self.given_seasons = check_seasons(self, season)
         self.every = None if every is None else int(_check.interval(self, "every", every, "[1, 1e12]"))
         self.own = check_names(self, candidates)
+        self.nonnegative = None if nonnegative is None else _check.flag(self, "nonnegative", nonnegative)
         self.names: list[str] | None = None
         """Names of the series, once a frame was played."""
         self._core: ForecastCore | None = None
@@ -129,6 +134,13 @@ class Forecaster:
     def seasons(self) -> tuple[int, ...]:
         """The seasons in use, in rows."""
         return (self.given_seasons or ()) if self._core is None else self._core.seasons
+
+    @property
+    def lower_limits(self) -> NDArray[np.float64]:
+        """The least value that forecasts of each series can have: 0 or -inf."""
+        if self._core is None:
+            return np.empty(0)
+        return np.where((self._core.nonnegative > 0.0) & self._core.known, 0.0, -np.inf)
 
     @property
     def design_width(self) -> int:
@@ -211,7 +223,7 @@ class Forecaster:
         place = (core.rows.total - 1) % self.horizon
         half = np.where(core.known[:, None], level_half_width(core.half[place], at), np.inf)
         yhat = np.where(core.known[:, None], core.served[place], 0.0)
-        one = Forecast(yhat.copy(), yhat - half, yhat + half)
+        one = Forecast(yhat.copy(), np.maximum(yhat - half, self.lower_limits[:, None]), yhat + half)
         return Forecast(*(part[0] for part in one)) if self._flat else one
 
     def _forecast_with(self, known: ArrayLike, level: float) -> Forecast:
@@ -318,6 +330,7 @@ class Forecaster:
         with SavePoint(self):
             if core is None:
                 self._core, self._flat = fresh, flat
+                fresh.nonnegative[:] = self.nonnegative is not False
             fresh.spacing = fresh.spacing or every
             size = (len(values), shape.series, self.horizon)
             out = ForecastTrace(np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(size[:2], bool))
@@ -325,17 +338,27 @@ class Forecaster:
                 for missing in range(int(skipped[i])):
                     last = int(seconds[i]) - (int(skipped[i]) - missing) * fresh.spacing
                     fresh.advance(np.full(shape.series, np.nan), float(last), ahead[i], np.full(own.shape[1:], np.nan))
+                if self.nonnegative is None:
+                    fresh.nonnegative[row < 0.0] = 0.0
                 fresh.advance(row, float(seconds[i]), ahead[i], own[i])
                 place = (fresh.rows.total - 1) % self.horizon
                 half = level_half_width(fresh.half[place], self.level)
                 out.known[i] = fresh.known
                 out.yhat[i] = np.where(fresh.known[:, None], fresh.served[place], 0.0)
-                out.lower[i], out.upper[i] = out.yhat[i] - half, out.yhat[i] + half
+                out.lower[i] = np.maximum(out.yhat[i] - half, self.lower_limits[:, None])
+                out.upper[i] = out.yhat[i] + half
         return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
 
     def clone(self) -> Self:
         """Return a fresh forecaster with the same parameters."""
-        return type(self)(self.horizon, self.given_seasons, level=self.level, every=self.every, candidates=self.own)
+        return type(self)(
+            self.horizon,
+            self.given_seasons,
+            level=self.level,
+            every=self.every,
+            candidates=self.own,
+            nonnegative=self.nonnegative,
+        )
 
     @_thread_lock.hold_shared
     def copy(self) -> Self:
@@ -366,7 +389,8 @@ class Forecaster:
 
     def __repr__(self) -> str:
         own = f", candidates={list(self.own)}" if self.own else ""
-        return f"Forecaster(horizon={self.horizon}, season={self.given_seasons}, level={self.level:g}{own})"
+        limit = "" if self.nonnegative is None else f", nonnegative={self.nonnegative}"
+        return f"Forecaster(horizon={self.horizon}, season={self.given_seasons}, level={self.level:g}{own}{limit})"
 
 
 def _describe(shape: Shape) -> str:

@@ -40,6 +40,8 @@ class ForecastSettings:
     """Rows after which the series repeat; None: found from the data."""
     level: float = 0.9
     """Level of the intervals."""
+    nonnegative: bool | None = None
+    """Whether forecasts below 0 are served as 0; None: while a series has had no value below 0."""
     every: int = 1
     """Keep the forecasts of every so many origins."""
     time: str | None = None
@@ -86,7 +88,14 @@ class ForecastSettings:
 
     def forecaster(self, every: int | None = None) -> Forecaster:
         """Return the model, before its first row; `every` are the seconds from row to row, None to find them."""
-        return Forecaster(self.horizon, self.season, level=self.level, every=every, candidates=self.candidate)
+        return Forecaster(
+            self.horizon,
+            self.season,
+            level=self.level,
+            every=every,
+            candidates=self.candidate,
+            nonnegative=self.nonnegative,
+        )
 
     def reading(self) -> Settings:
         """Return how the file is read."""
