@@ -146,6 +146,10 @@ bench-forecast: $(VENV)/.core  ## forecasts of published, practical and syntheti
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast_series.py $(or $(FORECAST),--write docs/forecast.md)
 	$(if $(FORECAST),,$(BIN)/python benchmarks/first_screen.py)
 
+.PHONY: bench-forecast-peers
+bench-forecast-peers: .venv-peers/.ready  ## the same series beside statsforecast and mlforecast with LightGBM, which are fitted at every origin; minutes
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python benchmarks/forecast_peers.py $(or $(FORECAST),--write docs/forecast.md)
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 
@@ -211,7 +215,7 @@ wheels: $(VENV)/.test  ## dist/: sdist, a wheel for Python 3.11, one for all lat
 	$(BIN)/python tools/wheels.py
 
 clean:
-	rm -rf $(VENV) .venv-spark .venv-clients .venv-hosts .venv-newest .venv-lowest build dist
+	rm -rf $(VENV) .venv-spark .venv-clients .venv-hosts .venv-peers .venv-newest .venv-lowest build dist
 
 # Environments. Without a new enough Python or a compiler, one sentence says so.
 define check_machine
@@ -220,7 +224,7 @@ define check_machine
     echo "undrift needs a C++17 compiler: apt install g++ (Debian, Ubuntu), xcode-select --install (macOS)" >&2; exit 1
 endef
 
-$(VENV)/bin/python .venv-newest/bin/python .venv-lowest/bin/python .venv-spark/bin/python .venv-clients/bin/python .venv-hosts/bin/python:
+$(VENV)/bin/python .venv-newest/bin/python .venv-lowest/bin/python .venv-spark/bin/python .venv-clients/bin/python .venv-hosts/bin/python .venv-peers/bin/python:
 	$(check_machine)
 	$(PYTHON) -m venv $(@:/bin/python=)
 
@@ -245,6 +249,11 @@ $(VENV)/.test: $(NATIVE) locks/test.txt | $(VENV)/bin/python
 	for client in accelerate transformers lightning flax; do \
 	    $(call locked,clients) .venv-clients/bin/python $(INSTALL) $$client || echo "$$client cannot be installed here; its tests are left out"; \
 	done
+	touch $@
+
+# No lock: peers are compared as they are published.
+.venv-peers/.ready: $(NATIVE) | .venv-peers/bin/python
+	.venv-peers/bin/python $(INSTALL) --editable . statsforecast mlforecast lightgbm
 	touch $@
 
 # A host that cannot be installed is left out with a word, and its tests say so.
