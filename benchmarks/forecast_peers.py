@@ -1,10 +1,10 @@
 """Forecasts of practical series beside statsforecast and mlforecast, at the same origins.
 
-    python benchmarks/forecast_peers.py [CELL ...] [--origins 100] [--json FILE] [--write docs/forecast.md]
+    python benchmarks/forecast_peers.py [CELL ...] [--origins 300] [--json FILE] [--write docs/forecast.md]
                                                                                         (make bench-forecast-peers)
 
 Peers have to be fitted again at every origin, so that only some are scored: `--origins`, spread evenly over all rows
-after the first three weeks, which they need to begin (m4: a third as many, of each series). At each of them
+after the first three weeks, which they need to begin (m4: a tenth as many, of each series). At each of them
 
 - MSTL, AutoETS, Theta and the seasonal naive forecast (statsforecast) are fitted on the last eight weeks of rows. MSTL
   has the day and the week, AutoETS the day, which it takes up to 24 rows; Theta and the naive one are run with the day
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cell", nargs="*", choices=[*base.PRACTICAL, []], help="some of the cells")
     parser.add_argument(
-        "--origins", type=int, default=100, help="origins that are scored; of m4 a third, of each series"
+        "--origins", type=int, default=300, help="origins that are scored; of m4 a tenth, of each series"
     )
     parser.add_argument("--json", type=Path, help="write the scores to this file")
     parser.add_argument("--write", type=Path, help="put the table between the marks of this file")
@@ -174,7 +174,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     table, cells = base.Table(HEADER, {}), {}
     for name in options.cell or base.PRACTICAL:
-        count = options.origins // 3 if name == "m4" else options.origins
+        count = options.origins // 10 if name == "m4" else options.origins
         for method, cell in run_cell(name, base.HORIZONS[name][0], count):
             cells[f"{name} {method}"] = cell
             table.add("", line(name, method, cell), cell)

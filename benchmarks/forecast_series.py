@@ -1,7 +1,7 @@
 """Forecasts with defaults, beside both naive ones: published sets, practical series and synthetic ones.
 
-    python benchmarks/forecast_series.py [CELL ...] [--horizon H] [--quick] [--seeds N] [--json FILE] [--against FILE]
-                                         [--write docs/forecast.md]                           (make bench-forecast)
+    python benchmarks/forecast_series.py [CELL ...] [--horizon H] [--quick] [--rows N] [--seeds N] [--json FILE]
+                                         [--against FILE] [--write docs/forecast.md]               (make bench-forecast)
 
 Files are in `forecast` and `series` of the data folder, UNDRIFT_DATA, by default ../shared/data. Every row is played,
 and every origin from the first scored one on is scored; a value is known when its row has come, not before.
@@ -97,15 +97,15 @@ def load_published(name: str, *, quick: bool = False) -> Series:
     return Series(values[:end], times[:end] if timed else None, first, (season,))
 
 
-def load_practical(name: str, *, quick: bool = False) -> dict[str, Series]:
-    """Return the series of a practical cell by name."""
+def load_practical(name: str, *, quick: bool = False, rows: int | None = None) -> dict[str, Series]:
+    """Return the series of a practical cell by name; `rows`: the first so many, `quick`: 4,000 of them."""
     if name == "m4":
         by_name: dict[str, list[list[str]]] = {}
         for line in read_csv("series", "m4_hourly_20")[1:]:
             by_name.setdefault(line[0], []).append(line)
         chosen = list(by_name.items())[:: 5 if quick else 1]
         return {key: _practical(lines, 1, 2, (24, 168)) for key, lines in chosen}
-    rows = 4000 if quick else None
+    rows = rows or (4000 if quick else None)
     if name == "taxi":
         return {name: _practical(read_csv("series", "nyc_taxi")[1:], 0, 1, (48, 336), 337, rows)}
     half = _practical(read_csv("series", "vic_electricity")[1:], 0, 1, (48, 336))
@@ -288,12 +288,12 @@ def series_line(name: str, horizon: int, cell: dict[str, Any]) -> str:
     )
 
 
-def run_series(name: str, horizon: int, *, quick: bool) -> dict[str, Any]:
+def run_series(name: str, horizon: int, *, quick: bool, rows: int | None) -> dict[str, Any]:
     """Return the scores of a cell of published or practical series."""
     if name in PUBLISHED:
         found = {PUBLISHED[name]: load_published(name, quick=quick)}
     else:
-        found = load_practical(name, quick=quick)
+        found = load_practical(name, quick=quick, rows=rows)
     played = [play(series, horizon) for series in found.values()]
     cell = summarise([part[0] for part in played], [mase_unit(one) for one in found.values()])
     cell["seconds"] = sum(part[1] for part in played)
@@ -392,6 +392,7 @@ def main() -> None:
     parser.add_argument("cell", nargs="*", choices=[*PUBLISHED, *PRACTICAL, "synthetic", []], help="some of the cells")
     parser.add_argument("--horizon", type=int, action="append", help="other horizons than the published ones")
     parser.add_argument("--quick", action="store_true", help="less data: below a minute a cell")
+    parser.add_argument("--rows", type=int, help="only so many rows of taxi and vic")
     parser.add_argument("--seeds", type=int, help="synthetic series of each kind and period; 50, quick 8")
     parser.add_argument("--json", type=Path, help="write the scores to this file")
     parser.add_argument("--against", type=Path, help="print the change since the scores of this file")
@@ -408,8 +409,8 @@ def main() -> None:
         tables[title] = Table(HEADER, before)
         for name in names:
             for horizon in options.horizon or HORIZONS.get(name, (1, 24, 48)):
-                key = f"{name} {horizon}{' quick' if options.quick else ''}"
-                cells[key] = run_series(name, horizon, quick=options.quick)
+                key = f"{name} {horizon}{' quick' if options.quick else ''}{f' {options.rows}' if options.rows else ''}"
+                cells[key] = run_series(name, horizon, quick=options.quick, rows=options.rows)
                 tables[title].add(key, series_line(PUBLISHED.get(name, name), horizon, cells[key]), cells[key])
     if "synthetic" in chosen:
         tables["synthetic"] = Table(SYNTHETIC_HEADER, before)
