@@ -13,7 +13,7 @@ from test_forecast_files import hours, state, write
 from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.forecast import Forecaster, align_candidate
-from undrift.forecast.weights import mix, speak_for_silent
+from undrift.forecast.weights import StepWeights
 
 pytestmark = pytest.mark.filterwarnings("error")
 STEPS, ROWS = 4, 40
@@ -59,12 +59,11 @@ def test_who_is_always_silent_hardly_matters():
 
 
 def test_the_silent_say_what_the_others_say_together():
-    weights = np.array([0.2, 0.3, 0.5]).reshape(1, 3, 1)
     answers = np.array([1.0, 3.0, np.nan]).reshape(1, 3, 1)
     others = 1.0 * 0.4 + 3.0 * 0.6
-    speak_for_silent(weights, answers)
+    mixed, _ = StepWeights(1, (0.2, 0.3, 0.5), (0,), 1, 1).mix(answers)
     assert answers[0, 2, 0] == pytest.approx(others)
-    assert mix(weights, answers)[0, 0] == pytest.approx(others)
+    assert mixed[0, 0] == pytest.approx(others)
     assert answers[0, :2, 0].tolist() == [1.0, 3.0]
 
 

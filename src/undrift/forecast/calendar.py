@@ -14,6 +14,8 @@ MONTH = 28 * DAY
 """Rows at least this far apart are counted in calendar months."""
 LONGEST_USUAL = 300
 """Rows of a season that is taken for granted before it was seen."""
+LONGEST_CALENDAR = 1100
+"""Rows of a season of the calendar that candidates may have: more than a week of quarters of an hour."""
 THURSDAY = 4 * DAY
 """1970 began on a Thursday; weeks begin on Mondays."""
 
@@ -34,13 +36,22 @@ def calendar_columns(times: Vector | None, at: NDArray[np.int64], spacing: int) 
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
-def usual_season(spacing: int) -> int:
-    """Return the season that rows so far apart often have: a day, a week or a year of them; 0 where none is usual."""
+def calendar_seasons(spacing: int) -> tuple[int, ...]:
+    """Return the seasons that rows so far apart often have: a day and a week of them, a week, or a year.
+
+    >>> calendar_seasons(HOUR), calendar_seasons(DAY), calendar_seasons(30 * DAY)
+    ((24, 168), (7,), (12,))
+    """
     for span, least in ((DAY, 4), (7 * DAY, 7), (YEAR, 4)):
         rows = round(span / spacing) if spacing > 0 else 0
-        if least <= rows <= LONGEST_USUAL:
-            return rows
-    return 0
+        if least <= rows <= LONGEST_CALENDAR:
+            return (rows, 7 * rows) if span == DAY and 7 * rows <= LONGEST_CALENDAR else (rows,)
+    return ()
+
+
+def usual_season(spacing: int) -> int:
+    """Return the season that is taken for granted before it was seen; 0 where none is usual."""
+    return next((rows for rows in calendar_seasons(spacing)[:1] if rows <= LONGEST_USUAL), 0)
 
 
 def usual_spacing(times: Seconds) -> int:

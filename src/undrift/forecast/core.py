@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
-from undrift.forecast.calendar import usual_season
+from undrift.forecast.calendar import calendar_seasons, usual_season
 from undrift.forecast.design import RowDesign
 from undrift.forecast.intervals import LEVELS, StepIntervals
 from undrift.forecast.members import BETAS, KnownEffect, Members
 from undrift.forecast.recent_rows import RecentRows
 from undrift.forecast.season import LEAST_CYCLES, find_seasons
-from undrift.forecast.weights import StepWeights, mix, speak_for_silent
+from undrift.forecast.smoothers import OUTPUTS, SmootherBanks, season_sets
+from undrift.forecast.weights import StepWeights
 from undrift.kernels.definitions import CLIP
 
 REFITS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
@@ -23,10 +24,28 @@ CHECKS = frozenset(round(REFITS[0] * 1.2**k) for k in range(1, 31))
 """Rows after which seasons are looked for in between; others than before are a refit too."""
 LONGEST_FOUND = 700
 """Seasons that are found from REFITS[-1] rows are shorter than this."""
-NAIVE = ("same as last time", "same as last season", "last season and its growth", "same as last short season")
-"""Candidates that learn nothing; the members follow them, and last come forecasts of the user's own."""
-BUILT_IN = len(NAIVE) + 2 * len(BETAS)
+NAIVE = (
+    "same as last time",
+    "same as last season",
+    "last season and its growth",
+    "same as last short season",
+    "same as the calendar's last season",
+    "same as the calendar's last long season",
+)
+"""Candidates that learn nothing; then come members, anchored members, smoothers, and forecasts of the user's own."""
+ANCHORED, SMOOTHED = len(NAIVE) + len(BETAS), len(NAIVE) + 2 * len(BETAS)
+BUILT_IN = SMOOTHED + 2 * OUTPUTS
 """Candidates that are not the user's own."""
+ANCHORS = (SMOOTHED, SMOOTHED + OUTPUTS)
+"""The smoothers, and those of logarithms: anchored members learn what the former leave, or the latter if ..."""
+CLEARLY = 0.99
+"""... they lose less than this part of it, so that rounding does not decide."""
+FAMILIES = ((1, 0.5), (len(NAIVE) - 1, 0.5), (len(BETAS), 1.0), (len(BETAS), 1.0), (2 * OUTPUTS, 2.0))
+"""How many candidates of a kind there are, and how much they count together beforehand.
+
+The kinds are "same as last time", other naive forecasts, members, anchored members, and smoothers. Each of the user's
+own forecasts counts 1.
+"""
 
 Arrays = dict[str, NDArray[np.float64]]
 Cube = NDArray[np.float64]
@@ -64,17 +83,23 @@ class ForecastCore:
         self.fitted: tuple[RowDesign, Members] | None = None
         self.effect = KnownEffect(shape.series, shape.columns)
         self.column_scale = np.ones(shape.columns)
-        candidates = BUILT_IN + shape.own
-        self.weights = StepWeights(shape.series, candidates, horizon)
+        self.banks: SmootherBanks | None = None
+        prior = [share / count for count, share in FAMILIES for _ in range(count)] + [1.0] * shape.own
+        followed = (*range(len(NAIVE)), *ANCHORS)
+        self.weights = StepWeights(shape.series, prior, followed, len(NAIVE), horizon)
         self.intervals = StepIntervals(shape.series, horizon)
         self.least, self.most = np.zeros((2, shape.series, horizon))
         self.nonnegative = np.zeros(shape.series)  # 1: forecasts below 0 are served as 0
-        # What was served at the last `horizon` origins, at the place `origin % horizon`.
-        self.answers = np.zeros((horizon, shape.series, candidates, horizon))
+        # What was said and served at the last `horizon` origins, at the place `origin % horizon`.
+        self.answers = np.zeros((horizon, shape.series, len(prior), horizon))
+        self.mixed = np.full((horizon, shape.series, horizon), np.nan)
+        self.anchor = np.zeros((horizon, shape.series, horizon))
         self.served = np.full((horizon, shape.series, horizon), np.nan)
         self.half = np.full((horizon, shape.series, len(LEVELS), horizon), np.inf)
         self.ahead = np.zeros((horizon, shape.columns))
         self.own = np.full((shape.series, shape.own, horizon), np.nan)
+        self.own_before = np.empty((0, *self.own.shape))
+        """The user's own forecasts of all rows so far, as long as these may have to be gone through again."""
 
     @property
     def seasons(self) -> tuple[int, ...]:
@@ -102,12 +127,24 @@ class ForecastCore:
         """
         self.rows.append(raw, seconds, ahead[0], self._guess(raw))
         self.ahead[...], self.own[...] = ahead[1:], own
-        self._judge(raw)
+        self._keep_own(own)
+        self._judge_intervals(raw)
+        self._judge(self.rows.last)
         if self._is_refit_due():
             self._refit()
         else:
-            self._learn_newest()
+            self._learn(self.rows.last)
         self.serve()
+
+    def _keep_own(self, own: Cube) -> None:
+        n, room = self.rows.total, len(self.own_before)
+        if not self.shape.own or n > REFITS[-1]:
+            self.own_before = self.own_before[:0]
+            return
+        if n > room:
+            more = np.full((max(REFITS[0], room), *own.shape), np.nan)
+            self.own_before = np.concatenate([self.own_before, more])
+        self.own_before[n - 1] = own
 
     def _guess(self, raw: Vector) -> Vector:
         """Return what stands in for missing values of the row that comes; NaN where they are not, or nothing is known.
@@ -135,62 +172,69 @@ class ForecastCore:
             return False
         return self._choose_seasons(self.rows.history(timed=self.shape.timed).values) != self.seasons
 
-    def _judge(self, raw: Vector) -> None:
-        """Judge the forecasts of this row: of step h, made h rows ago."""
+    def _judge_intervals(self, raw: Vector) -> None:
+        """Judge the intervals of this row: of step h, made h rows ago."""
         h, t = np.arange(1, self.horizon + 1), self.rows.total - 1
         place, step = (t - h) % self.horizon, h - 1
         served = self.served[place, :, step].T
         judged = ~(np.isnan(served) | np.isnan(raw)[:, None])
-        if not judged.any():
+        if judged.any():
+            y = np.where(np.isnan(raw), 0.0, raw)[:, None]
+            half = self.half[place, :, :, step].transpose(1, 2, 0)
+            self.intervals.judge(np.where(judged, served, 0.0) - y, half, judged)
+
+    def _judge(self, t: int) -> None:
+        """Judge what the candidates said of row t, an index of the recent rows; members stay within past moves."""
+        raw, clean = self.rows.raw[t], self.rows.clean
+        if np.isnan(raw).all():
             return
-        y = np.where(np.isnan(raw), 0.0, raw)[:, None]
-        half = self.half[place, :, :, step].transpose(1, 2, 0)
-        self._judge_candidates(self.weights, self.answers, t, raw, judged)
-        self.intervals.judge(np.where(judged, served, 0.0) - y, half, judged)
-        move = self.rows.clean[-1][:, None] - self.rows.clean[np.maximum(self.rows.last - h, 0)].T
-        move = np.where(judged, move, 0.0)
+        self.weights.judge(self.answers, self.mixed, self._number(t), np.ascontiguousarray(raw))
+        h = np.arange(1, min(self.horizon, t) + 1)
+        move = np.zeros((self.shape.series, self.horizon))
+        move[:, : len(h)] = (clean[t] - clean[t - h]).T
+        move[np.isnan(move) | np.isnan(raw)[:, None]] = 0.0
         self.least, self.most = np.minimum(self.least, move), np.maximum(self.most, move)
 
-    def _judge_candidates(
-        self, weights: StepWeights, answers: Cube, t: int, raw: Vector, judged: NDArray[np.bool_]
-    ) -> None:
-        """Judge what the candidates said of row t; `answers` has the last origins at `origin % horizon`."""
-        h = np.arange(1, self.horizon + 1)
-        said = answers[(t - h) % self.horizon, :, :, h - 1].transpose(1, 2, 0)
-        weights.judge(said - np.where(np.isnan(raw), 0.0, raw)[:, None, None], judged)
+    def _number(self, t: int) -> int:
+        """Return the number of the row with this index among the recent ones."""
+        return self.rows.total - 1 - self.rows.last + t
 
-    def _learn_newest(self) -> None:
-        """Learn the origin whose last step has just become known, and what the known columns did in this row."""
-        if self.shape.columns and self.rows.last > 0:
-            self._learn_effect(self.rows.last)
-        origin = self.rows.last - self.horizon
-        if self.fitted is not None and origin >= 0:
+    def _learn(self, t: int, Z: Cube | None = None) -> None:
+        """Learn what row t shows: the effect of known columns, the origin whose last step it is, and smoothers.
+
+        `Z` has the rows of all origins, if they are at hand.
+        """
+        if self.fitted is None or self.banks is None:
+            return
+        if self.shape.columns and t > 0:
+            self._learn_effect(t)
+        origin = t - self.horizon
+        if origin >= 0:
             design, members = self.fitted
-            Z = design.rows(self.rows.history(timed=self.shape.timed), np.array([origin]))[0]
-            self._settle(members, origin, Z)
+            row = (
+                design.rows(self.rows.history(timed=self.shape.timed), np.array([origin])) if Z is None else Z[[origin]]
+            )
+            self._settle(members, origin, row[0])
+        if Z is None:
+            self.banks.play(self._number(t), self.rows.labels(slice(t, t + 1)))
 
     def _settle(self, members: Members, origin: int, Z: Matrix) -> None:
-        """Let the members learn one origin from its row; `origin` is an index of the recent rows."""
+        """Let the members learn one origin from its row: moves from its last value, and what the anchor left."""
         steps = slice(origin + 1, origin + 1 + self.horizon)
-        base = self.rows.clean[origin]
-        labels = (self.rows.labels(steps) - base).T
+        labels = self.rows.labels(steps).T
         if self.shape.columns:
             labels = labels - self._effect(origin, self.rows.columns[steps])
-        if self.seasons:
-            season = self._season_values(origin, self.seasons[-1]) - base[:, None]
-            labels = np.concatenate([labels, labels - season], axis=1)
-        members.settle(Z, labels)
+        base, anchor = self.rows.clean[origin][:, None], self.anchor[self._number(origin) % self.horizon]
+        members.settle(Z, np.concatenate([labels - base, labels - anchor], axis=1))
 
-    def _season_values(self, origin: int, season: int, *, spikes: bool = False) -> Matrix:
+    def _season_values(self, origin: int, season: int) -> Matrix:
         """Return the last value known at the origin that has each step's place in the season (series, steps)."""
-        h, values = np.arange(1, self.horizon + 1), self.rows.clean
+        h = np.arange(1, self.horizon + 1)
         at = origin + h - season * -(-h // season)
         at = np.where(at >= 0, at, origin)
-        there = values[at].T
-        if spikes:
-            values, came = self.rows.filled, self.rows.raw[at].T
-            there = np.where(np.isnan(came), there, came)
-        return np.asarray(np.where(np.isnan(there), values[origin][:, None], there))
+        came = self.rows.raw[at].T
+        there = np.where(np.isnan(came), self.rows.clean[at].T, came)
+        return np.asarray(np.where(np.isnan(there), self.rows.filled[origin][:, None], there))
 
     def _learn_effect(self, at: int) -> None:
         step = self._column_moves(self.rows.columns[at - 1], self.rows.columns[at][None, :])[0]
@@ -205,29 +249,36 @@ class ForecastCore:
             return np.clip((columns - base) / self.column_scale, -CLIP, CLIP)
 
     def _refit(self) -> None:
-        """Find seasons and scales from all rows so far, and let fresh members learn these rows.
+        """Find seasons and scales from all rows so far, and go through these rows again with fresh candidates.
 
-        Where seasons change, the candidates mean something else: their losses are counted again from the first row on,
-        by what they would have said. Forecasts of the user's own know no seasons, and keep theirs.
+        Each row is judged, learned and answered from those before it, as if the seasons had been known.
         """
         history = self.rows.history(timed=self.shape.timed)
-        before, first = self.seasons, self.fitted is None
         seasons = self._choose_seasons(history.values)
         design = RowDesign.fit(history, seasons, self.spacing)
-        members = Members(self.shape.series, design.width, (2 if seasons else 1) * self.horizon)
-        self.fitted = design, members
+        self.fitted = design, Members(self.shape.series, design.width, 2 * self.horizon)
+        self.banks = self.make_banks(seasons)
         if self.shape.columns:
             spread = np.diff(self.rows.columns, axis=0).std(axis=0)
             self.column_scale = np.where(spread > 0.0, spread, 1.0)
             self.effect = KnownEffect(self.shape.series, self.shape.columns)
-            for at in range(1, self.rows.last + 1):
-                self._learn_effect(at)
+        for array in (*self.weights.arrays().values(), self.answers, self.anchor, self.least, self.most):
+            array[...] = 0.0
+        self.mixed[...] = np.nan
         Z = design.rows(history, np.arange(len(history.values)))
-        if first or seasons != before:
-            self._replay(members, Z)
-        else:
-            for origin in range(max(0, self.rows.last - self.horizon + 1)):
-                self._settle(members, origin, Z[origin])
+        smoothed = self.banks.play(self._number(0), self.rows.labels(slice(0, len(Z))))
+        h = np.arange(1, self.horizon + 1)
+        for t in range(len(Z)):
+            self._judge(t)
+            self._learn(t, Z)
+            if t < self.rows.last:
+                self._answer(t, Z[t], self.rows.columns[np.minimum(t + h, self.rows.last)], smoothed[t])
+                self._mix(t, self.own_before[t] if self.shape.own else self.own)
+
+    def make_banks(self, seasons: tuple[int, ...]) -> SmootherBanks:
+        """Return fresh smoothers for these seasons and, unless seasons were given, for the calendar's."""
+        calendar = calendar_seasons(self.spacing) if self.given is None else ()
+        return SmootherBanks(self.shape.series, season_sets(seasons, calendar), self.horizon)
 
     def _choose_seasons(self, values: Matrix) -> tuple[int, ...]:
         """Return the seasons given or found; before the calendar's usual one was seen three times, that one."""
@@ -236,60 +287,54 @@ class ForecastCore:
         usual = usual_season(self.spacing)
         return (usual,) if len(values) < LEAST_CYCLES * usual else find_seasons(values)
 
-    def _replay(self, members: Members, Z: Cube) -> None:
-        """Go through all rows again: judge the candidates, learn, and answer, each row from those before it."""
-        weights = StepWeights(self.shape.series, BUILT_IN, self.horizon)
-        answers = np.zeros((self.horizon, self.shape.series, BUILT_IN, self.horizon))
-        h, filled = np.arange(1, self.horizon + 1), self.rows.filled
-        for t in range(len(Z)):
-            known = ~np.isnan(filled[np.maximum(t - h, 0)]).T & (t - h >= 0)
-            judged = known & ~np.isnan(self.rows.raw[t])[:, None]
-            if judged.any():
-                self._judge_candidates(weights, answers, t, self.rows.raw[t], judged)
-            if t >= self.horizon:
-                self._settle(members, t - self.horizon, Z[t - self.horizon])
-            ahead = self.rows.columns[np.minimum(t + h, self.rows.last)] if t < self.rows.last else self.ahead
-            self._answer(members, t, Z[t], ahead, answers[t % self.horizon])
-        self.weights.replace(weights, BUILT_IN)
-        self.answers[:, :, :BUILT_IN] = answers
-
     def serve(self) -> None:
         """Forecast the next steps, and keep what every candidate said."""
         t, place, known = self.rows.last, (self.rows.total - 1) % self.horizon, self.known
         answers = self.answers[place]
-        if self.fitted is None:
+        if self.fitted is None or self.banks is None:
             answers[...] = np.where(known, self.rows.filled[-1], 0.0)[:, None, None]
         else:
-            design, members = self.fitted
-            Z = design.rows(self.rows.history(timed=self.shape.timed), np.array([t]))[0]
-            self._answer(members, t, Z, self.ahead, answers[:, :BUILT_IN])
-        weights = self.weights.weights()
-        if self.shape.own:
-            answers[:, BUILT_IN:] = np.where(known[:, None, None], self.own, 0.0)
-            speak_for_silent(weights, answers)
-        served = np.maximum(mix(weights, answers), np.where(self.nonnegative > 0.0, 0.0, -np.inf)[:, None])
+            Z = self.fitted[0].rows(self.rows.history(timed=self.shape.timed), np.array([t]))[0]
+            self._answer(t, Z, self.ahead, self.banks.outputs)
+        served = np.maximum(self._mix(t, self.own), np.where(self.nonnegative > 0.0, 0.0, -np.inf)[:, None])
         self.served[place] = np.where(known[:, None], served, np.nan)
         self.half[place] = self.intervals.half_widths()
 
-    def _answer(self, members: Members, t: int, Z: Matrix, ahead: Matrix, answers: Cube) -> None:
+    def _mix(self, t: int, own: Cube) -> Matrix:
+        """Mix what the candidates and the user's own said after row t, and return what is served (series, steps)."""
+        place, unknown = self._number(t) % self.horizon, np.isnan(self.rows.filled[t])
+        self.answers[place, :, BUILT_IN:] = np.where(unknown[:, None, None], 0.0, own)
+        mixed, served = self.weights.mix(self.answers[place])
+        self.mixed[place] = np.where(unknown[:, None], np.nan, mixed)
+        return served
+
+    def _answer(self, t: int, Z: Matrix, ahead: Matrix, smoothed: Cube) -> None:
         """Fill what the candidates say of the steps after row t, in the units of the series; 0 before any value."""
-        filled, clean = self.rows.filled, self.rows.clean
-        known = ~np.isnan(filled[t])
+        assert self.fitted is not None
+        seasons, filled, clean = self.seasons, self.rows.filled, self.rows.clean
+        known, place = ~np.isnan(filled[t]), self._number(t) % self.horizon
         base = np.where(known, clean[t], 0.0)[:, None]
+        answers = self.answers[place]
         answers[...] = np.where(known, filled[t], 0.0)[:, None, None]
-        season = base
-        if self.seasons:
-            answers[:, 1] = self._season_values(t, self.seasons[-1], spikes=True)
-            answers[:, 2] = answers[:, 1] + self._growth(t, self.seasons[-1])
-            answers[:, 3] = self._season_values(t, self.seasons[0], spikes=True)
-            season = self._season_values(t, self.seasons[-1])
-        moves = members.answer(Z)
+        if seasons:
+            answers[:, 1] = self._season_values(t, seasons[-1])
+            answers[:, 2] = answers[:, 1] + self._growth(t, seasons[-1])
+            answers[:, 3] = self._season_values(t, seasons[0])
+        for k, season in enumerate(calendar_seasons(self.spacing)):
+            answers[:, 4 + k] = self._season_values(t, season)
+        losses = self.weights.losses[:, len(NAIVE) :]
+        anchor = np.where(losses[:, 1] < CLEARLY * losses[:, 0], smoothed[:, OUTPUTS], smoothed[:, 0])
+        self.anchor[place] = anchor
+        moves = self.fitted[1].answer(Z)
+        moves = np.concatenate(
+            [moves[:, :, : self.horizon], moves[:, :, self.horizon :] + (anchor - base)[:, None, :]], axis=1
+        )
         if self.shape.columns:
-            explained = self._effect(t, ahead)[:, None, :]
-            moves = moves + (np.concatenate([explained, explained], axis=2) if self.seasons else explained)
-        relative = moves[:, :, self.horizon :] + (season - base)[:, None, :] if self.seasons else moves
-        both = np.concatenate([moves[:, :, : self.horizon], relative], axis=1)
-        answers[:, len(NAIVE) :] = base[:, None, :] + np.clip(both, self.least[:, None, :], self.most[:, None, :])
+            moves = moves + self._effect(t, ahead)[:, None, :]
+        answers[:, len(NAIVE) : SMOOTHED] = base[:, None, :] + np.clip(
+            moves, self.least[:, None, :], self.most[:, None, :]
+        )
+        answers[:, SMOOTHED:BUILT_IN] = smoothed
         answers[~known] = 0.0
 
     def _growth(self, t: int, season: int) -> Matrix:

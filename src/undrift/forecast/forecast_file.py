@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from undrift import kernels, store
 from undrift.errors import InputError, ModelFileError
-from undrift.forecast.core import ForecastCore, Shape
+from undrift.forecast.core import REFITS, ForecastCore, Shape
 from undrift.forecast.design import RowDesign, count_columns
 from undrift.forecast.forecast_input import check_seasons
 from undrift.forecast.members import BETAS, Members
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, NDArray[np.float64]]
 Made = TypeVar("Made", bound="Forecaster")
-NAN_ALLOWED = {"rows", "served", "half", "own"}
+NAN_ALLOWED = {"rows", "served", "mixed", "half", "own", "own_before"}
 COUNTS = {"member_rounds", "known_rounds"}
 
 
@@ -72,6 +72,8 @@ def _arrays(core: ForecastCore) -> Arrays:
         "most": core.most,
         "nonnegative": core.nonnegative,
         "answers": core.answers,
+        "mixed": core.mixed,
+        "anchor": core.anchor,
         "served": core.served,
         "half": core.half,
         "ahead": core.ahead,
@@ -82,9 +84,10 @@ def _arrays(core: ForecastCore) -> Arrays:
     }
     if core.shape.own:
         arrays["own"] = core.own
-    if core.fitted is not None:
+        arrays["own_before"] = core.own_before
+    if core.fitted is not None and core.banks is not None:
         design, members = core.fitted
-        arrays |= {"center": design.center, "scale": design.scale, **members.arrays()}
+        arrays |= {"center": design.center, "scale": design.scale, **members.arrays(), **core.banks.arrays()}
     return arrays
 
 
@@ -161,12 +164,18 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
         seasons = _seasons(header["found"])
         check_seasons(model, seasons or None)
         core.fitted = _restore_members(core, seasons, arrays)
+        core.banks = core.make_banks(seasons)
     rows = arrays.get("rows", np.empty((0, 0)))
     if rows.ndim != 2 or rows.shape[1] != 3 * series + 1 + columns or len(rows) != min(total, core.rows.keep):
         raise ModelFileError("Forecaster: the saved rows have a wrong shape")
     core.rows.load(rows, total)
     if core.shape.timed and not (np.abs(core.rows.seconds) < 2.0**53).all():
         raise ModelFileError("Forecaster: the saved rows have unusable times")
+    if core.shape.own:
+        kept = arrays["own_before"]
+        if kept.shape[1:] != core.own.shape or len(kept) < (total if total <= REFITS[-1] else 0):
+            raise ModelFileError("Forecaster: the saved own forecasts have a wrong shape")
+        core.own_before = kept
     own = _arrays(core)
     for name in sorted(own.keys() ^ arrays.keys()):
         raise ModelFileError(
@@ -179,24 +188,27 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
             raise ModelFileError(f"Forecaster: the saved array '{name}' has a wrong shape or unusable numbers")
         if name in COUNTS and not ((saved >= 0.0) & (saved < 2.0**53) & (saved % 1.0 == 0.0)).all():
             raise ModelFileError(f"Forecaster: the saved array '{name}' must hold counts")
-    core.weights.load(arrays)
     core.intervals.load(arrays)
     for name in {
         "least",
         "most",
         "nonnegative",
         "answers",
+        "mixed",
+        "anchor",
         "served",
         "half",
         "ahead",
         "column_scale",
         "own",
+        "own_before",
     } & own.keys():
         setattr(core, name, np.array(arrays[name]))
     core.rows.jumps[...] = arrays["jumps"]
-    effect = core.effect.arrays()
-    members = core.fitted[1].arrays() if core.fitted is not None else {}
-    for name, array in (effect | members).items():
+    parts = core.effect.arrays() | core.weights.arrays()
+    if core.fitted is not None and core.banks is not None:
+        parts |= core.fitted[1].arrays() | core.banks.arrays()
+    for name, array in parts.items():
         array[...] = arrays[name]
     return core
 
@@ -213,7 +225,7 @@ def _restore_members(core: ForecastCore, seasons: tuple[int, ...], arrays: Array
     center, scale = arrays["center"], arrays["scale"]
     if center.ndim != 2 or center.shape != scale.shape or len(center) != core.shape.series:
         raise ModelFileError("Forecaster: the saved scaling has a wrong shape")
-    width, outputs = center.shape[1], (2 if seasons else 1) * core.horizon
+    width, outputs = center.shape[1], 2 * core.horizon
     wanted = (core.shape.series, len(BETAS), layout.length(width), 1)
     if arrays["information"].shape != wanted or not (scale > 0.0).all():
         raise ModelFileError("Forecaster: the saved members do not fit the saved scaling")

@@ -30,6 +30,7 @@ from undrift.forecast.gaps import find_gaps
 from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
 from undrift.forecast.own_forecasts import check_names, read_own_forecasts
+from undrift.forecast.smoothers import NAMES as SMOOTHERS
 from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
 from undrift.learners.save_point import SavePoint
 from undrift.regret import comparators
@@ -151,7 +152,7 @@ class Forecaster:
     def candidates(self) -> list[str]:
         """Names of what is mixed, in the order of `weights`."""
         memories = [f"{memory:g} rows" if np.isfinite(memory) else "all rows" for memory in MEMORIES]
-        return [*NAIVE, *memories, *(f"{memory}, from last season" for memory in memories), *self.own]
+        return [*NAIVE, *memories, *(f"{memory}, from smoothers" for memory in memories), *SMOOTHERS, *self.own]
 
     @_thread_lock.hold_exclusive
     def observe(

@@ -33,8 +33,12 @@ from undrift.kernels._native import o2nc_gradient as o2nc_gradient
 from undrift.kernels._native import o2nc_play as o2nc_play
 from undrift.kernels._native import scale_rows as scale_rows
 from undrift.kernels._native import settle_tree_label as settle_tree_label
+from undrift.kernels._native import smoothers_play as smoothers_play
+from undrift.kernels._native import smoothers_size as smoothers_size
 from undrift.kernels._native import softmax_play as softmax_play
 from undrift.kernels._native import softmax_predict as softmax_predict
+from undrift.kernels._native import steps_judge as steps_judge
+from undrift.kernels._native import steps_mix as steps_mix
 from undrift.kernels._native import tree_rows as tree_rows
 from undrift.kernels._native import trees_predict as trees_predict
 from undrift.kernels._native import vaw_outputs_play as vaw_outputs_play

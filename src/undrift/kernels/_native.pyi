@@ -62,6 +62,31 @@ def vaw_outputs_play(
 def vaw_outputs_predict(
     state: State, theta: State, beta: Vector, first: int, Z: Matrix, m: State, h: Matrix
 ) -> int: ...
+def smoothers_size(periods: NDArray[np.int64], horizon: int) -> int: ...
+def smoothers_play(
+    state: Vector, gains: Matrix, periods: NDArray[np.int64], reach: Matrix, first: int, y: Vector, out: State
+) -> int: ...
+def steps_judge(
+    regrets: NDArray[np.float64],
+    sums: State,
+    losses: State,
+    followed: NDArray[np.int64],
+    answers: NDArray[np.float64],
+    mixed: State,
+    row: int,
+    y: Vector,
+) -> None: ...
+def steps_mix(
+    regrets: NDArray[np.float64],
+    sums: State,
+    losses: State,
+    prior: Vector,
+    naive: int,
+    answers: State,
+    weights: State,
+    mixed: Matrix,
+    served: Matrix,
+) -> None: ...
 def drift_play(
     factor: State,
     leader: Matrix,

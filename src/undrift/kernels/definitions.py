@@ -772,3 +772,79 @@ class TreeNode(IntEnum):
     """Where the left child is in the tree; the right one follows it."""
     MISSING_LEFT = 3
     """1 if rows without a number go left."""
+
+
+class SmootherHead(IntEnum):
+    """The numbers at the beginning of a bank of smoothers."""
+
+    SEEN = 0
+    """Values so far, missing ones left out."""
+    FIRST = 1
+    """The row of the first value."""
+
+
+class SmootherGain(IntEnum):
+    """How a smoother of a bank follows its series."""
+
+    LEVEL = 0
+    """Part of an error that the level takes over, ..."""
+    SEASON = 1
+    """... that the value at this place of the season does, of what the level leaves, ..."""
+    DAMPING = 2
+    """What is left of the trend after a row."""
+    TREND = 3
+    """... and that the trend does, of what the level takes over."""
+
+
+SMOOTHER_BETA = 0.999
+"""Losses of smoothers are remembered over 1,000 rows."""
+
+SMOOTHER_MOST_LOSS = 64.0
+"""A squared error counts at most this many times the mean of the best smoother."""
+
+SMOOTHER_LEAST_LOSS = 1e-300
+"""What is added to losses before their ratio is taken."""
+
+SMOOTHER_LEAST_WEIGHT = 1e-12
+"""A smoother whose weights are all below this is left out of the bank's forecasts."""
+
+
+class StepSum(IntEnum):
+    """What is kept for every step of a series, besides regrets: sums over the rows judged, discounted."""
+
+    SEEN = 0
+    """Forecasts judged so far, not discounted."""
+    ROWS = 1
+    """Forecasts judged."""
+    SQUARES = 2
+    """Squared errors of the mixture, cut."""
+    RECENT = 3
+    """The mean squared error over the last STEP_RECENT rows."""
+    MOVES = 4
+    """Squares of the move that the mixture forecast, away from the last value."""
+    AGREEMENT = 5
+    """The same move times the one that came."""
+    SPREAD = 6
+    """Squares of: the move forecast times what it left unexplained."""
+
+
+STEP_BETA = 0.999
+"""Regrets and sums of a step are remembered over 1,000 rows."""
+
+STEP_CUT = 8.0
+"""An error counts at most this many times the root mean squared error of its step."""
+
+STEP_RECENT = 30.0
+"""Regrets are in units of the mean squared error over this many rows, ..."""
+
+STEP_LEAST_RECENT = 0.03
+"""... of which this part of the mean over all remembered rows is the least, ..."""
+
+STEP_MOST_REGRET = 64.0
+"""... and count at most this much."""
+
+STEP_LEAST_REGRET = 1e-6
+"""A candidate none of whose regrets is larger than this says what the others together do, but for rounding."""
+
+STEP_SHARED = 0.5
+"""The part of the trust in the mixture that all steps have in common."""

@@ -769,4 +769,84 @@ struct TreeNode {
     static constexpr size_t SIZE = 4;
 };
 
+// The numbers at the beginning of a bank of smoothers.
+struct SmootherHead {
+    enum : int {
+        // Values so far, missing ones left out.
+        SEEN = 0,
+        // The row of the first value.
+        FIRST = 1,
+    };
+    static constexpr size_t SIZE = 2;
+};
+
+// How a smoother of a bank follows its series.
+struct SmootherGain {
+    enum : int {
+        // Part of an error that the level takes over, ...
+        LEVEL = 0,
+        // ... that the value at this place of the season does, of what the level leaves, ...
+        SEASON = 1,
+        // What is left of the trend after a row.
+        DAMPING = 2,
+        // ... and that the trend does, of what the level takes over.
+        TREND = 3,
+    };
+    static constexpr size_t SIZE = 4;
+};
+
+// Losses of smoothers are remembered over 1,000 rows.
+constexpr double SMOOTHER_BETA = 0.999;
+
+// A squared error counts at most this many times the mean of the best smoother.
+constexpr double SMOOTHER_MOST_LOSS = 64.0;
+
+// What is added to losses before their ratio is taken.
+constexpr double SMOOTHER_LEAST_LOSS = 1e-300;
+
+// A smoother whose weights are all below this is left out of the bank's forecasts.
+constexpr double SMOOTHER_LEAST_WEIGHT = 1e-12;
+
+// What is kept for every step of a series, besides regrets: sums over the rows judged, discounted.
+struct StepSum {
+    enum : int {
+        // Forecasts judged so far, not discounted.
+        SEEN = 0,
+        // Forecasts judged.
+        ROWS = 1,
+        // Squared errors of the mixture, cut.
+        SQUARES = 2,
+        // The mean squared error over the last STEP_RECENT rows.
+        RECENT = 3,
+        // Squares of the move that the mixture forecast, away from the last value.
+        MOVES = 4,
+        // The same move times the one that came.
+        AGREEMENT = 5,
+        // Squares of: the move forecast times what it left unexplained.
+        SPREAD = 6,
+    };
+    static constexpr size_t SIZE = 7;
+};
+
+// Regrets and sums of a step are remembered over 1,000 rows.
+constexpr double STEP_BETA = 0.999;
+
+// An error counts at most this many times the root mean squared error of its step.
+constexpr double STEP_CUT = 8.0;
+
+// Regrets are in units of the mean squared error over this many rows, ...
+constexpr double STEP_RECENT = 30.0;
+
+// ... of which this part of the mean over all remembered rows is the least, ...
+constexpr double STEP_LEAST_RECENT = 0.03;
+
+// ... and count at most this much.
+constexpr double STEP_MOST_REGRET = 64.0;
+
+// A candidate none of whose regrets is larger than this says what the others together do, but for rounding.
+constexpr double STEP_LEAST_REGRET = 1e-06;
+
+// The part of the trust in the mixture that all steps have in common.
+constexpr double STEP_SHARED = 0.5;
+
 } // namespace undrift

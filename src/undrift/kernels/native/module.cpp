@@ -235,6 +235,8 @@ void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_softmax(nb::module_ &mod); // softmax.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
+void bind_smoothers(nb::module_ &mod); // smoothers.cpp
+void bind_steps(nb::module_ &mod); // step_weights.cpp
 void bind_adam(nb::module_ &mod); // adam.cpp
 void bind_lock(nb::module_ &mod); // lock.cpp
 void bind_trees(nb::module_ &mod); // trees.cpp
@@ -250,6 +252,8 @@ NB_MODULE(_native, mod) {
     bind_drift(mod);
     bind_softmax(mod);
     bind_outputs(mod);
+    bind_smoothers(mod);
+    bind_steps(mod);
     bind_adam(mod);
     bind_lock(mod);
     bind_trees(mod);
