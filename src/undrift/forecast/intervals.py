@@ -1,8 +1,11 @@
 r"""Intervals for every step: adaptive conformal inference on the residuals of served forecasts.
 
-The half-width of level p is $q_p$ times the mean |residual| of the step. A value outside its interval multiplies $q_p$
-by exp(c p), one inside by exp(-c (1 - p)): summed up, measured coverage differs from p by $|\ln(q_T/q_1)|/(cT)$,
-whatever the series does. Values of step h come h rows late, so c is smaller by the cube root of h.
+The half-width of level p is $q_p$ times the mean |residual| of the step over its last rows, a third of those judged so
+far and at most 200: forecasts become better as they learn. A value outside its interval multiplies $q_p$ by exp(c p),
+one inside by exp(-c (1 - p)): summed up, measured coverage differs from p by $|\ln(q_T/q_1)|/(cT)$, whatever the series
+does. Values of step h come h rows late, so c is smaller by the cube root of h; and so that far steps know of a change
+before it reaches them, all half-widths follow how large the residuals of the nearest steps have been lately beside what
+is usual for them.
 """
 
 from __future__ import annotations
@@ -20,6 +23,13 @@ LEVELS = np.array([0.5, 0.8, 0.9, 0.95, 0.98])
 START = np.array([0.85, 1.6, 2.06, 2.46, 2.92])
 """Half-widths in mean |residuals| to begin with: those of a normal distribution."""
 STEP = 0.05
+MEMORY = 1.0 / 3.0
+"""The part of the rows judged so far that the mean |residual| of a step is taken over."""
+NEAR_STEPS, NEAR_ROWS = 4, 30.0
+"""Steps whose residuals say how large all of them are lately, and the rows over which that is averaged."""
+NEAR_POWER = 0.75
+"""The power of that ratio which half-widths follow: more covers better after a change, and is wider in between."""
+NEAR_RANGE = (0.2, 5.0)
 
 Cube = NDArray[np.float64]
 
@@ -32,6 +42,8 @@ class StepIntervals:
         self.unit = np.zeros((series, horizon))
         self.counts = np.zeros((series, horizon))
         self.hits = np.zeros((series, len(LEVELS), horizon))
+        self.near = np.ones((2, series))
+        """How large the residuals of near steps have been lately, beside the usual, and how many rows say so."""
         steps = np.arange(1.0, horizon + 1.0)
         rate = STEP / np.cbrt(steps)
         self.up, self.down = np.exp(rate * LEVELS[:, None]), np.exp(-rate * (1.0 - LEVELS[:, None]))
@@ -46,9 +58,21 @@ class StepIntervals:
         self.width = np.where(bounded, moved, self.width)
         self.hits = np.where(judged[:, None, :] & inside, self.hits + 1.0, self.hits)
         self.counts = np.where(judged, self.counts + 1.0, self.counts)
-        share = 1.0 / np.clip(self.counts, 1.0, INTERVAL_ROUNDS)
+        self._follow_near(off, judged)
+        share = 1.0 / np.clip(MEMORY * self.counts, 1.0, INTERVAL_ROUNDS)
         most = np.where(self.unit > 0.0, np.minimum(off, WILD * self.unit), off)
         self.unit = np.where(judged, self.unit + share * (most - self.unit), self.unit)
+
+    def _follow_near(self, off: Matrix, judged: NDArray[np.bool_]) -> None:
+        """Take in the residuals of near steps, in units of their mean before this row."""
+        unit = self.unit[:, :NEAR_STEPS]
+        counted = judged[:, :NEAR_STEPS] & (unit > 0.0)
+        ratio = np.minimum(off[:, :NEAR_STEPS] / np.where(counted, unit, 1.0), WILD)
+        count = counted.sum(axis=1)
+        size, rows = self.near
+        mean = np.where(counted, ratio, 0.0).sum(axis=1) / np.maximum(count, 1)
+        rows += count > 0
+        size += np.where(count > 0, (mean - size) / np.minimum(rows, NEAR_ROWS), 0.0)
 
     def half_widths(self) -> Cube:
         """Return the half-widths to serve (series, levels, steps); infinite where no step was ever judged.
@@ -57,6 +81,7 @@ class StepIntervals:
         one that was, times the root of how much farther it is.
         """
         unit, factor = self._known_units()
+        factor = factor * np.clip(self.near[0], *NEAR_RANGE)[:, None] ** NEAR_POWER
         with np.errstate(over="ignore"):
             half = unit[:, None, :] * np.maximum.accumulate(self.width, axis=1) * factor[:, None, :]
         return np.asarray(np.where(np.isinf(unit)[:, None, :], math.inf, np.minimum(half, 1e150)))
@@ -76,12 +101,18 @@ class StepIntervals:
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return the arrays by name."""
-        return {"width": self.width, "unit": self.unit, "interval_counts": self.counts, "hits": self.hits}
+        return {
+            "width": self.width,
+            "unit": self.unit,
+            "interval_counts": self.counts,
+            "hits": self.hits,
+            "near": self.near,
+        }
 
     def load(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         """Take over saved arrays."""
         self.width, self.unit = arrays["width"], arrays["unit"]
-        self.counts, self.hits = arrays["interval_counts"], arrays["hits"]
+        self.counts, self.hits, self.near = arrays["interval_counts"], arrays["hits"], arrays["near"]
 
 
 def level_half_width(half: Cube, level: float) -> Matrix:
