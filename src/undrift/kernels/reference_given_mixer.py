@@ -113,7 +113,7 @@ class GivenMixer(NamedTuple):
         if self.loss == GivenLoss.LOGISTIC:
             return price(y * answer)
         pinball = max(self.level * (y - answer), (1.0 - self.level) * (answer - y))
-        return 0.5 * (answer - y) ** 2 if self.loss == GivenLoss.SQUARED else pinball
+        return 0.5 * (answer - y) * (answer - y) if self.loss == GivenLoss.SQUARED else pinball
 
     def learn(
         self,

@@ -399,11 +399,12 @@ class Mix(Learner):
         there = ~np.isnan(block)
         mean = np.where(there, block, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
         answers = np.column_stack([trace.yhat.ravel(), mean, np.where(there, block, mean[:, None])])
-        lost = np.nan_to_num(np.column_stack([self.loss.value(column, labels) for column in answers.T]))
-        summed = np.cumsum(lost[:, [0, 2 + int(np.argmin(lost[:, 2:].sum(axis=0)))]] - lost[:, 1:2], axis=0)
-        best = self.candidates[int(np.argmin(lost[:, 2:].sum(axis=0)))]
+        lost = np.column_stack([self.loss.value(column, labels) for column in answers.T])
+        lost[np.isnan(lost[:, 0])] = 0.0  # no label, or no forecast
+        best = int(np.argmin(lost[:, 2:].sum(axis=0)))
+        mixed, single = np.cumsum(lost[:, [0, 2 + best]] - lost[:, 1:2], axis=0).T
         weights = trace.weights.reshape(len(block), -1)
-        return _plot.plot_mixture(weights, self.candidates, summed[:, 0], summed[:, 1], best, x)
+        return _plot.plot_mixture(weights, self.candidates, mixed, single, self.candidates[best], x)
 
     def _facts(self) -> dict[str, str]:
         facts = super()._facts()
