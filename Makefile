@@ -146,6 +146,11 @@ bench-forecast: $(VENV)/.core  ## forecasts of published sets by their protocol,
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/forecast.py $(or $(FORECAST),--write docs/forecast.md)
 	$(if $(FORECAST),,$(BIN)/python benchmarks/first_screen.py)
 
+.PHONY: bench-mixing
+bench-mixing: $(VENV)/.core  ## published price forecasts mixed, beside their mean and the published ensembles
+	$(PIP) matplotlib
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/mixing.py --write docs/mixing.md --figure docs/mixing.png
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 

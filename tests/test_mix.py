@@ -345,7 +345,7 @@ def test_the_figure_shows_weights_and_losses():
     figure = mix.plot(trace, Z, y)
     curves = {curve.name: np.array(curve.y) for curve in figure.data}
     assert [*curves][:6] == ["a", "b", "c", "d", "mean", "median"]
-    assert [curve.name for curve in figure.data][6:] == ["mixture", "a", "mean"]
+    assert [curve.name for curve in figure.data][6:] == ["mixture", "best single: a", "mean"]
     stacked = np.sum([curve.y for curve in figure.data[:6]], axis=0)
     np.testing.assert_allclose(stacked[np.abs(stacked) > 0.5], 1.0, atol=0.21)  # rows without forecasts have none
     judged = ~np.isnan(y) & ~np.isnan(trace.yhat)

@@ -57,7 +57,7 @@ def plot_mixture(
         )  # fmt: skip
     curves = (
         ("mixture", mixed, OWN, "solid"),
-        (best_name, best, "#8a8f98", "solid"),
+        (f"best single: {best_name}", best, "#8a8f98", "solid"),
         ("mean", 0.0 * mixed, "#222", "dot"),
     )
     for name, column, shade, dash in curves:
