@@ -548,7 +548,7 @@ MOST_PRIOR = 0.5
 """The most that it begins with if that is bucket 0: arms that agree do not show whom to trust where they do not."""
 
 GIVEN_REACH = 8.0
-"""Members of the mixer of given predictions count as at most this many mean |residuals| away from the heaviest."""
+"""Members of the mixer of given predictions count as at most this many mean |residuals| from their weighted median."""
 
 LARGEST_REGRET = 1e100
 """The largest |regret| of a round in units of the mean |residual|, so that its square is a number."""

@@ -2,8 +2,9 @@
 
 **The rule.** Members are the predictions that come with a row, their mean and their median, in an estimator also its
 own prediction. They are combined so as to be as good as the best convex combination of all of these. Members count as
-at most 8 q away from the heaviest, with q the mean |residual|: a broken one does no harm. With yhat the prediction, p_i
-a member, and the slope g of the loss at yhat (yhat - s for squared loss, s the label cut at q beyond all members):
+at most 8 q away from their weighted median, with q the mean |residual|: a broken one does no harm. With yhat the
+prediction, p_i a member, and the slope g of the loss at yhat (yhat - s for squared loss, s the label cut at q beyond
+all members):
 
     r_i = g (yhat - p_i),   R_i <- R_i + r_i,   S_i <- S_i + r_i^2,   yhat = sum_i w_i p_i,   w_i ~ max(R_i, 0) / S_i
 
@@ -85,7 +86,7 @@ class GivenMixer(NamedTuple):
         return np.array([*([] if own is None else [own]), *given, *both])
 
     def weigh(self, sums: Matrix, unit: float, members: Vector, own: bool) -> tuple[Vector, Vector]:
-        """Return the members, clipped to a reach around the heaviest, and their weights, 0 for missing ones."""
+        """Return the members, clipped to a reach of their weighted median, and their weights, 0 for missing ones."""
         counts = ~np.isnan(members) & (sums[:, M.REGRET] > 0.0)
         weights = np.array(
             [r / s if c else 0.0 for r, s, c in zip(*sums[:, [M.REGRET, M.SQUARES]].T, counts, strict=True)]
@@ -98,8 +99,24 @@ class GivenMixer(NamedTuple):
         weights = weights / add_up(weights.tolist())
         if unit <= 0.0 or self.loss == GivenLoss.LOGISTIC:
             return members, weights
-        heaviest, reach = float(members[int(np.argmax(weights))]), GIVEN_REACH * unit
-        return np.clip(members, heaviest - reach, heaviest + reach), weights
+        middle, reach = self._center(members, weights, own), GIVEN_REACH * unit
+        return np.clip(members, middle - reach, middle + reach), weights
+
+    def _center(self, members: Vector, weights: Vector, own: bool) -> float:
+        """Return the members' weighted median; the weight of the mean is that of the given ones that it is made of."""
+        there = [
+            (p, w) for p, w in zip([*members[:-2], members[-1]], [*weights[:-2], weights[-1]], strict=True) if p == p
+        ]
+        given = len(there) - own - (not math.isnan(members[-1]))
+        shared = [
+            (float(p), w + weights[-2] / given if own <= k < own + given else w) for k, (p, w) in enumerate(there)
+        ]
+        total = 0.0
+        for member, weight in sorted(shared):
+            total += weight
+            if total >= 0.5:
+                return member
+        return max(shared)[0]
 
     def combine(self, clipped: Vector, weights: Vector) -> float:
         """Return the weighted mean of clipped members, NaN if all are missing."""

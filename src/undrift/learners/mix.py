@@ -68,8 +68,8 @@ class Mix(Learner):
     Guarantee `gate`: the losses so far exceed those of any convex combination u of the candidates, mean and median
     included, by at most `u @ cost()`. O(H N) time a forecast for N candidates, and N^2 more for squared loss.
 
-    A forecast farther than 8 mean errors from the heaviest candidate counts as that far. If all candidates are missing,
-    the prediction is NaN, and its label teaches nothing.
+    A forecast farther than 8 mean errors from the weighted median of all counts as that far. If all candidates are
+    missing, the prediction is NaN, and its label teaches nothing.
 
     Examples
     --------

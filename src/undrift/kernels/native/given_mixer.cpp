@@ -1,6 +1,7 @@
 #include "given_mixer.h"
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "estimator_rows.h"
@@ -41,10 +42,24 @@ bool GivenMixer::weigh(const double *sums, double unit, double *members, double 
     }
     for (size_t k = 0; k < count; ++k) weights[k] /= total;
     if (!(unit > 0.0) || loss == GivenLoss::LOGISTIC) return true; // log-odds are bounded
-    const double reach = GIVEN_REACH * unit, heaviest = members[std::max_element(weights, weights + count) - weights];
+    const double reach = GIVEN_REACH * unit, middle = center(members, weights);
     for (size_t k = 0; k < count; ++k)
-        if (members[k] == members[k]) members[k] = clip(members[k], heaviest - reach, heaviest + reach);
+        if (members[k] == members[k]) members[k] = clip(members[k], middle - reach, middle + reach);
     return true;
+}
+
+double GivenMixer::center(const double *members, const double *weights) const {
+    const size_t count = size(), mean = count - 2;
+    std::vector<std::pair<double, double>> there; // members and their weights
+    for (size_t k = 0; k < count; ++k)
+        if (k != mean && members[k] == members[k]) there.emplace_back(members[k], weights[k]);
+    const size_t offered_there = there.size() - own - (members[mean] == members[mean]);
+    for (size_t k = 0; k < offered_there; ++k) there[own + k].second += weights[mean] / static_cast<double>(offered_there);
+    std::sort(there.begin(), there.end());
+    double sum = 0.0;
+    for (const auto &[member, weight] : there)
+        if ((sum += weight) >= 0.5) return member;
+    return there.back().first;
 }
 
 double GivenMixer::combine(const double *members, const double *weights) const {

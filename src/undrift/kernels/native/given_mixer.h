@@ -35,8 +35,10 @@ struct GivenMixer {
     // The members of a row; NaN for those that are missing.
     void gather(const double *answers, double own_answer, double *members) const;
     // The members' weights, which sum to 1, from their sums of regrets (size(), GivenMember); and the members, clipped to a reach of
-    // the heaviest. Returns false if all of them are missing.
+    // their weighted median. Returns false if all of them are missing.
     bool weigh(const double *sums, double unit, double *members, double *weights) const;
+    // The weighted median of members; the weight of the mean is that of the offered answers that it is made of.
+    double center(const double *members, const double *weights) const;
     // The weighted mean of clipped members, NaN if all are missing.
     double combine(const double *members, const double *weights) const;
     // Judge the members by the label. `numbers` (GivenNumber) and `own_sums` (size(), GivenMember) change; members are weighed by
