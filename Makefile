@@ -150,6 +150,11 @@ bench-forecast: $(VENV)/.core  ## forecasts of published, practical and syntheti
 bench-forecast-peers: .venv-peers/.ready  ## the same series beside statsforecast and mlforecast with LightGBM, which are fitted at every origin; minutes
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-peers/bin/python benchmarks/forecast_peers.py $(or $(FORECAST),--write docs/forecast.md)
 
+.PHONY: bench-mixing
+bench-mixing: $(VENV)/.core  ## published price forecasts mixed, beside their mean and the published ensembles
+	$(PIP) matplotlib
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/mixing.py --write docs/mixing.md --figure docs/mixing.png
+
 bench-certify: $(VENV)/.core  ## what a certificate costs as T grows
 	$(BIN)/python benchmarks/certify.py
 

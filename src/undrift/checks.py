@@ -342,7 +342,8 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
 def _labels_scale(learner: Learner, stream: Stream) -> None:
     if learner.loss.name != "squared":
         return
-    a, b = learner.clone().play(stream.Z, stream.y).yhat, learner.clone().play(stream.Z, 1024.0 * stream.y).yhat
+    scaled = (1024.0 if learner.mixes_columns else 1.0) * stream.Z
+    a, b = learner.clone().play(stream.Z, stream.y).yhat, learner.clone().play(scaled, 1024.0 * stream.y).yhat
     size = float(np.max(np.abs(b))) + 1e-300
     _claim(np.max(np.abs(1024.0 * a - b)) <= 1e-9 * size, learner, "labels x 1024 do not scale predictions by 1024")
 

@@ -23,6 +23,8 @@ LEARNERS = [
     ud.DiscountedAIOLI(beta=0.5, curvature=0.1),
     ud.DiscountedAIOLI(beta=1.0, bound=3.0, radius=2.0),
     ud.DiscountedMean(half_life=3.0),
+    ud.Mix("absolute"),
+    ud.Mix("quantile", quantile=0.9),
     ud.Persistence(binary=True, beta=0.9),
     ud.BaseRate(half_life=10.0),
     ud.Zero(binary=True),

@@ -161,3 +161,16 @@ def test_labels_whose_squares_are_lost_in_float64_are_predicted(scale):
     assert np.all(np.abs(yhat) <= 10.0 * np.max(np.abs(y)))
     assert np.isfinite(model.cost()).all()
     assert np.sum(model.weights) == pytest.approx(1.0)
+
+
+def test_a_broken_forecast_moves_the_prediction_by_a_few_errors():
+    """The mean of eight leads, and the broken one goes into it with an eighth."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y = np.cumsum(rng.normal(size=1000))
+        given = y[:, None] + rng.normal(size=(1000, 8))
+        given[700:705, seed] = 1e9
+        model = ud.OnlineRegressor(speed="fast", candidates=list(range(1, 9)))
+        error = np.abs(model.play(np.column_stack([rng.normal(size=1000), given]), y).yhat - y)
+        assert error[700:705].max() < 30.0 * error[600:700].mean()
+        assert error[705:800].mean() < 1.5 * error[600:700].mean()

@@ -8,12 +8,10 @@ import numpy as np
 
 import undrift as ud
 from undrift.kernels.definitions import (
-    GIVEN_REACH,
     LEAST_PROBABILITY,
     EstimatorNumber,
     GateNumber,
     GivenMember,
-    GivenNumber,
 )
 from undrift.kernels.definitions import RecordPart as R
 
@@ -60,8 +58,6 @@ class Outcome:
     members: np.ndarray
     """Of the judged rows: the model's own prediction, given ones, their mean and median, NaN where missing."""
     yhat: np.ndarray
-    clipped: np.ndarray
-    """The members as the mixer of given predictions clipped them."""
 
     def ratio(self, model=None) -> float:
         """Return the largest (excess - cost) / losses over all candidates; the theorem says: never above rounding."""
@@ -72,14 +68,13 @@ class Outcome:
     def combination_ratio(self, u: np.ndarray, loss: str, complete: bool = True) -> float:
         """Return the same for the convex combination u of the members; a missing one is the prediction.
 
-        `complete` adds the convexity gaps of clipped members, without which the statement is wrong.
+        `complete` takes slopes at members as they came; the bounds for single members are none for combinations.
         """
-        missing, yhat, y = np.isnan(self.members), self.yhat[:, None], self.labels[:, None]
-        p, a = np.where(missing, yhat, self.members), np.where(missing, yhat, self.clipped)
+        p = np.where(np.isnan(self.members), self.yhat[:, None], self.members)
         rival = float(np.sum(lose(loss, p @ u, self.labels)))
-        gaps = np.sum(convexity_gap(loss, p, yhat, y) - convexity_gap(loss, a, yhat, y), axis=0)
-        scale = self.total + float(u @ np.sum(lose(loss, p, y), axis=0))
-        bound = float(u @ (self.model._given_cost() + complete * gaps))
+        scale = self.total + float(u @ np.sum(lose(loss, p, self.labels[:, None]), axis=0))
+        slopes = self.model.part("given.members")[:, GivenMember.SLOPES]
+        bound = float(u @ (slopes if complete else self.model._given_cost()))
         return (self.total - rival - bound) / (scale + np.finfo(float).tiny)
 
 
@@ -90,31 +85,6 @@ def lose(loss: str, yhat, y):
     if loss == PINBALL:
         return np.maximum(LEVEL * (y - yhat), (1.0 - LEVEL) * (yhat - y))
     return 0.5 * (yhat - y) ** 2
-
-
-def convexity_gap(loss: str, x, yhat, y):
-    """loss(x) - loss(yhat) - loss'(yhat) (x - yhat), computed only where members can be clipped."""
-    if loss == LOGISTIC:
-        return np.zeros_like(x)
-    if loss == SQUARED:
-        return 0.5 * (x - yhat) ** 2
-    slope = np.where(yhat == y, 0.0, (y < yhat) - LEVEL)
-    return lose(loss, x, y) - lose(loss, yhat, y) - slope * (x - yhat)
-
-
-def clip_members(model, members):
-    """Return the members of a row, clipped around the one with the largest weight."""
-    own, unit = model.part("given.members"), float(model.part("given.numbers")[GivenNumber.UNIT])
-    there = ~np.isnan(members)
-    counts = there & (own[:, GivenMember.REGRET] > 0.0)
-    weights = np.zeros(len(members))
-    np.divide(own[:, GivenMember.REGRET], own[:, GivenMember.SQUARES], out=weights, where=counts)
-    if not counts.any():
-        weights[0] = 1.0
-    if unit <= 0.0 or model.binary:
-        return members
-    heaviest, reach = float(members[np.argmax(weights)]), GIVEN_REACH * unit
-    return np.clip(members, heaviest - reach, heaviest + reach)
 
 
 def draw_labels(rng, rounds, X):
@@ -234,14 +204,13 @@ def play(stream, tell=tell):
         due.setdefault(min(t + int(stream.delay[t]), rounds - 1), []).append((served, y, t))
         for other, label, at in due.pop(t, ()):
             members = gather(stream, float(other.record[R.GATED]), stream.given[at])
-            clipped = clip_members(model, members) if places else members
             tell(model, other, label, float(stream.weight[at]))
             if other.record[R.KNOWN] and not np.isnan(label):
-                judged.append((label, float(other.record[R.YHAT]), members, clipped))
+                judged.append((label, float(other.record[R.YHAT]), members))
     if not judged:
-        judged = [(0.0, 0.0, members, members)]
-    y, yhat, members, clipped = (np.array(column) for column in zip(*judged, strict=True))
-    return Outcome(model, float(np.sum(lose(stream.loss, yhat, y))), y, members, yhat, clipped)
+        judged = [(0.0, 0.0, members)]
+    y, yhat, members = (np.array(column) for column in zip(*judged, strict=True))
+    return Outcome(model, float(np.sum(lose(stream.loss, yhat, y))), y, members, yhat)
 
 
 def gather(stream, own, given):

@@ -17,7 +17,7 @@ from undrift.kernels.definitions import (
     GivenNumber,
 )
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference_estimator_gate import GivenMixer
+from undrift.kernels.reference_given_mixer import GivenMixer
 
 ROUNDING = 1e-9
 LOSSES = [runs.SQUARED, runs.PINBALL, runs.LOGISTIC]
@@ -139,30 +139,29 @@ def test_combinations_need_what_clipping_hides():
     assert found > 5
 
 
+@pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("loss", [GivenLoss.SQUARED, GivenLoss.PINBALL])
-def test_the_potential_of_prompt_labels_is_bounded_before_the_run(loss):
+def test_the_potential_of_prompt_labels_is_bounded_before_the_run(loss, scaled):
     """Phi <= sum_i 1 + (1 + theta_i^2) sum_t ln((S + r^2) / S), however labels are chosen."""
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        offered, size = 3, len(GivenMember)
-        mixer = GivenMixer({"given.numbers": (0, 3), "given.members": (3, 6 * size)}, offered, loss, 0.5)
-        state = np.zeros(3 + 6 * size)
-        own = state[3:].reshape(6, size)
+        mixer, numbers, own = GivenMixer(loss, 0.5, scaled), np.zeros(len(GivenNumber)), np.zeros((6, len(GivenMember)))
         sudden, logs = np.zeros(6), np.zeros(6)
         scale = 10.0 ** np.repeat(rng.uniform(-2, 2, 6), 50)
         for t in range(300):
-            members = mixer.gather(rng.normal(), rng.normal(size=offered) * scale[t])
-            clipped, yhat = mixer.weigh(state, members)[0], mixer.combine(state, members)
+            members, unit = mixer.gather(rng.normal(size=3) * scale[t], rng.normal()), float(numbers[GivenNumber.UNIT])
+            clipped, weights = mixer.weigh(own, unit, members, own=True)
+            yhat = mixer.combine(clipped, weights)
             y = yhat + rng.normal() * scale[t] if rng.random() < 0.5 else float(rng.choice(members))
-            unit = state[GivenNumber.UNIT]
             slope = yhat - np.clip(y, min(clipped) - unit, max(clipped) + unit)
             if loss == GivenLoss.PINBALL:
                 slope = 0.0 if yhat == y else float(y < yhat) - 0.5
             r, before = slope * (yhat - clipped), own[:, GivenMember.SQUARES].copy()
+            mixer.learn(numbers, None, own, clipped, members, yhat, y, 1.0)
+            r = r / numbers[GivenNumber.UNIT] ** (2 - loss) if scaled else r
             old = before > 0.0
             sudden[old] = np.maximum(sudden[old], np.abs(r[old]) / np.sqrt(before[old]))
             logs[old] += np.log1p(r[old] ** 2 / before[old])
-            mixer.learn(state, members, yhat, y, 1.0)
             R, S = np.maximum(own[:, GivenMember.REGRET], 0.0), own[:, GivenMember.SQUARES]
             potential = np.sum(R**2 / np.where(S > 0.0, S, 1.0))
             assert potential <= np.sum(1.0 + (1.0 + sudden**2) * logs) * (1.0 + ROUNDING)

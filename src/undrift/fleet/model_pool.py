@@ -95,6 +95,8 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             "Fleet: speed='max' is for single estimators, as fleets grow no trees, which take megabytes a key; use "
             "'best' or less"
         )
+    if model.outputs > 1 and model.mixes_columns:
+        raise InputError("Fleet: horizon must be 1, as a record has one label; give each step a key of its own")
     if model.outputs > 1:
         raise InputError(
             f"Fleet: {type(model).__name__} predicts several classes, which fleets do not carry; use OnlineClassifier "

@@ -23,6 +23,9 @@ from undrift.kernels._native import drift_play as drift_play
 from undrift.kernels._native import drift_predict as drift_predict
 from undrift.kernels._native import drift_residuals as drift_residuals
 from undrift.kernels._native import fill_rows as fill_rows
+from undrift.kernels._native import given_learn as given_learn
+from undrift.kernels._native import given_play as given_play
+from undrift.kernels._native import given_predict as given_predict
 from undrift.kernels._native import hinted_predictions as hinted_predictions
 from undrift.kernels._native import mean_play as mean_play
 from undrift.kernels._native import mix_logistic as mix_logistic

@@ -116,6 +116,32 @@ def drift_predict(
 ) -> int: ...
 def drift_residuals(Z: Matrix, gains: Matrix, error: Vector, start: Vector, out: Vector) -> None: ...
 def drift_errors(Z: Matrix, gains: Matrix, y: Vector, start: Vector, out: Vector) -> None: ...
+def given_predict(
+    numbers: Matrix, sums: State, loss: int, level: float, step: int, Z: Matrix, yhat: Vector, weights: Matrix
+) -> None: ...
+def given_learn(
+    numbers: Matrix,
+    sums: State,
+    products: Matrix,
+    loss: int,
+    level: float,
+    step: int,
+    z: Vector,
+    yhat: float,
+    y: float,
+    late: float,
+) -> None: ...
+def given_play(
+    numbers: Matrix,
+    sums: State,
+    products: Matrix,
+    loss: int,
+    level: float,
+    Z: Matrix,
+    y: Vector,
+    yhat: Vector,
+    weights: Matrix,
+) -> None: ...
 def softmax_play(
     information: Matrix,
     covariance: Matrix,

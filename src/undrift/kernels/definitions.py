@@ -548,7 +548,10 @@ MOST_PRIOR = 0.5
 """The most that it begins with if that is bucket 0: arms that agree do not show whom to trust where they do not."""
 
 GIVEN_REACH = 8.0
-"""Members of the mixer of given predictions count as at most this many mean |residuals| away from the heaviest."""
+"""Members of the mixer of given predictions count as at most this many mean |residuals| from their weighted median."""
+
+LARGEST_REGRET = 1e100
+"""The largest |regret| of a round in units of the mean |residual|, so that its square is a number."""
 
 
 class GateNumber(IntEnum):
@@ -607,6 +610,8 @@ class GivenNumber(IntEnum):
     """Rounds judged."""
     LARGEST = 2
     """The largest |regret| of a round and member, as far as it is remembered."""
+    LOSS = 3
+    """Sum of the losses of what was served."""
 
 
 class GivenMember(IntEnum):
@@ -622,6 +627,9 @@ class GivenMember(IntEnum):
     """What labels far beyond all members, which are cut, change in the losses against it."""
     LOSS = 4
     """Sum of its losses."""
+    SLOPES = 5
+    """Sum of the loss's slope at the prediction times how far that is above the member, as it came, with labels as they
+    came: weighted by any convex combination, a bound on the excess over it."""
 
 
 class EstimatorNumber(IntEnum):

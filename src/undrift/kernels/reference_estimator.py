@@ -26,16 +26,17 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.kernels import reference_estimator_context as context
 from undrift.kernels import reference_estimator_rows as preparation
-from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, IntervalState
+from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, GivenMember, GivenNumber, IntervalState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
 from undrift.kernels.reference_estimator_blocks import EstimatorBlocks
 from undrift.kernels.reference_estimator_candidates import Answers
 from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
-from undrift.kernels.reference_estimator_gate import Gate, GivenMixer
+from undrift.kernels.reference_estimator_gate import Gate
 from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
 from undrift.kernels.reference_estimator_stages import MixerSettings, Parts, given_answers
+from undrift.kernels.reference_given_mixer import GivenMixer
 from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
@@ -70,6 +71,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
     """A second arm over the same rows and the same state vector, which cuts labels that jump too far."""
     gate: Gate | None = None
     given_mixer: GivenMixer | None = None
+    given_parts: Parts
     offered = 0
     """How many of the given answers are combined with the prediction in the end."""
     owns_rows = True
@@ -82,7 +84,12 @@ class Estimator(IntervalStages, EstimatorBlocks):
 
     def set_offered(self, *, parts: Parts, offered: int, loss: int, level: float) -> None:
         """Combine the first given answers with the prediction, by one of `GivenLoss`."""
-        self.offered, self.given_mixer = offered, GivenMixer(parts, offered, loss, level)
+        self.offered, self.given_mixer, self.given_parts = offered, GivenMixer(loss, level), parts
+
+    def _given_state(self, state: Vector) -> tuple[Vector, Matrix]:
+        """Return the numbers of the mixer of given answers, and its members' sums."""
+        (a, n), (b, m) = self.given_parts["given.numbers"], self.given_parts["given.members"]
+        return state[a : a + n], state[b : b + m].reshape(-1, len(GivenMember))
 
     @property
     def context_at(self) -> int:
@@ -174,8 +181,9 @@ class Estimator(IntervalStages, EstimatorBlocks):
             self.gate.predict(state, record, late)
         record[R.YHAT] = record[R.GATED]
         if self.given_mixer is not None:
-            members = self.given_mixer.gather(float(record[R.GATED]), given)
-            record[R.YHAT] = self.given_mixer.combine(state, members)
+            members, (n, sums) = self.given_mixer.gather(given, float(record[R.GATED])), self._given_state(state)
+            clipped_and_weights = self.given_mixer.weigh(sums, float(n[GivenNumber.UNIT]), members, own=True)
+            record[R.YHAT] = self.given_mixer.combine(*clipped_and_weights)
 
     def advance(self, state: Vector, z: Vector) -> int:
         """Take notice of a row that has come and was predicted before: what `serve` commits, and no answers."""
@@ -259,8 +267,10 @@ class Estimator(IntervalStages, EstimatorBlocks):
             if self.gate is not None:
                 self.gate.learn(state, record, y, late)
             if self.given_mixer is not None:
-                members = self.given_mixer.gather(float(record[R.GATED]), given[: self.offered])
-                self.given_mixer.learn(state, members, float(record[R.YHAT]), y, late)
+                members = self.given_mixer.gather(given[: self.offered], float(record[R.GATED]))
+                n, sums = self._given_state(state)
+                clipped, _ = self.given_mixer.weigh(sums, float(n[GivenNumber.UNIT]), members, own=True)
+                self.given_mixer.learn(n, None, sums, clipped, members, float(record[R.YHAT]), y, late)
             parts, intervals = self.interval_parts(state), record[self.quantiles_at : self.robust_at]
             bounded, yhat, uncounted = record[R.BOUNDED] != 0.0, float(record[R.YHAT]), float(record[R.UNCOUNTED])
             if bounded and uncounted > 0.0:  # the row did not know how late its label would be: see has_interval

@@ -8,6 +8,7 @@ from undrift.learners.base_rate import BaseRate as BaseRate
 from undrift.learners.drift import DriftVAW as DriftVAW
 from undrift.learners.files import load as load
 from undrift.learners.mean import DiscountedMean as DiscountedMean
+from undrift.learners.mix import Mix as Mix
 from undrift.learners.newton import DiscountedNewton as DiscountedNewton
 from undrift.learners.one_vs_rest import OneVsRest as OneVsRest
 from undrift.learners.periodic_refit import PeriodicRefit as PeriodicRefit

@@ -69,6 +69,8 @@ class Learner(LateLabels):
 
     accepts_nan: ClassVar[bool] = False
     """Whether missing features (NaN) are part of the learner's job."""
+    mixes_columns: ClassVar[bool] = False
+    """Whether predictions are combinations of the row's numbers, which are on the scale of labels."""
     grows: ClassVar[bool] = False
     """Whether new named features may appear later."""
     least_dim: ClassVar[int] = 1

@@ -128,8 +128,11 @@ class LateLabels:
                 served.append(self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t])))
                 weight = 1.0 if rows is None else float(rows.weight[t])
                 self._schedule(served[-1].serial, float(y[t]), weight, delay, t)
+        return self._trace_served(served, first, longest_delay(delay))
+
+    def _trace_served(self, served: list[ServedPrediction], first: int, latest: int) -> Trace:
+        """Return the trace of rows served after `first` rounds; the latest label comes after `latest` further rows."""
         yhat, known = np.array([one.yhat for one in served]), np.array([one.known for one in served], bool)
-        latest = longest_delay(delay)
         return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=latest)
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:

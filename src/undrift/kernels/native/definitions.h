@@ -527,8 +527,11 @@ constexpr double LEAST_PRIOR = 0.05;
 // The most that it begins with if that is bucket 0: arms that agree do not show whom to trust where they do not.
 constexpr double MOST_PRIOR = 0.5;
 
-// Members of the mixer of given predictions count as at most this many mean |residuals| away from the heaviest.
+// Members of the mixer of given predictions count as at most this many mean |residuals| from their weighted median.
 constexpr double GIVEN_REACH = 8.0;
+
+// The largest |regret| of a round in units of the mean |residual|, so that its square is a number.
+constexpr double LARGEST_REGRET = 1e+100;
 
 // The single numbers in the state of the gate.
 struct GateNumber {
@@ -592,8 +595,10 @@ struct GivenNumber {
         ROUNDS = 1,
         // The largest |regret| of a round and member, as far as it is remembered.
         LARGEST = 2,
+        // Sum of the losses of what was served.
+        LOSS = 3,
     };
-    static constexpr size_t SIZE = 3;
+    static constexpr size_t SIZE = 4;
 };
 
 // The numbers of each member of the mixer of given predictions.
@@ -609,8 +614,11 @@ struct GivenMember {
         CUT = 3,
         // Sum of its losses.
         LOSS = 4,
+        // Sum of the loss's slope at the prediction times how far that is above the member, as it came, with labels
+        // as they     came: weighted by any convex combination, a bound on the excess over it.
+        SLOPES = 5,
     };
-    static constexpr size_t SIZE = 5;
+    static constexpr size_t SIZE = 6;
 };
 
 // The single numbers in the state of an online estimator.

@@ -178,8 +178,7 @@ void set_offered(Estimator &e, const nb::dict &parts, size_t offered, int loss, 
     EstimatorPlan &p = e.plan;
     need(offered >= 1 && offered <= p.given && loss >= 0 && loss < int(GivenLoss::SIZE) && level > 0.0 && level < 1.0, "given answers");
     p.offered = offered;
-    p.given_loss = loss;
-    p.given_level = level;
+    p.given_mixer = {offered, true, loss, level, false};
     p.given_numbers = part(parts, "given.numbers", GivenNumber::SIZE, p.blank.size());
     p.given_members = part(parts, "given.members", p.combined() * GivenMember::SIZE, p.blank.size());
 }

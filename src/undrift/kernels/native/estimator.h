@@ -11,6 +11,7 @@
 #include "dispatch.h"
 #include "estimator_context.h"
 #include "estimator_rows.h"
+#include "given_mixer.h"
 
 namespace undrift {
 
@@ -90,8 +91,7 @@ struct EstimatorPlan {
     size_t unused = 0;              // columns of a row after these that are not for this arm
     bool despiked = false;          // whether labels are cut where they jump too far, as the robust arm does
     bool owns_rows = true;          // whether the warm-up's rows are cleared here, after the last refit
-    int given_loss = 0;             // one of GivenLoss, by which offered answers are combined,
-    double given_level = 0.5;       // and its level
+    GivenMixer given_mixer;         // by which offered answers are combined
     size_t robust_record = 0;       // numbers of a record of the robust arm
     std::vector<double> waves;      // (count, 5)
     std::vector<double> spans;      // over about how many rows each running mean of the features is taken
@@ -188,10 +188,7 @@ class Estimator {
     double gate_weight(const double *S, size_t bucket) const;
     void gate_predict(const KernelTable &level, double *S, double *record, double late, double *scratch) const;
     void gate_learn(const KernelTable &level, double *S, const double *record, double y, double late, double *scratch) const;
-    void gather_given(const double *candidates, const double *spoke, double own, double *members) const;
-    void weigh_given(const double *S, double *members, double *weights) const;
-    double combine_given(const double *S, double *members) const;
-    void learn_given(double *S, const double *members, double yhat, double y, double late) const;
+    std::vector<double> gather_given(const double *candidates, const double *spoke, double own) const;
     double take_row(double *S, const double *z, EstimatorScratch &w, double *filled, double *holes, double *differences, bool commit) const;
     void impute(double *S, const double *z, double *filled, double *holes, bool commit) const;
     void widen(const double *filled, const double *holes, double *wide) const;

@@ -7,14 +7,7 @@
 namespace undrift {
 
 namespace {
-double clip(double x, double low, double high) { return std::min(std::max(x, low), high); }
-
-double sigmoid(double x) { return x >= 0.0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
-
 double log_odds(double p) { return std::log(p) - std::log1p(-p); }
-
-// ln(1 / sigmoid(x)), the price of a weight whose log-odds are x.
-double price(double x) { return std::fmax(-x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 
 // The bucket of arms that disagree by `distance`, in units of the mean |residual|.
 size_t bucket_of(double distance, double unit) {
@@ -23,13 +16,6 @@ size_t bucket_of(double distance, double unit) {
     double reach = FIRST_DISAGREEMENT * unit;
     for (; bucket + 1 < size_t(GATE_BUCKETS) && std::fabs(distance) > reach; ++bucket) reach *= DISAGREEMENT_STEP;
     return bucket;
-}
-
-// A running mean of |residuals|, in which one counts at most WILD times the mean.
-void follow_residual(double &unit, double &rounds, double residual) {
-    rounds += 1.0;
-    const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
-    unit += (counted - unit) / std::min(rounds, GATE_ROUNDS);
 }
 } // namespace
 
@@ -117,107 +103,13 @@ void Estimator::gate_learn(const KernelTable &level, double *S, const double *re
     follow_residual(n[GateNumber::UNIT], n[GateNumber::ROUNDS], residual);
 }
 
-// The members of the mixer of given answers: the own prediction, the offered answers (NaN where there is none), their mean and
-// their median.
-void Estimator::gather_given(const double *candidates, const double *spoke, double own, double *members) const {
+// The members of the mixer of given answers.
+std::vector<double> Estimator::gather_given(const double *candidates, const double *spoke, double own) const {
+    std::vector<double> answers(plan.offered), members(plan.combined());
     const double *given = candidates + 1 + plan.learned(), none = std::numeric_limits<double>::quiet_NaN();
-    std::vector<double> answers;
-    double mean = 0.0;
-    members[0] = own;
-    for (size_t k = 0; k < plan.offered; ++k) {
-        members[1 + k] = spoke[k] != 0.0 ? given[k] : none;
-        if (spoke[k] == 0.0) continue;
-        answers.push_back(given[k]);
-        mean += (given[k] - mean) / static_cast<double>(answers.size());
-    }
-    members[1 + plan.offered] = answers.empty() ? none : mean;
-    members[2 + plan.offered] = answers.empty() ? none : median_of(answers.data(), answers.size());
-}
-
-// The weights of the members: positive regret over its squares, or, before anybody has any, half each for the own prediction and
-// the mean of the given answers. Members farther than GIVEN_REACH mean |residuals| from the heaviest are clipped there.
-void Estimator::weigh_given(const double *S, double *members, double *weights) const {
-    const size_t count = plan.combined(), mean = 1 + plan.offered;
-    double total = 0.0;
-    for (size_t k = 0; k < count; ++k) {
-        const double *own = S + plan.given_members + k * GivenMember::SIZE;
-        const bool counts = members[k] == members[k] && own[GivenMember::REGRET] > 0.0;
-        total += weights[k] = counts ? own[GivenMember::REGRET] / own[GivenMember::SQUARES] : 0.0;
-    }
-    if (!(total > 0.0)) {
-        weights[0] = members[mean] == members[mean] ? 0.5 : 1.0;
-        weights[mean] = 1.0 - weights[0];
-        total = 1.0;
-    }
-    for (size_t k = 0; k < count; ++k) weights[k] /= total;
-    const double unit = S[plan.given_numbers + GivenNumber::UNIT], reach = GIVEN_REACH * unit;
-    if (!(unit > 0.0) || plan.binary) return; // log-odds are bounded
-    const double heaviest = members[std::max_element(weights, weights + count) - weights];
-    for (size_t k = 0; k < count; ++k)
-        if (members[k] == members[k]) members[k] = clip(members[k], heaviest - reach, heaviest + reach);
-}
-
-// The weighted mean of the members, inside their range whatever the rounding.
-double Estimator::combine_given(const double *S, double *members) const {
-    std::vector<double> weights(plan.combined());
-    weigh_given(S, members, weights.data());
-    double sum = 0.0, low = members[0], high = members[0];
-    for (size_t k = 0; k < plan.combined(); ++k) {
-        if (members[k] != members[k]) continue;
-        sum += weights[k] * members[k];
-        low = std::min(low, members[k]);
-        high = std::max(high, members[k]);
-    }
-    return clip(sum, low, high);
-}
-
-// Judge the members by the label: the regret of a round against a member is the slope of the loss at the prediction, times how
-// far the prediction is above the member as it is clipped.
-void Estimator::learn_given(double *S, const double *members, double yhat, double y, double late) const {
-    const size_t count = plan.combined();
-    double *n = S + plan.given_numbers;
-    const double unit = n[GivenNumber::UNIT], level = plan.given_level;
-    std::vector<double> clipped(members, members + count), weights(count);
-    weigh_given(S, clipped.data(), weights.data());
-    double low = clipped[0], high = clipped[0];
-    for (size_t k = 1; k < count; ++k)
-        if (clipped[k] == clipped[k]) low = std::min(low, clipped[k]), high = std::max(high, clipped[k]);
-    const bool squared = plan.given_loss == GivenLoss::SQUARED, logistic = plan.given_loss == GivenLoss::LOGISTIC;
-    const double s = squared ? clip(y, low - unit, high + unit) : y;
-    const double slope = squared ? yhat - s : logistic ? sigmoid(yhat) - (y > 0.0) : yhat == y ? 0.0 : (y < yhat) - level;
-    const auto loss = [&](double p) {
-        if (logistic) return price(y * p);
-        return squared ? 0.5 * (p - y) * (p - y) : std::max(level * (y - p), (1.0 - level) * (p - y));
-    };
-    for (size_t k = 0; k < count; ++k) {
-        double *own = S + plan.given_members + k * GivenMember::SIZE;
-        const bool there = members[k] == members[k]; // a missing one counts as the prediction
-        const double answer = there ? clipped[k] : yhat, given = loss(there ? members[k] : yhat), regret = slope * (yhat - answer);
-        if (own[GivenMember::SQUARES] + regret * regret > LEAST_DISCOUNT) {
-            own[GivenMember::REGRET] += regret;
-            own[GivenMember::SQUARES] += regret * regret;
-        } else { // the square of labels as small as 1e-80 is lost in float64, and no weight can be made of it
-            own[GivenMember::FORGOTTEN] += std::max(regret, 0.0);
-        }
-        own[GivenMember::CUT] += loss(answer) - given + (s - y) * (yhat - answer);
-        own[GivenMember::LOSS] += given;
-        n[GivenNumber::LARGEST] = std::max(n[GivenNumber::LARGEST], std::fabs(regret));
-    }
-    if (logistic) return; // slopes are bounded: there are no shocks
-    follow_residual(n[GivenNumber::UNIT], n[GivenNumber::ROUNDS], std::fabs(yhat - y));
-    const double most = FARTHEST_MEMBER * std::max(late, 1.0) * n[GivenNumber::UNIT] * (squared ? n[GivenNumber::UNIT] : 1.0);
-    if (!(n[GivenNumber::LARGEST] > most)) return;
-    const double kept = most / n[GivenNumber::LARGEST]; // what a shock says is forgotten as the rounds after it contradict it
-    for (size_t k = 0; k < count; ++k) {
-        double *own = S + plan.given_members + k * GivenMember::SIZE;
-        own[GivenMember::FORGOTTEN] += (1.0 - kept) * std::max(own[GivenMember::REGRET], 0.0);
-        own[GivenMember::REGRET] *= kept;
-        own[GivenMember::SQUARES] *= kept * kept;
-        if (own[GivenMember::SQUARES] > LEAST_DISCOUNT) continue;
-        own[GivenMember::FORGOTTEN] += std::max(own[GivenMember::REGRET], 0.0); // nothing is left of it in float64
-        own[GivenMember::REGRET] = own[GivenMember::SQUARES] = 0.0;
-    }
-    n[GivenNumber::LARGEST] = most;
+    for (size_t k = 0; k < plan.offered; ++k) answers[k] = spoke[k] != 0.0 ? given[k] : none;
+    plan.given_mixer.gather(answers.data(), own, members.data());
+    return members;
 }
 
 // What follows the last mixer, whose answer is RAW: the gate, then the mixer of given answers. Fills the head of the record.
@@ -231,9 +123,9 @@ void Estimator::finish_serving(const KernelTable &level, double *S, double *reco
     if (robust) gate_predict(level, S, record, late, scratch);
     record[RecordPart::YHAT] = record[RecordPart::GATED];
     if (!plan.offered) return;
-    std::vector<double> members(plan.combined());
-    gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED], members.data());
-    record[RecordPart::YHAT] = combine_given(S, members.data());
+    std::vector<double> members = gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED]), weights(plan.combined());
+    plan.given_mixer.weigh(S + plan.given_members, S[plan.given_numbers + GivenNumber::UNIT], members.data(), weights.data());
+    record[RecordPart::YHAT] = plan.given_mixer.combine(members.data(), weights.data());
 }
 
 // Let the gate and the mixer of given answers judge what was served.
@@ -241,9 +133,9 @@ void Estimator::finish_settling(const KernelTable &level, double *S, const doubl
                                 double late, double *scratch) const {
     if (robust) gate_learn(level, S, record, y, late, scratch);
     if (!plan.offered) return;
-    std::vector<double> members(plan.combined());
-    gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED], members.data());
-    learn_given(S, members.data(), record[RecordPart::YHAT], y, late);
+    const std::vector<double> members = gather_given(candidates, record + plan.spoke_at(), record[RecordPart::GATED]);
+    double *sums = S + plan.given_members;
+    plan.given_mixer.learn(S + plan.given_numbers, nullptr, sums, sums, members.data(), record[RecordPart::YHAT], y, late);
 }
 
 } // namespace undrift

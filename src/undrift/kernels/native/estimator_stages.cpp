@@ -9,7 +9,6 @@ namespace undrift {
 namespace {
 size_t padded(size_t n) { return (n + 7) & ~size_t(7); }
 double odds(double more, double less) { return std::log((more + 1.0) / (less + 1.0)); }
-double sigmoid(double x) { return x >= 0.0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
 double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
 } // namespace
 

@@ -231,6 +231,7 @@ void bind_ensemble(nb::module_ &mod);  // ensemble.cpp
 void bind_online(nb::module_ &mod); // online.cpp
 void bind_estimator(nb::module_ &mod); // estimator.cpp
 void bind_estimator_row(nb::module_ &mod); // estimator_row.cpp
+void bind_given(nb::module_ &mod); // given_steps.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_softmax(nb::module_ &mod); // softmax.cpp
@@ -248,6 +249,7 @@ NB_MODULE(_native, mod) {
     bind_online(mod);
     bind_estimator(mod);
     bind_estimator_row(mod);
+    bind_given(mod);
     bind_o2nc(mod);
     bind_drift(mod);
     bind_softmax(mod);
