@@ -82,12 +82,12 @@ class Forecaster:
 
     Notes
     -----
-    Members are linear in past values, other series, calendar and season, remember 131, 387, 1146, 3385 rows or all,
-    and forecast each step directly; all steps share one information matrix. They are mixed with "same as last time" and
-    "same as last season" by their losses in the forecasts that were really served, step by step, once they beat no
-    change by more than chance. A step is judged when its value comes and learned when the whole window is known, so
-    nothing leaks. Intervals are adaptive conformal ones, step by step. A value may be missing (NaN). For S series, d
-    columns and H steps a row costs $O(S(d^2+dH))$.
+    Candidates are naive forecasts, banks of smoothers of level, trend and season, members that are linear in past
+    values, other series, calendar and season and remember 131, 387, 1146, 3385 rows or all, and the same members once
+    more on what the smoothers leave. They are mixed by what they would have gained in the forecasts that were really
+    served, step by step, and the mixture is trusted as far as it beats no change by more than chance. A step is judged
+    when its value comes and learned when the whole window is known, so nothing leaks. Intervals are adaptive conformal
+    ones, step by step. A value may be missing (NaN). For S series, d columns and H steps a row costs $O(S(d^2+dH))$.
 
     Examples
     --------
