@@ -806,7 +806,7 @@ SMOOTHER_LEAST_LOSS = 1e-300
 """What is added to losses before their ratio is taken."""
 
 SMOOTHER_LEAST_WEIGHT = 1e-12
-"""A smoother whose weights are all below this is left out of the bank's forecasts."""
+"""A smoother has no weight below this part of the best one's."""
 
 
 class StepSum(IntEnum):
@@ -832,7 +832,7 @@ STEP_BETA = 0.999
 """Regrets and sums of a step are remembered over 1,000 rows."""
 
 STEP_CUT = 8.0
-"""An error counts at most this many times the root mean squared error of its step."""
+"""An error counts at most this many times the root mean squared error of its step, over all rows or recent ones."""
 
 STEP_RECENT = 30.0
 """Regrets are in units of the mean squared error over this many rows, ..."""

@@ -804,7 +804,7 @@ constexpr double SMOOTHER_MOST_LOSS = 64.0;
 // What is added to losses before their ratio is taken.
 constexpr double SMOOTHER_LEAST_LOSS = 1e-300;
 
-// A smoother whose weights are all below this is left out of the bank's forecasts.
+// A smoother has no weight below this part of the best one's.
 constexpr double SMOOTHER_LEAST_WEIGHT = 1e-12;
 
 // What is kept for every step of a series, besides regrets: sums over the rows judged, discounted.
@@ -831,7 +831,7 @@ struct StepSum {
 // Regrets and sums of a step are remembered over 1,000 rows.
 constexpr double STEP_BETA = 0.999;
 
-// An error counts at most this many times the root mean squared error of its step.
+// An error counts at most this many times the root mean squared error of its step, over all rows or recent ones.
 constexpr double STEP_CUT = 8.0;
 
 // Regrets are in units of the mean squared error over this many rows, ...
