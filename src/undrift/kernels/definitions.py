@@ -832,7 +832,7 @@ STEP_BETA = 0.999
 """Regrets and sums of a step are remembered over 1,000 rows."""
 
 STEP_CUT = 8.0
-"""An error counts at most this many times the root mean squared error of its step, over all rows or recent ones."""
+"""An error counts at most this many times the root mean squared error of its step."""
 
 STEP_RECENT = 30.0
 """Regrets are in units of the mean squared error over this many rows, ..."""

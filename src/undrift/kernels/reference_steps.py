@@ -4,9 +4,8 @@ For every series and every step h apart. Let $a_c$ be what candidate c forecast 
 arrived, p what their mixture did, and y the value. Candidate 0 is "same as last time", so $a_0$ is the last value
 known at the origin.
 
-**Judging.** The error p - y is cut to STEP_CUT times its root mean square over all remembered rows or over the recent
-ones, whichever is larger (as long as both are 0 it is not cut), and y becomes p - error. Candidates are compared by
-gradient losses: the regret of the mixture to c is
+**Judging.** The error p - y is cut to STEP_CUT times its root mean square so far, unless that is 0; y becomes what then
+follows from p. Candidates are compared by gradient losses: the regret of the mixture to c is
 
 $$r_c=2\,(p-y)\,(p-a_c)/u,$$
 
@@ -101,12 +100,13 @@ def steps_judge(
 def _judge_step(
     regrets: Matrix, sums: Vector, losses: Vector, tracked: Vector, said: Vector, p: float, y: float
 ) -> None:
-    mean = sums[StepSum.SQUARES] / sums[StepSum.ROWS] if sums[StepSum.ROWS] else 0.0
-    usual = sums[StepSum.SQUARES] / max(sums[StepSum.ROWS], 1.0)
-    size = math.sqrt(max(mean, sums[StepSum.RECENT]))
-    error = float(np.clip(p - y, -STEP_CUT * size, STEP_CUT * size)) if size else p - y
+    error = p - y
+    if sums[StepSum.SQUARES]:
+        most = STEP_CUT * math.sqrt(sums[StepSum.SQUARES] / sums[StepSum.ROWS])
+        error = min(max(error, -most), most)
     y = p - error
 
+    usual = sums[StepSum.SQUARES] / max(sums[StepSum.ROWS], 1.0)
     age = min(sums[StepSum.SEEN] + 1.0, STEP_RECENT)
     sums[StepSum.RECENT] += (error**2 - sums[StepSum.RECENT]) / age
     unit = math.sqrt(max(sums[StepSum.RECENT], STEP_LEAST_RECENT * usual))

@@ -831,7 +831,7 @@ struct StepSum {
 // Regrets and sums of a step are remembered over 1,000 rows.
 constexpr double STEP_BETA = 0.999;
 
-// An error counts at most this many times the root mean squared error of its step, over all rows or recent ones.
+// An error counts at most this many times the root mean squared error of its step.
 constexpr double STEP_CUT = 8.0;
 
 // Regrets are in units of the mean squared error over this many rows, ...

@@ -33,9 +33,8 @@ struct Judge {
         double *sum = sums + h;
         const auto at = [&](int k) -> double & { return sum[(size_t)k * H]; };
         const double rows = at(StepSum::ROWS);
-        // Of recent errors too, so that a series that was constant does not take hundreds of rows to be judged again.
-        const double mean = rows > 0.0 ? std::max(at(StepSum::SQUARES) / rows, at(StepSum::RECENT)) : 0.0;
-        const double most = mean > 0.0 ? STEP_CUT * std::sqrt(mean) : INFINITY;
+        // After forecasts that were all exact there is nothing to cut by: a cut of 0 would stay 0 for good.
+        const double most = at(StepSum::SQUARES) > 0.0 ? STEP_CUT * std::sqrt(at(StepSum::SQUARES) / rows) : INFINITY;
         const double error = std::min(std::max(p - y, -most), most), value = p - error;
         at(StepSum::RECENT) += (error * error - at(StepSum::RECENT)) / std::min(at(StepSum::SEEN) + 1.0, STEP_RECENT);
         const double usual = rows > 0.0 ? at(StepSum::SQUARES) / std::max(rows, 1.0) : 0.0;
