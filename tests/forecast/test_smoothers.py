@@ -118,6 +118,12 @@ def test_series_of_any_size_have_finite_forecasts(size):
             assert np.isfinite(array).all()
 
 
+def test_forecasts_of_logarithms_stay_below_the_largest_value():
+    y = 10.0 ** np.linspace(-70.0, 74.0, 30)
+    out = SmootherBanks(1, [()], 5).play(0, y[:, None])[:, 0, 2:]
+    assert 1e74 < out.max() <= INPUT_LIMIT * (1.0 + 1e-12)
+
+
 def score(kind, period, seed, *, timed, horizon=6):
     """Return the mean squared error of a synthetic series, and the better naive forecast's."""
     series = make_series(kind, period, seed, timed=timed)
