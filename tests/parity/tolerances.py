@@ -34,6 +34,10 @@ TOLERANCES = {
     # Rounds of an ensemble: the errors of its learners pass through the weights of its mixer.
     "ensemble": Tolerance(1e-8, 1e-9),
     "keyed predictions": Tolerance(1e-9, 1e-12),
+    # Forecasts and states of smoothers, in units of the series.
+    "smoothers": Tolerance(1e-12, 1e-13),
+    # Regrets, weights and what is mixed: errors of the regrets are multiplied by the rates of BOA.
+    "steps": Tolerance(1e-9, 1e-11),
     # L itself, which is less well determined than A.
     "keyed states": Tolerance(1e-7, 1e-9),
     # The state and the records of an online estimator, relative to the largest number of a part (of a column):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import INPUT_LIMIT
 
 LEVELS = (0.02, 0.1, 0.3, 0.7)
 """Parts of an error that levels take over; with a season longer than 25 rows the least is less, half a season's one."""
@@ -95,7 +96,7 @@ class SmootherBanks:
     def _play_logs(self, s: int, first: int, y: Vector, out: Cube) -> None:
         """Fill the forecasts of the bank of logarithms, as far as values have one.
 
-        They stay within the range so far and once more of it on each side, so that no power is too large.
+        They stay within the range so far and once more of it on each side, and below the largest value there may be.
         """
         if self.logs[s, 0] == REFUSED:
             return
@@ -110,7 +111,7 @@ class SmootherBanks:
             known = np.isfinite(low)
             low, high = low[known, None, None], high[known, None, None]
             room = high - low + 1.0
-            out[: len(y)][known] = np.exp(np.clip(one[known], low - room, high + room))
+            out[: len(y)][known] = np.exp(np.clip(one[known], low - room, np.minimum(high + room, np.log(INPUT_LIMIT))))
             if len(low):
                 self.logs[s] = POSITIVE, low[-1, 0, 0], high[-1, 0, 0]
         if len(refused):

@@ -814,7 +814,7 @@ SMOOTHER_LEAST_LOSS = 1e-300
 """What is added to losses before their ratio is taken."""
 
 SMOOTHER_LEAST_WEIGHT = 1e-12
-"""A smoother whose weights are all below this is left out of the bank's forecasts."""
+"""A smoother has no weight below this part of the best one's."""
 
 
 class StepSum(IntEnum):

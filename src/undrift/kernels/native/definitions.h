@@ -812,7 +812,7 @@ constexpr double SMOOTHER_MOST_LOSS = 64.0;
 // What is added to losses before their ratio is taken.
 constexpr double SMOOTHER_LEAST_LOSS = 1e-300;
 
-// A smoother whose weights are all below this is left out of the bank's forecasts.
+// A smoother has no weight below this part of the best one's.
 constexpr double SMOOTHER_LEAST_WEIGHT = 1e-12;
 
 // What is kept for every step of a series, besides regrets: sums over the rows judged, discounted.

@@ -130,11 +130,15 @@ void learn(const Bank &bank, size_t t, double y) {
     if (there) bank.head[SmootherHead::SEEN] = seen + 1.0;
 }
 
-// Weights by excess losses in logarithms, in place; the least has 1 before they are divided by their sum.
+// Weights by excess losses in logarithms, in place; the best has 1 before they are divided by their sum, and those far
+// below it have none: they need not be added up, and yet the weights add up to 1.
 void weigh(double *excess, size_t count) {
     const double least = *std::min_element(excess, excess + count);
     double sum = 0.0;
-    for (size_t k = 0; k < count; ++k) sum += excess[k] = std::exp(least - excess[k]);
+    for (size_t k = 0; k < count; ++k) {
+        const double weight = std::exp(least - excess[k]);
+        sum += excess[k] = weight < SMOOTHER_LEAST_WEIGHT ? 0.0 : weight;
+    }
     for (size_t k = 0; k < count; ++k) excess[k] /= sum;
 }
 
@@ -172,7 +176,7 @@ void forecast(const Bank &bank, size_t t, double *out, double *scratch) {
     for (size_t k = 0; k < K; at += bank.block(k), ++k) {
         double most = 0.0;
         for (size_t g = 0; g <= G; ++g) most = std::max(most, weights[g * K + k]);
-        if (most < SMOOTHER_LEAST_WEIGHT) continue;
+        if (most == 0.0) continue;
         const Smoother one(bank, k, at);
         const double *reach = bank.reach + k * H;
         for (size_t h = 0; h < H; ++h) said[h] = *one.level + reach[h] * *one.trend;
@@ -197,7 +201,15 @@ void forecast(const Bank &bank, size_t t, double *out, double *scratch) {
 using Gains = Array<const double, 2>;
 using Periods = Array<const int64_t, 2>;
 
+void check_shape(const Periods &periods, int64_t horizon) {
+    for (size_t k = 0; k < periods.shape(0) * periods.shape(1); ++k)
+        if (periods.data()[k] < 0 || periods.data()[k] > 1000000) throw nb::value_error("kernels: periods must be 0 to 1000000");
+    if (periods.shape(1) != 2 || horizon < 1 || horizon > (int64_t)1 << 40)
+        throw nb::value_error("kernels: the arrays of the smoothers do not fit together");
+}
+
 size_t smoothers_size(Periods periods, int64_t horizon) {
+    check_shape(periods, horizon);
     Bank bank{periods.shape(0), (size_t)horizon, bands_of((size_t)horizon), nullptr, periods.data(), nullptr, nullptr, nullptr};
     return bank.size();
 }
@@ -205,11 +217,9 @@ size_t smoothers_size(Periods periods, int64_t horizon) {
 int64_t smoothers_play(Array<double, 1> state, Gains gains, Periods periods, Gains reach, int64_t first, Array<const double, 1> y,
                        Array<double, 3> out) {
     const size_t K = gains.shape(0), H = reach.shape(1);
+    check_shape(periods, (int64_t)H);
     Bank bank{K, H, bands_of(H), gains.data(), periods.data(), reach.data(), state.data(), nullptr};
-    for (size_t k = 0; k < periods.shape(0) * periods.shape(1); ++k)
-        if (bank.periods[k] < 0 || bank.periods[k] > 1000000) throw nb::value_error("kernels: periods must be below 1000000");
-    if (!K || !H || H > ((size_t)1 << 40) || gains.shape(1) != SmootherGain::SIZE || periods.shape(0) != K || periods.shape(1) != 2 ||
-        reach.shape(0) != K || first < 0 || out.shape(0) != y.shape(0) || out.shape(1) != 2 || out.shape(2) != H ||
+    if (!K || gains.shape(1) != SmootherGain::SIZE || periods.shape(0) != K || reach.shape(0) != K || first < 0 || out.shape(0) != y.shape(0) || out.shape(1) != 2 || out.shape(2) != H ||
         state.shape(0) != bank.size())
         throw nb::value_error("kernels: the arrays of the smoothers do not fit together");
     bank.body = bank.head + SmootherHead::SIZE + bank.bands;

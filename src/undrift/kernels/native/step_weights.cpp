@@ -33,13 +33,14 @@ struct Judge {
         double *sum = sums + h;
         const auto at = [&](int k) -> double & { return sum[(size_t)k * H]; };
         const double rows = at(StepSum::ROWS);
-        const double most = rows > 0.0 ? STEP_CUT * std::sqrt(at(StepSum::SQUARES) / rows) : INFINITY;
+        // After forecasts that were all exact there is nothing to cut by: a cut of 0 would stay 0 for good.
+        const double most = at(StepSum::SQUARES) > 0.0 ? STEP_CUT * std::sqrt(at(StepSum::SQUARES) / rows) : INFINITY;
         const double error = std::min(std::max(p - y, -most), most), value = p - error;
         at(StepSum::RECENT) += (error * error - at(StepSum::RECENT)) / std::min(at(StepSum::SEEN) + 1.0, STEP_RECENT);
         const double usual = rows > 0.0 ? at(StepSum::SQUARES) / std::max(rows, 1.0) : 0.0;
-        const double unit = std::max(at(StepSum::RECENT), STEP_LEAST_RECENT * usual);
+        const double unit = std::sqrt(std::max(at(StepSum::RECENT), STEP_LEAST_RECENT * usual));
         for (size_t c = 0; c < C; ++c) {
-            double regret = unit > 0.0 ? 2.0 * error * ((p - said[c * H]) / unit) : 0.0;
+            double regret = unit > 0.0 ? 2.0 * (error / unit) * ((p - said[c * H]) / unit) : 0.0;
             regret = std::min(std::max(regret, -STEP_MOST_REGRET), STEP_MOST_REGRET);
             double *R = regrets + c * H + h, *V = R + C * H, *E = V + C * H;
             *R = STEP_BETA * *R + regret;
@@ -107,7 +108,7 @@ void weigh(const double *regrets, const double *prior, size_t C, size_t H, doubl
 double trust(const double *sum, size_t h, size_t H) {
     const double agreement = sum[StepSum::AGREEMENT * H], spread = sum[StepSum::SPREAD * H];
     if (!(agreement > 0.0)) return 0.0;
-    const double t = agreement / std::sqrt((double)(h + 1) * spread);
+    const double t = agreement / (std::sqrt((double)(h + 1)) * std::sqrt(spread)); // two roots: the product may overflow
     return t > 1.0 ? 1.0 - 1.0 / t / t : 0.0;
 }
 
