@@ -79,16 +79,61 @@ def test_a_silent_candidate_neither_gains_nor_loses():
     assert np.delete(mix.weights, 1).tobytes() == alone.weights.tobytes()
 
 
-def test_rows_without_any_forecast_are_answered_by_nan_and_teach_nothing():
-    Z, y = draw()
-    mix, other = ud.Mix(), ud.Mix()
-    Z[50] = np.nan
-    trace = mix.play(Z, np.nan_to_num(y))
-    assert np.isnan(trace.yhat[50])
-    assert not trace.weights[50].any()
-    assert np.isnan(np.delete(trace.yhat, 50)).sum() == np.isnan(np.delete(Z, 50, axis=0)).all(axis=1).sum()
-    other.play(np.delete(Z, 50, axis=0), np.delete(np.nan_to_num(y), 50))
-    assert mix.cost().tobytes() == other.cost().tobytes()
+def last_labels(y, due, horizon):
+    """Return, for each forecast, the label of its step that became known last before the forecast's row."""
+    last, answers = np.zeros(horizon), np.zeros_like(y)
+    for t in range(len(y)):
+        answers[t] = last
+        for k, h in [(k, h) for k in range(t + 1) for h in range(horizon) if due[k, h] == t]:
+            last[h] = last[h] if np.isnan(y[k, h]) else y[k, h]
+    return answers
+
+
+@pytest.mark.parametrize("horizon", [1, 3])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_answer_is_never_nan_and_the_last_label_where_all_candidates_are_missing(settings, horizon):
+    rows = 80
+    for seed in range(6):
+        rng = np.random.default_rng([seed, horizon])
+        y = rng.normal(size=(rows, horizon))
+        Z = y[..., None] + rng.normal(size=(rows, horizon, 2))
+        Z[rng.random(Z.shape) < rng.uniform(0.1, 0.9)] = np.nan
+        Z[0], y[rng.random(y.shape) < 0.3] = np.nan, np.nan
+        late = rng.integers(0, 5, size=(rows, horizon)) * (seed % 2)
+        silent = np.isnan(Z).all(axis=2)
+        expected = last_labels(y, np.arange(rows)[:, None] + late, horizon)
+        block = (Z[:, 0], y[:, 0]) if horizon == 1 else (Z, y)
+        trace = ud.Mix(horizon=horizon, **settings).play(*block, delay=late[:, 0] if horizon == 1 else late)
+        yhat, weights = trace.yhat.reshape(rows, horizon), trace.weights.reshape(rows, horizon, -1)
+        assert np.isfinite(yhat).all()
+        assert yhat[silent].tolist() == expected[silent].tolist()
+        assert not weights[silent].any()
+        single = ud.Mix(horizon=horizon, **settings)
+        waiting = []
+        for t in range(rows):
+            assert np.array(single.predict(block[0][t])).tobytes() == yhat[t].tobytes()
+            served = single.ask(block[0][t])
+            for h, record in enumerate(served if horizon > 1 else [served]):
+                assert record.yhat == yhat[t, h]
+                waiting.append((t + late[t, h], record, y[t, h]))
+            for due in [due for due in waiting if due[0] == t]:
+                waiting.remove(due)
+                single.tell(*due[1:])
+
+
+@pytest.mark.parametrize("horizon", [1, 4])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_rows_without_any_forecast_teach_nothing_but_the_last_label(settings, horizon):
+    Z, y = blocks(horizon)
+    silent = np.insert(Z, 30, np.nan, axis=0)
+    labels = np.insert(y, 30, 1e9, axis=0)
+    mix, other = ud.Mix(horizon=horizon, **settings), ud.Mix(horizon=horizon, **settings)
+    mix.play(*(silent[:, 0], labels[:, 0]) if horizon == 1 else (silent, labels))
+    other.play(*(Z[:, 0], y[:, 0]) if horizon == 1 else (Z, y))
+    assert mix.rounds == other.rounds + horizon
+    ours, others = mix.snapshot()[1], other.snapshot()[1]
+    assert all(ours[name].tobytes() == others[name].tobytes() for name in ours)
+    assert str(mix.certificate()) == str(other.certificate())
 
 
 def test_a_missing_label_changes_nothing_but_the_count():
@@ -163,7 +208,7 @@ def test_blocks_served_and_told_one_by_one_are_play():
     trace = whole.play(Z, y)
     for t in range(60):
         served = told.ask(Z[t])
-        assert [one.yhat for one in served] == pytest.approx(trace.yhat[t].tolist(), abs=0.0, nan_ok=True)
+        assert [one.yhat for one in served] == trace.yhat[t].tolist()
         for one, label in zip(served, y[t], strict=True):
             told.tell(one, float(label))
     assert told == whole
@@ -212,6 +257,7 @@ def test_labels_that_come_with_the_end_of_a_day_are_those_of_a_delay_by_row():
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_files_copies_and_pickles_resume_to_the_bit(settings, horizon, tmp_path):
     Z, y = draw() if horizon == 1 else blocks()
+    Z[24:28] = np.nan
     mix = ud.Mix(horizon=horizon, names=list("abcd"), **settings)
     mix.play(Z[:25], y[:25], delay=2)
     mix.save(tmp_path / "mix.undrift")
@@ -227,7 +273,7 @@ def test_files_copies_and_pickles_resume_to_the_bit(settings, horizon, tmp_path)
 
 @pytest.mark.parametrize(
     ("array", "place", "value"),
-    [("numbers", (0, 0), -1.0), ("sums", (0, 0, 1), -1.0), ("sums", (0, 1, 1), 0.0)],
+    [("numbers", (0, 0), -1.0), ("last", 0, 1e80), ("sums", (0, 0, 1), -1.0), ("sums", (0, 1, 1), 0.0)],
 )
 def test_forged_states_are_refused(array, place, value):
     mix = ud.Mix()
@@ -236,6 +282,15 @@ def test_forged_states_are_refused(array, place, value):
     arrays["sums"][0, 1, 0] = 1.0
     arrays[array][place] = value
     with pytest.raises(ModelFileError, match="do not fit together"):
+        ud.Mix._from_snapshot(header, arrays)
+
+
+def test_a_forged_record_without_a_prediction_is_refused():
+    mix = ud.Mix()
+    mix.ask(draw()[0][0])
+    header, arrays = mix.snapshot()
+    arrays["pending.records"][1] = np.nan
+    with pytest.raises(ModelFileError, match="records of unsettled rows cannot be used"):
         ud.Mix._from_snapshot(header, arrays)
 
 
@@ -355,7 +410,7 @@ def test_the_figure_shows_weights_and_losses():
     assert [curve.name for curve in figure.data][6:] == ["mixture", "best single: a", "mean"]
     stacked = np.sum([curve.y for curve in figure.data[:6]], axis=0)
     np.testing.assert_allclose(stacked[np.abs(stacked) > 0.5], 1.0, atol=0.21)  # rows without forecasts have none
-    judged = ~np.isnan(y) & ~np.isnan(trace.yhat)
+    judged = ~np.isnan(y) & ~np.isnan(Z).all(axis=1)
     lost = np.abs(trace.yhat - y)[judged].sum() - np.abs(np.nanmean(Z[judged], axis=1) - y[judged]).sum()
     assert curves["mixture"][-1] == pytest.approx(lost)
     with pytest.raises(InputError, match="x must have one value for each of the 2000 forecasts"):

@@ -14,7 +14,7 @@ LOSSES = [{"loss": "squared"}, {"loss": "absolute"}, {"loss": "quantile", "quant
 
 @dataclass(frozen=True)
 class MixOutcome:
-    """What was served for labelled rows, and the members: given forecasts, their mean and median; NaN where missing."""
+    """What was served for labelled rows with a forecast, and members: forecasts, mean, median; NaN where missing."""
 
     mix: ud.Mix
     labels: np.ndarray
@@ -71,7 +71,7 @@ def choose_label(rng, rule, y, yhat, forecasts):
         return np.nan
     if rule == 1 and rng.random() < 0.1:
         return y + float(rng.choice([-1.0, 1.0])) * (1.0 + abs(y)) * 10.0 ** rng.uniform(0, 6)
-    if rule == 2 and not np.isnan(yhat):
+    if rule == 2:
         return yhat + float(rng.choice([-1.0, 1.0])) * (1.0 + abs(y))
     if rule == 3 and not np.isnan(forecasts).all():  # the forecast that is farthest from the prediction was right
         return float(forecasts[np.nanargmax(np.abs(forecasts - yhat))])
@@ -101,7 +101,7 @@ def play(rng, rounds=ROUNDS, **settings):
             waiting.remove(due)
             _, k, served, y = due
             mix.tell(served, y)
-            if not np.isnan(y) and not np.isnan(served.yhat):
+            if not np.isnan(y) and not np.isnan(Z[k]).all():
                 told.append((y, served.yhat, gather(Z[k]), k % horizon))
     columns = [np.array(column) for column in zip(*told, strict=True)]
     return MixOutcome(mix, *columns)

@@ -117,10 +117,19 @@ def drift_predict(
 def drift_residuals(Z: Matrix, gains: Matrix, error: Vector, start: Vector, out: Vector) -> None: ...
 def drift_errors(Z: Matrix, gains: Matrix, y: Vector, start: Vector, out: Vector) -> None: ...
 def given_predict(
-    numbers: Matrix, sums: State, loss: int, level: float, step: int, Z: Matrix, yhat: Vector, weights: Matrix
+    numbers: Matrix,
+    last: Vector,
+    sums: State,
+    loss: int,
+    level: float,
+    step: int,
+    Z: Matrix,
+    yhat: Vector,
+    weights: Matrix,
 ) -> None: ...
 def given_learn(
     numbers: Matrix,
+    last: Vector,
     sums: State,
     products: Matrix,
     loss: int,
@@ -133,6 +142,7 @@ def given_learn(
 ) -> None: ...
 def given_play(
     numbers: Matrix,
+    last: Vector,
     sums: State,
     products: Matrix,
     loss: int,

@@ -22,7 +22,8 @@ is at least the excess over that combination (theory page `gate`).
 
 so that all other steps together contribute about as much to S_i as the step itself. The unit q of a step is the mean
 |residual| of that step's rounds, times the activity: the mean, over the last rounds of all steps, of |residual| over
-the mean of its own step. A single step has no activity.
+the mean of its own step. A single step has no activity. `last` (steps,) holds the last label of each step, in the
+order in which labels become known: the prediction of `Mix` where all given ones are missing.
 """
 
 from __future__ import annotations
@@ -119,10 +120,8 @@ class GivenMixer(NamedTuple):
         return max(shared)[0]
 
     def combine(self, clipped: Vector, weights: Vector) -> float:
-        """Return the weighted mean of clipped members, NaN if all are missing."""
+        """Return the weighted mean of clipped members, of which at least one is there."""
         there = ~np.isnan(clipped)
-        if not there.any():
-            return math.nan
         yhat = add_up((weights[there] * clipped[there]).tolist())
         return clip(yhat, float(np.min(clipped[there])), float(np.max(clipped[there])))
 
@@ -207,17 +206,30 @@ def _weigh_step(mixer: GivenMixer, numbers: Matrix, sums: State, step: int, memb
 
 
 def given_predict(
-    numbers: Matrix, sums: State, loss: int, level: float, step: int, Z: Matrix, yhat: Vector, weights: Matrix
+    numbers: Matrix,
+    last: Vector,
+    sums: State,
+    loss: int,
+    level: float,
+    step: int,
+    Z: Matrix,
+    yhat: Vector,
+    weights: Matrix,
 ) -> None:
-    """Fill the predictions and the weights for rows; the first belongs to this step, each further one to the next."""
+    """Fill the predictions and the weights for rows; the first belongs to this step, each further one to the next.
+
+    If all candidates of a row are missing, the prediction is the last label of the step, and weights are 0.
+    """
     mixer = GivenMixer(loss, level, scaled=True)
     for t, z in enumerate(Z):
-        clipped, weights[t] = _weigh_step(mixer, numbers, sums, (step + t) % len(sums), mixer.gather(z))
-        yhat[t] = mixer.combine(clipped, weights[t])
+        h = (step + t) % len(sums)
+        clipped, weights[t] = _weigh_step(mixer, numbers, sums, h, mixer.gather(z))
+        yhat[t] = last[h] if np.isnan(z).all() else mixer.combine(clipped, weights[t])
 
 
 def given_learn(
     numbers: Matrix,
+    last: Vector,
     sums: State,
     products: Matrix,
     loss: int,
@@ -228,12 +240,17 @@ def given_learn(
     y: float,
     late: float,
 ) -> None:
-    """Learn the label of a row for which yhat was served; NaN for either says nothing.
+    """Learn the label of a row for which yhat was served, unless it is NaN.
+
+    If all candidates of the row are missing, it is only kept as the last label of the step.
 
     `products` (members, members), if it is not empty, adds up the products of how far the prediction is above each
     member: with SLOPES, all that the squared loss of any combination follows from.
     """
-    if math.isnan(y) or math.isnan(yhat):
+    if math.isnan(y):
+        return
+    last[step] = y
+    if np.isnan(z).all():
         return
     mixer = GivenMixer(loss, level, scaled=True)
     members = mixer.gather(z)
@@ -247,6 +264,7 @@ def given_learn(
 
 def given_play(
     numbers: Matrix,
+    last: Vector,
     sums: State,
     products: Matrix,
     loss: int,
@@ -260,7 +278,7 @@ def given_play(
     steps = len(sums)
     for t in range(0, len(Z), steps):
         block = slice(t, t + steps)
-        given_predict(numbers, sums, loss, level, 0, Z[block], yhat[block], weights[block])
+        given_predict(numbers, last, sums, loss, level, 0, Z[block], yhat[block], weights[block])
         for h in range(steps):
-            k = t + h
-            given_learn(numbers, sums, products, loss, level, h, Z[k], float(yhat[k]), float(y[k]), float(steps - h))
+            k, late = t + h, float(steps - h)
+            given_learn(numbers, last, sums, products, loss, level, h, Z[k], float(yhat[k]), float(y[k]), late)

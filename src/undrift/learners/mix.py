@@ -34,7 +34,7 @@ class MixCertificate(NamedTuple):
     """How a `Mix` compares with the best convex combination of all candidates that never changes."""
 
     total_loss: float
-    """Sum of the losses of what was served."""
+    """Sum of the losses of what was served, but for rows in which all candidates were missing."""
     bound: float
     """The excess over every convex combination is at most this: the largest entry of `cost()`."""
     excess: float | None
@@ -69,7 +69,8 @@ class Mix(Learner):
     included, by at most `u @ cost()`. O(H N) time a forecast for N candidates, and N^2 more for squared loss.
 
     A forecast farther than 8 mean errors from the weighted median of all counts as that far. If all candidates are
-    missing, the prediction is NaN, and its label teaches nothing.
+    missing, the prediction is the last label that is known for the step, 0 before any, and the weights are 0; its label
+    changes no weight, and the row is left out of `losses`, `cost()` and `certificate()`.
 
     Examples
     --------
@@ -144,12 +145,13 @@ class Mix(Learner):
             )
         count = dim + len(COMBINED)
         self._numbers = np.zeros((self.horizon + 1, len(GivenNumber)))
+        self._last = np.zeros(self.horizon)  # the label that became known last, by step
         self._sums = np.zeros((self.horizon, count, len(GivenMember)))
         self._products = np.zeros((count, count) if self._kind == "squared" else (0, 0))
 
     def _arrays(self) -> Arrays:
         products = {"products": self._products} if self._products.size else {}
-        return {"numbers": self._numbers, "sums": self._sums, **products}
+        return {"numbers": self._numbers, "last": self._last, "sums": self._sums, **products}
 
     def _min_array_size(self, dim: int) -> int:
         count = dim + len(COMBINED)
@@ -159,6 +161,7 @@ class Mix(Learner):
         super()._load_arrays(arrays)
         regrets, squares = self._sums[..., GivenMember.REGRET], self._sums[..., GivenMember.SQUARES]
         sound = (self._numbers >= 0.0).all() and (squares >= 0.0).all() and (squares[regrets > 0.0] > 0.0).all()
+        sound &= (np.abs(self._last) <= _check.LIMIT).all()
         if not sound or self.served_rows % self.horizon:
             raise ModelFileError(f"{_check.name_of(self)}: the saved arrays do not fit together")
 
@@ -296,12 +299,12 @@ class Mix(Learner):
     def _weigh(self, Z: Matrix, step: int) -> tuple[Vector, Matrix]:
         """Return predictions for rows from a step on, and the weights of candidates in each."""
         yhat, weights = np.empty(len(Z)), np.empty((len(Z), self._sums.shape[1]))
-        kernels.given_predict(self._numbers, self._sums, *self._settings, step, Z, yhat, weights)
+        kernels.given_predict(self._numbers, self._last, self._sums, *self._settings, step, Z, yhat, weights)
         return yhat, weights
 
     def _play(self, Z: Matrix, y: Vector, weights: Matrix | None = None) -> Columns:
         yhat, before = np.empty(len(y)), np.empty((len(y), self._sums.shape[1])) if weights is None else weights
-        kernels.given_play(self._numbers, self._sums, self._products, *self._settings, Z, y, yhat, before)
+        kernels.given_play(self._numbers, self._last, self._sums, self._products, *self._settings, Z, y, yhat, before)
         return Columns(yhat)
 
     def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
@@ -312,13 +315,13 @@ class Mix(Learner):
     def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
         serial, z = int(record[SERIAL]), np.ascontiguousarray(record[HEAD + self._sums.shape[1] :])
         step, late = (serial - 1) % self.horizon, float(self.served_rows - serial + 1)
-        kernels.given_learn(
-            self._numbers, self._sums, self._products, *self._settings, step, z, float(record[YHAT]), y, late
-        )
+        state = self._numbers, self._last, self._sums, self._products
+        kernels.given_learn(*state, *self._settings, step, z, float(record[YHAT]), y, late)
 
     def _fits_record(self, record: Vector) -> bool:
         fits = len(record) == HEAD + self._sums.shape[1] + (self.dim or 0)
-        return fits and 1.0 <= record[SERIAL] <= 2.0**53 and bool((~(np.abs(record[HEAD:]) > _check.LIMIT)).all())
+        fits = fits and abs(record[YHAT]) <= _check.LIMIT and 1.0 <= record[SERIAL] <= 2.0**53
+        return bool(fits and (~(np.abs(record[HEAD:]) > _check.LIMIT)).all())
 
     def _trace_served(self, served: list[ServedPrediction], first: int, latest: int) -> Trace:
         count = 0 if self.dim is None else self._sums.shape[1]
@@ -346,7 +349,7 @@ class Mix(Learner):
     def losses(self) -> Matrix:
         """Sum of each candidate's losses (N + 2,), with several steps (H, N + 2).
 
-        A candidate counts as the mixture where it was missing.
+        A candidate counts as the mixture where it was missing; rows in which all were are left out.
         """
         return np.zeros(0) if self.dim is None else self._by_step(self._unit * self._sums[..., GivenMember.LOSS])
 
@@ -355,7 +358,7 @@ class Mix(Learner):
         """Return the guarantee (N + 2,), with several steps (H, N + 2): a bound on the excess over each candidate.
 
         For any convex combination u of the candidates, the losses so far exceed those of u by at most `u @ cost()`, on
-        labels and candidates as they came, however late (theory page `gate`).
+        labels and candidates as they came, however late (theory page `gate`). Rows without any forecast are left out.
         """
         return np.zeros(0) if self.dim is None else self._by_step(self._unit * self._sums[..., GivenMember.SLOPES])
 
@@ -400,7 +403,7 @@ class Mix(Learner):
         mean = np.where(there, block, 0.0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
         answers = np.column_stack([trace.yhat.ravel(), mean, np.where(there, block, mean[:, None])])
         lost = np.column_stack([self.loss.value(column, labels) for column in answers.T])
-        lost[np.isnan(lost[:, 0])] = 0.0  # no label, or no forecast
+        lost[np.isnan(labels) | ~there.any(axis=1)] = 0.0
         best = int(np.argmin(lost[:, 2:].sum(axis=0)))
         mixed, single = np.cumsum(lost[:, [0, 2 + best]] - lost[:, 1:2], axis=0).T
         weights = trace.weights.reshape(len(block), -1)

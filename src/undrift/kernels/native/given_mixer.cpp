@@ -70,7 +70,7 @@ double GivenMixer::combine(const double *members, const double *weights) const {
         low = std::min(low, members[k]);
         high = std::max(high, members[k]);
     }
-    return low <= high ? clip(sum, low, high) : std::numeric_limits<double>::quiet_NaN(); // inside, whatever the rounding
+    return clip(sum, low, high); // inside, whatever the rounding
 }
 
 // The regret of a round against a member is the slope of the loss at the prediction, times how far the prediction is above the
@@ -80,7 +80,7 @@ void GivenMixer::learn(double *n, double *activity, double *own_sums, const doub
     const size_t count = size();
     const double active = activity ? activity[GivenNumber::UNIT] : 1.0, unit = n[GivenNumber::UNIT] * active;
     std::vector<double> clipped(members, members + count), weights(count);
-    if (!weigh(sums, unit, clipped.data(), weights.data())) return;
+    weigh(sums, unit, clipped.data(), weights.data());
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const double answer : clipped)
         if (answer == answer) low = std::min(low, answer), high = std::max(high, answer);

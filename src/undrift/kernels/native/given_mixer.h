@@ -39,10 +39,10 @@ struct GivenMixer {
     bool weigh(const double *sums, double unit, double *members, double *weights) const;
     // The weighted median of members; the weight of the mean is that of the offered answers that it is made of.
     double center(const double *members, const double *weights) const;
-    // The weighted mean of clipped members, NaN if all are missing.
+    // The weighted mean of clipped members, of which at least one is there.
     double combine(const double *members, const double *weights) const;
-    // Judge the members by the label. `numbers` (GivenNumber) and `own_sums` (size(), GivenMember) change; members are weighed by
-    // `sums`. `activity` (GivenNumber), if any, is how much larger residuals are than usual now.
+    // Judge the members, of which at least one is there, by the label. `numbers` (GivenNumber) and `own_sums` (size(), GivenMember)
+    // change; members are weighed by `sums`. `activity` (GivenNumber), if any, is how much larger residuals are than usual now.
     void learn(double *numbers, double *activity, double *own_sums, const double *sums, const double *members, double yhat, double y,
                double late) const;
 };

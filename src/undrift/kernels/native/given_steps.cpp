@@ -15,26 +15,32 @@ namespace {
 
 class GivenSteps {
   public:
-    GivenSteps(const Matrix &numbers, const State &sums, const Matrix *products, int loss, double level, size_t offered)
-        : mixer{offered, false, loss, level, true}, steps(sums.shape(0)), count(mixer.size()), numbers(numbers.data()), sums(sums.data()),
-          products(products && products->shape(0) ? products->data() : nullptr), shared(count * GivenMember::SIZE), members(count) {
-        if (!steps || numbers.shape(0) != steps + 1 || numbers.shape(1) != GivenNumber::SIZE || sums.shape(1) != count ||
-            sums.shape(2) != GivenMember::SIZE || (this->products && (products->shape(0) != count || products->shape(1) != count)) ||
-            loss < 0 || loss >= int(GivenLoss::LOGISTIC) || !(level > 0.0) || !(level < 1.0))
+    GivenSteps(const Matrix &numbers, const Vector &last, const State &sums, const Matrix *products, int loss, double level,
+               size_t offered)
+        : mixer{offered, false, loss, level, true}, steps(sums.shape(0)), count(mixer.size()), numbers(numbers.data()), last(last.data()),
+          sums(sums.data()), products(products && products->shape(0) ? products->data() : nullptr), shared(count * GivenMember::SIZE),
+          members(count) {
+        if (!steps || numbers.shape(0) != steps + 1 || numbers.shape(1) != GivenNumber::SIZE || last.shape(0) != steps ||
+            sums.shape(1) != count || sums.shape(2) != GivenMember::SIZE ||
+            (this->products && (products->shape(0) != count || products->shape(1) != count)) || loss < 0 ||
+            loss >= int(GivenLoss::LOGISTIC) || !(level > 0.0) || !(level < 1.0))
             throw nb::value_error("kernels: the arrays of the mixer do not fit together");
     }
 
-    // The prediction for a row of the step, and the weights it was made with.
+    // The prediction for a row of the step, and the weights it was made with; if all answers are missing, the last label and zeros.
     double predict(size_t step, const double *z, double *weights_out) {
         mixer.gather(z, 0.0, members.data());
-        mixer.weigh(weighed(step), unit(step), members.data(), weights_out);
-        return mixer.combine(members.data(), weights_out);
+        const bool some = mixer.weigh(weighed(step), unit(step), members.data(), weights_out);
+        return some ? mixer.combine(members.data(), weights_out) : last[step];
     }
 
-    // Learn the label of a row for which yhat was served; NaN for either says nothing.
+    // Learn the label of a row for which yhat was served, unless it is NaN. If all answers of the row are missing, it is only kept
+    // as the last label of the step.
     void learn(size_t step, const double *z, double yhat, double y, double late) {
-        if (y != y || yhat != yhat) return;
+        if (y != y) return;
+        last[step] = y;
         mixer.gather(z, 0.0, members.data());
+        if (members.back() != members.back()) return; // the median is missing if all answers are
         double *activity = steps > 1 ? numbers + steps * GivenNumber::SIZE : nullptr;
         mixer.learn(numbers + step * GivenNumber::SIZE, activity, own(step), weighed(step), members.data(), yhat, y, late);
         if (!products) return;
@@ -49,7 +55,7 @@ class GivenSteps {
   private:
     GivenMixer mixer;
     size_t steps, count;
-    double *numbers, *sums, *products;
+    double *numbers, *last, *sums, *products;
     std::vector<double> shared, members;
 
     double *own(size_t step) { return sums + step * count * GivenMember::SIZE; }
@@ -81,8 +87,9 @@ void need(bool fine) {
     if (!fine) throw nb::value_error("kernels: the arrays of the mixer do not fit together");
 }
 
-void given_predict(Matrix numbers, State sums, int loss, double level, size_t step, Inputs Z, Vector yhat, Matrix weights) {
-    GivenSteps mix(numbers, sums, nullptr, loss, level, Z.shape(1));
+void given_predict(Matrix numbers, Vector last, State sums, int loss, double level, size_t step, Inputs Z, Vector yhat,
+                   Matrix weights) {
+    GivenSteps mix(numbers, last, sums, nullptr, loss, level, Z.shape(1));
     need(yhat.shape(0) == Z.shape(0) && weights.shape(0) == Z.shape(0) && weights.shape(1) == mix.size() && step < mix.steps_ahead());
     nb::gil_scoped_release unlocked;
     for (size_t t = 0; t < Z.shape(0); ++t)
@@ -90,15 +97,16 @@ void given_predict(Matrix numbers, State sums, int loss, double level, size_t st
             mix.predict((step + t) % mix.steps_ahead(), Z.data() + t * Z.shape(1), weights.data() + t * mix.size());
 }
 
-void given_learn(Matrix numbers, State sums, Matrix products, int loss, double level, size_t step, Input z, double yhat, double y,
-                 double late) {
-    GivenSteps mix(numbers, sums, &products, loss, level, z.shape(0));
+void given_learn(Matrix numbers, Vector last, State sums, Matrix products, int loss, double level, size_t step, Input z, double yhat,
+                 double y, double late) {
+    GivenSteps mix(numbers, last, sums, &products, loss, level, z.shape(0));
     need(step < mix.steps_ahead());
     mix.learn(step, z.data(), yhat, y, late);
 }
 
-void given_play(Matrix numbers, State sums, Matrix products, int loss, double level, Inputs Z, Input y, Vector yhat, Matrix weights) {
-    GivenSteps mix(numbers, sums, &products, loss, level, Z.shape(1));
+void given_play(Matrix numbers, Vector last, State sums, Matrix products, int loss, double level, Inputs Z, Input y, Vector yhat,
+                Matrix weights) {
+    GivenSteps mix(numbers, last, sums, &products, loss, level, Z.shape(1));
     const size_t rows = Z.shape(0), steps = mix.steps_ahead();
     need(y.shape(0) == rows && yhat.shape(0) == rows && weights.shape(0) == rows && weights.shape(1) == mix.size() && rows % steps == 0);
     nb::gil_scoped_release unlocked;
@@ -116,10 +124,10 @@ void given_play(Matrix numbers, State sums, Matrix products, int loss, double le
 void bind_given(nb::module_ &m) {
     using namespace undrift;
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
-    m.def("given_predict", &given_predict, a("numbers"), a("sums"), nb::arg("loss"), nb::arg("level"), nb::arg("step"), a("Z"), a("yhat"),
-          a("weights"));
-    m.def("given_learn", &given_learn, a("numbers"), a("sums"), a("products"), nb::arg("loss"), nb::arg("level"), nb::arg("step"), a("z"),
-          nb::arg("yhat"), nb::arg("y"), nb::arg("late"));
-    m.def("given_play", &given_play, a("numbers"), a("sums"), a("products"), nb::arg("loss"), nb::arg("level"), a("Z"), a("y"), a("yhat"),
-          a("weights"));
+    m.def("given_predict", &given_predict, a("numbers"), a("last"), a("sums"), nb::arg("loss"), nb::arg("level"), nb::arg("step"), a("Z"),
+          a("yhat"), a("weights"));
+    m.def("given_learn", &given_learn, a("numbers"), a("last"), a("sums"), a("products"), nb::arg("loss"), nb::arg("level"),
+          nb::arg("step"), a("z"), nb::arg("yhat"), nb::arg("y"), nb::arg("late"));
+    m.def("given_play", &given_play, a("numbers"), a("last"), a("sums"), a("products"), nb::arg("loss"), nb::arg("level"), a("Z"),
+          a("y"), a("yhat"), a("weights"));
 }
