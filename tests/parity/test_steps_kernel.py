@@ -7,7 +7,15 @@ from tolerances import TOLERANCES
 
 from undrift import kernels
 from undrift.kernels import dispatch, reference_steps
-from undrift.kernels.definitions import STEP_BETA, STEP_CUT, STEP_MOST_REGRET, STEP_RECENT, StepSum
+from undrift.kernels.definitions import (
+    STEP_BETA,
+    STEP_CUT,
+    STEP_FEW,
+    STEP_MOST_MOVE,
+    STEP_MOST_REGRET,
+    STEP_RECENT,
+    StepSum,
+)
 
 BOTH = (kernels, reference_steps)
 CANDIDATES, NAIVE, FOLLOWED = 6, 3, (0, 1, 2, 4)
@@ -96,9 +104,9 @@ def test_compiled_rounds_are_those_of_the_twin(kind, horizon):
     check(ours.regrets, twin.regrets)
     check(ours.losses / size**2, twin.losses / size**2)
     check(ours.answers / size, twin.answers / size)
-    for place, power in ((0, 0), (1, 0), (2, 2), (3, 2), (4, 2), (5, 2)):
-        check(ours.sums[:, place] / size**power, twin.sums[:, place] / size**power)
-    check(np.sqrt(ours.sums[:, StepSum.SPREAD]) / size**2, np.sqrt(twin.sums[:, StepSum.SPREAD]) / size**2)
+    for place in StepSum:
+        unit = size**2 if place in (StepSum.SQUARES, StepSum.RECENT) else 1.0
+        check(ours.sums[:, place] / unit, twin.sums[:, place] / unit)
     for array in (*ours.arrays(), served):
         assert np.isfinite(array).all()
     np.testing.assert_allclose(ours.weights.sum(axis=1), 1.0, rtol=1e-14)
@@ -198,7 +206,7 @@ def judge_exactly(values, said, prior, naive):
                 error = min(max(error, -most), most)
             y = p - error
             usual = squares / max(rows, 1)
-            recent += (error**2 - recent) / min(t, STEP_RECENT)
+            recent += (error**2 - recent) / min(max(t / 3, min(t, STEP_FEW)), STEP_RECENT)
             unit = max(recent, mpmath.mpf(0.03) * usual)
             r = [min(max(2 * error * (p - x) / unit, -STEP_MOST_REGRET), STEP_MOST_REGRET) for x in a]
             R = [beta * old + new for old, new in zip(R, r, strict=True)]
@@ -206,7 +214,10 @@ def judge_exactly(values, said, prior, naive):
             E = [max(beta * old, abs(new)) for old, new in zip(E, r, strict=True)]
             lost = [beta * old + (x - y) ** 2 for old, x in zip(lost, a, strict=False)]
             rows, squares = beta * rows + 1, beta * squares + error**2
-            x, z = p - a[0], y - a[0]
+            x, z = (
+                min(max((one - a[0]) / mpmath.sqrt(unit), -STEP_MOST_MOVE), STEP_MOST_MOVE) if unit else mpmath.mpf(0)
+                for one in (p, y)
+            )
             moves, agreement = beta * moves + x**2, beta * agreement + x * z
             slope = min(max(agreement / moves, 0), 1)
             spread = beta * spread + (x * (z - slope * x)) ** 2

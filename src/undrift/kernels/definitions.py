@@ -827,9 +827,9 @@ class StepSum(IntEnum):
     SQUARES = 2
     """Squared errors of the mixture, cut."""
     RECENT = 3
-    """The mean squared error over the last STEP_RECENT rows."""
+    """The mean squared error over a third of the rows, at most STEP_RECENT."""
     MOVES = 4
-    """Squares of the move that the mixture forecast, away from the last value."""
+    """Squares of the move that the mixture forecast, away from the last value, in units."""
     AGREEMENT = 5
     """The same move times the one that came."""
     SPREAD = 6
@@ -842,14 +842,21 @@ STEP_BETA = 0.999
 STEP_CUT = 8.0
 """An error counts at most this many times the root mean squared error of its step."""
 
-STEP_RECENT = 30.0
-"""Regrets are in units of the mean squared error over this many rows, ..."""
+STEP_RECENT = 60.0
+"""Regrets are in units of the mean squared error over a third of the rows judged so far, at most this many ..."""
+
+STEP_FEW = 10.0
+"""... and at least so many, or all, ..."""
 
 STEP_LEAST_RECENT = 0.03
 """... of which this part of the mean over all remembered rows is the least, ..."""
 
 STEP_MOST_REGRET = 64.0
 """... and count at most this much."""
+
+STEP_MOST_MOVE = 8.0
+"""Moves from the last value are in roots of these units, and count at most this much: a jump must not outweigh the
+rest."""
 
 STEP_LEAST_REGRET = 1e-6
 """A candidate none of whose regrets is larger than this says what the others together do, but for rounding."""

@@ -9,14 +9,16 @@ follows from p. Candidates are compared by gradient losses: the regret of the mi
 
 $$r_c=2\,(p-y)\,(p-a_c)/u,$$
 
-in units u of the recent mean squared error (an average over STEP_RECENT rows, at least STEP_LEAST_RECENT of the mean
-over all remembered rows), cut to STEP_MOST_REGRET on both sides. Sums are discounted by STEP_BETA:
+in units u of the recent mean squared error (an average over a third of the rows, at most STEP_RECENT; at least
+STEP_LEAST_RECENT of the mean over all remembered rows), cut to STEP_MOST_REGRET on both sides. Sums are discounted by
+STEP_BETA:
 
     R <- BETA R + r     V <- BETA V + r^2     E <- max(BETA E, |r|)
 
 and so are the squared errors of the candidates that are followed. The mixture is also compared with the last value:
-with x = p - a_0 the move that it forecast and z = y - a_0 the one that came, the sums of x^2, of x z, and of
-$x^2(z-bx)^2$ are kept, with b the slope of z on x so far, limited to [0, 1].
+with x = p - a_0 the move that it forecast and z = y - a_0 the one that came, both in roots of u and cut to
+STEP_MOST_MOVE, the sums of x^2, of x z, and of $x^2(z-bx)^2$ are kept, with b the slope of z on x so far, limited to
+[0, 1].
 
 **Mixing** is BOA: candidate c with the prior $\pi_c$ has the weight
 
@@ -45,8 +47,10 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     STEP_BETA,
     STEP_CUT,
+    STEP_FEW,
     STEP_LEAST_RECENT,
     STEP_LEAST_REGRET,
+    STEP_MOST_MOVE,
     STEP_MOST_REGRET,
     STEP_RECENT,
     STEP_SHARED,
@@ -107,8 +111,8 @@ def _judge_step(
     y = p - error
 
     usual = sums[StepSum.SQUARES] / max(sums[StepSum.ROWS], 1.0)
-    age = min(sums[StepSum.SEEN] + 1.0, STEP_RECENT)
-    sums[StepSum.RECENT] += (error**2 - sums[StepSum.RECENT]) / age
+    seen = sums[StepSum.SEEN] + 1.0
+    sums[StepSum.RECENT] += (error**2 - sums[StepSum.RECENT]) / recent_rows(seen)
     unit = math.sqrt(max(sums[StepSum.RECENT], STEP_LEAST_RECENT * usual))
     if unit:
         r = np.clip(2.0 * (error / unit) * ((p - said) / unit), -STEP_MOST_REGRET, STEP_MOST_REGRET)
@@ -120,7 +124,8 @@ def _judge_step(
     E[...] = np.maximum(STEP_BETA * E, np.abs(r))
     losses[...] = STEP_BETA * losses + (tracked - y) ** 2
 
-    x, z = p - said[0], y - said[0]
+    most = STEP_MOST_MOVE * unit  # cut before the division, which could overflow
+    x, z = (min(max(one - said[0], -most), most) / unit if unit else 0.0 for one in (p, y))
     sums[StepSum.SEEN] += 1.0
     for place, term in (
         (StepSum.ROWS, 1.0),
@@ -174,7 +179,9 @@ def steps_mix(
     for s in range(len(answers)):
         judged = [h for h in range(1, steps + 1) if sums[s, StepSum.ROWS, h - 1] > 0.0]
         trust = {h: _trust(sums[s, :, h - 1], h) for h in judged}
-        shared = sum(trust.values()) / len(judged) if judged else 0.0
+        shared = sum(trust.values()) / max(len(judged), 1)
+        slopes = {h: _slope(sums[s, :, h - 1]) for h in judged}
+        shared_slope = sum(slopes.values()) / max(len(judged), 1)
         for h in range(1, steps + 1):
             said, w = answers[s, :, h - 1], weights[s, :, h - 1]
             w[...] = _boa(regrets[s, :, :, h - 1], prior)
@@ -185,7 +192,7 @@ def steps_mix(
             J = (1.0 - STEP_SHARED) * trust.get(h, shared) + STEP_SHARED * shared
             best = said[int(np.argmin(losses[s, :naive, h - 1]))]
             mixed[s, h - 1] = p
-            served[s, h - 1] = J * (last + _slope(sums[s, :, h - 1]) * (p - last)) + (1.0 - J) * best
+            served[s, h - 1] = J * (last + slopes.get(h, shared_slope) * (p - last)) + (1.0 - J) * best
 
 
 def _trust(sums: Vector, h: int) -> float:
@@ -207,3 +214,8 @@ def _boa(regrets: Matrix, prior: Vector) -> Vector:
     log_weights = np.log(prior * eta) + eta * R - eta**2 * V
     w = np.exp(log_weights - log_weights.max())
     return np.asarray(w / w.sum())
+
+
+def recent_rows(seen: float) -> float:
+    """Return over how many rows recent errors are averaged: a third of those seen, but all of the first few."""
+    return min(max(seen / 3.0, min(seen, STEP_FEW)), STEP_RECENT)

@@ -824,9 +824,9 @@ struct StepSum {
         ROWS = 1,
         // Squared errors of the mixture, cut.
         SQUARES = 2,
-        // The mean squared error over the last STEP_RECENT rows.
+        // The mean squared error over a third of the rows, at most STEP_RECENT.
         RECENT = 3,
-        // Squares of the move that the mixture forecast, away from the last value.
+        // Squares of the move that the mixture forecast, away from the last value, in units.
         MOVES = 4,
         // The same move times the one that came.
         AGREEMENT = 5,
@@ -842,14 +842,21 @@ constexpr double STEP_BETA = 0.999;
 // An error counts at most this many times the root mean squared error of its step.
 constexpr double STEP_CUT = 8.0;
 
-// Regrets are in units of the mean squared error over this many rows, ...
-constexpr double STEP_RECENT = 30.0;
+// Regrets are in units of the mean squared error over a third of the rows judged so far, at most this many ...
+constexpr double STEP_RECENT = 60.0;
+
+// ... and at least so many, or all, ...
+constexpr double STEP_FEW = 10.0;
 
 // ... of which this part of the mean over all remembered rows is the least, ...
 constexpr double STEP_LEAST_RECENT = 0.03;
 
 // ... and count at most this much.
 constexpr double STEP_MOST_REGRET = 64.0;
+
+// Moves from the last value are in roots of these units, and count at most this much: a jump must not outweigh the
+// rest.
+constexpr double STEP_MOST_MOVE = 8.0;
 
 // A candidate none of whose regrets is larger than this says what the others together do, but for rounding.
 constexpr double STEP_LEAST_REGRET = 1e-06;

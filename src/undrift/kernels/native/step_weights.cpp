@@ -36,7 +36,9 @@ struct Judge {
         // After forecasts that were all exact there is nothing to cut by: a cut of 0 would stay 0 for good.
         const double most = at(StepSum::SQUARES) > 0.0 ? STEP_CUT * std::sqrt(at(StepSum::SQUARES) / rows) : INFINITY;
         const double error = std::min(std::max(p - y, -most), most), value = p - error;
-        at(StepSum::RECENT) += (error * error - at(StepSum::RECENT)) / std::min(at(StepSum::SEEN) + 1.0, STEP_RECENT);
+        const double seen = at(StepSum::SEEN) + 1.0;
+        const double memory = std::min(std::max(seen / 3.0, std::min(seen, STEP_FEW)), STEP_RECENT);
+        at(StepSum::RECENT) += (error * error - at(StepSum::RECENT)) / memory;
         const double usual = rows > 0.0 ? at(StepSum::SQUARES) / std::max(rows, 1.0) : 0.0;
         const double unit = std::sqrt(std::max(at(StepSum::RECENT), STEP_LEAST_RECENT * usual));
         for (size_t c = 0; c < C; ++c) {
@@ -51,7 +53,8 @@ struct Judge {
             const double off = said[(size_t)followed[k] * H] - value;
             losses[k * H + h] = STEP_BETA * losses[k * H + h] + off * off;
         }
-        const double move = p - said[0], came = value - said[0];
+        const auto in_units = [&](double move) { return unit > 0.0 ? std::min(std::max(move / unit, -STEP_MOST_MOVE), STEP_MOST_MOVE) : 0.0; };
+        const double move = in_units(p - said[0]), came = in_units(value - said[0]);
         at(StepSum::SEEN) += 1.0;
         at(StepSum::ROWS) = STEP_BETA * rows + 1.0;
         at(StepSum::SQUARES) = STEP_BETA * at(StepSum::SQUARES) + error * error;
@@ -125,11 +128,11 @@ void steps_mix(Regrets regrets, Sums sums, Array<const double, 3> losses, Input 
     for (size_t s = 0; s < S; ++s) {
         const double *sum = sums.data() + s * StepSum::SIZE * H, *lost = losses.data() + s * L * H;
         double *said = answers.data() + s * C * H, *w = weights.data() + s * C * H;
-        double shared = 0.0, judged = 0.0;
-        for (size_t h = 0; h < H; ++h) {
-            if (sum[StepSum::ROWS * H + h] > 0.0) shared += trust(sum + h, h, H), judged += 1.0;
-        }
-        shared = judged > 0.0 ? shared / judged : 0.0;
+        const auto slope_at = [&](size_t h) { return slope(sum[StepSum::AGREEMENT * H + h], sum[StepSum::MOVES * H + h]); };
+        double shared = 0.0, shared_slope = 0.0, judged = 0.0; // a step that was never judged takes the means of those that were
+        for (size_t h = 0; h < H; ++h)
+            if (sum[StepSum::ROWS * H + h] > 0.0) shared += trust(sum + h, h, H), shared_slope += slope_at(h), judged += 1.0;
+        shared /= std::max(judged, 1.0), shared_slope /= std::max(judged, 1.0);
         for (size_t h = 0; h < H; ++h) {
             weigh(regrets.data() + s * 3 * C * H + h, prior.data(), C, H, w + h);
             const double last = said[h];
@@ -142,9 +145,9 @@ void steps_mix(Regrets regrets, Sums sums, Array<const double, 3> losses, Input 
             size_t best = 0;
             for (size_t k = 1; k < (size_t)naive; ++k)
                 if (lost[k * H + h] < lost[best * H + h]) best = k;
-            const double own = sum[StepSum::ROWS * H + h] > 0.0 ? trust(sum + h, h, H) : shared;
-            const double J = (1.0 - STEP_SHARED) * own + STEP_SHARED * shared;
-            const double bent = last + slope(sum[StepSum::AGREEMENT * H + h], sum[StepSum::MOVES * H + h]) * (p - last);
+            const bool known = sum[StepSum::ROWS * H + h] > 0.0;
+            const double J = (1.0 - STEP_SHARED) * (known ? trust(sum + h, h, H) : shared) + STEP_SHARED * shared;
+            const double bent = last + (known ? slope_at(h) : shared_slope) * (p - last);
             const double other = said[best * H + h];
             mixed.data()[s * H + h] = p;
             served.data()[s * H + h] = other + J * (bent - other);
