@@ -67,7 +67,8 @@ class StepIntervals:
         """Take in the residuals of near steps, in units of their mean before this row."""
         unit = self.unit[:, :NEAR_STEPS]
         counted = judged[:, :NEAR_STEPS] & (unit > 0.0)
-        ratio = np.minimum(off[:, :NEAR_STEPS] / np.where(counted, unit, 1.0), WILD)
+        with np.errstate(over="ignore"):
+            ratio = np.minimum(off[:, :NEAR_STEPS] / np.where(counted, unit, 1.0), WILD)
         count = counted.sum(axis=1)
         size, rows = self.near
         mean = np.where(counted, ratio, 0.0).sum(axis=1) / np.maximum(count, 1)
