@@ -27,7 +27,7 @@ MEMORY = 1.0 / 3.0
 """The part of the rows judged so far that the mean |residual| of a step is taken over."""
 NEAR_STEPS, NEAR_ROWS = 4, 30.0
 """Steps whose residuals say how large all of them are lately, and the rows over which that is averaged."""
-NEAR_POWER = 0.75
+NEAR_POWER = 0.5
 """The power of that ratio which half-widths follow: more covers better after a change, and is wider in between."""
 NEAR_RANGE = (0.2, 5.0)
 
