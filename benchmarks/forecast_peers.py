@@ -1,6 +1,6 @@
 """Forecasts of practical series beside statsforecast and mlforecast, at the same origins.
 
-    python benchmarks/forecast_peers.py [CELL ...] [--origins 300] [--json FILE] [--write docs/forecast.md]
+    python benchmarks/forecast_peers.py [CELL ...] [--origins 100] [--json FILE] [--write docs/forecast.md]
                                                                                         (make bench-forecast-peers)
 
 Peers have to be fitted again at every origin, so that only some are scored: `--origins`, spread evenly over all rows
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cell", nargs="*", choices=[*base.PRACTICAL, []], help="some of the cells")
     parser.add_argument(
-        "--origins", type=int, default=300, help="origins that are scored; of m4 a tenth, of each series"
+        "--origins", type=int, default=100, help="origins that are scored; of m4 a tenth, of each series"
     )
     parser.add_argument("--json", type=Path, help="write the scores to this file")
     parser.add_argument("--write", type=Path, help="put the table between the marks of this file")
