@@ -179,3 +179,11 @@ def test_after_a_jump_of_the_level_forecasts_are_soon_better_than_the_last_value
     y[520:] += 50.0
     origins = range(620, 890)
     assert rms(Forecaster(6, 24).play(y).yhat, y, origins) < 0.6 * rms(np.repeat(y[:, None], 6, axis=1), y, origins)
+
+
+def test_smoothers_hold_no_season_that_is_longer_than_the_calendars():
+    """A given season of 100,000 rows would take 36 smoothers of that length twice, for each series."""
+    model = Forecaster(2, (24, 100_000))
+    model.play(daily(40, seed=1))
+    assert {*model._core.banks.periods.ravel().tolist()} == {0, 24, 168}
+    assert model.seasons == (24, 100_000)

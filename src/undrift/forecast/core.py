@@ -33,7 +33,7 @@ NAIVE = (
     "same as the calendar's last long season",
 )
 """Candidates that learn nothing; then come members, anchored members, smoothers, and forecasts of the user's own."""
-ANCHORED, SMOOTHED = len(NAIVE) + len(BETAS), len(NAIVE) + 2 * len(BETAS)
+SMOOTHED = len(NAIVE) + 2 * len(BETAS)
 BUILT_IN = SMOOTHED + 2 * OUTPUTS
 """Candidates that are not the user's own."""
 ANCHORS = (SMOOTHED, SMOOTHED + OUTPUTS)
@@ -47,7 +47,6 @@ The kinds are "same as last time", other naive forecasts, members, anchored memb
 own forecasts counts 1.
 """
 
-Arrays = dict[str, NDArray[np.float64]]
 Cube = NDArray[np.float64]
 
 

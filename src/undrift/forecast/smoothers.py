@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
+from undrift.forecast.calendar import LONGEST_CALENDAR
 from undrift.kernels.definitions import INPUT_LIMIT
 
 LEVELS = (0.02, 0.1, 0.3, 0.7)
@@ -36,11 +37,14 @@ Cube = NDArray[np.float64]
 def season_sets(found: tuple[int, ...], calendar: tuple[int, ...]) -> list[tuple[int, ...]]:
     """Return the seasons that smoothers may have, none, one or two at a time: those found, and the calendar's.
 
+    Longer ones than the calendar's longest are left to the other candidates: every smoother holds a whole season.
+
     >>> season_sets((24,), ())
     [(), (24,), (24, 168)]
     >>> season_sets((), (7,))
     [(), (7,)]
     """
+    found = tuple(season for season in found if season <= LONGEST_CALENDAR)
     week = (found[0], 7 * found[0]) if len(found) == 1 and found[0] in DAYS else ()
     each = [(), found[:1], found[:2], calendar[:2], calendar[:1], calendar[1:2], found[1:2], week]
     return list(dict.fromkeys(each))

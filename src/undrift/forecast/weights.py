@@ -6,11 +6,11 @@ with sums R, V of r and r squared and E the largest |r|, all discounted, its wei
 
 $$w\propto\pi\,\eta\,e^{\eta R-\eta^2V},\qquad\eta=\min\{1/2E,\ \sqrt{\ln C/V}\}.$$
 
-What is served trusts the mixture only as far as it is better than chance. Let x be the move that it forecast away from
-the last value, and z the one that came; b their regression and t its slope in standard errors, n overlapping forecasts
-of step h counting as n / h. Then $J=\max\{0,1-1/t^2\}$, half of it the mean over the steps, and the forecast served is
-J times the last value plus b x, and 1 - J times the naive forecast that has lost least. So series that cannot be
-forecast (exchange rates) cost next to nothing.
+What is served trusts the mixture only as far as it is better than chance. Let x be the move that it forecast away
+from the last value, and z the one that came, both in units of recent errors; let b be the slope of z on x and t that
+slope in standard errors, n overlapping forecasts of step h counting as n / h. Then $J=\max\{0,1-1/t^2\}$, half of it
+the mean over the steps, and the forecast served is J times the last value plus b x, and 1 - J times the naive
+forecast that has lost least. So series that cannot be forecast (exchange rates) cost next to nothing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class StepWeights:
     def mix(self, answers: Cube) -> tuple[Matrix, Matrix]:
         """Return what the mixture says, and what is served (series, steps).
 
-        A candidate that says nothing of a step (NaN) is made to say what the others together do, in place: whoever is
-        silent neither gains nor loses. The first one never is.
+        Where a candidate has no forecast of a step (NaN), the mixture's takes its place in `answers`, so that its
+        regret there is 0. Candidate 0 always has one.
         """
         mixed, served = np.empty((2, answers.shape[0], answers.shape[2]))
         self._mix(answers, np.empty_like(answers), mixed, served)
