@@ -169,7 +169,7 @@ def test_an_interrupt_is_130(capsys, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("undrift.cli.adam_check.conditions", stop)
+    monkeypatch.setattr("undrift.cli.adam.conditions", stop)
     assert call(capsys, "check", "0.9", "0.999")[0] == 130
 
 

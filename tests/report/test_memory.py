@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from report_runs import play_run, stream
 
-from undrift.cli.summary import summary_lines
+from undrift.cli.run import summary_lines
 from undrift.report.figures.memory_spectrum import measure
 from undrift.report.half_life import MOST_CHANGES, find_changes, mean_half_life, memory_length
 from undrift.report.run_context import make_context

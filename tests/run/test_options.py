@@ -10,7 +10,7 @@ from row_files import table, write_csv
 
 import undrift as ud
 from undrift.baselines import Baselines
-from undrift.cli.summary import summary_lines
+from undrift.cli.run import summary_lines
 from undrift.errors import InputError
 from undrift.online import Table
 from undrift.report.run_text import predicted_rows

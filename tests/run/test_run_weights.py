@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift.cli.summary import summary_lines
+from undrift.cli.run import summary_lines
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.report import render
 from undrift.report.formatting import duration

@@ -12,8 +12,7 @@ from typing import Any
 import typer
 
 from undrift import __version__
-from undrift.cli.exit_codes import ExitCode
-from undrift.cli.output import print_error
+from undrift.cli.output import ExitCode, print_error
 from undrift.errors import (
     ConditionError,
     DataError,
@@ -34,14 +33,14 @@ _CODES: dict[type[UndriftError], ExitCode] = {
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # the parser's own error, which typer does not export
 
 COMMANDS = {
-    "demo": "demo.demo",
+    "demo": "run.demo",
     "run": "run.run",
     "forecast": "forecast.forecast",
     "update": "update.update",
     "predict": "predict.predict",
     "certify": "certify.certify",
     "compare": "compare.compare",
-    "compare-runs": "compare_runs.compare_runs",
+    "compare-runs": "compare.compare_runs",
     "synth": "synth.synth",
     "fleet": "fleet.fleet",
     "serve": "serve.serve",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undrift.cli.exit_codes import ExitCode
-from undrift.cli.output import format_number, print_json, print_table, printable
+from undrift.cli.output import ExitCode, ProgressBar, format_number, print_json, print_table, printable
 from undrift.cli.run_options import Json
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def certify(
     because its rows are gone or an assumption fails. Forecasts are certified step by step, against the best linear
     forecast of that step.
     """
-    from undrift.cli.progress import ProgressBar
     from undrift.run import certify_run, replay_run
     from undrift.run.forecast.forecast_folder import STATE as FORECAST
 

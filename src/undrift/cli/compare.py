@@ -1,16 +1,24 @@
-"""`undrift compare`: our default beside installed peers and the naive guesses, on the user's own file."""
+"""`undrift compare`: our default beside peers, on the user's own file; `undrift compare-runs`: finished runs."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.exit_codes import ExitCode
-from undrift.cli.output import format_number, print_interrupted, print_json, print_table, printable
+from undrift.cli.output import (
+    ExitCode,
+    ProgressBar,
+    format_number,
+    print_interrupted,
+    print_json,
+    print_table,
+    printable,
+)
 from undrift.cli.signals import stop_signals
 from undrift.stopping import Interrupted
 
@@ -58,7 +66,6 @@ def compare(
     lightgbm). Boosted trees are refitted on all past rows every 250 and every 1,000 rows, the last label a feature.
     Those that cost least play first; Ctrl-C shows the table of those that are done (exit code 130).
     """
-    from undrift.cli.progress import ProgressBar
     from undrift.run import FileComparison, Settings
 
     path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
@@ -143,3 +150,39 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
     )
     for note in comparison.notes:
         print(printable(f"{note[0].upper()}{note[1:]}."))
+
+
+def compare_runs(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs; the others are held against the first.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Page to write.")] = Path("comparison.html"),
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write the page.")] = True,
+    json: options.Json = False,
+) -> None:
+    """Put RUNS beside each other: errors, how far they differ and whether by more than chance, coverage, seconds.
+
+    They must predict the same target of the same file; rows that one of them did not predict are left out. The page
+    shows their errors through time.
+    """
+    from undrift.report import render_comparison
+    from undrift.report.comparison_page import comparison_columns, comparison_rows, comparison_sentences
+    from undrift.run import compare_runs
+
+    found = compare_runs(runs)
+    page = render_comparison(found, out) if report else None
+    if json:
+        each = [
+            {
+                "name": run.name, "scores": dict(run.scores), "coverage": run.coverage, "seconds": run.seconds,
+                "difference": run.difference, "error": run.error, "differs": run.differs,
+            }
+            for run in found.runs
+        ]  # fmt: skip
+        print_json(
+            {"report": None if page is None else str(page), "rows": found.rows, "target": found.target, "runs": each}
+        )
+        return
+    print_table(comparison_columns(found), [[printable(cell) for cell in row] for row in comparison_rows(found)])
+    for sentence in comparison_sentences(found):
+        print(printable(sentence))
+    if page is not None:
+        print(printable(f"Page: {page}"))

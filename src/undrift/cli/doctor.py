@@ -7,8 +7,7 @@ import platform
 from collections.abc import Callable
 
 from undrift import __version__
-from undrift.cli.exit_codes import ExitCode
-from undrift.cli.output import print_json, print_table
+from undrift.cli.output import ExitCode, print_json, print_table
 from undrift.cli.run_options import Json
 
 EXTRAS = {

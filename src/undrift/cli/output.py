@@ -1,4 +1,4 @@
-"""Printing: tables for people, one JSON object for programs; files written whole or not at all."""
+"""Exit codes, and printing: tables and progress for people, one JSON object for programs; files written whole."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from undrift import store
 from undrift.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as RichProgress
+
+    from undrift.run import Progress
 
 _COMMAND = re.compile(r"undrift [a-z-]+: ")
 
@@ -112,3 +116,70 @@ def _finite(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
     return value
+
+
+class ExitCode(IntEnum):
+    """What a command returns to the shell; stopped by a signal, it is 128 and the signal's number."""
+
+    FINE = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    BAD_DATA = 3
+    CERTIFICATE_FAILED = 4
+    CONDITION_NOT_MET = 5
+    CHANGE_FOUND = 6
+    INTERRUPTED = 130
+
+
+class ProgressBar:
+    """Shows how far a run is, on a terminal only; `quiet` says nothing at all."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self._bar: RichProgress | None = None
+
+    def __enter__(self) -> Self:
+        if not self.quiet and sys.stderr.isatty():
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = RichProgress(*columns, console=console(sys.stderr), transient=True)
+            self._task = self._bar.add_task("reading", total=None)
+            self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def update(self, progress: Progress) -> None:
+        """Show where the run is."""
+        if self._bar is not None:
+            text = f"{progress.rows:,} rows, error lately {progress.latest_error:.4g}"
+            total = None if progress.fraction is None else 1.0
+            self._bar.update(self._task, description=text, completed=progress.fraction, total=total)
+
+    def show(self, doing: str, done: float) -> None:
+        """Show what is being done, and which share of it is."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=doing, completed=done, total=1.0)
+
+    def log(self, text: str) -> None:
+        """Print a line on stderr."""
+        if self.quiet:
+            return
+        if self._bar is None:
+            print(printable(text), file=sys.stderr)
+        else:
+            self._bar.console.print(printable(text))
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

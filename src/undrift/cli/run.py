@@ -1,23 +1,28 @@
-"""`undrift run`: from a file to predictions, a model and a report."""
+"""`undrift run`, with --live from a pipe, and `undrift demo`: from rows to predictions, a model and a report."""
 
 from __future__ import annotations
 
+import json
+import math
+import os
 import shlex
 import sys
+from collections.abc import Mapping
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.exit_codes import ExitCode
-from undrift.cli.output import print_interrupted, print_json, printable
+from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
-from undrift.errors import InputError
+from undrift.errors import DataError, InputError
 from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
-    from undrift.cli.progress import ProgressBar
+    from undrift.events import Event
+    from undrift.run import RunData
     from undrift.run.play.state import RunState
 
 
@@ -85,8 +90,6 @@ def run(
     """
     path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `alert`
     if live:
-        from undrift.cli.live import run_live
-
         if out is not None or resume or force or certify:
             raise InputError("--live keeps no folder; leave out --out, --resume, --force and --certify")
         return run_live(path, values, id_column=id, quiet=quiet)
@@ -112,8 +115,6 @@ def run_and_report(
     json: bool,
 ) -> int:
     """Run, certify, report and sum up; `undrift demo` does the same."""
-    from undrift.cli.progress import ProgressBar
-    from undrift.cli.summary import summary_lines
     from undrift.metrics import LEADING, TITLES
     from undrift.run import Settings, play_file, read_run
 
@@ -192,3 +193,173 @@ def _write_report(folder: Path, bar: ProgressBar) -> Path:
 
     bar.log("writing the report")
     return write_report(folder, render)
+
+
+NOT_LIVE = {
+    "lag": (), "delay": 0, "weight": None, "elapsed": False, "calendar": False, "missing": "auto", "time_format": None,
+    "delimiter": None,
+}  # fmt: skip
+"""Settings of runs over files that rows from a pipe have no use for, and their defaults."""
+
+
+def run_live(path: str, values: dict[str, Any], *, id_column: str | None, quiet: bool) -> int:
+    """Print a prediction for each row of a pipe or a file of JSON lines before its label is learned."""
+    from undrift.run.play.live import play_live
+    from undrift.run.read.source import Source
+    from undrift.run.settings import Settings
+
+    settings = Settings.from_dict({**values, "format": "ndjson"} if values.get("format", "auto") == "auto" else values)
+    for name, default in NOT_LIVE.items():
+        if getattr(settings, name) != default:
+            raise InputError(
+                f"--{name.replace('_', '-')}: not for rows as they come; leave it out, or leave out --live"
+            )
+    if settings.format != "ndjson":
+        raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
+    bad = changes = rows = 0
+
+    def complain(error: DataError) -> None:
+        nonlocal bad
+        bad += 1
+        if not quiet:
+            print(printable(f"undrift: {error}; left out"), file=sys.stderr, flush=True)
+
+    def tell(event: Event) -> None:
+        nonlocal changes
+        changes += 1
+        _print_line({"event": str(event.kind), "line": event.row, "feature": event.feature, "sentence": event.sentence})
+
+    lines = Source(path, settings).lines()
+    try:
+        for said in play_live(
+            lines, settings, id_column=id_column, complain=complain, on_event=tell if settings.alert else None
+        ):
+            _print_line(said.as_dict())
+            rows += 1
+            if rows == settings.limit:
+                break
+    except BrokenPipeError:  # the reader has enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        return ExitCode.FINE
+    if bad:
+        return ExitCode.BAD_DATA
+    return ExitCode.CHANGE_FOUND if changes else ExitCode.FINE
+
+
+def _print_line(values: dict[str, Any]) -> None:
+    print(json.dumps(values, allow_nan=False), flush=True)
+
+
+NOT_INFORMATIVE = 9.0
+"""A rival that loses so many times less, nothing but rounding perhaps, is not worth a line."""
+
+
+def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
+    """Return what someone who never heard of us should know about a run."""
+    from undrift.run.prepare.task import name_classes
+
+    what = "a number" if run.classes is None else name_classes(run.classes)
+    source = Path(run.provenance["source"]["path"]).name
+    out = [
+        f"Predicted '{run.target}' ({what}) {run.predicted.sum():,} times in {source}, each time before it was known.",
+        _quality(run),
+        _memory(run),
+        _jumps(run),
+        _certificate(run),
+    ]
+    if run.problems:
+        count = len(run.problems)
+        found = f"{count} thing{'s' if count > 1 else ''} about the data to look at: {_problems(run.problems)}."
+        out.append(found)
+    folder = f"{facts['folder']}/ has predictions.parquet, model.undrift and run.json"
+    out.append(f"Report: {facts['report']} ({folder})" if facts["report"] else f"{folder}.")
+    return [line for line in out if line]
+
+
+def _quality(run: RunData) -> str:
+    """Return how far off it was, by the measure that leads in the report too."""
+    from undrift.metrics import LEADING, coverage, interval_pinball
+    from undrift.report.formatting import number, percent
+    from undrift.report.scores import best_baseline, compare_errors, score_predictors
+
+    if not run.rounds:
+        return ""
+    table, key = score_predictors(run), LEADING[run.task]
+    own, best = table[0].measures, best_baseline(table)
+    text = f"{'Typical error (RMSE)' if run.classes is None else 'Log-loss'} {number(own[key])}"
+    if best is not None and best.measures[key] > 0.0:
+        text += f", {compare_errors(own[key], best.measures[key])} the best naive guess"
+        text += f" ('{best.name}': {number(best.measures[key])})"
+    if run.lower is None or run.upper is None:
+        return f"{text}; it named the right class in {percent(own['accuracy'])} of rows."
+    inside = coverage(run.lower, run.upper, run.y)
+    mean = f"; mean absolute error {number(own['mae'])}"
+    loss = interval_pinball(run.lower, run.upper, run.y, level=0.9)
+    ends = f" (pinball loss of its ends {number(loss)})" if math.isfinite(loss) else ""
+    return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval{ends}."
+
+
+def _memory(run: RunData) -> str:
+    """Return how much of the past mattered: the half-life of the weights averaged over the run, as in the report."""
+    from undrift.report.formatting import half_life_text
+    from undrift.report.half_life import memory_length
+
+    if not len(run.spectrum) or len(run.half_lives) < 2:
+        return ""
+    length = memory_length(run.half_lives, run.spectrum)
+    if math.isinf(length.average):
+        return "Memory it found best: all of the past; nothing here is forgotten."
+    text = length.words(lambda half_life: half_life_text(half_life, unit=run.memory_unit))
+    return f"Memory it found best: an observation counts half after about {text}."
+
+
+def _jumps(run: RunData) -> str:
+    """Return where memory shortened at once, unless --alert has told what changed."""
+    from undrift.report.formatting import join_words
+    from undrift.report.half_life import find_changes
+
+    if run.events is not None or not len(run.spectrum):
+        return ""
+    changes = find_changes(run.spectrum_round, run.half_lives, run.spectrum)
+    rows = [f"{change.round:,}" for change in changes if change.jump]
+    if not rows:
+        return ""
+    where = f"row{'s' if len(rows) > 1 else ''} {join_words(rows)}"
+    return f"The data changed around {where}; --alert tells such things on the way."
+
+
+def _certificate(run: RunData) -> str:
+    """Return the comparison with the rival that the report leads with, and what is proven beyond it."""
+    from undrift.report.certificate_text import choose_leading, comparison, proof, summarize_certificates
+    from undrift.report.formatting import capitalize
+
+    one = choose_leading(summarize_certificates(run))
+    if one is None or one.relative(min(one.bounds)) >= NOT_INFORMATIVE:
+        return ""
+    return f"{capitalize(comparison(one))}. Proven: {proof(one)}."
+
+
+def _problems(problems: Any) -> str:
+    shown = [f"{one['kind']}{'' if one['column'] is None else ' ' + repr(one['column'])}" for one in problems[:3]]
+    return ", ".join(shown) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")
+
+
+DEMO = {"target": "departures", "calendar": True, "lag": [1, 24, 168]}
+"""Settings of the demo."""
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the run; replaced if it is one.")] = Path(
+        "undrift-demo"
+    ),
+    report: options.Report = True,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> int:
+    """Predict how many flights leave New York in the next hour, through all of 2013, and report how that went.
+
+    The same as: undrift run nyc_departures.csv.gz --target departures --calendar --lag 1,24,168
+    """
+    with as_file(files("undrift") / "data" / "nyc_departures.csv.gz") as path:
+        done = {"resume": False, "force": True, "report": report, "certify": True}
+        return run_and_report(str(path), out, dict(DEMO), **done, quiet=quiet, json=json)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import print_error, print_interrupted, print_json, printable
+from undrift.cli.output import ProgressBar, print_error, print_interrupted, print_json, printable
 from undrift.errors import InputError, LearnedBeforeError
 
 
@@ -63,7 +63,6 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
 
 
 def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
-    from undrift.cli.progress import ProgressBar
     from undrift.cli.signals import stop_signals
     from undrift.report import render
     from undrift.run import update_run, write_report
