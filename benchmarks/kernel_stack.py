@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tests.twins import reference
 from undrift import kernels
-from undrift.kernels import layout, reference
+from undrift.kernels import layout
 
 
 def fastest(runs: dict[str, Callable[[], int]], seconds: float, clock=time.thread_time) -> dict[str, float]:

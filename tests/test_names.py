@@ -47,11 +47,9 @@ def is_bare_participle(name):
 
 
 def definitions():
-    """Return every class and every function that is no property, each with its file; twins of kernels apart."""
+    """Return every class and every function that is no property, each with its file."""
     for file in sorted(PACKAGE.rglob("*.py")):
         where = file.relative_to(PACKAGE).as_posix()
-        if where.startswith("kernels/reference"):
-            continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 marks = {getattr(mark, "id", getattr(mark, "attr", "")) for mark in node.decorator_list}

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb, arb_mat, arf, ctx
 from wide import Floats
 
-from undrift.kernels.reference import log_odds
+from tests.twins.reference import log_odds
 
 
 class Odds(NamedTuple):

@@ -13,7 +13,8 @@ from exact import Past, exact
 from streams import Case, make
 from wide import Floats
 
-from undrift.kernels import layout, reference
+from tests.twins import reference
+from undrift.kernels import layout
 
 SETTINGS = [(1e-16, math.inf), (1e-18, math.inf), (1e-20, math.inf), (1e-18, 1e17), (1e-24, 1e17), (1e-30, 1e17)]
 """(FLOOR, FAINT); without end: the floor alone."""

@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Iterator
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
+
 import absurd
 import chaos
 import measure

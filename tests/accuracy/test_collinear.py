@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from exact import Past, exact, identity
 
-from undrift.kernels import layout, reference
+from tests.twins import reference
+from undrift.kernels import layout
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.9])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.twins.estimator_stages import classification_features, regression_features
 from undrift.errors import InputError
 from undrift.kernels import layout
-from undrift.kernels.reference_estimator_stages import classification_features, regression_features
 from undrift.online.inspection import LAST_LABEL, level2_shares
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.twins.estimator_rows import despike, fit_despiker
 from undrift.kernels.definitions import Despiker
-from undrift.kernels.reference_estimator_rows import despike, fit_despiker
 from undrift.losses import logistic
 
 T = 6000

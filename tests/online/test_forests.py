@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.twins import tree_context as reference
+from tests.twins.trees import trees_predict
 from undrift import kernels
 from undrift.errors import InputError, ModelFileError
-from undrift.kernels import reference_tree_context as reference
-from undrift.kernels.reference_trees import trees_predict
 from undrift.losses import sigmoid
 from undrift.online import forests as module
 from undrift.online.plan import SPEEDS

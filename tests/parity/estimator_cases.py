@@ -8,8 +8,8 @@ from unittest import mock
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.twins import estimator as reference_estimator
 from undrift import kernels
-from undrift.kernels import reference_estimator
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.online.plan import EstimatorPlan
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.twins import adam as reference_adam
 from undrift import kernels
-from undrift.kernels import reference_adam
 
 KINDS = {0: (np.float32, np.float32), 1: (np.float64, np.float64), 2: (np.uint16, np.float32)}
 SIZES = [1, 7, 16, 33, 1000, 16384, 16385, 40000, 0]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.twins import drift as reference
 from undrift import kernels
-from undrift.kernels import reference_drift as reference
 from undrift.kernels.definitions import DriftCount
 
 pytestmark = pytest.mark.every_level

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.twins import given_mixer as reference_given_mixer
 from undrift import kernels
-from undrift.kernels import reference_given_mixer
 from undrift.kernels.definitions import GivenLoss, GivenMember, GivenNumber
 
 

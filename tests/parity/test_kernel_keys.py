@@ -7,12 +7,12 @@ import pytest
 from tolerances import TOLERANCES
 
 import undrift as ud
+from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident
 from undrift.fleet.model_pool import initial_model
 from undrift.fleet.slot_layout import SlotLayout
 from undrift.kernels import layout
-from undrift.kernels.reference_ensemble import EnsembleKernel
 
 KEYS, DIM, RECORDS = 5, 4, 150
 MODELS = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tolerances import TOLERANCES
 
+from tests.twins import mix as reference_mix
 from undrift import kernels
-from undrift.kernels import reference_mix
 from undrift.kernels.definitions import MixerState, MixingRule
 
 RULES = list(MixingRule)

@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from tests.twins import rows as reference_rows
 from undrift import kernels
-from undrift.kernels import reference_rows
 
 CUTS = {"whole": [0, 300], "cut": [0, 1, 2, 150, 299, 300], "row by row": list(range(301))}
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.twins.ensemble import EnsembleKernel
 from undrift import _check, kernels
 from undrift.ensemble.aioli_stack import AIOLIStack
 from undrift.ensemble.vaw_stack import DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
-from undrift.kernels.reference_ensemble import EnsembleKernel
 
 SOURCE = Path(ud.__file__).parent
 STATUS = {"vaw_play", "vaw_predict", "aioli_play", "aioli_predict", "play_keys", "predict_rows", "o2nc_play"}

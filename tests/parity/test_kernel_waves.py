@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.twins import waves as reference_waves
 from undrift import kernels
-from undrift.kernels import reference_waves
 
 
 @pytest.mark.parametrize("count", [1, 6, 48])

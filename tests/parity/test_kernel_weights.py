@@ -7,8 +7,9 @@ import pytest
 from kernel_cases import instance, numbers, outputs, play, stacked
 from tolerances import TOLERANCES
 
+from tests.twins import drift as reference_drift
+from tests.twins import reference
 from undrift import kernels
-from undrift.kernels import reference, reference_drift
 from undrift.kernels.definitions import DriftCount
 
 pytestmark = pytest.mark.every_level

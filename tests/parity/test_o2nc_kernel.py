@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.twins import o2nc as reference
 from undrift import kernels
-from undrift.kernels import reference_o2nc as reference
 from undrift.optim import Objective, Tuning, o2nc
 from undrift.optim.objectives import KINDS
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from tolerances import TOLERANCES
 
+from tests.twins import smoothers as reference_smoothers
 from undrift import kernels
-from undrift.kernels import dispatch, reference_smoothers
+from undrift.kernels import dispatch
 from undrift.kernels.definitions import (
     INPUT_LIMIT,
     SMOOTHER_BETA,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from tests.twins import softmax as reference
 from undrift import kernels
-from undrift.kernels import reference_softmax as reference
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.softmax import class_basis
 

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from tolerances import TOLERANCES
 
+from tests.twins import steps as reference_steps
 from undrift import kernels
-from undrift.kernels import dispatch, reference_steps
+from undrift.kernels import dispatch
 from undrift.kernels.definitions import (
     STEP_BETA,
     STEP_CUT,

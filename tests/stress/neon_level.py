@@ -50,7 +50,9 @@ def main() -> int:
         return 0
     environment = {**os.environ, "UNDRIFT_SERVER": f"{EMULATOR} {build()}"}
     environment.pop("UNDRIFT_KERNELS", None)  # a level of this machine's own
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE / "neon"), os.environ.get("PYTHONPATH")]))
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(HERE / "neon"), str(HERE.parents[1]), os.environ.get("PYTHONPATH")])
+    )
     chosen = sys.argv[1:] or TESTS
     command = [sys.executable, "-m", "pytest", "-q", "-p", "remote_kernels", "-k", SHAPES, *chosen]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode

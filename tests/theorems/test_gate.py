@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins.given_mixer import GivenMixer
 from undrift.kernels.definitions import (
     GATE_CUT,
     MOST_LATENESS,
@@ -17,7 +18,6 @@ from undrift.kernels.definitions import (
     GivenNumber,
 )
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference_given_mixer import GivenMixer
 
 ROUNDING = 1e-9
 LOSSES = [runs.SQUARED, runs.PINBALL, runs.LOGISTIC]

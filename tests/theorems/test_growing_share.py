@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import undrift as ud
-from undrift.kernels import reference_mix
+from tests.twins import mix as reference_mix
 from undrift.kernels.definitions import FIRST_SHARE
 from undrift.losses import softplus
 

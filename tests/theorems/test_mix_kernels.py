@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from undrift.kernels import reference_mix as mix
+from tests.twins import mix as mix
 from undrift.kernels.definitions import MixerState, MixingRule
 
 RULES = {

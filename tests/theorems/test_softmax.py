@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.twins import softmax as twin
 from undrift.ensemble import MixableProbabilities
 from undrift.errors import ConditionError, InputError
-from undrift.kernels import reference_softmax as twin
 from undrift.learners.softmax import class_basis, class_curvature
 from undrift.losses import log_softmax, logistic, softmax
 from undrift.regret import certify

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.twins import trees as reference
 from undrift import kernels
-from undrift.kernels import reference_trees as reference
 from undrift.kernels.definitions import LEAF, TreeNode
 
 

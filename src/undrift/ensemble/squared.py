@@ -4,7 +4,7 @@ All of them clip members to the labels seen so far, the last two also to a reach
 share one accounting. With the inverse rate $\iota_t$ of
 round t, the mix loss $m_t = -\iota_t\ln\sum_i w_{t,i}e^{-\ell_{t,i}/\iota_t}$, the prior p and the mixture's loss
 $\ell_t$: when weights are tempered towards the prior as the rate falls and kept as it rises
-(`kernels.reference_mix`),
+(`tests/twins/mix.py`),
 
 $$\sum_t \ell_t - \ell_{t,i} \le \sum_t(\ell_t - m_t) + \ln\tfrac1{p_i}\sum_t(\iota_{t+1} - \iota_t)_+
   + \sum_t\iota_{t+1}\ln S_t + (1-p_i)\sum_t\iota_{t+1}\ln\tfrac1{1-\alpha_t}.$$

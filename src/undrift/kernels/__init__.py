@@ -1,4 +1,4 @@
-"""Loops over plain arrays: compiled, with a NumPy twin of the same name and signature in `reference`.
+"""Loops over plain arrays: compiled, each with a NumPy twin of the same name and signature in `tests/twins`.
 
 The best instruction set of the machine is chosen at import; see `dispatch` for the levels and how to use another.
 `threads` of a call shares the learners out; the results are the same bits for any number of threads, any cut of the

@@ -138,7 +138,7 @@ def o2nc(
 
 @dataclass(slots=True, eq=False)
 class _State:
-    """The flat state of Algorithm 2, in the arrays the kernel takes; see kernels/reference_o2nc.py for the layout."""
+    """The flat state of Algorithm 2, in the arrays the kernel takes; see tests/twins/o2nc.py for the layout."""
 
     tuning: Tuning
     seed: int

@@ -15,7 +15,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from undrift.kernels import layout, reference_ensemble
+from tests.twins import ensemble as reference_ensemble
+from undrift.kernels import layout
 
 LEVELS = ["neon", "portable"]
 CHOOSE, PLAY, MIX, ROUND, ODDS, ADAM = range(6)

@@ -1,4 +1,4 @@
-// Rounds of DriftVAW: least squares over paths that pay for moving. reference_drift.py is the twin, and explains the
+// Rounds of DriftVAW: least squares over paths that pay for moving. tests/twins/drift.py is the twin, and explains the
 // recursion. Learners are independent of each other; each keeps an upper triangular factor R of its covariance P = R'R,
 // stored as a whole matrix, and changes it by plane rotations only: P stays positive definite whatever is rounded.
 #include <nanobind/nanobind.h>
@@ -165,7 +165,7 @@ int64_t drift_predict(State factor, Matrix leader, Input reg, Input step, int64_
     return 0;
 }
 
-// The two recursions over stored gains of a single learner; reference_drift.py says what they are for.
+// The two recursions over stored gains of a single learner; tests/twins/drift.py says what they are for.
 void drift_residuals(Inputs Z, Inputs gains, Input error, Input start, Vector out) {
     const size_t d = Z.shape(1), rounds = Z.shape(0);
     check(gains.shape(0) == rounds && gains.shape(1) == d && error.shape(0) == rounds && start.shape(0) == rounds &&

@@ -1,5 +1,5 @@
 // Whole rounds of an ensemble in one call: its learners, what each member predicts from them, and the mixture. The twin is
-// kernels/reference_ensemble.py.
+// tests/twins/ensemble.py.
 #pragma once
 #include "hint.h"
 

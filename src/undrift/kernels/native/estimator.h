@@ -1,5 +1,5 @@
 // An online estimator's round over one state vector: a row is served, which gives a record of plain numbers, and settled
-// from that record when its label is known. The twin is kernels/reference_estimator.py.
+// from that record when its label is known. The twin is tests/twins/estimator.py.
 #pragma once
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // What an online estimator knows of a row besides its features: running means of the features, the last labels, hinges and
-// products. Every function works on its own part of the state vector. The twin is kernels/reference_estimator_context.py.
+// products. Every function works on its own part of the state vector. The twin is tests/twins/estimator_context.py.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The last two steps of an online estimator's prediction: the gate between the raw and the robust arm, and the mixer of answers
-// that were given with the row. The twin, which says what they are, is kernels/reference_estimator_gate.py.
+// that were given with the row. The twin, which says what they are, is tests/twins/estimator_gate.py.
 #include "estimator.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Intervals of an online regressor: quantiles whose distances from the prediction follow the row and the time. The twin,
-// which says what they are, is kernels/reference_estimator_intervals.py.
+// which says what they are, is tests/twins/estimator_intervals.py.
 #include "estimator.h"
 
 namespace undrift {

@@ -1,5 +1,5 @@
 // The mixer of predictions that were made elsewhere: the last step of online estimators, and all of `Mix`. The twin, which says what
-// it is, is kernels/reference_given_mixer.py.
+// it is, is tests/twins/given_mixer.py.
 #pragma once
 #include <algorithm>
 #include <cmath>

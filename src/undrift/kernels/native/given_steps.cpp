@@ -1,5 +1,5 @@
 // `Mix`: mixers of predictions made elsewhere, one for each step ahead, which learn from each other. The twin, which says what they
-// are, is kernels/reference_given_mixer.py.
+// are, is tests/twins/given_mixer.py.
 #include <nanobind/nanobind.h>
 
 #include <limits>

@@ -1,5 +1,5 @@
 // MixerScratch N members' predictions into one: weights in the log domain, a posterior per round, the fixed share.
-// Members stand in lanes; the twin is kernels/reference_mix.py.
+// Members stand in lanes; the twin is tests/twins/mix.py.
 #pragma once
 #include "definitions.h"
 #include "logistic.h"

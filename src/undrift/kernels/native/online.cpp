@@ -1,4 +1,4 @@
-// Rows of a whole run as an online estimator scales them, for its design, and waves; reference_rows.py and reference_waves.py
+// Rows of a whole run as an online estimator scales them, for its design, and waves; tests/twins/rows.py and tests/twins/waves.py
 // define it, to the bit.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>

@@ -1,4 +1,4 @@
-// Bindings of the kernels of a shared design: several outputs over one information matrix. reference_outputs.py is the twin.
+// Bindings of the kernels of a shared design: several outputs over one information matrix. tests/twins/outputs.py is the twin.
 #include <nanobind/nanobind.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A bank of level-trend-season smoothers of one series, and the forecasts of the bank: reference_smoothers.py is the twin,
+// A bank of level-trend-season smoothers of one series, and the forecasts of the bank: tests/twins/smoothers.py is the twin,
 // and explains the recursion. There is no instruction-set level in it: the bits are the same at each.
 #include <nanobind/nanobind.h>
 

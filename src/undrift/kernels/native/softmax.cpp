@@ -1,4 +1,4 @@
-// Rounds of DiscountedSoftmax. reference_softmax.py is the twin, and explains the recursion.
+// Rounds of DiscountedSoftmax. tests/twins/softmax.py is the twin, and explains the recursion.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 

@@ -1,4 +1,4 @@
-// The prediction of softmax regression whose price is the same whatever the label. reference_softmax.py is the twin, and
+// The prediction of softmax regression whose price is the same whatever the label. tests/twins/softmax.py is the twin, and
 // says what the letters mean: K classes, m = K - 1 coordinates, the basis Q (K, m), a row's m0 (m) and M0 (m, m).
 #pragma once
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How the candidates of a forecaster are judged and mixed, step by step: reference_steps.py is the twin, and explains it.
+// How the candidates of a forecaster are judged and mixed, step by step: tests/twins/steps.py is the twin, and explains it.
 // There is no instruction-set level in it: the bits are the same at each.
 #include <nanobind/nanobind.h>
 

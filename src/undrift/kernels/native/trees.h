@@ -1,4 +1,4 @@
-// Gradient boosting of regression trees over binned columns. reference_trees.py is the twin, and explains the arithmetic.
+// Gradient boosting of regression trees over binned columns. tests/twins/trees.py is the twin, and explains the arithmetic.
 // Gradients are whole numbers while a tree grows: sums do not depend on the order of rows or on threads, and the
 // histogram of a leaf's larger child is exactly the leaf's less that of the smaller one.
 #pragma once

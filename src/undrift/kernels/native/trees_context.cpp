@@ -1,4 +1,4 @@
-// Rows as forests inside of an online estimator see them. reference_tree_context.py is the twin, and says what they hold.
+// Rows as forests inside of an online estimator see them. tests/twins/tree_context.py is the twin, and says what they hold.
 #include "trees.h"
 
 #include <algorithm>

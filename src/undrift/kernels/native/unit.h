@@ -1,5 +1,5 @@
 // A unit: W neighbouring learners of a stack, one in each lane of a native vector, and the steps of a round that touch
-// each feature once (the equations are in kernels/reference.py). The same number of neighbouring learners lies side by
+// each feature once (the equations are in tests/twins/reference.py). The same number of neighbouring learners lies side by
 // side, and the next number of the unit S doubles later: S = LANES in the caller's state, S = W in a compact copy, and
 // S = SLOT_LANES in a slot.
 #pragma once

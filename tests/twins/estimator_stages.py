@@ -7,8 +7,10 @@ from typing import TypedDict
 
 import numpy as np
 
+from tests.twins import mix as reference_mix
+from tests.twins import reference
+from tests.twins.estimator_context import ScaledRow
 from undrift._typing import Matrix, Vector
-from undrift.kernels import reference, reference_mix
 from undrift.kernels.definitions import (
     FIRST_SHARE,
     GROWING_SHARE,
@@ -20,7 +22,6 @@ from undrift.kernels.definitions import (
     MixerState,
 )
 from undrift.kernels.layout import State, estimator_lanes, length
-from undrift.kernels.reference_estimator_context import ScaledRow
 
 Parts = dict[str, tuple[int, int]]
 """Begin and length of each named part of a state vector."""

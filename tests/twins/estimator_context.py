@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.estimator_rows import ColumnScaling, add_up, divide
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     CLIP,
@@ -21,7 +22,6 @@ from undrift.kernels.definitions import (
     ExpandedColumn,
 )
 from undrift.kernels.definitions import LabelContext as L
-from undrift.kernels.reference_estimator_rows import ColumnScaling, add_up, divide
 
 
 class ScaledRow(NamedTuple):

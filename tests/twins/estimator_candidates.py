@@ -7,13 +7,9 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
-from undrift.kernels import reference_mix
-from undrift.kernels.definitions import CLIP, MIX_LIMIT, MOST_SCALES, FamilyDesign, MixerState
-from undrift.kernels.definitions import EstimatorNumber as N
-from undrift.kernels.reference import sigmoid
-from undrift.kernels.reference_estimator_context import ScaledRow, expand
-from undrift.kernels.reference_estimator_stages import (
+from tests.twins import mix as reference_mix
+from tests.twins.estimator_context import ScaledRow, expand
+from tests.twins.estimator_stages import (
     Family,
     FamilySettings,
     GivenFamily,
@@ -25,7 +21,11 @@ from undrift.kernels.reference_estimator_stages import (
     hinted_answers,
     regression_features,
 )
-from undrift.kernels.reference_waves import waves as fill_waves
+from tests.twins.reference import sigmoid
+from tests.twins.waves import waves as fill_waves
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import CLIP, MIX_LIMIT, MOST_SCALES, FamilyDesign, MixerState
+from undrift.kernels.definitions import EstimatorNumber as N
 
 
 class Answers(NamedTuple):

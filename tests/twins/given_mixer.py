@@ -33,6 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.estimator_rows import add_up, median
+from tests.twins.reference import sigmoid
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     FARTHEST_MEMBER,
@@ -46,8 +48,6 @@ from undrift.kernels.definitions import (
 from undrift.kernels.definitions import GivenMember as M
 from undrift.kernels.definitions import GivenNumber as N
 from undrift.kernels.layout import State
-from undrift.kernels.reference import sigmoid
-from undrift.kernels.reference_estimator_rows import add_up, median
 
 
 def price(odds: float) -> float:

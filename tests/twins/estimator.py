@@ -23,21 +23,21 @@ from typing import NamedTuple, Unpack
 
 import numpy as np
 
+from tests.twins import estimator_context as context
+from tests.twins import estimator_rows as preparation
+from tests.twins.estimator_blocks import EstimatorBlocks
+from tests.twins.estimator_candidates import Answers
+from tests.twins.estimator_context import FeatureMeans, ScaledRow
+from tests.twins.estimator_gate import Gate
+from tests.twins.estimator_intervals import IntervalStages, follow_quantiles, has_interval
+from tests.twins.estimator_stages import MixerSettings, Parts, given_answers
+from tests.twins.given_mixer import GivenMixer
+from tests.twins.mix import softplus
 from undrift._typing import Matrix, Vector
-from undrift.kernels import reference_estimator_context as context
-from undrift.kernels import reference_estimator_rows as preparation
 from undrift.kernels.definitions import INPUT_LIMIT, WARMUP, FamilyDesign, GivenMember, GivenNumber, IntervalState
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import LabelContext as L
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference_estimator_blocks import EstimatorBlocks
-from undrift.kernels.reference_estimator_candidates import Answers
-from undrift.kernels.reference_estimator_context import FeatureMeans, ScaledRow
-from undrift.kernels.reference_estimator_gate import Gate
-from undrift.kernels.reference_estimator_intervals import IntervalStages, follow_quantiles, has_interval
-from undrift.kernels.reference_estimator_stages import MixerSettings, Parts, given_answers
-from undrift.kernels.reference_given_mixer import GivenMixer
-from undrift.kernels.reference_mix import softplus
 
 REFITS = (4, 32, WARMUP)
 """Labels after which scaling is taken from the rows so far, and everything learned again from them."""

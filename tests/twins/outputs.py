@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.twins.reference import _Learner, _Solved, invalid_input
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import CONVEX_SHARE, PREDICTION_LIMIT
 from undrift.kernels.layout import State
-from undrift.kernels.reference import _Learner, _Solved, invalid_input
 
 
 def vaw_outputs_play(

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.estimator_candidates import CandidateStages
+from tests.twins.estimator_context import ScaledRow
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     CUT_ROUNDS,
@@ -63,8 +65,6 @@ from undrift.kernels.definitions import (
 from undrift.kernels.definitions import EstimatorNumber as N
 from undrift.kernels.definitions import IntervalState as I
 from undrift.kernels.definitions import LabelContext as L
-from undrift.kernels.reference_estimator_candidates import CandidateStages
-from undrift.kernels.reference_estimator_context import ScaledRow
 
 CUTS = (SpreadColumn.FIRST_CUT, SpreadColumn.SECOND_CUT, SpreadColumn.THIRD_CUT, SpreadColumn.FOURTH_CUT)
 

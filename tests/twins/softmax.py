@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.twins.reference import invalid_input
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     LEVERAGE_LIMIT,
@@ -23,7 +24,6 @@ from undrift.kernels.definitions import (
     SOFTMAX_LEAST_SHARE,
 )
 from undrift.kernels.definitions import SoftmaxNumber as N
-from undrift.kernels.reference import invalid_input
 
 
 def softmax_play(

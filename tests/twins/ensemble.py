@@ -7,8 +7,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.twins import mix as reference_mix
+from tests.twins import reference
 from undrift._typing import Matrix, Vector
-from undrift.kernels import reference, reference_mix
 from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import ENSEMBLE_SLOT, Hint
 from undrift.kernels.layout import State

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.twins.reference import invalid_input
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import LEVERAGE_LIMIT, DriftCount, DriftEvent
 from undrift.kernels.layout import State
-from undrift.kernels.reference import invalid_input
 
 
 def drift_play(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from tests.twins.estimator_context import advance_labels
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import LabelContext
-from undrift.kernels.reference_estimator_context import advance_labels
 
 
 def tree_rows(state: Vector, spans: Vector, Z: Matrix, y: Vector, X: Matrix, commit: bool) -> None:

@@ -20,7 +20,7 @@ judged in the bucket, and with the q, of its serving; iota is larger by min(late
 `GateNumber` adds up what the gate may have lost against each arm (theory page `gate`).
 
 Predictions that come with a row are members of the raw arm, and in the end they are combined with the gate's answer
-once more, by `reference_given_mixer`.
+once more, by `given_mixer`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ import math
 
 import numpy as np
 
+from tests.twins.estimator_stages import MixerSettings, Stage
+from tests.twins.given_mixer import clip, follow_residual, price
+from tests.twins.reference import sigmoid
 from undrift._typing import Vector
 from undrift.kernels.definitions import (
     DISAGREEMENT_STEP,
@@ -45,9 +48,6 @@ from undrift.kernels.definitions import (
 from undrift.kernels.definitions import GateBucket as B
 from undrift.kernels.definitions import GateNumber as G
 from undrift.kernels.definitions import RecordPart as R
-from undrift.kernels.reference import sigmoid
-from undrift.kernels.reference_estimator_stages import MixerSettings, Stage
-from undrift.kernels.reference_given_mixer import clip, follow_residual, price
 
 
 def find_bucket(distance: float, unit: float) -> int:

@@ -1,0 +1,1 @@
+"""Tests of undrift; `tests.twins` and `tests.helpers` are shared by test modules."""
