@@ -9,8 +9,7 @@ import pytest
 import undrift as ud
 from tests.twins.ensemble import EnsembleKernel
 from undrift import _check, kernels
-from undrift.ensemble.aioli_stack import AIOLIStack
-from undrift.ensemble.vaw_stack import DiscountedLeaders, VAWStack
+from undrift.ensemble.stacked_members import AIOLIStack, DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
 

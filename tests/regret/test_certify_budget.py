@@ -8,7 +8,7 @@ import pytest
 import undrift as ud
 from undrift.regret import HindsightLeaves, ReferenceLearners, certify, composite
 from undrift.regret.comparators import piecewise
-from undrift.regret.comparators.fixed import fixed
+from undrift.regret.comparators.piecewise import fixed
 from undrift.trace import Trace
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, store
 from undrift._typing import Matrix, Vector
-from undrift.ensemble.probabilities import MixableProbabilities
+from undrift.ensemble.mixable import MixableProbabilities
 from undrift.errors import InputError, ModelFileError
 from undrift.learners import DiscountedSoftmax
 from undrift.learners.base import Arrays, Columns

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, _thread_lock, ensemble, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.ensemble.logistic import Mixable
+from undrift.ensemble.mixable import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stacked_members import BLOCK, StackedMembers

@@ -12,8 +12,7 @@ from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import Arrays, Prediction
-from undrift.learners.discounted import DiscountedLearner
+from undrift.learners.base import Arrays, DiscountedLearner, Prediction
 from undrift.learners.replay import replay
 from undrift.learners.row_weights import RowWeights
 from undrift.template import Template

@@ -7,8 +7,7 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError
-from undrift.learners.base import Arrays, Columns
-from undrift.learners.discounted import DiscountedLearner
+from undrift.learners.base import Arrays, Columns, DiscountedLearner
 from undrift.template import Template
 
 

@@ -11,8 +11,7 @@ from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.convex_losses import loss_named
 from undrift.errors import InputError
-from undrift.learners.base import Arrays, Columns
-from undrift.learners.discounted import DiscountedLearner
+from undrift.learners.base import Arrays, Columns, DiscountedLearner
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss
 from undrift.template import Tangents, Template

@@ -10,9 +10,8 @@ from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
-from undrift.learners.base import Arrays, Columns
+from undrift.learners.base import Arrays, Columns, DiscountedLearner
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.discounted import DiscountedLearner
 from undrift.learners.row_weights import RowWeights
 
 LEAST_DISCOUNT = 1e-200

@@ -10,7 +10,7 @@ import numpy as np
 
 from undrift import _check, _thread_lock
 from undrift._typing import Matrix, Vector
-from undrift.ensemble.logistic import Mixable
+from undrift.ensemble.mixable import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.errors import InputError

@@ -4,31 +4,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import RowWeights, check_row_weights
 from undrift.losses import Loss, logistic, squared
-from undrift.regret._input import check_comparator, check_stream
+from undrift.regret._input import (
+    add_exactly,
+    add_sizes,
+    check_columns,
+    check_comparator,
+    check_same_learner,
+    check_same_run,
+    check_stream,
+    check_whole,
+    margins,
+    moves,
+)
 from undrift.regret.class_certificate import certify_classes
 from undrift.regret.composite import ReferenceLearners, certify_composite
-from undrift.regret.d2d import Certificate, add_certificates, d2d_terms
-from undrift.regret.margin_check import check_margins
-from undrift.regret.path_terms import path_terms
+from undrift.regret.d2d import ROUNDING, Certificate, add_certificates, d2d_terms
 from undrift.regret.restarted import Restarted
-from undrift.regret.trace_check import check_columns, check_same_learner, check_same_run, check_whole
 from undrift.template import Certifiable, Template
 from undrift.trace import Trace
 
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]
 """Comparators (T, d) or one (d,); or a function of rows and labels that returns them, such as `comparators.fixed`."""
 WHO = "certify"
+GROUP, PARTS, FEW = 4096, 8, 16
+"""Comparators in a row that are looked at together; into how many groups they are split; how few are not."""
 
 
 def certify(
@@ -198,3 +209,80 @@ def _template(learner: object, Z: Matrix, y: Vector, counts: RowWeights | None) 
         f"{WHO}: {type(learner).__name__} makes no promise; pass a learner with a guarantee, a Template, or an object "
         "with template(Z, y)"
     )
+
+
+def path_terms(
+    Z: Matrix, y: Vector, u: Matrix, yhat: Vector, stability: Vector, potential: Vector, template: Template, loss: Loss
+) -> Certificate:
+    r"""Return the certificate of a learner that follows a path: the comparator pays for its start and every step.
+
+    $$\sum_tf_t(x_t)\le\sum_tf_t(u_t)+\sum_tL_t+\sum_t\frac{w_t}2|u_t|^2+\tau\sum_t|u_{t+1}-u_t|^2,$$
+
+    where $w_t>0$ in rounds in which the learner began or started afresh; movement into such a round is free. Key
+    `drift`. The input was checked: arrays of T rounds, the comparator one row a round. O(T d).
+    """
+    counts = np.ones(len(y)) if template.weights is None else template.weights
+    incurred, predicted = counts * loss.value(yhat, y), margins(Z, u)
+    theirs = counts * loss.value(predicted, y)
+    ridge = 0.5 * potential * np.einsum("td,td->t", u, u)
+    steps = np.diff(u, axis=0)
+    price = math.inf if template.movement is None else template.movement
+    squares = np.einsum("td,td->t", steps, steps) * (potential[1:] == 0.0)
+    moved = np.multiply(price, squares, out=np.zeros_like(squares), where=squares > 0.0)  # no step costs nothing
+    off = Z.shape[1] * ROUNDING * np.einsum("td,td->t", np.abs(Z), np.abs(u))  # rounding of u.z itself
+    rounding = add_exactly(counts * (np.abs(loss.slope(predicted, y)) * off + 0.5 * off * off))
+    if template.least_cost is not None:  # what rounding in the learner's state took from the prices of the rounds
+        rounding += max(0.0, add_exactly(incurred, -stability, np.array([-template.least_cost])))
+    terms = (stability, theirs, ridge, moved, np.array([rounding]))
+    return Certificate(
+        certified=add_exactly(*terms),
+        incurred=add_exactly(incurred),
+        comparator_loss=add_exactly(theirs),
+        regret=add_exactly(incurred, -theirs),
+        start=add_exactly(ridge[:1]),
+        stability=add_exactly(stability),
+        variation=add_exactly(moved),
+        potential_drift=add_exactly(ridge[1:], np.array([rounding])),
+        scale=add_sizes(*terms, incurred),
+        rounding=rounding,
+    )
+
+
+def check_margins(Z: Matrix, u: Matrix, limit: float, starts: Rounds | None = None) -> None:
+    """Refuse comparators with |u_t.z_s| > limit for some s <= t: the surrogate losses do not cover them.
+
+    Neighbouring comparators are near each other, so many of them are first ruled out together, by their mean and their
+    distance from it; what that leaves open is asked again of fewer comparators, on the rows where it was open. After
+    each fresh start, at the rounds `starts`, the rows before it no longer matter.
+    """
+    length = np.linalg.norm(Z, axis=1)
+    ends = np.append(moves(u), len(u) - 1) if len(u) else np.zeros(0, dtype=np.int64)
+    begins = [0, len(u)] if starts is None else [0, *starts[starts > 0].tolist(), len(u)]
+    for a, b in pairwise(begins):
+        some = np.unique(np.append(ends[(ends >= a) & (ends < b)], b - 1)) if b > a else ends[:0]
+        for k in range(0, len(some), GROUP):
+            _look(Z, u, length, some[k : k + GROUP], np.arange(a, b), limit)
+
+
+def _look(Z: Matrix, u: Matrix, length: Vector, some: Rounds, rows: Rounds, limit: float) -> None:
+    """Look at comparators of the rounds `some` on some of the rows."""
+    points, most = u[some], limit * (1.0 + 1e-12)
+    mean = points.mean(axis=0)
+    far = float(np.linalg.norm(points - mean, axis=1).max()) * (1.0 + 1e-9)
+    rows = rows[: np.searchsorted(rows, some[-1], side="right")]
+    rows = rows[np.abs(Z[rows] @ mean) + far * length[rows] > most * (1.0 - 1e-9)]
+    if not len(rows):
+        return
+    if len(some) > FEW:
+        for part in np.array_split(some, PARTS):
+            _look(Z, u, length, part, rows, limit)
+        return
+    seen = np.abs(points @ Z[rows].T)
+    seen[rows[None, :] > some[:, None]] = 0.0
+    if seen.max() > most:
+        i, s = divmod(int(np.argmax(seen)), len(rows))
+        raise ConditionError(
+            f"certify: the promise covers comparators with |u.z| <= BR = {limit:g}, the one of round {some[i]} has "
+            f"{seen[i, s]:g} on row {rows[s]}; bound the comparator (margin={limit:g}) or give the learner a larger "
+            "bound"
+        )

@@ -24,9 +24,8 @@ from undrift.learners import DiscountedSoftmax
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import log_softmax, softmax
-from undrift.regret._input import add_exactly, add_sizes
+from undrift.regret._input import add_exactly, add_sizes, check_same_learner, check_whole
 from undrift.regret.d2d import Certificate
-from undrift.regret.trace_check import check_same_learner, check_whole
 from undrift.trace import Trace
 
 WHO = "certify"

@@ -20,10 +20,9 @@ from undrift.errors import ConditionError, InputError
 from undrift.leaf import Composite, Designed, Leaf
 from undrift.learners.base import Learner
 from undrift.losses import Logistic, Loss
-from undrift.regret._input import check_comparator, check_stream, margins, moves
+from undrift.regret._input import check_comparator, check_same_learner, check_stream, check_whole, margins, moves
 from undrift.regret.d2d import Certificate
 from undrift.regret.remembered import AFFORDABLE
-from undrift.regret.trace_check import check_same_learner, check_whole
 from undrift.trace import Trace
 
 WHO = "certify"

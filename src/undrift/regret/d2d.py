@@ -27,9 +27,15 @@ from undrift._typing import Matrix, Vector
 from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
 from undrift.regret._input import add_exactly, add_sizes, margins, moves
-from undrift.regret.quadratic import merge, quadratic_values, squared_losses, squares_growth
+from undrift.regret.quadratic import (
+    least_values,
+    merge,
+    quadratic_values,
+    squared_losses,
+    squares_growth,
+    tangent_values,
+)
 from undrift.regret.remembered import remembered_loss
-from undrift.regret.tangents import least_values, tangent_values
 from undrift.template import Template, no_observations
 
 TOLERANCE = 1e-12

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from undrift.regret.comparators.fixed import fixed as fixed
+from undrift.regret.comparators.piecewise import fixed as fixed
 from undrift.regret.comparators.piecewise import piecewise as piecewise
 from undrift.regret.comparators.smooth import smooth as smooth

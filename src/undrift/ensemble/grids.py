@@ -1,9 +1,11 @@
-"""The paper's two ensembles: learners that differ in their discount alone, on the grid the theorem asks for."""
+"""Ensembles on a grid: the paper's two, of discounts, and one of `DriftVAW` over prices of movement."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Self
+
+import numpy as np
 
 from undrift import _check, store
 from undrift._typing import Scalar
@@ -11,8 +13,8 @@ from undrift.discount import Discount, linear_grid, logistic_grid
 from undrift.ensemble.ensemble import Ensemble, mixer_from_snapshot
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import RangeMean
-from undrift.errors import ModelFileError
-from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner, Zero
+from undrift.errors import InputError, ModelFileError
+from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
 from undrift.learners.base import Arrays
 from undrift.learners.vaw import HINTS
 
@@ -179,3 +181,39 @@ def _unpickle(
     cls: type[DiscountGridEnsemble], parameters: dict[str, Any], mixer: Mixer, header: store.Header, arrays: Arrays
 ) -> DiscountGridEnsemble:
     return cls(**parameters, mixer=mixer)._clone_with_state(header, arrays)
+
+
+def drift_ensemble(
+    slowest: float = 1e8, fastest: float = 1.0, *, reg: float = 1.0, hint: str = "zero", mixer: Mixer | None = None
+) -> Ensemble:
+    r"""Return an ensemble of `DriftVAW` whose prices $\tau$ of movement are ten times apart.
+
+    Parameters
+    ----------
+    slowest, fastest
+        Largest and smallest $\tau$, in losses per squared coefficient: from hardly drifting to following every label.
+    reg, hint
+        As for `DriftVAW`.
+    mixer
+        By default `SelfConfident`.
+
+    Notes
+    -----
+    Guarantee `drift`: for every path, the best member's, whose $\tau$ is within a factor $\sqrt{10}$ of the best one
+    between the ends (its price of movement within that factor), plus the mixer's `cost`.
+
+    Examples
+    --------
+    >>> Z = np.column_stack([np.ones(500), np.sin(np.arange(500))])
+    >>> y = np.sin(np.arange(500) / 50) * Z[:, 1]
+    >>> model = drift_ensemble(hint="ridge")
+    >>> trace = model.play(Z, y)
+    >>> len(model.members), float(np.argmax(model.weights))
+    (9, 8.0)
+    """
+    high = _check.interval("drift_ensemble", "slowest", slowest, "[1e-100, 1e100]")
+    low = _check.interval("drift_ensemble", "fastest", fastest, "[1e-100, 1e100]")
+    if low > high:
+        raise InputError(f"drift_ensemble: fastest must be at most slowest = {high:g}, got {low:g}")
+    count = round(float(np.log10(high / low))) + 1
+    return Ensemble([DriftVAW(float(tau), reg=reg, hint=hint) for tau in np.geomspace(high, low, max(count, 1))], mixer)
