@@ -13,9 +13,9 @@ from undrift import kernels
 from undrift.errors import InputError, ModelFileError
 from undrift.losses import sigmoid
 from undrift.online import forests as module
+from undrift.online.forest_refit import BLOCK, RowBuffer
 from undrift.online.plan import SPEEDS
 from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, RefitSchedule, Work
-from undrift.online.row_buffer import BLOCK, RowBuffer
 
 ROWS = 660
 KINDS = [ud.OnlineRegressor, ud.OnlineClassifier]

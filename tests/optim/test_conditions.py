@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import undrift.optim as optim
 from undrift.errors import ConditionError, InputError
 from undrift.optim import Problem, amplification, best_epsilon, conditions, judge, rho, tune
-from undrift.optim.nearest import _covers
+from undrift.optim.conditions import _covers
 from undrift.optim.theorems import THEOREMS, Setting
 
 KEYS = tuple(THEOREMS)

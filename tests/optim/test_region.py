@@ -5,7 +5,7 @@ import pytest
 
 from undrift.errors import InputError
 from undrift.optim import Problem, conditions, rho
-from undrift.optim.region import regions, rho_contour
+from undrift.optim.conditions import regions, rho_contour
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.2])

@@ -16,7 +16,7 @@ from undrift.cli.output import ExitCode, format_beta, format_number, print_json,
 from undrift.cli.run_options import Json
 from undrift.errors import ConditionError, InputError
 from undrift.optim import Problem, Tuning, Verdict, best_epsilon, budget, conditions, goldstein, rho, tune
-from undrift.optim.region import WELL_KNOWN, regions
+from undrift.optim.conditions import WELL_KNOWN, regions
 from undrift.optim.theorems import THEOREMS
 
 adam = typer.Typer(

@@ -13,7 +13,7 @@ import numpy as np
 
 from undrift._typing import Vector
 from undrift.errors import MissingExtraError
-from undrift.optim.region import Region, rho_contour
+from undrift.optim.conditions import Region, rho_contour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,24 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from undrift import _check, _thread_lock, kernels
 from undrift._typing import Matrix
 from undrift.errors import InputError
-from undrift.forecast import forecast_file, long_frame
+from undrift.forecast import forecast_file
 from undrift.forecast.calendar import Seconds, later_times
 from undrift.forecast.core import NAIVE, ForecastCore, Shape
 from undrift.forecast.forecast_input import (
     MOST_STEPS,
     check_level,
+    check_names,
     check_seasons,
+    find_gaps,
+    is_frame,
     known_ahead,
     known_windows,
+    read_long_frame,
     read_matrix,
+    read_own_forecasts,
     read_row,
     read_seconds,
+    refuse_times,
     require_memory,
 )
-from undrift.forecast.gaps import find_gaps
 from undrift.forecast.intervals import LEVELS, level_half_width
 from undrift.forecast.members import MEMORIES
-from undrift.forecast.own_forecasts import check_names, read_own_forecasts
 from undrift.forecast.smoothers import NAMES as SMOOTHERS
 from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
 from undrift.learners.save_point import SavePoint
@@ -192,15 +196,15 @@ class Forecaster:
         `candidates` are your own forecasts, made after each row, as in `observe` with an axis of rows in front:
         (T, candidates, H) or (T, series, candidates, H); `undrift.forecast.align_candidate` makes them from a column.
         """
-        if long_frame.is_frame(Y):
-            rows = long_frame.read_long_frame(Y, self.names)
+        if is_frame(Y):
+            rows = read_long_frame(Y, self.names)
             seen = _check.within_limit(self, "y", rows.values, nan=True)
             ahead = known_windows(self, known, len(seen), self.horizon)
             own = read_own_forecasts(self, candidates, (*seen.shape, len(self.own), self.horizon), flat=False)
             trace = self._take(seen, ahead, read_seconds(self, rows.times, len(seen)), own, flat=False)
             self.names = rows.names
             return trace
-        long_frame.refuse_times(Y)
+        refuse_times(Y)
         array = _check._real_array(self, "Y", Y)
         flat = array.ndim == 1
         values = _check.within_limit(self, "y", array[:, None] if flat else read_matrix(self, array), nan=True)

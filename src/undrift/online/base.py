@@ -25,11 +25,11 @@ from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online.design import DesignedLearner
 from undrift.online.forests import PREFIX as FORESTS_PREFIX
 from undrift.online.forests import Forests
-from undrift.online.given import GivenCandidates, check_candidates
 from undrift.online.growth import grow_state, widen_record
 from undrift.online.inspection import Inspection
 from undrift.online.intervals import Limits, read_quantiles
 from undrift.online.memories import BETAS
+from undrift.online.named_rows import GivenCandidates, check_candidates
 from undrift.online.peeked import PeekedRows
 from undrift.online.plan import SPEEDS, EstimatorPlan, make_plan
 from undrift.online.refit_schedule import ForestPlan

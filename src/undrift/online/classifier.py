@@ -3,19 +3,187 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check
+from undrift import _check, _thread_lock, store
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
-from undrift.learners.base import Prediction
+from undrift.learners.base import Arrays, Prediction
+from undrift.learners.files import learner_from_snapshot
+from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import sigmoid
-from undrift.online.any_label_files import AnyLabelFiles
-from undrift.online.label_kinds import Label, label_array, plain_number
+from undrift.online.any_labels import AnyLabels
+from undrift.online.inspection import Groups
+from undrift.online.label_kinds import MOST_CLASSES, Label, label_array, plain_number
+from undrift.online.memories import Line, Spectrum
 from undrift.online.rows import Rows
+from undrift.online.several_classes import CANDIDATES, SeveralClasses
+
+
+class ClassInspection(AnyLabels):
+    """The read-only side of a classifier; of two classes called 0 and 1, -1 and 1, or False and True, as before."""
+
+    @property
+    def candidates(self) -> list[str]:
+        """Names of what the last mixer chooses from."""
+        return super().candidates if self._several is None else list(CANDIDATES)
+
+    @property
+    @_thread_lock.hold_shared
+    def weights(self) -> Vector:
+        """The candidates' weights for the coming round; they sum to 1."""
+        return super().weights if self._several is None else self._several.weights
+
+    @property
+    @_thread_lock.hold_shared
+    def losses(self) -> Vector:
+        """Sum of each candidate's losses so far; of several classes, over the rounds that `cost` speaks of."""
+        return super().losses if self._several is None else self._several.losses
+
+    @_thread_lock.hold_shared
+    def cost(self) -> Vector:
+        """Return a bound on the losses so far minus those of each candidate.
+
+        Of several classes: over the rounds since the third class appeared whose class was known when they were served.
+        What is kept for classes not seen yet, and what late labels changed, is known exactly, and added.
+        """
+        return super().cost() if self._several is None else self._several.cost()
+
+    @_thread_lock.hold_shared
+    def spectrum(self) -> Spectrum:
+        """Return how fast the data forget: the weight of each memory length in the linear families.
+
+        Of several classes: the mean over their estimators.
+        """
+        if self._several is None:
+            return super().spectrum()
+        found = [one.spectrum() for one in self._several.estimators if one.dim is not None]
+        if not found:
+            return Spectrum(np.zeros(0), np.zeros(0))
+        return Spectrum(found[0].half_lives, np.mean([one.weights for one in found], axis=0))
+
+    @_thread_lock.hold_shared
+    def line(self) -> Line:
+        """Return the coefficients of the linear memory that leads, in the units of the rows; of two classes alone."""
+        if self._several is not None:
+            raise InputError(
+                f"{_check.name_of(self)}: line is of two classes called 0 and 1, -1 and 1, or False and True; "
+                "look at the line of one of its estimators"
+            )
+        return super().line()
+
+    @_thread_lock.hold_shared
+    def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
+        """Return how far each feature, or each group of them, moves the predictions: in log-odds, or in probability.
+
+        Of several classes it is the probability that goes to other classes, on average, if the feature has its usual
+        value, its mean in the first rows, and all else is the same. Groups are lists of features, by name or place.
+        """
+        several = self._several
+        if several is None or self.dim is None or not several.classes:
+            return super().effects(z, groups)
+        Z, _ = self._rows_to_predict(z)
+        first = several.estimators[0]
+        usual = first.part("center")[:: first.plan.width // self.dim]
+        return 0.5 * self._move_groups(Z, usual, groups, lambda rows: np.exp(several.predict(rows)))
+
+    @_thread_lock.hold_shared
+    def combination(self) -> dict[str, float]:
+        """Return how level 2 adds up the families and the last label now: the coefficients of its leading memory.
+
+        Of three classes or more: the coefficient of each class's log-odds in that class's logit; of one or two, of the
+        one estimator there is.
+        """
+        several = self._several
+        if several is None:
+            return super().combination()
+        if several.classes < 3:
+            return several.estimators[0].combination()
+        names, found = [str(one) for one in self._labels_seen], several.combination()
+        return {names[k]: float(found[k]) for k in self._order()}
+
+
+class AnyLabelFiles(ClassInspection):
+    """The part of a classifier that saves and loads the stages of several classes."""
+
+    @_thread_lock.hold_exclusive
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the estimator is: a JSON header and its arrays, copied."""
+        several = self._several
+        if several is None:
+            return super().snapshot()
+        snapshots = [one.snapshot() for one in several.estimators]
+        header: store.Header = {
+            "class": type(self).__name__,
+            "parameters": dict(self.parameters),
+            "rounds": self.rounds,
+            "dim": self.dim,
+            "labels": {str(k): label for k, label in enumerate(self._labels_seen)},
+            "classes": several.classes,
+            "estimators": {str(k): one[0] for k, one in enumerate(snapshots)},
+        }
+        if self.names is not None:
+            header["names"] = {str(j): name for j, name in enumerate(self.names)}
+        arrays = {f"several.{part}/{k}": np.array(a) for part, one in several.arrays().items() for k, a in one.items()}
+        for k, one in enumerate(snapshots):
+            arrays |= {f"estimator{k}/{name}": array for name, array in one[1].items()}
+        return header, arrays | self._pending.arrays()
+
+    @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        if "estimators" not in header:
+            return super()._from_snapshot(header, arrays)
+        who = f"{cls.__name__}: the saved classes cannot be used"
+        parts, labels, classes = header["estimators"], header.get("labels"), header.get("classes")
+        dim, names = header.get("dim"), header.get("names")
+        if not (isinstance(parts, dict) and isinstance(labels, dict) and isinstance(classes, int)) or not parts:
+            raise ModelFileError(who)
+        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
+        try:
+            seen = [labels[str(k)] for k in range(len(labels))]
+            own = [
+                learner_from_snapshot(parts[str(k)], _under(arrays, f"estimator{k}/"), cls)  # type: ignore[arg-type]  # checked there
+                for k in range(len(parts))
+            ]
+            if not all(isinstance(one, (str, int)) for one in seen) or not 0 <= classes <= len(seen) <= MOST_CLASSES:
+                raise KeyError("labels")
+            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):  # type: ignore[attr-defined]  # of this class
+                raise KeyError("estimators")
+            if any(one.dim != dim for one in own if one.rounds):
+                raise KeyError("dim")
+            saved: dict[str, Arrays] = {}
+            for name, array in _under(arrays, "several.").items():
+                part, _, key = name.rpartition("/")
+                saved.setdefault(part, {})[key] = array
+        except (KeyError, TypeError, AttributeError):
+            raise ModelFileError(who) from None
+        for one in own:
+            one.two_classes_only = True  # type: ignore[attr-defined]  # of this class
+        fresh._several = SeveralClasses(fresh._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
+        fresh._several.estimators = own  # type: ignore[assignment]  # likewise
+        fresh._several._signs = [1.0] * len(own)
+        fresh._several.load_arrays(saved)
+        fresh._labels_seen, fresh.rounds = seen, fresh._several.rounds  # type: ignore[assignment]  # checked above
+        if dim is not None:
+            fresh.dim = _check.integer(cls.__name__, "dim", dim, 1)
+            plan = fresh._plan_for(fresh.dim, fresh.dim)
+            fresh._plan, fresh._state = plan, np.empty(0)
+        if names is not None:
+            if not isinstance(names, dict) or len(names) != fresh.dim:
+                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
+            fresh.names = [str(names[str(j)]) for j in range(fresh.dim or 0)]
+        records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
+        fresh._pending = PendingRecords.from_arrays(fresh, records, fresh.rounds, fresh._fits_record)
+        return fresh
+
+
+def _under(arrays: Arrays, start: str) -> Arrays:
+    """Return the arrays whose names begin so, without that beginning."""
+    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
 
 
 class OnlineClassifier(AnyLabelFiles):

@@ -34,11 +34,9 @@ from undrift.errors import ModelFileError
 from undrift.kernels.definitions import WEIGHT_LIMIT, LabelContext
 from undrift.learners.base import Arrays
 from undrift.online.families import SPANS
-from undrift.online.forest_refit import LEAVES, ForestRefit
+from undrift.online.forest_refit import BLOCK, LEAVES, ForestRefit, RowBuffer
 from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work
-from undrift.online.row_buffer import BLOCK, RowBuffer
-from undrift.trees.files import make_forest
-from undrift.trees.growth import Forest
+from undrift.trees.boosted import Forest, make_forest
 
 WINDOW, REFRESHED_ROWS = 32_768, 4_000
 """The last rows that a fit and a refresh use at most."""

@@ -23,11 +23,11 @@ except ModuleNotFoundError as missing:  # pragma: no cover  # the test environme
 from undrift.optax.aliases import clip_free_adam as clip_free_adam
 from undrift.optax.aliases import clipped_adam as clipped_adam
 from undrift.optax.aliases import from_tuning as from_tuning
+from undrift.optax.aliases import scale_by_exponential as scale_by_exponential
+from undrift.optax.aliases import skip_nonfinite as skip_nonfinite
 from undrift.optax.averaging import AverageState as AverageState
 from undrift.optax.averaging import certificate as certificate
 from undrift.optax.averaging import eval_params as eval_params
 from undrift.optax.averaging import track_average as track_average
 from undrift.optax.leader import LeaderState as LeaderState
 from undrift.optax.leader import scale_by_leader as scale_by_leader
-from undrift.optax.scaling import scale_by_exponential as scale_by_exponential
-from undrift.optax.skipping import skip_nonfinite as skip_nonfinite

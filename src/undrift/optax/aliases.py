@@ -1,18 +1,19 @@
-"""The two optimizers, as chains."""
+"""The two optimizers, as chains, and what they wrap around the leader: random scaling, and skipping bad steps."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 
+from undrift import _check
 from undrift.errors import InputError
 from undrift.optax.averaging import track_average
-from undrift.optax.leader import Rate, Tree, check_number, scale_by_leader
-from undrift.optax.scaling import scale_by_exponential
-from undrift.optax.skipping import skip_nonfinite
+from undrift.optax.leader import Rate, Tree, check_number, over, scalar, scale_by_leader, square
+from undrift.optim import core
 from undrift.optim.core import Tuning
 
 
@@ -138,3 +139,64 @@ def _chain(
     parts.append(optax.add_decayed_weights(weight_decay, mask))  # always there: one tree of states for all values
     parts.append(optax.scale_by_learning_rate(learning_rate))
     return skip_nonfinite(optax.chain(*parts), axis_name)
+
+
+class SkipState(NamedTuple):
+    """State of `skip_nonfinite`."""
+
+    skipped: jax.Array
+    """Steps skipped so far."""
+    inner: Any
+    """State of what is wrapped."""
+
+
+def skip_nonfinite(inner: optax.GradientTransformation, axis_name: Any = None) -> optax.GradientTransformationExtraArgs:
+    """Wrap a transform: with a gradient that is not finite the update is zero and the inner state stays as it was."""
+    wrapped = optax.with_extra_args_support(inner)
+
+    def init(params: Tree) -> SkipState:
+        return SkipState(jnp.zeros([], jnp.uint32), wrapped.init(params))
+
+    def update(updates: Tree, state: SkipState, params: Tree | None = None, **extra: Any) -> tuple[Tree, SkipState]:
+        total = sum((over(axis_name, square(leaf)) for leaf in jax.tree.leaves(updates)), scalar())
+        good = jnp.isfinite(total)
+        new, after = wrapped.update(updates, state.inner, params, **extra)
+        new = jax.tree.map(lambda u: jnp.where(good, u, jnp.zeros_like(u)), new)
+        after = jax.tree.map(lambda a, b: jnp.where(good, a, b), after, state.inner)
+        return new, SkipState(state.skipped + jnp.where(good, 0, 1).astype(jnp.uint32), after)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+class ExponentialState(NamedTuple):
+    """State of `scale_by_exponential`."""
+
+    t: jax.Array
+    """Finished rounds; with the seed, all there is."""
+
+
+def scale_by_exponential(seed: Any = 0) -> optax.GradientTransformation:
+    """Multiply each update by s ~ Exp(1), which the theorems need and training mostly does not.
+
+    `seed` is in [0, 2^64), or an array of it if injected; s depends on it and the count alone, so that every device
+    and every resumed run draws the same.
+    """
+    if not isinstance(seed, jax.Array):
+        seed = _check.integer("scale_by_exponential", "seed", seed, 0, 2**64 - 1)
+
+    def init(params: Tree) -> ExponentialState:
+        return ExponentialState(jnp.zeros([], jnp.uint32))
+
+    def update(updates: Tree, state: ExponentialState, params: Tree | None = None) -> tuple[Tree, ExponentialState]:
+        if isinstance(seed, int):
+            key = jnp.uint32(seed & core.MASK), jnp.uint32(seed >> 32)
+        else:
+            key = seed.astype(jnp.uint32), jnp.uint32(0)
+        mask = jnp.uint32(core.MASK)
+        # the step that closes round t makes the move of round t + 1
+        word, _ = core.threefry(*key, state.t + jnp.uint32(2), jnp.uint32(0), mask)
+        s = core.exponential(word, jnp.log, jnp.log1p, mask)
+        scaled = jax.tree.map(lambda u: (s * u).astype(u.dtype), updates)
+        return scaled, ExponentialState(state.t + jnp.uint32(1))
+
+    return optax.GradientTransformation(init, update)

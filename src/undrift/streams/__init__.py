@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from undrift.streams.features import Waves as Waves
-from undrift.streams.scaling import Scaling as Scaling
 from undrift.streams.synthetic import Synthetic as Synthetic
 from undrift.streams.synthetic import synthetic as synthetic
+from undrift.streams.transforms import Scaling as Scaling
+from undrift.streams.transforms import Waves as Waves

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from undrift import _check
 from undrift.errors import InputError, UndriftWarning
 from undrift.optim import core
-from undrift.torch import options
+from undrift.optim.core import NORMS
 from undrift.torch.averaging import Averaging
 from undrift.torch.foreach import ForeachPart
 from undrift.torch.kernel import CheckedTensors, KernelPart, kernel_part
@@ -27,6 +28,8 @@ Norm = Literal["all", "tensor", "coord"]
 Part = KernelPart | ForeachPart
 _PENDING = 256
 """Rounds whose sums may wait on an accelerator before they are read, all at once."""
+SHARED = ("norm", "random_scaling", "seed", "average", "nonfinite", "algorithm", "c", "noise")
+"""Options that belong to the whole optimizer."""
 
 
 class DiscountedAdam(Averaging, Reading, Optimizer):
@@ -35,7 +38,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
     NAME: ClassVar[str] = "DiscountedAdam"
 
     def __init__(self, params: ParamsT, chosen: Group, process_group: Any = None) -> None:
-        options.refuse_unsupported(self.NAME, chosen)
+        refuse_unsupported(self.NAME, chosen)
         defaults: Group = {
             **chosen,
             "algorithm": self.NAME,
@@ -43,7 +46,7 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
             "differentiable": False,
             **{name: 0 if name in ("t", "skipped") else 0.0 for name in SCALARS},  # plain numbers
         }
-        options.check(self.NAME, defaults)
+        check_options(self.NAME, defaults)
         self.process_group = process_group
         self._pending: list[Entry] = []
         self._checked: dict[int, CheckedTensors] = {}
@@ -73,8 +76,8 @@ class DiscountedAdam(Averaging, Reading, Optimizer):
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group; it starts as if it had been there from the first round with zero gradients."""
-        options.check(self.NAME, {**self.defaults, **param_group})
-        options.check_shared(self.NAME, self.param_groups[0] if self.param_groups else self.defaults, param_group)
+        check_options(self.NAME, {**self.defaults, **param_group})
+        check_shared(self.NAME, self.param_groups[0] if self.param_groups else self.defaults, param_group)
         super().add_param_group(param_group)
         if len(self.param_groups) > 1 and self.param_groups[0]["t"] > 0:
             self._read_pending()
@@ -302,3 +305,58 @@ def _level_of_caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("torch", "undrift"):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def check_options(who: str, group: Group) -> None:
+    """Refuse options that cannot be used; `group` is complete."""
+    lr = group["lr"]
+    if isinstance(lr, torch.Tensor) and lr.numel() != 1:
+        raise InputError(f"{who}: Tensor lr must be 1-element")
+    words = {"learning rate": lr, "epsilon value": group["eps"], "weight_decay value": group["weight_decay"]}
+    for name, value in words.items():
+        if not 0.0 <= _number(who, name, value) < math.inf:
+            raise InputError(f"{who}: Invalid {name}: {value}; it must be >= 0")
+    if not isinstance(group["betas"], (tuple, list)) or len(group["betas"]) != 2:
+        raise InputError(f"{who}: betas must be a pair (beta1, beta2), got {group['betas']!r}")
+    for index, beta in enumerate(group["betas"]):
+        if not 0.0 <= _number(who, f"beta parameter at index {index}", beta) < 1.0:
+            raise InputError(f"{who}: Invalid beta parameter at index {index}: {beta}; it must be in [0, 1)")
+    for name, allowed in (("clip", "(0, inf)"), ("mu", "[0, inf)"), ("c", "(0, inf)"), ("noise", "[0, inf)")):
+        if group[name] is not None:
+            _check.interval(who, name, group[name], allowed)
+    horizon = group["average_horizon"]
+    if isinstance(horizon, str):
+        _check.choice(who, "average_horizon", horizon, ("growing",))
+    elif horizon is not None:
+        _check.interval(who, "average_horizon", horizon, "[1, inf)")
+    if group["bias_correction"] not in (False, True, "v"):
+        raise InputError(f"{who}: bias_correction must be False, 'v' or True, got {group['bias_correction']!r}")
+    _check.choice(who, "norm", group["norm"], tuple(NORMS))
+    if group["random_scaling"] is not None:
+        _check.choice(who, "random_scaling", group["random_scaling"], ("exp",))
+    _check.choice(who, "nonfinite", group["nonfinite"], ("skip", "raise", "ignore"))
+    _check.integer(who, "seed", group["seed"], 0, 2**64 - 1)
+    if group["fused"] and group["foreach"]:
+        raise InputError(f"{who}: `fused` and `foreach` cannot be `True` together.")
+
+
+def check_shared(who: str, defaults: Group, group: Group) -> None:
+    """Refuse a group that differs where the whole optimizer must agree."""
+    for name in SHARED:
+        if name in group and group[name] != defaults[name]:
+            raise InputError(
+                f"{who}: {name} is one setting for all groups, here {defaults[name]!r}, got {group[name]!r}"
+            )
+
+
+def refuse_unsupported(who: str, chosen: Group) -> None:
+    """Say plainly what is not there; what was not asked for is taken out."""
+    for name, why in (("capturable", "reads its norms on the host"), ("differentiable", "changes its state in place")):
+        if chosen.pop(name):
+            raise InputError(f"{who}: {name}=True is not supported; the step {why}")
+
+
+def _number(who: str, name: str, value: Any) -> float:
+    if isinstance(value, (bool, str, bytes)) or value is None:
+        raise InputError(f"{who}: Invalid {name}: {value!r}; it must be a number")
+    return float(value)

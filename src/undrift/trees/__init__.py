@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 from undrift.trees.boosted import BoostedTrees as BoostedTrees
-from undrift.trees.growth import TreeGrowth as TreeGrowth
+from undrift.trees.boosted import TreeGrowth as TreeGrowth

@@ -1,23 +1,183 @@
-"""BoostedTrees: gradient boosting of small trees, for relations that bend, jump and interact."""
+"""BoostedTrees: gradient boosting of small trees, for relations that bend, jump and interact.
+
+Written by hand, because forests that learn beside a stream must grow a bounded piece of work at a time (`TreeGrowth`),
+give the same bits on every machine and thread count, and be data-only files; no boosting library offers all three.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, store
+from undrift import _check, kernels, store
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.errors import InputError
-from undrift.kernels.definitions import TreeNode
+from undrift.errors import InputError, ModelFileError
+from undrift.kernels.definitions import LEAF, TreeNode
 from undrift.losses import sigmoid
-from undrift.trees.files import forest_arrays, read_forest
-from undrift.trees.growth import ALL_AT_ONCE, Forest, GrowthOptions, TreeGrowth
 
+ALL_AT_ONCE = 2**62
+"""A budget that no fit uses up."""
+Arrays = dict[str, NDArray[np.float64]]
 LOSSES = ("squared", "logistic")
 MOST_WEIGHT = 1e9
+
+
+class Forest(NamedTuple):
+    """What boosted trees have learned."""
+
+    dim: int
+    """Columns of the rows."""
+    base: float
+    """The score of a row before the first tree."""
+    trees: NDArray[np.float64]
+    """Shape (trees, 2 leaves - 1, numbers of `TreeNode`)."""
+    labels: tuple[float, float]
+    """What the two classes are called; (0, 0) for numbers."""
+    boolean: bool
+    """Whether the two classes were given as False and True."""
+
+    def score(self, X: Matrix) -> Vector:
+        """Return the sum of the base and the leaves of every row."""
+        score = np.empty(len(X))
+        kernels.trees_predict(self.trees, self.base, X, score)
+        return score
+
+
+class GrowthOptions(NamedTuple):
+    """How trees grow; the parameters of `BoostedTrees`."""
+
+    logistic: bool
+    leaves: int
+    columns: float
+    learning_rate: float
+    leaf_weight: float
+    seed: int
+
+
+class TreeGrowth:
+    """Trees that grow step by step; made by `BoostedTrees.begin_fit` and `begin_refresh`.
+
+    The trees are the same bits, however the work is cut into steps. The model takes them over in the last one, and
+    predicts with what it had until then.
+
+    Examples
+    --------
+    >>> import undrift as ud
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(2000, 3)), rng.normal(size=2000)
+    >>> model = ud.BoostedTrees(trees=10)
+    >>> growth = model.begin_fit(X, y)
+    >>> steps = 1
+    >>> while not growth.step(50_000):
+    ...     steps += 1
+    >>> steps > 10
+    True
+    >>> bool((model.predict(X) == ud.BoostedTrees(trees=10).fit(X, y).predict(X)).all())
+    True
+    """
+
+    def __init__(
+        self,
+        options: GrowthOptions,
+        start: Forest,
+        data: tuple[Matrix, Vector, Vector],
+        trees: int,
+        finish: Callable[[Forest], None],
+    ) -> None:
+        X, y, weight = data
+        self.done = False
+        self._start, self._finish = start, finish
+        self._room = np.empty((trees, 2 * options.leaves - 1, len(TreeNode)))
+        self._builder = kernels.TreeBuilder(
+            X=X,
+            y=y,
+            weight=weight,
+            old=start.trees,
+            base=start.base,
+            trees=self._room,
+            logistic=options.logistic,
+            columns=math.ceil(options.columns * X.shape[1]),
+            learning_rate=options.learning_rate,
+            leaf_weight=options.leaf_weight,
+            seed=options.seed,
+        )
+
+    def step(self, budget: int = 100_000, *, threads: int = 1) -> bool:
+        """Work until the budget is used up; return whether all trees are grown.
+
+        Parameters
+        ----------
+        budget
+            About how many cells (rows times columns) are counted into histograms; 100,000 take about 0.2 ms. A piece
+            of work is done whole: the rows of one leaf, or one column's quantiles.
+        threads
+            Most threads of the call, used where there is enough to do.
+        """
+        budget = _check.integer(self, "budget", budget, 1, ALL_AT_ONCE)
+        if not self.done and self._builder.step(budget, _check.integer(self, "threads", threads, 1, 1024)):
+            start = self._start
+            trees = np.concatenate([start.trees, self._room])
+            self._finish(start._replace(base=self._builder.base, trees=trees))
+            self.done = True
+        return self.done
+
+
+def forest_arrays(forest: Forest) -> tuple[store.Header, Arrays]:
+    """Return a header and arrays from which `make_forest` makes the same trees."""
+    header: store.Header = {"dim": forest.dim, "boolean": forest.boolean}
+    return header, {"base": np.array([forest.base]), "labels": np.array(forest.labels), "trees": forest.trees}
+
+
+def read_forest(path: str | os.PathLike[str], cls: type[Any]) -> tuple[dict[str, Any], Forest]:
+    """Return the parameters and trees that a file holds for a model of class `cls`; refuse what does not fit."""
+    header, arrays = store.read(path)
+    try:
+        if header.get("class") != cls.__name__:
+            raise ModelFileError(f"holds a {header.get('class')!s:.60}, not a {cls.__name__}")
+        parameters = dict(header["parameters"])  # type: ignore[arg-type]  # anything else fails right here
+        leaves = cls(**parameters).leaves
+        forest = make_forest(header, arrays, leaves)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: the saved parameters cannot be used ({_check.one_line(str(error), 120)})"
+        ) from None
+    return parameters, forest
+
+
+def make_forest(header: store.Header, arrays: Arrays, leaves: int) -> Forest:
+    """Return the trees that `forest_arrays` described; refuse trees that a row could not be walked down."""
+    dim, boolean = header.get("dim"), header.get("boolean")
+    if not isinstance(dim, int) or isinstance(dim, bool) or dim < 1 or not isinstance(boolean, bool):
+        raise ModelFileError("the header does not say how many columns rows have")
+    shapes = {name: array.shape for name, array in arrays.items()}
+    nodes = 2 * leaves - 1
+    fits = set(shapes) == {"base", "labels", "trees"} and shapes["base"] == (1,) and shapes["labels"] == (2,)
+    if not fits or len(shapes["trees"]) != 3 or shapes["trees"][1:] != (nodes, len(TreeNode)):
+        raise ModelFileError("the saved arrays are not those of boosted trees")
+    trees = np.ascontiguousarray(arrays["trees"])
+    if not all(np.isfinite(array).all() and array.dtype == np.float64 for array in arrays.values()):
+        raise ModelFileError("the saved trees hold unusable numbers")
+    column, left = trees[..., TreeNode.COLUMN], trees[..., TreeNode.LEFT]
+    inner = column != LEAF
+    here = np.broadcast_to(np.arange(nodes), inner.shape)
+    sound = (column[inner] % 1.0 == 0.0) & (column[inner] >= 0.0) & (column[inner] < dim)
+    sound &= (left[inner] % 1.0 == 0.0) & (left[inner] > here[inner]) & (left[inner] + 1 < nodes)
+    steps = np.where(inner, 0.0, np.abs(trees[..., TreeNode.VALUE]))
+    with np.errstate(over="ignore"):
+        most = abs(float(arrays["base"][0])) + float(steps.max(axis=1, initial=0.0).sum())
+    if not sound.all() or not np.isfinite(most):
+        raise ModelFileError("the saved trees lead nowhere: columns or children do not exist")
+    names = (float(arrays["labels"][0]), float(arrays["labels"][1]))
+    if names not in ((0.0, 0.0), (0.0, 1.0), (-1.0, 1.0)):
+        raise ModelFileError("the saved labels of two classes must be 0 and 1, or -1 and +1")
+    return Forest(dim, float(arrays["base"][0]), trees, names, boolean)
 
 
 class BoostedTrees:
