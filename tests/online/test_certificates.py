@@ -10,7 +10,8 @@ import undrift as ud
 from undrift.errors import ConditionError, InputError
 from undrift.kernels import layout
 from undrift.losses import logistic, squared
-from undrift.regret import certify, comparators, frontier
+from undrift.regret import certify, comparators
+from undrift.theory import frontier
 from undrift.trace import Trace
 
 MODELS = [ud.OnlineRegressor, ud.OnlineClassifier]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from undrift.errors import InputError
-from undrift.optim import Problem, Tuning, budget, lemmas, tune
+from undrift.optim import Problem, Tuning, budget, tune
 from undrift.optim.theorems import THEOREMS
+from undrift.theory import adam_lemmas as lemmas
 
 
 @pytest.mark.parametrize("key", THEOREMS)

@@ -9,17 +9,9 @@ from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Learner, Persistence
 from undrift.learners.base import Columns
 from undrift.losses import logistic, squared
-from undrift.regret import (
-    Template,
-    bounds,
-    certify,
-    d2d_identity,
-    discounted_regret,
-    dynamic_regret,
-    frontier,
-    lemmas,
-    path_length,
-)
+from undrift.regret import Template, certify, d2d_identity, discounted_regret, dynamic_regret, path_length
+from undrift.theory import bounds, frontier
+from undrift.theory import regret_lemmas as lemmas
 from undrift.trace import Trace
 
 rng = np.random.default_rng(0)

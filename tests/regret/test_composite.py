@@ -7,7 +7,8 @@ from undrift.ensemble import Ensemble
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Persistence
 from undrift.losses import logistic, squared
-from undrift.regret import Leaf, ReferenceLearners, certify, comparators, frontier
+from undrift.regret import Leaf, ReferenceLearners, certify, comparators
+from undrift.theory import frontier
 from undrift.trace import Trace
 
 

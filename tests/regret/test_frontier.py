@@ -7,7 +7,7 @@ from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedVAW
 from undrift.losses import logistic
 from undrift.regret.comparators import fixed
-from undrift.regret.frontier import frontier
+from undrift.theory.frontier import frontier
 
 
 def problem():

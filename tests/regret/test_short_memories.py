@@ -7,7 +7,9 @@ import pytest
 from undrift import DiscountedAIOLI, DiscountedVAW
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
-from undrift.regret import bounds, certify, discounted_variation, lemmas
+from undrift.regret import certify, discounted_variation
+from undrift.theory import bounds
+from undrift.theory import regret_lemmas as lemmas
 
 BETAS = [0.4, 1e-3, 1e-12, 1e-13, 1e-17, 1e-100, 1e-300]
 

@@ -8,8 +8,9 @@ import pytest
 from undrift.errors import ConditionError
 from undrift.learners import DiscountedAIOLI
 from undrift.losses import logistic
-from undrift.regret import bounds, dynamic_regret
-from undrift.regret.lemmas import aioli_rescaled, logistic_surrogate, optimistic_ftrl, paper_stability
+from undrift.regret import dynamic_regret
+from undrift.theory import bounds
+from undrift.theory.regret_lemmas import aioli_rescaled, logistic_surrogate, optimistic_ftrl, paper_stability
 
 
 def test_the_surrogate_lies_below_the_loss():

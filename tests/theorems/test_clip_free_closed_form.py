@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from undrift.optim import Tuning, lemmas
+from undrift.optim import Tuning
+from undrift.theory import adam_lemmas as lemmas
 
 
 @pytest.mark.parametrize("gap1", [1e-12, 1e-4, 0.1, 0.8])

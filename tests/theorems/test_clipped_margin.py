@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from adam_runs import held
 
-from undrift.optim import lemmas
+from undrift.theory import adam_lemmas as lemmas
 
 CELLS = [("saturated", [0.2, -0.1]), ("kinks", [0.4, 0.1]), ("well", [0.2, -0.1])]
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from undrift.losses import logistic, squared
-from undrift.regret import bounds
+from undrift.theory import bounds
 
 
 def instance(rng, loss):

@@ -8,8 +8,9 @@ import pytest
 
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
-from undrift.regret import bounds, dynamic_regret
-from undrift.regret.lemmas import mixable
+from undrift.regret import dynamic_regret
+from undrift.theory import bounds
+from undrift.theory.regret_lemmas import mixable
 
 
 def test_mixing_attains_mixability_with_equality():

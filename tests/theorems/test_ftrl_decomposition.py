@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from undrift.optim import Objective, Tuning, core, lemmas, o2nc
+from undrift.optim import Objective, Tuning, core, o2nc
 from undrift.optim.diagnostics import RegretMeter
+from undrift.theory import adam_lemmas as lemmas
 
 
 def instance(rng):

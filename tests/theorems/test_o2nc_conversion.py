@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from undrift.optim import Objective, Problem, Tuning, core, lemmas
+from undrift.optim import Objective, Problem, Tuning, core
+from undrift.theory import adam_lemmas as lemmas
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.5, 3.0])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.optim import lemmas
+from undrift.theory import adam_lemmas as lemmas
 
 
 def sequences(rng, n):

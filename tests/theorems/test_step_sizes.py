@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from undrift.optim import lemmas
+from undrift.theory import adam_lemmas as lemmas
 
 
 def squares(rng, n):

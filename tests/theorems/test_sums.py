@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from undrift.discount import Discount
-from undrift.regret.lemmas import abel_sum, discounted_potential
+from undrift.theory.regret_lemmas import abel_sum, discounted_potential
 
 
 def test_weighted_leverages_stay_below_the_corrected_bound():

@@ -9,7 +9,7 @@ import pytest
 from undrift.discount import Discount, from_eta
 from undrift.losses import logistic, squared
 from undrift.regret import beta_star, discounted_variation, path_length
-from undrift.regret.lemmas import changed_beta
+from undrift.theory.regret_lemmas import changed_beta
 
 
 @pytest.mark.parametrize("loss", [squared, logistic], ids=lambda loss: loss.name)

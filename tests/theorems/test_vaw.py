@@ -7,8 +7,9 @@ import pytest
 from undrift.errors import ConditionError
 from undrift.learners import DiscountedVAW
 from undrift.losses import squared
-from undrift.regret import bounds, dynamic_regret
-from undrift.regret.lemmas import paper_stability, vaw_rescaled
+from undrift.regret import dynamic_regret
+from undrift.theory import bounds
+from undrift.theory.regret_lemmas import paper_stability, vaw_rescaled
 
 
 def regret(Z, y, u, beta, reg):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from undrift.optim import lemmas as lemmas
 from undrift.optim.conditions import Verdict as Verdict
 from undrift.optim.conditions import conditions as conditions
 from undrift.optim.conditions import judge as judge

@@ -5,13 +5,10 @@ from __future__ import annotations
 from undrift.leaf import Composite as Composite
 from undrift.leaf import Designed as Designed
 from undrift.leaf import Leaf as Leaf
-from undrift.regret import bounds as bounds
 from undrift.regret import comparators as comparators
-from undrift.regret import lemmas as lemmas
 from undrift.regret.certify import certify as certify
 from undrift.regret.composite import ReferenceLearners as ReferenceLearners
 from undrift.regret.d2d import Certificate as Certificate
-from undrift.regret.frontier import frontier as frontier
 from undrift.regret.hindsight import HindsightLeaves as HindsightLeaves
 from undrift.regret.measures import d2d_identity as d2d_identity
 from undrift.regret.measures import discounted_regret as discounted_regret

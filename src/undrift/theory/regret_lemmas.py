@@ -38,10 +38,12 @@ def _last(u: Matrix) -> Vector:
 
 
 class Sides(NamedTuple):
-    """Left and right of a lemma: equal for an identity, left <= right for a bound."""
+    """Both sides of a lemma: equal for an identity, left <= right for a bound."""
 
     left: float
+    """What is bounded."""
     right: float
+    """Its bound, or its other form."""
 
 
 def vaw_rescaled(
