@@ -3,7 +3,7 @@
 import numpy as np
 
 import undrift as ud
-from undrift.convex_losses import Quantile
+from undrift.losses import Quantile
 
 rng = np.random.default_rng(0)
 t = np.arange(4000)

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from undrift.discount import Discount, discounted_sums, from_eta, make_discount
+from undrift._internal.discount import Discount, discounted_sums, from_eta, make_discount
 from undrift.errors import InputError
 
 

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from undrift import folder as folder_module
 from undrift import store
+from undrift._internal import folder as folder_module
+from undrift._internal.folder import Folder, explain_disk_errors, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import Folder, explain_disk_errors, regular_file
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="makes links, pipes and limits as POSIX has them")
 HOLD = """
 import sys
-from undrift.folder import Folder
+from undrift._internal.folder import Folder
 with Folder(sys.argv[1], "run").hold_lock():
     print("locked", flush=True)
     sys.stdin.read()

@@ -30,6 +30,14 @@ COMMITTING = ("base.py", "late_labels.py", "served.py", "any_labels.py", "multi_
 """Files whose lines are all tried; of the others, some."""
 
 
+@pytest.fixture(autouse=True)
+def heed_ctrl_c():
+    """Ctrl-C as Python handles it, also where the tests were started in the background, with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Own(Learner):
     """A learner as users write them: several steps in Python, one after the other."""
 
@@ -75,7 +83,7 @@ def run_until(call, place=None, act=raise_interrupt):
         name = frame.f_code.co_filename
         if not name.startswith(PACKAGE) and name != __file__:
             return None
-        if name.endswith("_thread_lock.py"):
+        if name.endswith("thread_lock.py"):
             return trace  # Python heeds no signal between the end of a `with` block and the call that leaves it
         if name.endswith("save_point.py") and frame.f_code.co_name in ("__exit__", "restore", "put_back"):
             return None  # a second interrupt, while the first one is dealt with

@@ -9,7 +9,7 @@ import pytest
 
 import undrift as ud
 
-PRIVATE = {"cli", "folder", "lock_file", "self_check", "stopping"}
+PRIVATE = {"_internal", "cli"}
 """What only the command line and the folders of runs need."""
 LOADED_BY_IMPORT = """
 import sys, undrift

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from undrift._internal.discount import Discount as Discount
     from undrift.ensemble import ClassEnsemble as ClassEnsemble
     from undrift.ensemble import Ensemble as Ensemble
     from undrift.ensemble import MultiOutputRegressor as MultiOutputRegressor
@@ -37,6 +38,7 @@ _HOME = {
     "logistic_ensemble": "undrift.ensemble",
     "newton_ensemble": "undrift.ensemble",
     "softmax_ensemble": "undrift.ensemble",
+    "Discount": "undrift._internal.discount",
     "Fleet": "undrift.fleet",
     "Forecaster": "undrift.forecast",
     "OnlineClassifier": "undrift.online",
@@ -47,15 +49,12 @@ _HOME = {
 _MODULES = (
     "baselines",
     "checks",
-    "convex_losses",
-    "discount",
     "ensemble",
     "errors",
     "events",
     "fleet",
     "forecast",
     "kernels",
-    "leaf",
     "learners",
     "losses",
     "metrics",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from undrift._names import find_closest
+from undrift._internal.names import find_closest
 from undrift.errors import InputError, MissingExtraError
 from undrift.fleet import Fleet, Output
 from undrift.fleet.outputs import ABSENT, Key

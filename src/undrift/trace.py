@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _html, _plot
+from undrift._internal import html, plot
 from undrift._typing import Matrix, Scalar, Vector
 
 
@@ -53,7 +53,7 @@ class Trace:
     def __len__(self) -> int:
         return len(self.yhat)
 
-    def plot(self, y: ArrayLike | None = None, *, x: ArrayLike | None = None, last: int | None = 2000) -> _plot.Figure:
+    def plot(self, y: ArrayLike | None = None, *, x: ArrayLike | None = None, last: int | None = 2000) -> plot.Figure:
         """Return a plotly figure of the predictions, their intervals, and the labels if they are given.
 
         Parameters
@@ -65,7 +65,7 @@ class Trace:
         last
             How many rounds are shown, from the end; None: all.
         """
-        return _plot.plot_predictions(self.yhat, self.lower, self.upper, y, x, self.first, last)
+        return plot.plot_predictions(self.yhat, self.lower, self.upper, y, x, self.first, last)
 
     def __repr__(self) -> str:
         facts = self._facts()
@@ -73,8 +73,8 @@ class Trace:
 
     def _repr_html_(self) -> str:
         curves = [(one, "#9db4ee") for one in (self.lower, self.upper) if one is not None]
-        picture = _html.curves_picture([*curves, (self.yhat, "#2459d6")]) if self.yhat.ndim == 1 else ""
-        return _html.facts_table("Trace", self._facts(), picture)
+        picture = html.curves_picture([*curves, (self.yhat, "#2459d6")]) if self.yhat.ndim == 1 else ""
+        return html.facts_table("Trace", self._facts(), picture)
 
     def _facts(self) -> dict[str, str]:
         """Return what to say about the rounds, in short."""

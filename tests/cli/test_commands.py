@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 import undrift as ud
-from undrift import self_check
+from undrift.cli import doctor
 from undrift.cli.app import COMMANDS
 from undrift.cli.app import run as undrift
 from undrift.run import read_run
@@ -216,7 +216,7 @@ def test_doctor_checks_the_install(call, monkeypatch):
     def broken():
         raise ArithmeticError("two and two are five")
 
-    monkeypatch.setitem(self_check.CHECKS, "arithmetic", broken)
+    monkeypatch.setitem(doctor.CHECKS, "arithmetic", broken)
     code, out, _ = call("doctor")
     assert code == 1
     assert "BROKEN arithmetic: ArithmeticError: two and two are five" in out

@@ -9,12 +9,12 @@ import sys
 import numpy as np
 import pytest
 
+from undrift._internal.stopping import StopRequest
 from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.run import FileComparison, Interrupted, Settings
 from undrift.run.finish import compare
 from undrift.run.finish.contenders import Contender, choose_contenders
-from undrift.stopping import StopRequest
 
 SCRIPT = """
 import hashlib, signal, sys, time

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.cli.signals import stop_signals
-from undrift.stopping import Interrupted, StopRequest
 
 if os.name != "posix":
     pytest.skip("sends signals as POSIX has them", allow_module_level=True)
@@ -17,7 +17,7 @@ if os.name != "posix":
 SCRIPT = """
 import hashlib, signal, sys, time
 from undrift.cli.signals import stop_signals
-from undrift.stopping import Interrupted
+from undrift._internal.stopping import Interrupted
 
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # what runs the tests may have told it to ignore them
     signal.signal(number, signal.SIG_DFL)

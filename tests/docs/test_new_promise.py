@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.discount import Discount
+from undrift._internal.discount import Discount
 from undrift.errors import ConditionError
 from undrift.learners.base import Columns
 

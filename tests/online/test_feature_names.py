@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from undrift._names import find_similar
+from undrift._internal.names import find_similar
 from undrift.errors import InputError
 from undrift.online import Table
 

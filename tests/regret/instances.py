@@ -9,7 +9,7 @@ import adversarial
 import numpy as np
 
 import undrift as ud
-from undrift import convex_losses, losses
+from undrift import losses
 from undrift.regret import HindsightLeaves, certify
 
 BETAS = (0.01, 0.1, 0.3, 0.6, 0.9, 0.99, 1.0)
@@ -227,7 +227,7 @@ def newton(rng):
     beta, reg = float(rng.choice(EXTREME_BETAS)), 10.0 ** rng.uniform(-6, 6)
     model = ud.DiscountedNewton(name, beta=beta, gamma=gamma, reg=reg, radius=radius)
     trace = model.play(Z, y)
-    return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, convex_losses.loss_named("test", name))
+    return certify(model.clone(), Z, y, trace, u), regret(trace.yhat, y, Z, u, losses.loss_named("test", name))
 
 
 def classes(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.discount import Discount
+from undrift._internal.discount import Discount
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Learner, Persistence
 from undrift.learners.base import Columns

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.discount import Discount
+from undrift._internal.discount import Discount
 from undrift.learners import DiscountedAIOLI
 from undrift.losses import logistic
 from undrift.regret import certify, remembered

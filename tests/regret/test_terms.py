@@ -8,12 +8,11 @@ import pytest
 from undrift.errors import ConditionError
 from undrift.kernels import layout
 from undrift.kernels.definitions import INFORMATION
-from undrift.leaf import Leaf
 from undrift.learners import DiscountedAIOLI, DiscountedVAW
 from undrift.losses import logistic, squared
 from undrift.regret import Template, certify
 from undrift.regret.d2d import Certificate
-from undrift.template import Observations
+from undrift.template import Leaf, Observations
 from undrift.trace import Trace
 
 

@@ -11,8 +11,8 @@ import sys
 import pytest
 from row_files import table, write_csv
 
-from undrift import folder as folder_module
 from undrift import store
+from undrift._internal import folder as folder_module
 from undrift.errors import DataError, InputError, ModelFileError, UndriftError
 from undrift.run import Interrupted, Settings, certify_run, play_file, predict_file, read_run, write_report
 from undrift.run.play import run_loop
@@ -124,7 +124,7 @@ def test_force_keeps_the_old_run_until_the_new_one_has_its_first_commit(tmp_path
 
 
 def _asked():
-    from undrift.stopping import StopRequest
+    from undrift._internal.stopping import StopRequest
 
     stop = StopRequest()
     stop.request()

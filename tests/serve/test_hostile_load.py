@@ -14,7 +14,7 @@ import pytest
 from server_process import NAMES, fetch, running_server
 
 import undrift as ud
-from undrift._names import find_closest, find_similar
+from undrift._internal.names import find_closest, find_similar
 from undrift.errors import InputError, RequestSizeError
 from undrift.online import Table
 from undrift.run.settings import did_you_mean

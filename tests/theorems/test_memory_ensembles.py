@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undrift as ud
-from undrift.discount import LONGEST_HORIZON, linear_grid, logistic_grid
+from undrift._internal.discount import LONGEST_HORIZON, linear_grid, logistic_grid
 from undrift.ensemble import Aggregating, Mixable, RangeMean, ResidualScale, SelfConfident
 from undrift.losses import logistic, squared
 

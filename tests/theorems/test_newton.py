@@ -4,10 +4,21 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from undrift.convex_losses import Huber, LogWealth, Poisson, Quantile, absolute, log_wealth, loss_named, poisson
 from undrift.errors import ConditionError, InputError
 from undrift.learners import newton
-from undrift.losses import Loss, logistic, squared
+from undrift.losses import (
+    Huber,
+    LogWealth,
+    Loss,
+    Poisson,
+    Quantile,
+    absolute,
+    log_wealth,
+    logistic,
+    loss_named,
+    poisson,
+    squared,
+)
 from undrift.regret import certify
 
 NAMES = ["absolute", "quantile(0.9)", "huber(1)", "poisson", "log_wealth", "squared"]

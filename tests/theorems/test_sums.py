@@ -4,7 +4,7 @@ import direct
 import numpy as np
 import pytest
 
-from undrift.discount import Discount
+from undrift._internal.discount import Discount
 from undrift.theory.regret_lemmas import abel_sum, discounted_potential
 
 

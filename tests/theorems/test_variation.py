@@ -6,7 +6,7 @@ import direct
 import numpy as np
 import pytest
 
-from undrift.discount import Discount, from_eta
+from undrift._internal.discount import Discount, from_eta
 from undrift.losses import logistic, squared
 from undrift.regret import beta_star, discounted_variation, path_length
 from undrift.theory.regret_lemmas import changed_beta

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from undrift._internal.stopping import Interrupted
 from undrift.cli import run_options as options
 from undrift.cli.output import (
     ExitCode,
@@ -20,7 +21,6 @@ from undrift.cli.output import (
     printable,
 )
 from undrift.cli.signals import stop_signals
-from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.run import FileComparison

@@ -82,11 +82,11 @@ def fleet(
     Writes a folder with the states, predictions.csv, keys.csv, and a report that opens in a browser. Killed or stopped,
     the same command continues; with another file or other settings it refuses, and --force begins anew.
     """
+    from undrift._internal.stopping import Interrupted
     from undrift.cli.signals import stop_signals
     from undrift.fleet.fleet import HOLD
     from undrift.report import render_fleet
     from undrift.run import Settings, play_fleet
-    from undrift.stopping import Interrupted
 
     if key is None:
         raise InputError("undrift fleet: name the column that tells streams apart with --key")

@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
+from undrift._internal.folder import explain_disk_errors
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.cli.output import format_json, format_number, print_error, print_interrupted, print_json, printable
 from undrift.cli.run_options import Format, Json, Quiet
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
-from undrift.folder import explain_disk_errors
-from undrift.stopping import Interrupted, StopRequest
 
 if TYPE_CHECKING:
     from undrift.run import Predictions

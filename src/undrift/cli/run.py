@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from undrift._internal.stopping import Interrupted
 from undrift.cli import run_options as options
 from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
-from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.events import Event

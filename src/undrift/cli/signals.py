@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from undrift._internal.stopping import StopRequest
 from undrift.cli.output import print_interrupted
-from undrift.stopping import StopRequest
 
 GRACE = 0.8
 """Seconds between a signal and the end of the process, if what it does cannot be interrupted."""

@@ -63,10 +63,10 @@ def _update_forecast(folder: Path, file: str, *, report: bool, quiet: bool, json
 
 
 def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+    from undrift._internal.stopping import Interrupted
     from undrift.cli.signals import stop_signals
     from undrift.report import render
     from undrift.run import update_run, write_report
-    from undrift.stopping import Interrupted
 
     left = f"{folder} is as it was before; give the same command again"
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
@@ -92,11 +92,11 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
 
 
 def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:
+    from undrift._internal.stopping import Interrupted
     from undrift.cli.fleet import show
     from undrift.cli.signals import stop_signals
     from undrift.report import render_fleet
     from undrift.run import update_fleet
-    from undrift.stopping import Interrupted
 
     left = f"{folder} holds every row that was saved; give the same command again"
     with stop_signals(lambda: left) as stop:

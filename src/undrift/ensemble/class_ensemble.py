@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, store
+from undrift import _check, store
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixable import MixableProbabilities
 from undrift.errors import InputError, ModelFileError
@@ -66,24 +67,24 @@ class ClassEnsemble(ClassLearner):
         super().__init__(classes=members[0].outputs, share=share)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def members(self) -> list[ClassLearner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         return [] if self.dim is None else [one.copy() for one in self._members]
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> Vector:
         """The members' weights for the coming round (N,); they sum to 1."""
         return self.mixer.weights
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each member's log-losses so far (N,)."""
         return self.mixer.losses
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's.
 
@@ -92,7 +93,7 @@ class ClassEnsemble(ClassLearner):
         return self.mixer.cost()
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def half_life(self) -> float:
         """Rounds after which a row counts half: ln 2 / (mean of -ln beta by weight)."""
         rates = np.array([math.log(2.0) / getattr(one, "half_life", math.inf) for one in self.prototypes])

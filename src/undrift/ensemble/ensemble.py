@@ -9,20 +9,21 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, ensemble, kernels, store
+from undrift import _check, ensemble, kernels, store
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.mixable import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stacked_members import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
-from undrift.leaf import Leaf
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Arrays, Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss
+from undrift.template import Leaf
 from undrift.trace import Trace
 
 
@@ -111,7 +112,7 @@ class Ensemble(Learner):
         self._kernel = None if mixer is None else self._members.kernel(self._stability, mixer, self._exclusive_lock)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def members(self) -> list[Learner]:
         """The members with the state they have now, as learners of their own; empty before the first row."""
         found = [] if self.dim is None else self._members.learners(self.rounds)
@@ -135,19 +136,19 @@ class Ensemble(Learner):
         return np.zeros(0) if self.dim is None else np.exp(-self._rates)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> Vector:
         """The members' weights for the coming round (N,); they sum to 1."""
         return np.zeros(0) if self.dim is None else self.mixer.weights
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each member's losses so far (N,)."""
         return np.zeros(0) if self.dim is None else self.mixer.losses
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def stabilities(self) -> Vector:
         """Sum of each member's price of rounds so far (N,); 0 for members without a guarantee.
 
@@ -156,7 +157,7 @@ class Ensemble(Learner):
         """
         return np.zeros(0) if self.dim is None else self._stability.copy()
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return the mixer's guarantee (N,): a bound on this ensemble's losses so far minus each member's.
 
@@ -166,7 +167,7 @@ class Ensemble(Learner):
         return np.zeros(0) if self.dim is None else self.mixer.cost() + self._pending.late_excess
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def half_life(self) -> float:
         """Rounds after which a row counts half: ln 2 / (mean of -ln beta by weight) of the members with a memory."""
         if self.dim is None:
@@ -195,7 +196,7 @@ class Ensemble(Learner):
         if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
             super().learn(z, y, weight=weight, elapsed=elapsed)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(
         self,
         Z: ArrayLike,

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from undrift import _check, store
+from undrift._internal.discount import Discount, linear_grid, logistic_grid
 from undrift._typing import Scalar
-from undrift.discount import Discount, linear_grid, logistic_grid
 from undrift.ensemble.ensemble import Ensemble, mixer_from_snapshot
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import RangeMean

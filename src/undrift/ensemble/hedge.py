@@ -14,11 +14,10 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
-from undrift.convex_losses import loss_named
 from undrift.ensemble.ensemble import Ensemble
 from undrift.ensemble.mixer import Mixer
 from undrift.learners import DiscountedNewton
-from undrift.losses import Loss
+from undrift.losses import Loss, loss_named
 
 GAPS, INVERSE_RATE = 0, 1
 """Places in the state: the sum of the measured gaps, and the inverse rate of the coming round."""

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock, kernels, store
+from undrift import _check, kernels, store
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.ensemble import Ensemble
 from undrift.ensemble.mixer import Mixer
@@ -210,7 +211,7 @@ class MultiOutputRegressor:
         """Whether the outputs share the members' information matrices; known from the first row on."""
         return self._shared is not None
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict(self, z: ArrayLike) -> NDArray[np.float64]:
         """Return predictions (outputs,) for the coming round, (rows, outputs) for several rows; nothing changes."""
         Z, single = self._rows(z)
@@ -233,7 +234,7 @@ class MultiOutputRegressor:
             raise InputError(f"MultiOutputRegressor: learn takes one row, got {len(Z)}; use play(Z, Y) for a block")
         self.play(Z, np.atleast_2d(_check._real_array(self, "y", y)))
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(self, Z: ArrayLike, Y: ArrayLike) -> MultiOutputTrace:
         """Close a block of rounds with labels (rounds, outputs); the same numbers as `predict` then `learn`."""
         rows, _ = self._rows(Z)
@@ -273,12 +274,12 @@ class MultiOutputRegressor:
             raise InputError("MultiOutputRegressor: z must have at least one feature, got none")
         return Z, len(Z) == 1 and np.ndim(_check.fill_masked(z)) == 1
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> NDArray[np.float64]:
         """Return the members' weights for the coming round by output (outputs, members); for ensembles."""
         return np.array([one.weights for one in self._mixing()])
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> NDArray[np.float64]:
         """Return bounds on the losses so far minus those of each member (outputs, members); for ensembles."""
         return np.array([one.cost() for one in self._mixing()])
@@ -294,7 +295,7 @@ class MultiOutputRegressor:
         """Return a fresh one with the same model."""
         return type(self)(self.model, self.outputs)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything it is: a JSON header and its arrays, copied."""
         header: store.Header = {

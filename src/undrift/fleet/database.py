@@ -11,8 +11,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from undrift._internal.folder import write_refused
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import write_refused
 
 MAGIC = b"SQLite format 3\0"
 OPEN_TIMEOUT = 20.0

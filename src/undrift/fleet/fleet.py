@@ -10,6 +10,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from undrift import _check, kernels
+from undrift._internal.folder import Folder
+from undrift._internal.stopping import Interrupted
 from undrift.errors import InputError, UndriftError
 from undrift.fleet.key_advance import KeyAdvance
 from undrift.fleet.key_state import KeyState
@@ -17,11 +19,9 @@ from undrift.fleet.last_labels import lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import ERROR, NO_INTERVAL, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
-from undrift.folder import Folder
 from undrift.learners import Learner
 from undrift.online import OnlineRegressor
 from undrift.online.intervals import LEVELS
-from undrift.stopping import Interrupted
 
 if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun
@@ -319,9 +319,9 @@ class Fleet:
             States to go on from, by key; they are not changed.
         folder
             Keep states, outputs and progress there, saved after each batch; killed at any moment, the same call goes
-            on where it stopped, to the same bits. One process at a time; an `undrift.folder.Folder` is locked by the
-            caller. Refused if the folder's fleet has other columns, another model or another wait, or if the records
-            that were learned before are not the first ones of these.
+            on where it stopped, to the same bits. One process at a time; a `Folder` is locked by the caller. Refused if
+            the folder's fleet has other columns, another model or another wait, or if the records that were learned
+            before are not the first ones of these.
         source
             Name of the records, when a folder is fed from several sources one after the other: progress is kept by
             source.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._check import LIMIT
-from undrift._names import find_closest
+from undrift._internal.names import find_closest
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.fleet.keys_and_orders import (

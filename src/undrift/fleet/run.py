@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+from undrift._internal.folder import Folder
 from undrift.errors import InputError
 from undrift.fleet.executor import KEYS, Executor, TaskResult, states_of
 from undrift.fleet.fleet import Fleet, KeyInfo
@@ -13,7 +14,6 @@ from undrift.fleet.outputs import Key, Outputs
 from undrift.fleet.record_batch import RecordBatch, rebatch
 from undrift.fleet.record_digest import RecordDigest
 from undrift.fleet.state_store import JOURNAL_FILE, STORE_FILE, About, SourceProgress, StateStore, is_store
-from undrift.folder import Folder
 from undrift.learners import Learner
 
 

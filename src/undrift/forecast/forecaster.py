@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.forecast import forecast_file
@@ -158,7 +159,7 @@ class Forecaster:
         memories = [f"{memory:g} rows" if np.isfinite(memory) else "all rows" for memory in MEMORIES]
         return [*NAIVE, *memories, *(f"{memory}, from smoothers" for memory in memories), *SMOOTHERS, *self.own]
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def observe(
         self, y: ArrayLike, *, known: ArrayLike | None = None, time: Any = None, candidates: ArrayLike | None = None
     ) -> None:
@@ -184,7 +185,7 @@ class Forecaster:
         own = read_own_forecasts(self, candidates, (len(values), len(self.own), self.horizon), flat=flat)
         self._take(values[None, :], ahead[None], times, own[None], flat)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(
         self, Y: Any, *, known: ArrayLike | None = None, times: ArrayLike | None = None,
         candidates: ArrayLike | None = None,
@@ -213,7 +214,7 @@ class Forecaster:
         own = read_own_forecasts(self, candidates, (*values.shape, len(self.own), self.horizon), flat=flat)
         return self._take(np.ascontiguousarray(values), ahead, seconds, own, flat)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def forecast(self, *, level: float | None = None, known: ArrayLike | None = None) -> Forecast:
         """Return the next H steps after the last row; nothing changes.
 
@@ -241,7 +242,7 @@ class Forecaster:
         core.serve()
         return again.forecast(level=level)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def naive_forecasts(self) -> NDArray[np.float64]:
         """Return what "same as last time" and "same as last season" say of the next steps (2, H); NaN: no value yet."""
         if self._core is None:
@@ -255,7 +256,7 @@ class Forecaster:
         """Seconds from row to row; 0 without times, and before two of them."""
         return 0 if self._core is None else self._core.spacing
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def times(self) -> NDArray[np.datetime64]:
         """Return the times of the next H steps, if times were given."""
         core = self._core
@@ -278,7 +279,7 @@ class Forecaster:
             "upper": upper.ravel(),
         }
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> NDArray[np.float64]:
         """Return how much each candidate counts in each of the next steps (candidates, H)."""
         weights = (
@@ -286,7 +287,7 @@ class Forecaster:
         )
         return weights[0] if self._flat else weights
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def coverage(self) -> NDArray[np.float64]:
         """Return how often values lay in their intervals so far, by step (H,); 0 where none was judged."""
         if self._core is None:
@@ -295,7 +296,7 @@ class Forecaster:
         measured = self._core.intervals.coverage()[:, at]
         return measured[0] if self._flat else measured
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def certify(
         self, Y: ArrayLike, trace: ForecastTrace, *, times: ArrayLike | None = None,
         steps: Iterable[int] | None = None, u: Comparator = comparators.fixed,
@@ -365,12 +366,12 @@ class Forecaster:
             nonnegative=self.nonnegative,
         )
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def copy(self) -> Self:
         """Return a forecaster with the same parameters and state, sharing nothing."""
         return forecast_file.restore(type(self), *forecast_file.describe(self))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the forecaster to a data-only file that `Forecaster.load` reads; whole or not at all."""
         forecast_file.write(self, _check.path(self, path))

@@ -10,17 +10,17 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _html, _thread_lock, kernels, store
+from undrift import _check, kernels, store
+from undrift._internal import html, thread_lock
+from undrift._internal.discount import Discount, make_discount
 from undrift._typing import Matrix, Scalar, Vector
-from undrift.discount import Discount, make_discount
 from undrift.errors import ConditionError, InputError, ModelFileError
-from undrift.leaf import Leaf
 from undrift.learners.late_labels import Delay, LateLabels
 from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
-from undrift.template import Template
+from undrift.template import Leaf, Template
 from undrift.trace import Trace
 
 Prediction = Any
@@ -95,7 +95,7 @@ class Learner(LateLabels):
         self._pending = PendingRecords()
         self._extra_age = 0.0  # the time that passed so far less the rounds
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
@@ -105,7 +105,7 @@ class Learner(LateLabels):
         yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
         """Close one round: the label `y` of row `z` has become known.
 
@@ -116,7 +116,7 @@ class Learner(LateLabels):
         rows = self._check_row_weight(weight, elapsed)
         self._close(Z, lambda: self._play_rows_with(Z, labels, rows), rows)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(
         self,
         Z: ArrayLike,
@@ -219,7 +219,7 @@ class Learner(LateLabels):
         header, arrays = self.snapshot()
         store.write(path, {**header, "level": kernels.level()}, arrays)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the learner is: a JSON header and its arrays, copied."""
         header: store.Header = {
@@ -380,7 +380,7 @@ class Learner(LateLabels):
         return f"{type(self).__name__}({given})"
 
     def _repr_html_(self) -> str:
-        return _html.facts_table(type(self).__name__, self._facts())
+        return html.facts_table(type(self).__name__, self._facts())
 
     def _facts(self) -> dict[str, str]:
         """Return what to say about the learner, in short."""

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock
+from undrift import _check
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
 from undrift.learners.base import Learner, Prediction
@@ -36,7 +37,7 @@ class ClassLearner(Learner):
         """The loss it is for: -ln of the probability of the label's class."""
         return softmax
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
         """Return the logits of the coming round, (K,) for one row and (n, K) for several; nothing changes.
 

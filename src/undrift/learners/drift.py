@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import DriftCount, DriftEvent
@@ -61,13 +62,13 @@ class DriftVAW(Learner):
         self._last = np.zeros(1)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def coef(self) -> Vector:
         """The last point of the best path so far; zeros before any data."""
         return np.zeros(0) if self.dim is None else self._leader[0].copy()
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def lower_bound(self) -> float:
         r"""The least value, over all paths, of $\sum f_s(u_s)+\frac\lambda2|u_1|^2+\tau\sum|u_{s+1}-u_s|^2$ so far.
 
@@ -77,7 +78,7 @@ class DriftVAW(Learner):
         return 0.0 if self.dim is None else float(self._counts[0, DriftCount.LEAST])
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def restarts(self) -> int:
         """How often a row of huge leverage made it start afresh; 0 on any sane data."""
         return 0 if self.dim is None else int(self._counts[0, DriftCount.RESTARTS])

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
@@ -29,25 +30,25 @@ class InformationLearner(DiscountedLearner):
         self._state: layout.State = np.empty((0, 0, 0))
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def information(self) -> Vector:
         """What the learner knows, a copy: pivots, theta, energy, counters and L, as `undrift.kernels.layout` says."""
         return np.zeros(0) if self.dim is None else layout.column(self._state, 0).copy()
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def coef(self) -> Vector:
         """The leader after the last round, without the optimistic term; zeros before any data."""
         return np.zeros(0) if self.dim is None else layout.leader(self._state, 0, self.dim)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def floored(self) -> int:
         """Pivots that were kept from vanishing so far: directions in which forgetting was suspended."""
         return 0 if self.dim is None else int(layout.parts(self._state, 0, self.dim)["floored"][0])
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def resets(self) -> int:
         """How often the numbers left float64's range and the learner started afresh; 0 on any sane data."""
         if self.dim is None:

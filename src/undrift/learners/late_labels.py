@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
 from undrift.learners.row_weights import RowWeights
@@ -59,7 +60,7 @@ class LateLabels:
         def _play_rows_with(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Any: ...
         def _grow_older(self, rows: RowWeights | None) -> None: ...
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def ask(self, z: ArrayLike, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
@@ -68,7 +69,7 @@ class LateLabels:
         """
         return self._ask(self._row(z, "ask"), self._time(elapsed))
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def tell(self, served: ServedPrediction, y: float, *, weight: float | None = None) -> None:
         """Learn the label of a row that was served, from what was served; NaN says that it will never come.
 
@@ -82,7 +83,7 @@ class LateLabels:
         label = float("nan") if missing else float(self._labels([y], 1)[0])
         self._tell(serial, label, 1.0 if rows is None else float(rows.weight[0]))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def find_pending(self, serial: int) -> ServedPrediction:
         """Return the prediction with this serial number, if its label was not learned yet."""
         if serial not in self._pending:
@@ -90,7 +91,7 @@ class LateLabels:
         return self._make_served(serial, self._pending[serial])
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def pending(self) -> list[ServedPrediction]:
         """Predictions that were served and whose label was not learned yet, oldest first."""
         return [self._make_served(serial, self._pending[serial]) for serial in self._pending]

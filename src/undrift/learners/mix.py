@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _plot, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import plot, thread_lock
 from undrift._typing import Matrix, Vector
-from undrift.convex_losses import Quantile, absolute
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import GivenLoss, GivenMember, GivenNumber
 from undrift.learners.base import Arrays, Columns, Learner
@@ -19,7 +19,7 @@ from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import ServedPrediction
-from undrift.losses import Loss, squared
+from undrift.losses import Loss, Quantile, absolute, squared
 from undrift.trace import Trace
 
 LOSSES = ("squared", "absolute", "quantile")
@@ -216,7 +216,7 @@ class Mix(Learner):
 
     # ---- rounds ------------------------------------------------------------------------------------------------
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Any:
         """Return the forecast for the coming row, (H,) with several steps, or one for each of several rows."""
         if self.horizon == 1:
@@ -226,7 +226,7 @@ class Mix(Learner):
         yhat = self._predictor(Z)._predict(Z).reshape(-1, self.horizon)
         return yhat[0] if single else yhat
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def learn(self, z: ArrayLike, y: Any, *, weight: float | None = None, elapsed: float | None = None) -> None:
         """Close one round: the label of row `z`, or its labels (H,), have become known; NaN for a missing one."""
         self._check_row_weight(weight, elapsed)
@@ -234,7 +234,7 @@ class Mix(Learner):
         labels = self._labels(y, self.horizon)
         self._close(Z, lambda: self._play(Z, labels))
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(
         self,
         Z: ArrayLike,
@@ -280,7 +280,7 @@ class Mix(Learner):
             delay=trace.delay // self.horizon,
         )
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def ask(self, z: ArrayLike, *, elapsed: float | None = None) -> Any:
         """Serve a row that has really come, and keep its record until `tell`; with several steps, a list of H records.
 
@@ -337,7 +337,7 @@ class Mix(Learner):
         return [*given, *COMBINED] if given else []
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> Matrix:
         """Weights for the coming row by candidate (N + 2,), with several steps (H, N + 2); they sum to 1."""
         if self.dim is None:
@@ -345,7 +345,7 @@ class Mix(Learner):
         return self._by_step(self._weigh(np.zeros((self.horizon, self.dim)), 0)[1])
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def losses(self) -> Matrix:
         """Sum of each candidate's losses (N + 2,), with several steps (H, N + 2).
 
@@ -353,7 +353,7 @@ class Mix(Learner):
         """
         return np.zeros(0) if self.dim is None else self._by_step(self._unit * self._sums[..., GivenMember.LOSS])
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> Matrix:
         """Return the guarantee (N + 2,), with several steps (H, N + 2): a bound on the excess over each candidate.
 
@@ -366,7 +366,7 @@ class Mix(Learner):
         """Return numbers by step and candidate, or for a single step by candidate."""
         return np.array(columns[0] if self.horizon == 1 else columns)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def certificate(self) -> MixCertificate:
         """Return how far the losses are above those of the best convex combination, and the bound on it.
 
@@ -383,7 +383,7 @@ class Mix(Learner):
         u = _maximise_on_simplex(slopes, self._products)
         return MixCertificate(total, bound, float(u @ slopes - 0.5 * u @ self._products @ u), u)
 
-    def plot(self, trace: Trace, Z: ArrayLike, y: ArrayLike, *, x: ArrayLike | None = None) -> _plot.Figure:
+    def plot(self, trace: Trace, Z: ArrayLike, y: ArrayLike, *, x: ArrayLike | None = None) -> plot.Figure:
         """Return a plotly figure: weights over time, and losses against those of the mean and the best candidate.
 
         Parameters
@@ -407,7 +407,7 @@ class Mix(Learner):
         best = int(np.argmin(lost[:, 2:].sum(axis=0)))
         mixed, single = np.cumsum(lost[:, [0, 2 + best]] - lost[:, 1:2], axis=0).T
         weights = trace.weights.reshape(len(block), -1)
-        return _plot.plot_mixture(weights, self.candidates, mixed, single, self.candidates[best], x)
+        return plot.plot_mixture(weights, self.candidates, mixed, single, self.candidates[best], x)
 
     def _facts(self) -> dict[str, str]:
         facts = super()._facts()

@@ -9,11 +9,10 @@ import numpy as np
 
 from undrift import _check
 from undrift._typing import Matrix, Vector
-from undrift.convex_losses import loss_named
 from undrift.errors import InputError
 from undrift.learners.base import Arrays, Columns, DiscountedLearner
 from undrift.learners.row_weights import RowWeights
-from undrift.losses import Loss
+from undrift.losses import Loss, loss_named
 from undrift.template import Tangents, Template
 
 LEAST_RIDGE = 1e-8

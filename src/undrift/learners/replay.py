@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from undrift._internal.discount import Discount, discounted_sums, forgetting_rates
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, discounted_sums, forgetting_rates
 from undrift.kernels import layout
 from undrift.kernels.definitions import (
     COLLINEAR,

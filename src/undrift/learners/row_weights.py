@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
+from undrift._internal.discount import Discount
 from undrift._typing import Vector
-from undrift.discount import Discount
 from undrift.errors import InputError
 from undrift.kernels.definitions import LEAST_DISCOUNT, WEIGHT_LIMIT
 

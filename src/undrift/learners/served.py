@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift import _check, _html
+from undrift import _check
+from undrift._internal import html
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import WEIGHT_LIMIT
@@ -82,7 +83,7 @@ class ServedPrediction:
         return f"<ServedPrediction: {'; '.join(f'{name} {text}' for name, text in self._facts().items())}>"
 
     def _repr_html_(self) -> str:
-        return _html.facts_table("ServedPrediction", self._facts())
+        return html.facts_table("ServedPrediction", self._facts())
 
     def _facts(self) -> dict[str, str]:
         """Return what was answered, in short."""

@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
@@ -89,7 +90,7 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
         self._basis = class_basis(self.outputs)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def coef(self) -> Matrix:
         """The leader after the last round (K, d), without the optimistic term; its columns sum to 0."""
         if self.dim is None:
@@ -97,7 +98,7 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
         return np.asarray(self._basis @ self._leader.reshape(self.outputs - 1, self.dim))
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def resets(self) -> int:
         """How often a row was too far from all before it and the learner started afresh; 0 on any sane data."""
         return 0 if self.dim is None else int(self._numbers[SoftmaxNumber.RESTARTS])

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels import layout
@@ -103,7 +104,7 @@ class DiscountedVAW(InformationLearner):
             _check.column(self, "hint", hint, 1)
         super().learn(z, y, weight=weight, elapsed=elapsed)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def play(
         self,
         Z: ArrayLike,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from undrift import _check
+from undrift._internal.discount import Discount
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount
 from undrift.learners.base import Arrays, Columns, Learner
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import logistic, squared

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock
+from undrift import _check
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
@@ -41,7 +42,7 @@ class AnyLabels(OnlineLearner):
     """Whether only 0 and 1, -1 and +1, False and True are taken, as fleets need; then 0 and -1 are one class."""
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def classes(self) -> list[Label]:
         """The labels learned so far, as they were given, in order: numbers by size, texts by alphabet."""
         if self._several is not None:
@@ -111,7 +112,7 @@ class AnyLabels(OnlineLearner):
             )
         return super().part(name)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def _log_probabilities(self, z: Rows, elapsed: float | None = None) -> tuple[Matrix, bool]:
         """Return log-probabilities (rows, K) in the order of `classes`, and whether one row was given."""
         assert self._several is not None
@@ -199,7 +200,7 @@ class AnyLabels(OnlineLearner):
 
     # Rounds
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def _learn_any(self, z: Rows, y: Any, rows: RowWeights | None = None) -> None:
         if self._is_plain(y):
             super()._learn_any(z, y, rows)
@@ -210,7 +211,7 @@ class AnyLabels(OnlineLearner):
             raise InputError(f"{_check.name_of(self)}: learn takes one row, got {got}; use play(Z, y) for a block")
         self._play_any_labels(arriving, [y], 0, rows)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def _play_block(
         self,
         Z: Rows,
@@ -299,7 +300,7 @@ class AnyLabels(OnlineLearner):
         self._schedule(served.serial, float(label), weight, delay, t)
         return logs[None]
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
@@ -315,7 +316,7 @@ class AnyLabels(OnlineLearner):
         self._admit(arriving.names)
         return self._ask(arriving.values, time)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def tell(self, served: ServedPrediction, y: Any, *, weight: float | None = None) -> None:
         """Learn the label of a row that was served, from what was served; NaN says that it will never come.
 

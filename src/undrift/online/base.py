@@ -11,9 +11,10 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, kernels, store
+from undrift import _check, kernels, store
+from undrift._internal import thread_lock
+from undrift._internal.discount import make_discount
 from undrift._typing import Matrix, Vector
-from undrift.discount import make_discount
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
@@ -183,7 +184,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
                 return
         self._learn_any(z, y, rows)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def _learn_any(self, z: Rows, y: float, rows: RowWeights | None = None) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
@@ -196,7 +197,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             self._admit(arriving.names)
             self._close(arriving.values, lambda: self._play_rows_with(arriving.values, labels, rows), rows)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
         """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
@@ -231,7 +232,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         """
         return self._play_block(Z, y, delay, None, weight, elapsed)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def _play_block(
         self,
         Z: Rows,
@@ -424,7 +425,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     def _arrays(self) -> Arrays:
         return self._plan.layout.arrays(self._state)
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the estimator is: a JSON header and its arrays, copied."""
         header, arrays = super().snapshot()
@@ -504,7 +505,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
                 return yhat
         return self._score_any(z, elapsed)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def _score_any(self, z: Rows, elapsed: float | None = None) -> Prediction:
         Z, single = self._rows_to_predict(z)
         yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))

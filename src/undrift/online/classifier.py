@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock, store
+from undrift import _check, store
+from undrift._internal import thread_lock
 from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
@@ -33,18 +34,18 @@ class ClassInspection(AnyLabels):
         return super().candidates if self._several is None else list(CANDIDATES)
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> Vector:
         """The candidates' weights for the coming round; they sum to 1."""
         return super().weights if self._several is None else self._several.weights
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far; of several classes, over the rounds that `cost` speaks of."""
         return super().losses if self._several is None else self._several.losses
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return a bound on the losses so far minus those of each candidate.
 
@@ -53,7 +54,7 @@ class ClassInspection(AnyLabels):
         """
         return super().cost() if self._several is None else self._several.cost()
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def spectrum(self) -> Spectrum:
         """Return how fast the data forget: the weight of each memory length in the linear families.
 
@@ -66,7 +67,7 @@ class ClassInspection(AnyLabels):
             return Spectrum(np.zeros(0), np.zeros(0))
         return Spectrum(found[0].half_lives, np.mean([one.weights for one in found], axis=0))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def line(self) -> Line:
         """Return the coefficients of the linear memory that leads, in the units of the rows; of two classes alone."""
         if self._several is not None:
@@ -76,7 +77,7 @@ class ClassInspection(AnyLabels):
             )
         return super().line()
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
         """Return how far each feature, or each group of them, moves the predictions: in log-odds, or in probability.
 
@@ -91,7 +92,7 @@ class ClassInspection(AnyLabels):
         usual = first.part("center")[:: first.plan.width // self.dim]
         return 0.5 * self._move_groups(Z, usual, groups, lambda rows: np.exp(several.predict(rows)))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def combination(self) -> dict[str, float]:
         """Return how level 2 adds up the families and the last label now: the coefficients of its leading memory.
 
@@ -110,7 +111,7 @@ class ClassInspection(AnyLabels):
 class AnyLabelFiles(ClassInspection):
     """The part of a classifier that saves and loads the stages of several classes."""
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
         """Return everything the estimator is: a JSON header and its arrays, copied."""
         several = self._several

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, _thread_lock
+from undrift import _check
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.kernels.definitions import WARMUP
@@ -102,7 +103,7 @@ class DesignedLearner(NamedRows):
         center = float(low + (high - low) / 2.0)
         return center if np.all(np.abs(y - center) <= _check.LIMIT) else 0.0
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def _scaled_run(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:
         """Return a whole run's labelled rows as the last refit scales them, labels, feature names, and the plan."""
         rows, names, _ = self._rows_to_learn(Z)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift import _check, _thread_lock
+from undrift import _check
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixable import Mixable
 from undrift.ensemble.mixer import Mixer
@@ -117,7 +118,7 @@ class Inspection(NamedRows):
         return [*plan.candidates, *([ROBUST] if plan.robust else []), *combined]
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def weights(self) -> Vector:
         """The candidates' weights for the coming round, if its two arms do not disagree; they sum to 1."""
         if self.dim is None:
@@ -142,7 +143,7 @@ class Inspection(NamedRows):
         return np.asarray(weights / np.sum(weights))
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def losses(self) -> Vector:
         """Sum of each candidate's losses so far, over the rows for which a label was known before."""
         if self.dim is None:
@@ -161,7 +162,7 @@ class Inspection(NamedRows):
         at = self._plan.candidates.index(self._plan.baselines[0]) - len(self._plan.given)
         return slice(at, at + len(self._plan.offered))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def cost(self) -> Vector:
         """Return the guarantee: a bound on the losses so far minus those of each candidate, on labels as they came.
 
@@ -207,7 +208,7 @@ class Inspection(NamedRows):
         rest = members[:, GivenMember.FORGOTTEN] + members[:, GivenMember.CUT]
         return np.asarray(np.sqrt(squares * potential) + rest)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def arms(self) -> list[GateUse]:
         """Return how the gate chose between the raw and the robust arm, by how far they disagreed.
 
@@ -232,7 +233,7 @@ class Inspection(NamedRows):
             reach = FIRST_DISAGREEMENT * DISAGREEMENT_STEP**k
         return found
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def spectrum(self) -> Spectrum:
         """Return how fast the data forget: the weight of each memory length in the linear families.
 
@@ -246,7 +247,7 @@ class Inspection(NamedRows):
         weights = np.sum([w * one.weights for w, one in zip(trust, found, strict=True)], axis=0)
         return Spectrum(half_life_of(found[0].beta), weights / np.sum(weights))
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def line(self) -> Line:
         """Return the coefficients of the linear memory that leads, in the units of the rows.
 
@@ -296,7 +297,7 @@ class Inspection(NamedRows):
         facts["memory"] = f"{leading_memory} (weight {spectrum.weights[k]:.0%})"
         return facts
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
         """Return how far each feature moves the predictions of some rows, in label units (log-odds for two classes).
 
@@ -351,7 +352,7 @@ class Inspection(NamedRows):
                 )
         return [[place[one] for one in group] for group in groups]
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def combination(self) -> dict[str, float]:
         """Return how level 2 adds up the families and the last label now: the coefficients of its leading memory.
 
@@ -377,7 +378,7 @@ class Inspection(NamedRows):
         return found, np.exp(trust - np.max(trust))
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def floored(self) -> int:
         """Pivots of the linear memories that were kept from vanishing: there, forgetting was suspended."""
         if self.dim is None:
@@ -388,13 +389,13 @@ class Inspection(NamedRows):
         )
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def missing(self) -> Vector:
         """How many values of each feature were missing in the rows that came."""
         return np.zeros(0) if self.dim is None else self.part("missing").copy()
 
     @property
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def unlabelled(self) -> int:
         """Rows whose label never came."""
         if self.dim is None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift import _html
+from undrift._internal import html
 from undrift._typing import Vector
 from undrift.kernels import layout
 
@@ -61,7 +61,7 @@ class Line(NamedTuple):
 
     def _repr_html_(self) -> str:
         memory = f"memory with a half-life of {self.half_life:.4g} rounds"
-        return _html.facts_table(f"Line of the {memory}", {name: f"{c:.4g}" for name, c in self.as_dict().items()})
+        return html.facts_table(f"Line of the {memory}", {name: f"{c:.4g}" for name, c in self.as_dict().items()})
 
 
 def half_life(beta: Vector) -> Vector:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from undrift import _check, _thread_lock, kernels
+from undrift import _check, kernels
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
@@ -144,7 +145,7 @@ class PeekedRows(BlockRounds):
                 return PeekedRow(record.item(RecordPart.YHAT), record, rounds)
         return self._peek_any(z)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def _peek_any(self, z: Rows) -> PeekedRow:
         Z, _ = self._rows_to_predict(z)
         if len(Z) != 1:
@@ -170,7 +171,7 @@ class PeekedRows(BlockRounds):
         if label is None or not self._one_row.learn_peeked(self, z, label, record, peeked.rounds):
             self._learn_peeked_any(z, y, peeked, 1.0 if rows is None else float(rows.weight[0]))
 
-    @_thread_lock.hold_exclusive
+    @thread_lock.hold_exclusive
     def _learn_peeked_any(self, z: Rows, y: float, peeked: PeekedRow, weight: float) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:

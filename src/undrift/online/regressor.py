@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, _thread_lock
+from undrift import _check
+from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import RecordPart
@@ -153,7 +154,7 @@ class OnlineRegressor(OnlineLearner):
         """
         return self._score(z, elapsed)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
         """Return an interval for the label of each row; in the long run the share `level` of labels lies inside.
 
@@ -163,7 +164,7 @@ class OnlineRegressor(OnlineLearner):
         found = self._quantiles(z, interval_levels(at))
         return Interval(*found.T) if found.ndim > 1 else Interval(*found.tolist())
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def predict_quantiles(self, z: Rows, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Matrix | Vector:
         """Return quantiles of the label of each row, (levels,) for one row, (n, levels) for several.
 
@@ -211,7 +212,7 @@ class OnlineRegressor(OnlineLearner):
         lower, upper = both.T if interval is not None else (None, None)
         return replace(trace, lower=lower, upper=upper, quantiles=None if quantiles is None else rest)
 
-    @_thread_lock.hold_shared
+    @thread_lock.hold_shared
     def coverage(self) -> list[Coverage]:
         """Return how often labels lay inside the intervals served for them, level by level."""
         if self.dim is None:

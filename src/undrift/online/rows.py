@@ -11,7 +11,7 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._check import ENCODE_TEXTS, LEAVE_TIMES
-from undrift._names import find_similar
+from undrift._internal.names import find_similar
 from undrift._typing import Matrix
 from undrift.errors import InputError
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 from undrift import _check, kernels
-from undrift.discount import Discount, make_discount
+from undrift._internal.discount import Discount, make_discount
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.softmax import LEAST_DISCOUNT, class_basis, class_curvature
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from undrift.leaf import Composite as Composite
-from undrift.leaf import Designed as Designed
-from undrift.leaf import Leaf as Leaf
 from undrift.regret import comparators as comparators
 from undrift.regret.certify import certify as certify
 from undrift.regret.composite import ReferenceLearners as ReferenceLearners
@@ -18,4 +15,7 @@ from undrift.regret.restarted import Restarted as Restarted
 from undrift.regret.variation import beta_star as beta_star
 from undrift.regret.variation import discounted_variation as discounted_variation
 from undrift.template import Certifiable as Certifiable
+from undrift.template import Composite as Composite
+from undrift.template import Designed as Designed
+from undrift.template import Leaf as Leaf
 from undrift.template import Template as Template

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
+from undrift._internal.discount import Discount
 from undrift._typing import Matrix, Rounds, Vector
-from undrift.discount import Discount
 from undrift.errors import InputError
 from undrift.losses import Logistic, Loss
 from undrift.template import Template

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import ConditionError, InputError
-from undrift.leaf import Composite
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import RowWeights, check_row_weights
@@ -32,7 +31,7 @@ from undrift.regret.class_certificate import certify_classes
 from undrift.regret.composite import ReferenceLearners, certify_composite
 from undrift.regret.d2d import ROUNDING, Certificate, add_certificates, d2d_terms
 from undrift.regret.restarted import Restarted
-from undrift.template import Certifiable, Template
+from undrift.template import Certifiable, Composite, Template
 from undrift.trace import Trace
 
 Comparator = ArrayLike | Callable[[Matrix, Vector], ArrayLike]

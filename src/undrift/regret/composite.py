@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
-from undrift.leaf import Composite, Designed, Leaf
 from undrift.learners.base import Learner
 from undrift.losses import Logistic, Loss
 from undrift.regret._input import check_comparator, check_same_learner, check_stream, check_whole, margins, moves
 from undrift.regret.d2d import Certificate
 from undrift.regret.remembered import AFFORDABLE
+from undrift.template import Composite, Designed, Leaf
 from undrift.trace import Trace
 
 WHO = "certify"

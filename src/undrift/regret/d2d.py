@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from undrift import _html
+from undrift._internal import html
+from undrift._internal.discount import discounted_sums, forgetting_rates
 from undrift._typing import Matrix, Vector
-from undrift.discount import discounted_sums, forgetting_rates
 from undrift.losses import Loss, Squared
 from undrift.regret._input import add_exactly, add_sizes, margins, moves
 from undrift.regret.quadratic import (
@@ -119,7 +119,7 @@ class Certificate:
             "regret, at most": f"{self.bound:.6g}" + ("" if self.holds else ", which does not hold"),
             **{f"of this: {name.replace('_', ' ')}": f"{getattr(self, name):.6g}" for name in terms},
         }
-        return _html.facts_table("Certificate", facts | ({"through": self.leaf} if self.leaf else {}))
+        return html.facts_table("Certificate", facts | ({"through": self.leaf} if self.leaf else {}))
 
     @property
     def holds(self) -> bool:

@@ -10,14 +10,13 @@ from typing import Any
 
 from undrift._typing import Matrix
 from undrift.errors import ConditionError
-from undrift.leaf import Designed, Leaf
 from undrift.learners.drift import DriftVAW
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_stream, moves
 from undrift.regret.comparators.smooth import smooth
 from undrift.regret.composite import ReferenceLearners
 from undrift.regret.lower_bounds import path_leaf, stretches_leaf
-from undrift.template import Template
+from undrift.template import Designed, Leaf, Template
 
 REGS = (1e-4, 1e-2, 1.0)
 """Ridges of the best predictors of stretches."""

@@ -18,11 +18,10 @@ from itertools import pairwise
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.leaf import Leaf
 from undrift.losses import Loss, Squared
 from undrift.regret._input import margins, moves
 from undrift.regret.comparators._solve import Limits, Minimum, find_minimum
-from undrift.template import Template
+from undrift.template import Leaf, Template
 from undrift.trace import Trace
 
 SUMMATION = 64.0 * float(np.finfo(np.float64).eps)

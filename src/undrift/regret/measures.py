@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
+from undrift._internal.discount import Discount, as_discount
 from undrift._typing import Vector
-from undrift.discount import Discount, as_discount
 from undrift.losses import Loss, squared
 from undrift.regret._input import check_comparator, check_stream, margins, moves
 from undrift.regret.past_losses import history_values

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from undrift._internal.discount import Discount
 from undrift._typing import Matrix, Rounds, Vector
-from undrift.discount import Discount
 from undrift.losses import Logistic, Loss
 
 BLOCK = 1 << 18

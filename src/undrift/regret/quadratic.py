@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from undrift._internal.discount import discounted_sums
 from undrift._typing import Matrix, Vector
-from undrift.discount import discounted_sums
 from undrift.template import Observations, Tangents
 
 SPAN = 128

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from undrift._internal.discount import Discount, forgetting_rates
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, forgetting_rates
 from undrift.losses import Logistic, Loss
 from undrift.regret._input import margins, moves
 from undrift.regret.past_losses import automatic_window, losses_of

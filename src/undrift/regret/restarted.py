@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Vector
 from undrift.errors import ConditionError, InputError
-from undrift.leaf import Designed
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import check_row_weights
+from undrift.template import Designed
 from undrift.trace import Trace
 
 COLUMNS = ("yhat", "stability", "potential")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
-from undrift.discount import Discount, as_discount, from_eta
+from undrift._internal.discount import Discount, as_discount, from_eta
 from undrift.losses import Loss, squared
 from undrift.regret._input import check_comparator, check_stream, moves
 from undrift.regret.past_losses import differences, steepness, tail_weight

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from undrift import _html
+from undrift._internal import html
 from undrift.errors import ConditionError, InputError
 from undrift.report.frame_rows import Frame, read_frame
 from undrift.report.run_page import render
@@ -42,7 +42,7 @@ class FrameRun:
 
     def _repr_html_(self) -> str:
         facts = {"rows": f"{self.data.rounds:,}", "in short": self._sentence(), "report": str(self.report)}
-        return _html.facts_table(f"Run: {self.data.target}", facts)
+        return html.facts_table(f"Run: {self.data.target}", facts)
 
     def _sentence(self) -> str:
         return error_sentence(self.data, score_predictors(self.data))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import __version__, store
-from undrift.folder import explain_disk_errors
+from undrift._internal.folder import explain_disk_errors
 from undrift.report.figures.figure import Figure
 from undrift.run.extras import extra
 

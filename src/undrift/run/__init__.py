@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from undrift._internal.stopping import Interrupted as Interrupted
 from undrift.run.finish.certificates import certify_run as certify_run
 from undrift.run.finish.certificates import replay_run as replay_run
 from undrift.run.finish.compare import FileComparison as FileComparison
@@ -37,4 +38,3 @@ from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
 from undrift.run.settings import Settings as Settings
 from undrift.run.write.formulas import unescape_formula as unescape_formula
-from undrift.stopping import Interrupted as Interrupted

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from undrift import _check
-from undrift._names import find_closest
+from undrift._internal.names import find_closest
 from undrift.errors import InputError
 
 MISSING = ("auto", "fill", "indicators", "skip", "refuse")

@@ -8,8 +8,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError
-from undrift.folder import Folder, regular_file
 from undrift.run.forecast.forecast_folder import STATE, ForecastFolder
 from undrift.run.forecast.panel import PanelPlan
 from undrift.serve.forecast_service import ForecastService

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from undrift import store
+from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError
 from undrift.fleet.state_store import STORE_FILE
-from undrift.folder import Folder, regular_file
 from undrift.online.base import OnlineLearner
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import load_model

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check
+from undrift._internal.discount import Discount, as_discount
 from undrift._typing import Matrix, Vector
-from undrift.discount import Discount, as_discount
 from undrift.errors import ConditionError
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import check_comparator, check_stream, moves

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import InputError
@@ -24,7 +25,6 @@ from undrift.run.prepare.default_lags import add_default_lags, naive_lags
 from undrift.run.prepare.load_rows import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import Interrupted, StopRequest
 
 ROWS = 20_000
 """Rows compared on unless told otherwise: some peers take a millisecond a row."""

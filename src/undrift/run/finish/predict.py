@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift import store
+from undrift._internal.folder import regular_file
+from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError
 from undrift.fleet.state_store import STORE_FILE
-from undrift.folder import regular_file
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
@@ -29,7 +30,6 @@ from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
 from undrift.run.write.tables import probability_column
-from undrift.stopping import StopRequest
 
 if TYPE_CHECKING:
     from polars import DataFrame

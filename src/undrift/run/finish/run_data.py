@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import metrics, store
+from undrift._internal.folder import regular_file
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
-from undrift.folder import regular_file
 from undrift.online.inspection import GateUse
 from undrift.run.extras import polars
 from undrift.run.play.class_table import LOG_ODDS

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.fleet.fleet import HOLD
-from undrift.folder import Folder, regular_file
 from undrift.run.fleet.columns import FleetColumns, make_fleet
 from undrift.run.fleet.made_features import MadeFeatures
 from undrift.run.fleet.times import TimeColumn

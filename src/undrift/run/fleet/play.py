@@ -10,12 +10,13 @@ import numpy as np
 
 import undrift
 from undrift import kernels
+from undrift._internal.folder import Folder
+from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError
 from undrift.fleet import FleetRun
 from undrift.fleet.fleet import HOLD
 from undrift.fleet.outputs import DUPLICATE, LABELLED, LATE, OK, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
-from undrift.folder import Folder
 from undrift.run.fleet.columns import infer_fleet_columns
 from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
@@ -23,7 +24,6 @@ from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_resul
 from undrift.run.fleet.warnings import find_unused_rows, find_warnings
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import StopRequest
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""

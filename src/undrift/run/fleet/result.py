@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from undrift._internal.folder import Folder
 from undrift._typing import JsonObject
 from undrift.fleet import FleetRun, Output
 from undrift.fleet.outputs import PREDICTED, Outputs
-from undrift.folder import Folder
 from undrift.losses import sigmoid
 from undrift.online.base import OnlineLearner
 from undrift.run.fleet.columns import FleetColumns

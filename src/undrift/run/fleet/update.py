@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from undrift._internal.folder import Folder
+from undrift._internal.stopping import StopRequest
 from undrift.errors import InputError, LearnedBeforeError
-from undrift.folder import Folder
 from undrift.run.fleet.plan import LearnedFile, read_plan
 from undrift.run.fleet.play import WRITTEN, finish_fleet, learned_file, play_rows
 from undrift.run.fleet.result import FleetResult
 from undrift.run.read.source import Source
-from undrift.stopping import StopRequest
 
 
 class FleetUpdate(NamedTuple):

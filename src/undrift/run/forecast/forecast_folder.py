@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
-from undrift.folder import Folder, regular_file
 from undrift.forecast import Forecaster
 from undrift.run.extras import LITERAL, polars
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift._internal.folder import regular_file
 from undrift.errors import InputError, LearnedBeforeError
-from undrift.folder import regular_file
 from undrift.forecast import Forecast, Forecaster, ForecastTrace
 from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import store
+from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import Folder, regular_file
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state

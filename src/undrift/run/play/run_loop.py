@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from undrift import kernels, store
+from undrift._internal.folder import regular_file
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import DataError, ModelFileError
-from undrift.folder import regular_file
 from undrift.run.extras import polars
 from undrift.run.play.class_table import ClassTable
 from undrift.run.play.provenance import make_provenance, now
@@ -29,7 +30,6 @@ from undrift.run.prepare.rows_in_order import read_rows
 from undrift.run.read.rows import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import Interrupted, StopRequest
 
 BATCHES_PER_COMMIT = 4
 

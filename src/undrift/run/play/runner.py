@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.run.extras import log_sentence
 from undrift.run.play.resume import find_state
 from undrift.run.play.run_folder import FINAL, RunFolder
@@ -13,7 +14,6 @@ from undrift.run.play.state import RunState
 from undrift.run.prepare.default_lags import add_default_lags
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
-from undrift.stopping import Interrupted, StopRequest
 
 
 def play_file(

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from undrift._internal.folder import regular_file
 from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.folder import regular_file
 from undrift.run.settings import LONGEST_LAG, Settings
 
 STATE = "run.json"

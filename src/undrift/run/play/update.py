@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.run.extras import log_sentence
 from undrift.run.play.run_folder import RunFolder
@@ -19,7 +20,6 @@ from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.run.read.rows import Cells, RowBatch
 from undrift.run.read.source import Source
-from undrift.stopping import StopRequest
 
 
 class RunUpdate(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undrift import store
-from undrift.folder import explain_disk_errors
+from undrift._internal.folder import explain_disk_errors
 from undrift.run.extras import LITERAL, polars
 from undrift.run.write.formulas import escape_formula
 

@@ -20,7 +20,8 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from undrift import lock_file, store
+from undrift import store
+from undrift._internal import lock_file
 from undrift.errors import InputError, ModelFileError, UndriftError
 
 OWN = ".undrift"
