@@ -14,6 +14,9 @@ Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 """Two-dimensional float64 array, rounds first."""
 
+Arrays = dict[str, NDArray[np.float64]]
+"""State by name."""
+
 Rounds = NDArray[np.int64]
 """Indices of rounds, from 0."""
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check, store
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.ensemble.mixable import MixableProbabilities
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError
 from undrift.learners import DiscountedSoftmax
-from undrift.learners.base import Arrays, Columns
+from undrift.learners.base import Columns
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.serializable import Construction, list_items, merge_parts, number_items, with_prefix
 
 
 class ClassEnsemble(ClassLearner):
@@ -124,69 +124,37 @@ class ClassEnsemble(ClassLearner):
         return self._play_members(Z, y, rows)
 
     def _play_members(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
-        logits = []
-        for one in self._members:
-            logits.append(one._play_rows_with(Z, y, rows).yhat)
-            one.rounds += len(y)
-            one._grow_older(rows)
+        logits = [one._advance(Z, y, rows).yhat for one in self._members]
         return Columns(self.mixer.play(np.stack(logits, axis=1), y))
 
     def _arrays(self) -> Arrays:
-        mixing = {f"mixer.{name}": array for name, array in self.mixer.arrays().items()}
-        members = {f"member{i}.{k}": a for i, one in enumerate(self._members) for k, a in one._arrays().items()}
-        return {**mixing, **members}
+        members = merge_parts("member", [one._arrays() for one in self._members])
+        return with_prefix("mixer.", self.mixer.arrays()) | members
 
     def _load_arrays(self, arrays: Arrays) -> None:
         super()._load_arrays(arrays)
         for one in self._members:
-            one._load_arrays({name: array.copy() for name, array in one._arrays().items()})  # checks what it holds
-            one.rounds, one._extra_age = self.rounds, self._extra_age
+            one._adopt_arrays(self)
 
     def _min_array_size(self, dim: int) -> int:
         return sum(one._min_array_size(dim) for one in self.prototypes)
 
-    def clone(self) -> Self:
-        """Return a fresh ensemble with the same members."""
-        return type(self)(self.prototypes, share=self.mixer.share, prior=self._prior)
-
-    def copy(self) -> Self:
-        """Return an ensemble with the same members and state, sharing nothing."""
-        return self._clone_with_state(*self.snapshot())
-
-    def _clone_with_state(self, header: store.Header, arrays: Arrays) -> Self:
-        other = self.clone()
-        other._load_state(header["rounds"], header["dim"], arrays)
-        return other
-
-    def snapshot(self) -> tuple[store.Header, Arrays]:
-        """Return everything the ensemble is: a JSON header and its arrays, copied."""
-        header, arrays = super().snapshot()
-        return {**header, **self._composition()}, arrays
+    def _construction(self) -> Construction:
+        return Construction((self.prototypes,), {"share": self.mixer.share, "prior": self._prior})
 
     def _composition(self) -> store.Header:
         return {
-            "members": {str(i): one.snapshot()[0] for i, one in enumerate(self.prototypes)},
-            "prior": {str(i): float(p) for i, p in enumerate(self._prior)},
+            "members": number_items(one.snapshot()[0] for one in self.prototypes),
+            "prior": number_items(self._prior.tolist()),
         }
 
-    def _identity(self) -> list[object]:
-        return [*super()._identity(), self._composition()]
-
     @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _saved_construction(cls, header: store.Header) -> Construction:
         members, prior, parameters = header.get("members"), header.get("prior"), header.get("parameters")
-        try:
-            if not (isinstance(members, dict) and isinstance(prior, dict) and isinstance(parameters, dict)):
-                raise TypeError("members, prior or parameters are missing")
-            learners = [learner_from_snapshot(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]  # checked there
-            weights = [prior[str(i)] for i in range(len(prior))]
-            fresh = cls(learners, share=parameters["share"], prior=weights)  # type: ignore[arg-type]  # checked there
-            return fresh._clone_with_state(header, arrays)
-        except (KeyError, TypeError, AttributeError, InputError) as error:
-            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-
-    def __reduce__(self) -> tuple[Callable[..., ClassEnsemble], tuple[Any, ...]]:
-        return _unpickle, (type(self), self.prototypes, self.mixer.share, self._prior, *self.snapshot())
+        if not (isinstance(members, dict) and isinstance(prior, dict) and isinstance(parameters, dict)):
+            raise TypeError("members, prior or parameters are missing")
+        learners = [learner_from_snapshot(one, {}) for one in list_items(members)]
+        return Construction((learners,), {"share": parameters["share"], "prior": list_items(prior)})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.prototypes!r}, share={self.mixer.share!r})"
@@ -218,14 +186,3 @@ def softmax_ensemble(
 
 def _memory(half_life: float) -> dict[str, float]:
     return {"half_life": half_life} if math.isfinite(half_life) else {"beta": 1.0}
-
-
-def _unpickle(
-    cls: type[ClassEnsemble],
-    members: list[ClassLearner],
-    share: float,
-    prior: Vector,
-    header: store.Header,
-    arrays: Arrays,
-) -> ClassEnsemble:
-    return cls(members, share=share, prior=prior)._clone_with_state(header, arrays)

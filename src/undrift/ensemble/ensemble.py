@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check, ensemble, kernels, store
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Scalar, Vector
+from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.ensemble.mixable import Mixable
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stacked_members import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
 from undrift.learners import DiscountedVAW, Learner
-from undrift.learners.base import Arrays, Columns, Prediction
+from undrift.learners.base import Columns, Prediction
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.serializable import Construction, list_items, number_items, with_prefix
 from undrift.losses import Loss
 from undrift.template import Leaf
 from undrift.trace import Trace
@@ -288,30 +288,16 @@ class Ensemble(Learner):
         size = 2 + len(self._stability) + (self.dim or 0)
         return len(record) == size and bool((np.abs(record) <= _check.LIMIT).all())
 
-    def _identity(self) -> list[object]:
-        return [*super()._identity(), self._composition()]
-
     def _arrays(self) -> Arrays:
-        mixing = {f"mixer.{name}": array for name, array in self.mixer.arrays().items()}
+        mixing = with_prefix("mixer.", self.mixer.arrays())
         return {"stability": self._stability, **mixing, **self._members.arrays()}
 
     def _load_arrays(self, arrays: Arrays) -> None:
         super()._load_arrays(arrays)
         self._members.load_arrays(arrays, self.rounds, self._extra_age)
 
-    def clone(self) -> Self:
-        """Return a fresh ensemble with the same members and mixer."""
-        return type(self)(self._prototypes, self.mixer, prior=self._prior)
-
-    def copy(self) -> Self:
-        """Return an ensemble with the same members, mixer and state, sharing nothing."""
-        return self._clone_with_state(*self.snapshot())
-
-    def _clone_with_state(self, header: store.Header, arrays: Arrays) -> Self:
-        """Return a clone with the state of a snapshot."""
-        other = self.clone()
-        other._load_state(header["rounds"], header["dim"], arrays)
-        return other
+    def _construction(self) -> Construction:
+        return Construction((self._prototypes, self.mixer.clone()), {"prior": self._prior})
 
     def _min_array_size(self, dim: int) -> int:
         """Members that differ in their hint alone share a memory."""
@@ -319,36 +305,24 @@ class Ensemble(Learner):
         others = [one for one in self._build(dim) if type(one) is not DiscountedVAW]
         return sum(one._min_array_size(dim) for one in (*memories.values(), *others))
 
-    def snapshot(self) -> tuple[store.Header, Arrays]:
-        """Return everything the ensemble is: a JSON header and its arrays, copied."""
-        header, arrays = super().snapshot()
-        return {**header, **self._composition()}, arrays
-
     def _composition(self) -> store.Header:
         """Return the mixer, the members and the prior as a header holds them."""
         header: store.Header = {
             "mixer": {"class": type(self.mixer).__name__, "parameters": dict(self.mixer.parameters)},
-            "members": {str(i): one.snapshot()[0] for i, one in enumerate(self._prototypes)},
+            "members": number_items(one.snapshot()[0] for one in self._prototypes),
         }
         if self._prior is not None:
-            header["prior"] = {str(i): float(p) for i, p in enumerate(self._prior)}
+            header["prior"] = number_items(self._prior.tolist())
         return header
 
     @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _saved_construction(cls, header: store.Header) -> Construction:
         members, prior = header.get("members"), header.get("prior")
         if not isinstance(members, dict) or not all(isinstance(one, dict) for one in members.values()):
             raise ModelFileError(f"{cls.__name__}: the saved members cannot be used")
-        try:
-            learners = [learner_from_snapshot(members[str(i)], {}) for i in range(len(members))]  # type: ignore[arg-type]  # checked there
-            weights = [prior[str(i)] for i in range(len(prior))] if isinstance(prior, dict) else None
-            fresh = cls(learners, mixer_from_snapshot(header), prior=weights)  # type: ignore[arg-type]  # checked there
-            return fresh._clone_with_state(header, arrays)
-        except (KeyError, TypeError, InputError) as error:
-            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-
-    def __reduce__(self) -> tuple[Callable[..., Ensemble], tuple[Any, ...]]:
-        return _unpickle, (type(self), self._prototypes, self.mixer.clone(), self._prior, *self.snapshot())
+        learners = [learner_from_snapshot(one, {}) for one in list_items(members)]
+        weights = list_items(prior) if isinstance(prior, dict) else None
+        return Construction((learners, mixer_from_snapshot(header)), {"prior": weights})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._prototypes!r}, {self.mixer!r})"
@@ -369,14 +343,3 @@ def _rate(learner: Learner) -> float:
     """Forgetting per round, -ln(beta): infinite without memory, 0 without a discount."""
     beta, half_life = getattr(learner, "beta", 1.0), getattr(learner, "half_life", math.inf)
     return math.inf if beta == 0.0 else math.log(2.0) / half_life if half_life else math.inf
-
-
-def _unpickle(
-    cls: type[Ensemble],
-    members: list[Learner],
-    mixer: Mixer,
-    prior: Vector | None,
-    header: store.Header,
-    arrays: Arrays,
-) -> Ensemble:
-    return cls(members, mixer, prior=prior)._clone_with_state(header, arrays)

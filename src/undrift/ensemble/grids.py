@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
-
 import numpy as np
 
 from undrift import _check, store
@@ -13,9 +10,9 @@ from undrift._typing import Scalar
 from undrift.ensemble.ensemble import Ensemble, mixer_from_snapshot
 from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import RangeMean
-from undrift.errors import InputError, ModelFileError
+from undrift.errors import InputError
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
-from undrift.learners.base import Arrays
+from undrift.learners.serializable import Construction
 from undrift.learners.vaw import HINTS
 
 
@@ -26,23 +23,17 @@ class DiscountGridEnsemble(Ensemble):
         self._setup(binary, mixer, **parameters)
         self._prototypes: list[Learner] = []
 
-    def clone(self) -> Self:
-        """Return a fresh ensemble with the same parameters and mixer."""
-        return type(self)(**self.parameters, mixer=self.mixer)  # type: ignore[arg-type]  # its own scalars
+    unusable = (KeyError, TypeError, ValueError)
+
+    def _construction(self) -> Construction:
+        return Construction((), {**self.parameters, "mixer": self.mixer.clone()})
 
     @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
-        try:
-            fresh = cls(**header["parameters"], mixer=mixer_from_snapshot(header))  # type: ignore[arg-type]  # checked there
-            return fresh._clone_with_state(header, arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
+    def _saved_construction(cls, header: store.Header) -> Construction:
+        return Construction((), {**header["parameters"], "mixer": mixer_from_snapshot(header)})  # type: ignore[dict-item]  # __init__ checks every one of them
 
     def _require_row_weights(self) -> None:
         """All its members know what weights and times mean."""
-
-    def __reduce__(self) -> tuple[Callable[..., DiscountGridEnsemble], tuple[Any, ...]]:
-        return _unpickle, (type(self), self.parameters, self.mixer.clone(), *self.snapshot())
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
@@ -175,12 +166,6 @@ def _horizon(who: object, horizon: float | None) -> float | None:
 def _parameters(discount: Discount) -> dict[str, float]:
     """Return the parameters of a learner with this discount: the half-life keeps 1 - beta to full precision."""
     return {"half_life": discount.half_life} if discount.one_minus_beta else {"beta": 1.0}
-
-
-def _unpickle(
-    cls: type[DiscountGridEnsemble], parameters: dict[str, Any], mixer: Mixer, header: store.Header, arrays: Arrays
-) -> DiscountGridEnsemble:
-    return cls(**parameters, mixer=mixer)._clone_with_state(header, arrays)
 
 
 def drift_ensemble(

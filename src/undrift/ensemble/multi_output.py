@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, kernels, store
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.ensemble.ensemble import Ensemble
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import INFORMATION, Hint
 from undrift.learners import DiscountedVAW, Learner, Zero
-from undrift.learners.base import Arrays
-from undrift.learners.files import learner_from_snapshot, warn_if_level_differs
+from undrift.learners.files import learner_from_snapshot
 from undrift.learners.save_point import SavePoint
+from undrift.learners.serializable import Construction, Serializable, merge_parts, read_model, restore, with_prefix
 from undrift.learners.vaw import HINTS
 
 BLOCK = 256
@@ -126,9 +126,7 @@ class SharedOutputs:
 
     def arrays(self) -> Arrays:
         """Return the state by name, the very arrays."""
-        mixing = {
-            f"mixer{k}.{name}": array for k, mixer in enumerate(self.mixers) for name, array in mixer.arrays().items()
-        }
+        mixing = merge_parts("mixer", [mixer.arrays() for mixer in self.mixers])
         return {"information": self.information, "theta": self.theta, "last": self.last, **mixing}
 
 
@@ -155,7 +153,7 @@ class MultiOutputTrace(NamedTuple):
     """Whether any label was known by then (rounds,)."""
 
 
-class MultiOutputRegressor:
+class MultiOutputRegressor(Serializable):
     r"""Predict several numbers from the same rows.
 
     Parameters
@@ -291,9 +289,12 @@ class MultiOutputRegressor:
             raise InputError("MultiOutputRegressor: there are no members; pass an ensemble, and play a row first")
         return found
 
-    def clone(self) -> Self:
-        """Return a fresh one with the same model."""
-        return type(self)(self.model, self.outputs)
+    def _construction(self) -> Construction:
+        return Construction((self.model, self.outputs), {})
+
+    @classmethod
+    def _saved_construction(cls, header: store.Header) -> Construction:
+        return Construction((learner_from_snapshot(header["model"], {}), header["outputs"]), {})  # type: ignore[arg-type]  # checked there
 
     @thread_lock.hold_shared
     def snapshot(self) -> tuple[store.Header, Arrays]:
@@ -310,29 +311,13 @@ class MultiOutputRegressor:
         arrays: Arrays = {}
         for k, one in enumerate(self._models):
             header[f"model {k}"], own = one.snapshot()
-            arrays |= {f"{k}/{name}": array for name, array in own.items()}
+            arrays |= with_prefix(f"{k}/", own)
         return header, arrays
-
-    def copy(self) -> Self:
-        """Return one with the same model and state, sharing nothing."""
-        return self._from_snapshot(*self.snapshot())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a data-only file that `undrift.load` reads; whole or not at all."""
-        header, arrays = self.snapshot()
-        store.write(_check.path(self, path), {**header, "level": kernels.level()}, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return what `save` wrote to `path`; it goes on with the same bits."""
-        header, arrays = store.read(_check.path("MultiOutputRegressor", path))
-        level = header.pop("level", None)
-        try:
-            model = cls._from_snapshot(header, arrays)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from None
-        warn_if_level_differs(f"{path} was saved", level)
-        return model
+        return read_model(cls, _check.path("MultiOutputRegressor", path))
 
     @classmethod
     def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
@@ -340,16 +325,17 @@ class MultiOutputRegressor:
         try:
             if header["class"] != "MultiOutputRegressor":
                 raise ModelFileError(f"holds a {header['class']!r:.60}, not a MultiOutputRegressor")
-            found = cls(learner_from_snapshot(header["model"], {}), header["outputs"])  # type: ignore[arg-type]  # checked there
-            found.rounds = _check.integer(found, "rounds", header["rounds"], 0, 2**53)
-            if header["dim"] is not None:
-                found._load(_check.integer(found, "dim", header["dim"], 0, 10**6), header, arrays)
-            return found
-        except (KeyError, TypeError, ValueError, InputError) as error:
-            if isinstance(error, ModelFileError):
-                raise
+            return restore(cls, cls._saved_construction(header), header, arrays)
+        except ModelFileError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             why = " ".join(str(error).split())
             raise ModelFileError(f"MultiOutputRegressor: the saved state cannot be used ({why:.200})") from None
+
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
+        self.rounds = _check.integer(self, "rounds", header["rounds"], 0, 2**53)
+        if header["dim"] is not None:
+            self._load(_check.integer(self, "dim", header["dim"], 0, 10**6), header, arrays)
 
     def _load(self, dim: int, header: store.Header, arrays: Arrays) -> None:
         """Take over saved arrays, whose sizes are looked at before room is made for them."""
@@ -374,18 +360,6 @@ class MultiOutputRegressor:
                     f"MultiOutputRegressor: the saved array '{name}' has a wrong shape or unusable numbers"
                 )
             array[...] = arrays[name]
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return type(self)._from_snapshot, self.snapshot()
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        (header, arrays), (header2, arrays2) = self.snapshot(), other.snapshot()
-        same = header == header2 and arrays.keys() == arrays2.keys()
-        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
-
-    __hash__ = None  # type: ignore[assignment]  # it changes as it learns
 
     def __repr__(self) -> str:
         return f"MultiOutputRegressor({self.model!r}, outputs={self.outputs})"

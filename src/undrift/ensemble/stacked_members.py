@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import _check, kernels
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import DriftCount, Hint
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
-from undrift.learners.base import Arrays
 from undrift.learners.drift import answer, hints, prices
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.serializable import below_prefix, merge_parts
 from undrift.learners.vaw import HINTS, exact_stability
 
 Indices = NDArray[np.int64]
@@ -314,9 +314,7 @@ class SingleMember(Stack):
 
     def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
         """Close rounds."""
-        columns = self.learner._play_rows_with(Z, y, rows)
-        self.learner.rounds += len(y)
-        self.learner._grow_older(rows)
+        columns = self.learner._advance(Z, y, rows)
         stability = np.zeros(len(y)) if columns.stability is None else columns.stability
         return MemberPredictions(columns.yhat[:, None], stability[:, None])
 
@@ -381,14 +379,12 @@ class StackedMembers:
 
     def arrays(self) -> Arrays:
         """Return all arrays, named by part."""
-        return {f"part{k}.{name}": a for k, part in enumerate(self.parts) for name, a in part.arrays().items()}
+        return merge_parts("part", [part.arrays() for part in self.parts])
 
     def load_arrays(self, arrays: Arrays, first: int, extra_age: float = 0.0) -> Self:
         """Take over saved arrays."""
         for k, part in enumerate(self.parts):
-            start = f"part{k}."
-            own = {name[len(start) :]: a for name, a in arrays.items() if name.startswith(start)}
-            part.load_arrays(own, first, extra_age)
+            part.load_arrays(below_prefix(f"part{k}.", arrays), first, extra_age)
         return self
 
     def _join(self, played: Sequence[MemberPredictions]) -> MemberPredictions:

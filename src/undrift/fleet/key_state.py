@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift._typing import Vector
+from undrift._typing import Arrays, Vector
 from undrift.fleet.order_tracker import OrderTracker
-from undrift.learners.base import Arrays
 
 ROW, ASK, LABEL, UNUSABLE = range(4)
 """Kinds of records: features and label, features only, label only, unusable (only its order counts)."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.ensemble import Ensemble, LinearEnsemble, LogisticEnsemble
 from undrift.fleet.model_pool import initial_model
 from undrift.kernels import layout
 from undrift.kernels.definitions import ENSEMBLE_SLOT, EstimatorNumber
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
-from undrift.learners.base import Arrays
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.base import OnlineLearner
 from undrift.store import Header

@@ -30,14 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import kernels
-from undrift._typing import Vector
+from undrift._typing import Arrays, Vector
 from undrift.errors import ModelFileError
 from undrift.fleet import state_check
 from undrift.fleet.key_state import KeyState, WaitingRecord
 from undrift.fleet.order_tracker import OrderTracker
 from undrift.fleet.state_check import require
-from undrift.learners.base import Arrays
-from undrift.learners.files import warn_if_level_differs
+from undrift.learners.serializable import warn_if_level_differs
 from undrift.learners.served import PREFIX
 
 VERSION, OLDEST = 4, 4

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from undrift import kernels, store
-from undrift.errors import InputError, ModelFileError
+from undrift import store
+from undrift._typing import Arrays
+from undrift.errors import ModelFileError
 from undrift.forecast.core import REFITS, ForecastCore, Shape
 from undrift.forecast.design import RowDesign, count_columns
 from undrift.forecast.forecast_input import check_seasons
 from undrift.forecast.members import BETAS, Members
 from undrift.kernels import layout
-from undrift.learners.files import warn_if_level_differs
+from undrift.learners import serializable
 
 if TYPE_CHECKING:
     from undrift.forecast.forecaster import Forecaster
 
-Arrays = dict[str, NDArray[np.float64]]
 Made = TypeVar("Made", bound="Forecaster")
 NAN_ALLOWED = {"rows", "served", "mixed", "half", "own", "own_before"}
 COUNTS = {"member_rounds", "known_rounds"}
@@ -91,62 +89,37 @@ def _arrays(core: ForecastCore) -> Arrays:
     return arrays
 
 
-def write(model: Forecaster, path: str | os.PathLike[str]) -> None:
-    """Write a forecaster to a file, whole or not at all."""
-    header, arrays = describe(model)
-    store.write(path, {**header, "level": kernels.level()}, arrays)
-
-
-def pack(model: Forecaster) -> bytes:
-    """Return a forecaster as the bytes of its file."""
-    header, arrays = describe(model)
-    return store.pack({**header, "level": kernels.level()}, arrays)
-
-
-def read(cls: type[Made], path: str | os.PathLike[str]) -> Made:
-    """Return the forecaster of a file, or say what is wrong with it."""
-    return _restore_file(cls, path, *store.read(path))
-
-
-def unpack(cls: type[Made], payload: bytes, name: str) -> Made:
-    """Return the forecaster that `pack` packed; `name` is what messages call the bytes."""
-    return _restore_file(cls, name, *store.unpack(payload, name))
-
-
-def _restore_file(cls: type[Made], path: str | os.PathLike[str], header: store.Header, arrays: Arrays) -> Made:
-    level = header.pop("level", None)
-    try:
-        model = restore(cls, header, arrays)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from None
-    warn_if_level_differs(f"{path} was saved", level)
-    return model
-
-
 def restore(cls: type[Made], header: store.Header, arrays: Arrays) -> Made:
     """Return the forecaster that `describe` described; refuse what does not fit."""
     if header.get("class") != "Forecaster":
         raise ModelFileError(f"holds a {header.get('class')!r:.60}, not a Forecaster")
     try:
-        season = None if header["season"] is None else _seasons(header["season"])
-        model = cls(
-            header["horizon"],  # type: ignore[arg-type]  # __init__ checks every one of them
-            season,
-            level=header["level_of_intervals"],  # type: ignore[arg-type]
-            every=header["every"],  # type: ignore[arg-type]
-            candidates=json.loads(str(header["candidates"])) if "candidates" in header else None,
-            nonnegative=header.get("nonnegative"),  # type: ignore[arg-type]
-        )
-        model._flat = bool(header["flat"])
-        model.names = None if header["names"] is None else [str(name) for name in json.loads(str(header["names"]))]
-        if "rows" in header:
-            model._core = _restore_core(model, header, arrays)
-        elif arrays:
-            raise ModelFileError("Forecaster: it has arrays but no rows")
-    except (KeyError, TypeError, ValueError, InputError, OverflowError, MemoryError) as error:
+        return serializable.restore(cls, _read_construction(header), header, arrays)
+    except (KeyError, TypeError, ValueError, OverflowError, MemoryError) as error:
         why = " ".join(str(error).split())
         raise ModelFileError(f"Forecaster: the saved state cannot be used ({why:.200})") from None
-    return model
+
+
+def _read_construction(header: store.Header) -> serializable.Construction:
+    """Return the arguments that a saved forecaster was made with; its `__init__` checks every one of them."""
+    season = None if header["season"] is None else _seasons(header["season"])
+    named = {
+        "level": header["level_of_intervals"],
+        "every": header["every"],
+        "candidates": json.loads(str(header["candidates"])) if "candidates" in header else None,
+        "nonnegative": header.get("nonnegative"),
+    }
+    return serializable.Construction((header["horizon"], season), named)
+
+
+def load_state(model: Forecaster, header: store.Header, arrays: Arrays) -> None:
+    """Give a fresh forecaster the state that `describe` described; refuse what does not fit."""
+    model._flat = bool(header["flat"])
+    model.names = None if header["names"] is None else [str(name) for name in json.loads(str(header["names"]))]
+    if "rows" in header:
+        model._core = _restore_core(model, header, arrays)
+    elif arrays:
+        raise ModelFileError("Forecaster: it has arrays but no rows")
 
 
 def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> ForecastCore:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check, kernels
+from undrift import _check, kernels, store
 from undrift._internal import thread_lock
-from undrift._typing import Matrix
+from undrift._typing import Arrays, Matrix
 from undrift.errors import InputError
 from undrift.forecast import forecast_file
 from undrift.forecast.calendar import Seconds, later_times
@@ -38,6 +38,7 @@ from undrift.forecast.members import MEMORIES
 from undrift.forecast.smoothers import NAMES as SMOOTHERS
 from undrift.forecast.step_certificates import Comparator, StepCertificate, certify_steps, check_steps, read_run
 from undrift.learners.save_point import SavePoint
+from undrift.learners.serializable import Construction, Serializable, read_model
 from undrift.regret import comparators
 
 
@@ -65,7 +66,7 @@ class ForecastTrace(NamedTuple):
     """Whether the series had a value by then (T,) or (T, series); if not, the forecast says nothing."""
 
 
-class Forecaster:
+class Forecaster(Serializable):
     r"""Forecast the next `horizon` steps of one or several series, learning from every row.
 
     Parameters
@@ -234,7 +235,7 @@ class Forecaster:
 
     def _forecast_with(self, known: ArrayLike, level: float) -> Forecast:
         """Serve the last row once more, in a copy that knows the columns to come."""
-        again = forecast_file.restore(type(self), *forecast_file.describe(self))
+        again = self.copy()
         core, ahead = again._core, _check.finite_array(self, "known", known, (self.horizon, None))
         if core is None or ahead.shape[1] != core.shape.columns:
             raise InputError(f"Forecaster: known must have as many columns as before, got {ahead.shape[1]}")
@@ -355,43 +356,26 @@ class Forecaster:
                 out.upper[i] = out.yhat[i] + half
         return ForecastTrace(out.yhat[:, 0], out.lower[:, 0], out.upper[:, 0], out.known[:, 0]) if self._flat else out
 
-    def clone(self) -> Self:
-        """Return a fresh forecaster with the same parameters."""
-        return type(self)(
-            self.horizon,
-            self.given_seasons,
-            level=self.level,
-            every=self.every,
-            candidates=self.own,
-            nonnegative=self.nonnegative,
-        )
+    def _construction(self) -> Construction:
+        named = {"level": self.level, "every": self.every, "candidates": self.own, "nonnegative": self.nonnegative}
+        return Construction((self.horizon, self.given_seasons), named)
 
     @thread_lock.hold_shared
-    def copy(self) -> Self:
-        """Return a forecaster with the same parameters and state, sharing nothing."""
-        return forecast_file.restore(type(self), *forecast_file.describe(self))
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the forecaster is: a JSON header and its arrays, copied."""
+        return forecast_file.describe(self)
 
-    @thread_lock.hold_shared
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the forecaster to a data-only file that `Forecaster.load` reads; whole or not at all."""
-        forecast_file.write(self, _check.path(self, path))
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
+        forecast_file.load_state(self, header, arrays)
+
+    @classmethod
+    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+        return forecast_file.restore(cls, header, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Return the forecaster that `save` wrote to `path`; it goes on with the same bits."""
-        return forecast_file.read(cls, _check.path("Forecaster", path))
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        return forecast_file.restore, (type(self), *forecast_file.describe(self))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        (header, arrays), (header2, arrays2) = forecast_file.describe(self), forecast_file.describe(other)
-        same = header == header2 and arrays.keys() == arrays2.keys()
-        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
-
-    __hash__ = None  # type: ignore[assignment]  # a forecaster changes as it learns
+        return read_model(cls, _check.path("Forecaster", path))
 
     def __repr__(self) -> str:
         own = f", candidates={list(self.own)}" if self.own else ""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from undrift import _check, kernels, store
 from undrift._internal import html, thread_lock
 from undrift._internal.discount import Discount, make_discount
-from undrift._typing import Matrix, Scalar, Vector
+from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.learners.late_labels import Delay, LateLabels
 from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
 from undrift.learners.save_point import SavePoint
+from undrift.learners.serializable import Construction, Serializable
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Leaf, Template
@@ -25,7 +25,6 @@ from undrift.trace import Trace
 
 Prediction = Any
 """A float for one row, a vector for rows."""
-Arrays = dict[str, NDArray[np.float64]]
 MOST_FEATURES = 1_000_000
 MOST_ROUNDS = 2**53
 """What a saved learner can have: float64 counts that far."""
@@ -44,7 +43,7 @@ class Columns(NamedTuple):
     """Weight of |u|^2/2 after each round; None likewise."""
 
 
-class Learner(LateLabels):
+class Learner(LateLabels, Serializable):
     """Parameters (scalars) and named float64 arrays, changed by `learn` and `play` only.
 
     A learner of your own derives from this class, hands its parameters to `super().__init__`, and provides
@@ -205,19 +204,20 @@ class Learner(LateLabels):
         """Return this learner as a leaf of a composite's certificate: a fresh clone plays the rows as they are."""
         return Leaf(repr(self), self, Z, y, self.clone().play(Z, y), u)
 
-    def clone(self) -> Self:
-        """Return a fresh learner with the same parameters."""
-        return type(self)(**self.parameters)
+    def _construction(self) -> Construction:
+        return Construction((), self.parameters)
 
-    def copy(self) -> Self:
-        """Return a learner with the same parameters and state, sharing nothing."""
-        return self._from_snapshot(*self.snapshot())
+    @classmethod
+    def _saved_construction(cls, header: store.Header) -> Construction:
+        return Construction((), header["parameters"])  # type: ignore[arg-type]  # __init__ checks every one of them
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner to a data-only file that `undrift.load` reads; whole or not at all."""
-        _check.path(self, path)
-        header, arrays = self.snapshot()
-        store.write(path, {**header, "level": kernels.level()}, arrays)
+    def _composition(self) -> store.Header:
+        """Return what a header says besides the parameters about what the learner is made of; nothing unless others."""
+        return {}
+
+    def _identity(self) -> list[object]:
+        composition = self._composition()
+        return [*super()._identity(), composition] if composition else super()._identity()
 
     @thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
@@ -227,21 +227,14 @@ class Learner(LateLabels):
             "parameters": dict(self.parameters),
             "rounds": self.rounds,
             "dim": self.dim,
+            **self._composition(),
         }
         arrays = {} if self.dim is None else self._arrays()
         older = {EXTRA_AGE: np.array([self._extra_age])} if self._extra_age else {}
         return header, {name: np.array(array) for name, array in arrays.items()} | self._pending.arrays() | older
 
-    @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
-        """Return the learner that `snapshot` described; refuse what does not fit."""
-        try:
-            parameters, rounds, dim = header["parameters"], header["rounds"], header["dim"]
-            learner = cls(**parameters)  # type: ignore[arg-type]  # __init__ checks every one of them
-        except (KeyError, TypeError, InputError) as error:
-            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-        learner._load_state(rounds, dim, arrays)
-        return learner
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
+        self._load_state(header["rounds"], header["dim"], arrays)
 
     def _load_state(self, rounds: object, dim: object, arrays: Arrays) -> None:
         """Take over the rounds, width and arrays of a snapshot; refuse what does not fit, before making room for it."""
@@ -369,6 +362,18 @@ class Learner(LateLabels):
         if rows is not None:
             self._extra_age = float(np.cumsum(np.concatenate(([self._extra_age], rows.extra_age)))[-1])
 
+    def _advance(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
+        """Close rounds as a part of another learner, and count them."""
+        columns = self._play_rows_with(Z, y, rows)
+        self.rounds += len(y)
+        self._grow_older(rows)
+        return columns
+
+    def _adopt_arrays(self, whole: Learner) -> None:
+        """Check the arrays, which the learner that this one is a part of has filled, and take over its age."""
+        self._load_arrays({name: array.copy() for name, array in self._arrays().items()})
+        self.rounds, self._extra_age = whole.rounds, whole._extra_age
+
     def _fix_width(self, dim: int) -> None:
         """Set up the arrays when the first row comes."""
         if self.dim is None:
@@ -391,22 +396,6 @@ class Learner(LateLabels):
         }
         facts = given | {"rounds": f"{self.rounds:,}"}
         return facts if self.dim is None else facts | {"features": f"{self.dim:,}"}
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        (header, arrays), (header2, arrays2) = self.snapshot(), other.snapshot()
-        same = header == header2 and arrays.keys() == arrays2.keys()
-        return same and all(arrays[name].tobytes() == arrays2[name].tobytes() for name in arrays)
-
-    __hash__ = None  # type: ignore[assignment]  # a learner changes as it learns
-
-    def __reduce__(self) -> tuple[Callable[..., Learner], tuple[Any, ...]]:
-        return _unpickle, (type(self), *self.snapshot())
-
-
-def _unpickle(cls: type[Learner], header: store.Header, arrays: Arrays) -> Learner:
-    return cls._from_snapshot(header, arrays)
 
 
 class DiscountedLearner(Learner):

@@ -6,9 +6,9 @@ import numpy as np
 
 from undrift import _check
 from undrift._internal.discount import make_discount
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.baselines import base_rate_log_odds
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Columns, Learner
 from undrift.learners.row_weights import RowWeights
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import DriftCount, DriftEvent
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Columns, Learner
 from undrift.learners.drift_dual import least_path_cost
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.vaw import HINTS, exact_stability

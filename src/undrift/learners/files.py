@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 import undrift
-from undrift import _check, kernels, store
-from undrift.errors import ModelFileError, UndriftWarning
-from undrift.learners.base import Arrays, Learner
+from undrift import _check, store
+from undrift._typing import Arrays
+from undrift.errors import ModelFileError
+from undrift.learners.base import Learner
+from undrift.learners.serializable import warn_if_level_differs
 
 Found = TypeVar("Found", bound=Learner)
 
@@ -54,14 +55,8 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     return learner
 
 
-def pack_learner(learner: Learner) -> bytes:
-    """Return a learner as the bytes of its file."""
-    header, arrays = learner.snapshot()
-    return store.pack({**header, "level": kernels.level()}, arrays)
-
-
 def unpack_learner(payload: bytes, name: str) -> Learner:
-    """Return the learner that `pack_learner` packed; `name` is what messages call the bytes."""
+    """Return the learner that `pack_model` packed; `name` is what messages call the bytes."""
     header, arrays = store.unpack(payload, name)
     level = header.pop("level", None)
     learner = _make_learner(name, header, arrays, None)
@@ -104,22 +99,6 @@ def _try(learner: Learner) -> None:
         yhat = learner._predict(np.ones((1, learner.dim)))
     if not np.isfinite(yhat).all():
         raise ModelFileError(f"{_check.name_of(learner)}: the saved arrays do not fit together, it predicts no number")
-
-
-def warn_if_level_differs(what: str, level: object) -> None:
-    """Warn, with the caller's caller as the place, if `level` is not the kernel level in use.
-
-    Going on is allowed: only the bits are promised within a level, and the last bits are all that differs.
-    """
-    if level == kernels.level():
-        return
-    cure = f"; UNDRIFT_KERNELS={level} keeps the bits" if level in kernels.levels() else ""
-    warnings.warn(
-        f"{what} at kernel level {level}, the level in use is {kernels.level()}: numbers may differ in the last bits "
-        f"from a run that stayed at one level{cure}",
-        UndriftWarning,
-        stacklevel=3,
-    )
 
 
 def learner_from_snapshot(header: store.Header, arrays: Arrays, cls: type[Learner] | None = None) -> Learner:

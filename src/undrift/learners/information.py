@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Scalar, Vector
+from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import Arrays, DiscountedLearner, Prediction
+from undrift.learners.base import DiscountedLearner, Prediction
 from undrift.learners.replay import replay
 from undrift.learners.row_weights import RowWeights
 from undrift.template import Template
@@ -141,14 +141,6 @@ class InformationLearner(DiscountedLearner):
             mixer=None,
             lock=self._exclusive_lock,
         )
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kernel": None}  # it points into the arrays of this very learner
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state)
-        if self.dim is not None:
-            self._kernel = self._make_kernel()
 
     def _arrays(self) -> Arrays:
         return {"information": self._state[0, :, 0]}

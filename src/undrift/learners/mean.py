@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from undrift import kernels
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ConditionError
-from undrift.learners.base import Arrays, Columns, DiscountedLearner
+from undrift.learners.base import Columns, DiscountedLearner
 from undrift.template import Template
 
 

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._internal import plot, thread_lock
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import GivenLoss, GivenMember, GivenNumber
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Columns, Learner
 from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import SavePoint

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 
 from undrift import _check
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError
-from undrift.learners.base import Arrays, Columns, DiscountedLearner
+from undrift.learners.base import Columns, DiscountedLearner
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import Loss, loss_named
 from undrift.template import Tangents, Template

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.learners.aioli import DiscountedAIOLI
-from undrift.learners.base import Arrays, Columns
+from undrift.learners.base import Columns
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import RowWeights
+from undrift.learners.serializable import merge_parts
 
 
 class OneVsRest(ClassLearner):
@@ -67,7 +68,7 @@ class OneVsRest(ClassLearner):
             one.rounds, one._extra_age = self.rounds, self._extra_age
 
     def _arrays(self) -> Arrays:
-        return {f"class{k}.{name}": a for k, one in enumerate(self._learners) for name, a in one._arrays().items()}
+        return merge_parts("class", [one._arrays() for one in self._learners])
 
     def _min_array_size(self, dim: int) -> int:
         return self.outputs * self._prototype._min_array_size(dim)
@@ -75,8 +76,7 @@ class OneVsRest(ClassLearner):
     def _load_arrays(self, arrays: Arrays) -> None:
         super()._load_arrays(arrays)
         for one in self._learners:
-            one._load_arrays({name: array.copy() for name, array in one._arrays().items()})  # checks what it holds
-            one.rounds, one._extra_age = self.rounds, self._extra_age
+            one._adopt_arrays(self)
 
     def _predict(self, Z: Matrix) -> Matrix:
         return self._predict_after(Z, 1.0)
@@ -93,7 +93,5 @@ class OneVsRest(ClassLearner):
     def _play_learners(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
         columns = []
         for k, one in enumerate(self._learners):
-            columns.append(one._play_rows_with(Z, np.where(y == k, 1.0, -1.0), rows).yhat)
-            one.rounds += len(y)
-            one._grow_older(rows)
+            columns.append(one._advance(Z, np.where(y == k, 1.0, -1.0), rows).yhat)
         return Columns(np.column_stack(columns))

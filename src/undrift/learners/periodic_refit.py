@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 import math
 import re
-from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from undrift import _check, store
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift.learners.base import Columns, Learner
+from undrift.learners.serializable import Construction
 from undrift.losses import log_odds
 
 FIRST_FIT = 32
@@ -83,24 +83,14 @@ class PeriodicRefit(Learner):
         """The model as it was fitted last; None before the first fit."""
         return self._fitted
 
-    def clone(self) -> Self:
-        """Return a fresh learner with the same model and parameters."""
-        return type(self)(self._model, grow=self.grow, window=self.parameters["window"])  # type: ignore[arg-type]  # its own
+    def _construction(self) -> Construction:
+        return Construction((self._model,), self.parameters)
 
-    def copy(self) -> Self:
-        """Return a learner with the same model, parameters and state, sharing nothing; the model is fitted again."""
-        other = self.clone()
-        header, arrays = self.snapshot()
-        other._load_state(header["rounds"], header["dim"], arrays)
-        return other
-
-    def snapshot(self) -> tuple[store.Header, Arrays]:
-        """Return everything the learner is but the model: a JSON header and its arrays, copied."""
-        header, arrays = super().snapshot()
-        return {**header, "model": describe_model(self._model)}, arrays
+    def _composition(self) -> store.Header:
+        return {"model": describe_model(self._model)}
 
     @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _saved_construction(cls, header: store.Header) -> Construction:
         saved, models = header.get("model"), header.get("given_models")
         if not isinstance(saved, dict):
             raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used (no model is named)")
@@ -112,21 +102,13 @@ class PeriodicRefit(Learner):
                 f"{cls.__name__}: the file holds rows and not the model; pass load(path, model=...) with "
                 f"{saved.get('class')!s:.60} and the parameters it had, got {got}"
             )
-        try:
-            learner = cls(model, **header["parameters"])  # type: ignore[arg-type]  # __init__ checks every one of them
-        except (KeyError, TypeError, InputError) as error:
-            raise ModelFileError(f"{cls.__name__}: the saved parameters cannot be used ({error})") from None
-        learner._load_state(header["rounds"], header["dim"], arrays)
-        return learner
-
-    def __reduce__(self) -> tuple[Callable[..., PeriodicRefit], tuple[Any, ...]]:
-        return _unpickle, (type(self), self._model, *self.snapshot())
+        return Construction((model,), header["parameters"])  # type: ignore[arg-type]  # __init__ checks every one of them
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model!r}, grow={self.grow!r}, window={self.window!r})"
 
     def _identity(self) -> list[object]:
-        return [*super()._identity(), describe_model(self._model)]
+        return [type(self).__name__, dict(self.parameters), describe_model(self._model)]
 
     def _begin(self, dim: int) -> None:
         capacity = self.window + self._wait(self.window)
@@ -261,9 +243,3 @@ def describe_model(model: Any) -> store.Header:
     parameters = model.get_params() if callable(getattr(model, "get_params", None)) else {}
     text = ", ".join(f"{name}={parameters[name]!r}" for name in sorted(parameters))
     return {"class": type(model).__name__, "parameters": re.sub(r" at 0x[0-9a-fA-F]+", "", text)}
-
-
-def _unpickle(cls: type[PeriodicRefit], model: Any, header: store.Header, arrays: Arrays) -> PeriodicRefit:
-    learner = cls(model, **header["parameters"])  # type: ignore[arg-type]  # its own
-    learner._load_state(header["rounds"], header["dim"], arrays)
-    return learner

@@ -12,15 +12,13 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undrift import _check
 from undrift._internal import html
-from undrift._typing import Vector
+from undrift._typing import Arrays, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import WEIGHT_LIMIT
 
-Arrays = dict[str, NDArray[np.float64]]
 PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""
 WEIGHTS = f"{PREFIX}weights"

@@ -8,10 +8,10 @@ import numpy as np
 
 from undrift import _check, kernels
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
-from undrift.learners.base import Arrays, Columns, DiscountedLearner
+from undrift.learners.base import Columns, DiscountedLearner
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.row_weights import RowWeights
 

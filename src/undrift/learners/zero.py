@@ -6,8 +6,8 @@ import numpy as np
 
 from undrift import _check
 from undrift._internal.discount import Discount
-from undrift._typing import Matrix, Vector
-from undrift.learners.base import Arrays, Columns, Learner
+from undrift._typing import Arrays, Matrix, Vector
+from undrift.learners.base import Columns, Learner
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import logistic, squared
 

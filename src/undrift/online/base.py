@@ -14,14 +14,15 @@ from numpy.typing import ArrayLike
 from undrift import _check, kernels, store
 from undrift._internal import thread_lock
 from undrift._internal.discount import make_discount
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
-from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Arrays, Columns, Prediction
+from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Columns, Prediction
 from undrift.learners.late_labels import Delay, longest_delay
 from undrift.learners.row_weights import RowWeights
 from undrift.learners.save_point import HeldInterrupt, SavePoint, put_back
+from undrift.learners.serializable import number_items
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.online.design import DesignedLearner
 from undrift.online.forests import PREFIX as FORESTS_PREFIX
@@ -430,34 +431,32 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         """Return everything the estimator is: a JSON header and its arrays, copied."""
         header, arrays = super().snapshot()
         if self.names is not None:
-            header["names"] = {str(j): name for j, name in enumerate(self.names)}
+            header["names"] = number_items(self.names)
         if self.dim is not None:
             header["began"] = self._plan.began
         return header, arrays | ({} if self._forests is None else self._forests.arrays())
 
-    @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
-        saved, dim, began = header.get("names"), header.get("dim"), header.get("began")
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
+        who, saved, dim, began = type(self).__name__, header.get("names"), header.get("dim"), header.get("began")
         if dim is None:
-            return super()._from_snapshot(header, arrays)
+            super()._load_snapshot(header, arrays)
+            return
         if not (isinstance(began, int) and isinstance(dim, int) and 1 <= began <= dim <= MOST_FEATURES):
-            raise ModelFileError(f"{cls.__name__}: the saved number of features cannot be used")
-        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
-        fresh._refuse_small_arrays(dim, arrays)
-        fresh.rounds = _check.integer(cls.__name__, "rounds", header["rounds"], 0, MOST_ROUNDS)
-        plan = fresh._plan_for(dim, began)
-        fresh._take_over(plan, plan.blank())
-        fresh.dim = dim
-        fresh._load_arrays(arrays)
-        if fresh._number(EstimatorNumber.ROUNDS) != fresh.rounds or not fresh._counts_are_whole():
-            raise ModelFileError(f"{cls.__name__}: the saved counts cannot be used")
+            raise ModelFileError(f"{who}: the saved number of features cannot be used")
+        self._refuse_small_arrays(dim, arrays)
+        self.rounds = _check.integer(self, "rounds", header["rounds"], 0, MOST_ROUNDS)
+        plan = self._plan_for(dim, began)
+        self._take_over(plan, plan.blank())
+        self.dim = dim
+        self._load_arrays(arrays)
+        if self._number(EstimatorNumber.ROUNDS) != self.rounds or not self._counts_are_whole():
+            raise ModelFileError(f"{who}: the saved counts cannot be used")
         if saved is not None:
             names = [saved.get(str(j)) for j in range(dim)] if isinstance(saved, dict) else []
             if len(set(map(str, names))) != dim or not all(isinstance(name, str) for name in names):
-                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
-            fresh.names = [str(name) for name in names]
-            fresh._take_over(plan, fresh._state)
-        return fresh
+                raise ModelFileError(f"{who}: the saved names do not fit the features")
+            self.names = [str(name) for name in names]
+            self._take_over(plan, self._state)
 
     def _counts_are_whole(self) -> bool:
         """Whether the numbers by which rows are counted can be counts: the kernels index with them."""

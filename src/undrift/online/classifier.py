@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check, store
 from undrift._internal import thread_lock
-from undrift._typing import Vector
+from undrift._typing import Arrays, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
-from undrift.learners.base import Arrays, Prediction
+from undrift.learners.base import Prediction
 from undrift.learners.files import learner_from_snapshot
+from undrift.learners.serializable import below_prefix, list_items, number_items, with_prefix
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import sigmoid
 from undrift.online.any_labels import AnyLabels
@@ -123,68 +124,60 @@ class AnyLabelFiles(ClassInspection):
             "parameters": dict(self.parameters),
             "rounds": self.rounds,
             "dim": self.dim,
-            "labels": {str(k): label for k, label in enumerate(self._labels_seen)},
+            "labels": number_items(self._labels_seen),
             "classes": several.classes,
-            "estimators": {str(k): one[0] for k, one in enumerate(snapshots)},
+            "estimators": number_items(one[0] for one in snapshots),
         }
         if self.names is not None:
-            header["names"] = {str(j): name for j, name in enumerate(self.names)}
+            header["names"] = number_items(self.names)
         arrays = {f"several.{part}/{k}": np.array(a) for part, one in several.arrays().items() for k, a in one.items()}
         for k, one in enumerate(snapshots):
-            arrays |= {f"estimator{k}/{name}": array for name, array in one[1].items()}
+            arrays |= with_prefix(f"estimator{k}/", one[1])
         return header, arrays | self._pending.arrays()
 
-    @classmethod
-    def _from_snapshot(cls, header: store.Header, arrays: Arrays) -> Self:
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
         if "estimators" not in header:
-            return super()._from_snapshot(header, arrays)
-        who = f"{cls.__name__}: the saved classes cannot be used"
+            super()._load_snapshot(header, arrays)
+            return
+        who = f"{type(self).__name__}: the saved classes cannot be used"
         parts, labels, classes = header["estimators"], header.get("labels"), header.get("classes")
         dim, names = header.get("dim"), header.get("names")
         if not (isinstance(parts, dict) and isinstance(labels, dict) and isinstance(classes, int)) or not parts:
             raise ModelFileError(who)
-        fresh = super()._from_snapshot({**header, "dim": None, "rounds": 0}, {})
         try:
-            seen = [labels[str(k)] for k in range(len(labels))]
-            own = [
-                learner_from_snapshot(parts[str(k)], _under(arrays, f"estimator{k}/"), cls)  # type: ignore[arg-type]  # checked there
-                for k in range(len(parts))
+            seen = list_items(labels)
+            own: list[Any] = [
+                learner_from_snapshot(one, below_prefix(f"estimator{k}/", arrays), type(self))
+                for k, one in enumerate(list_items(parts))
             ]
             if not all(isinstance(one, (str, int)) for one in seen) or not 0 <= classes <= len(seen) <= MOST_CLASSES:
                 raise KeyError("labels")
-            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):  # type: ignore[attr-defined]  # of this class
+            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):
                 raise KeyError("estimators")
             if any(one.dim != dim for one in own if one.rounds):
                 raise KeyError("dim")
             saved: dict[str, Arrays] = {}
-            for name, array in _under(arrays, "several.").items():
+            for name, array in below_prefix("several.", arrays).items():
                 part, _, key = name.rpartition("/")
                 saved.setdefault(part, {})[key] = array
         except (KeyError, TypeError, AttributeError):
             raise ModelFileError(who) from None
         for one in own:
-            one.two_classes_only = True  # type: ignore[attr-defined]  # of this class
-        fresh._several = SeveralClasses(fresh._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
-        fresh._several.estimators = own  # type: ignore[assignment]  # likewise
-        fresh._several._signs = [1.0] * len(own)
-        fresh._several.load_arrays(saved)
-        fresh._labels_seen, fresh.rounds = seen, fresh._several.rounds  # type: ignore[assignment]  # checked above
+            one.two_classes_only = True
+        self._several = SeveralClasses(self._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
+        self._several.estimators = own
+        self._several._signs = [1.0] * len(own)
+        self._several.load_arrays(saved)
+        self._labels_seen, self.rounds = seen, self._several.rounds
         if dim is not None:
-            fresh.dim = _check.integer(cls.__name__, "dim", dim, 1)
-            plan = fresh._plan_for(fresh.dim, fresh.dim)
-            fresh._plan, fresh._state = plan, np.empty(0)
+            self.dim = _check.integer(self, "dim", dim, 1)
+            self._plan, self._state = self._plan_for(self.dim, self.dim), np.empty(0)
         if names is not None:
-            if not isinstance(names, dict) or len(names) != fresh.dim:
-                raise ModelFileError(f"{cls.__name__}: the saved names do not fit the features")
-            fresh.names = [str(names[str(j)]) for j in range(fresh.dim or 0)]
+            if not isinstance(names, dict) or len(names) != self.dim:
+                raise ModelFileError(f"{type(self).__name__}: the saved names do not fit the features")
+            self.names = [str(name) for name in list_items(names)]
         records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
-        fresh._pending = PendingRecords.from_arrays(fresh, records, fresh.rounds, fresh._fits_record)
-        return fresh
-
-
-def _under(arrays: Arrays, start: str) -> Arrays:
-    """Return the arrays whose names begin so, without that beginning."""
-    return {name[len(start) :]: array for name, array in arrays.items() if name.startswith(start)}
+        self._pending = PendingRecords.from_arrays(self, records, self.rounds, self._fits_record)
 
 
 class OnlineClassifier(AnyLabelFiles):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Arrays, Matrix, Vector
 from undrift.ensemble import MixableProbabilities
 from undrift.errors import ModelFileError
-from undrift.learners.base import Arrays
 from undrift.learners.row_weights import RowWeights
 from undrift.losses import log_softmax, softplus
 

@@ -12,8 +12,9 @@ import numpy as np
 
 from undrift._typing import Matrix
 from undrift.errors import InputError, ModelFileError, RequestSizeError, UndriftError
-from undrift.forecast import Forecaster, forecast_file
+from undrift.forecast import Forecaster
 from undrift.forecast.calendar import count_steps, usual_spacing
+from undrift.learners.serializable import pack_model, unpack_model
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.serve.compact_json import to_json
@@ -67,7 +68,7 @@ class ForecastService(JournaledService):
     def __init__(self, model: Forecaster, plan: PanelPlan, last: int | None, journal: Journal, origin: str) -> None:
         super().__init__(journal)
         self.plan, self._origin = plan, origin
-        self._first = forecast_file.pack(model), last
+        self._first = pack_model(model), last
         self._restore()
         if journal.last_snapshot() is None:
             self.save()
@@ -110,7 +111,7 @@ class ForecastService(JournaledService):
     def save(self) -> None:
         """Put everything into the journal's snapshot, so that a restart is quick."""
         facts = json.dumps({"origin": self._origin, "last": self.last})
-        self.journal.save(Checkpoint(facts, forecast_file.pack(self.model), (), self.journal.last + 1))
+        self.journal.save(Checkpoint(facts, pack_model(self.model), (), self.journal.last + 1))
         self._unsaved = 0
 
     def facts(self) -> dict[str, Any]:
@@ -143,7 +144,7 @@ class ForecastService(JournaledService):
                     where = self.journal.path
                     raise InputError(f"{where}: it began with other forecasts; move its folder away to begin anew")
                 file, self.last = saved.model, facts["last"]
-            self.model, self._unsaved = forecast_file.unpack(Forecaster, file, "the saved forecaster"), 0
+            self.model, self._unsaved = unpack_model(Forecaster, file, "the saved forecaster"), 0
             for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
                 values, times = json.loads(entry.body)
                 shape = (len(values), len(self.plan.names))

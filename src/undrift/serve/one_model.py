@@ -10,7 +10,8 @@ from typing import Any
 from undrift._typing import Matrix
 from undrift.errors import ModelFileError
 from undrift.events import Event, Watch
-from undrift.learners.files import pack_learner, unpack_learner
+from undrift.learners.files import unpack_learner
+from undrift.learners.serializable import pack_model
 from undrift.online import Table
 from undrift.online.base import OnlineLearner
 from undrift.online.served_blocks import (
@@ -55,7 +56,7 @@ class OneModel:
 
     def __init__(self, model: OnlineLearner, rows: RowEncoder, *, level: float = 0.9) -> None:
         self.model, self.rows, self.level, self.target = model, rows, check_level(level), rows.target
-        self._first_state = rows.state(), pack_learner(model)
+        self._first_state = rows.state(), pack_model(model)
         self._fresh()
 
     def _fresh(self) -> None:
@@ -147,7 +148,7 @@ class OneModel:
             "recent": self._recent.state(),
             "watch": self.watch.state(),
         }
-        return Checkpoint(json.dumps({**facts, **own}, allow_nan=False), pack_learner(self.model), (), last + 1)
+        return Checkpoint(json.dumps({**facts, **own}, allow_nan=False), pack_model(self.model), (), last + 1)
 
     def mark_saved(self, saved: Checkpoint, last: int) -> None:
         """Note that this was written when the journal had come to `last`."""

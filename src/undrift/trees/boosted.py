@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from undrift import _check, kernels, store
-from undrift._typing import Matrix, Scalar, Vector
+from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import LEAF, TreeNode
 from undrift.losses import sigmoid
 
 ALL_AT_ONCE = 2**62
 """A budget that no fit uses up."""
-Arrays = dict[str, NDArray[np.float64]]
 LOSSES = ("squared", "logistic")
 MOST_WEIGHT = 1e9
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from undrift import kernels, store
 from undrift.errors import ModelFileError
 from undrift.forecast import Forecaster, forecast_file
-from undrift.learners.files import warn_if_level_differs
+from undrift.learners.serializable import warn_if_level_differs
 from undrift.run.forecast.scores import PARTS, StepScores
 
 SHARD_KEYS = 64
