@@ -21,7 +21,7 @@ from streams import Stream
 import undrift as ud
 from undrift import metrics
 from undrift.losses import log_odds
-from undrift.run.finish.retrained import forest_makers, play_retrained
+from undrift.run.finish.peers import forest_makers, play_retrained
 
 WARM = 256
 FULL = 41_300

@@ -347,7 +347,7 @@ def boosted(Z: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     try:
         import lightgbm  # noqa: F401
 
-        from undrift.run.finish.retrained import SCHEDULES, forest_makers, play_retrained
+        from undrift.run.finish.peers import SCHEDULES, forest_makers, play_retrained
     except ImportError:
         print("(LightGBM is not installed here: left out)", file=sys.stderr)
         return {}

@@ -18,7 +18,7 @@ import undrift as ud
 from undrift.baselines import BASELINES, Baselines
 from undrift.losses import log_odds
 from undrift.online.plan import SPEEDS
-from undrift.run.finish.retrained import SCHEDULES, forest_makers, play_retrained, play_windowed_ridge
+from undrift.run.finish.peers import SCHEDULES, forest_makers, play_retrained, play_windowed_ridge
 
 CLIP = 10.0
 """Running scales make rare features huge: those of SGDRegressor stay within this, or it diverges on metro_traffic."""

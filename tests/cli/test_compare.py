@@ -14,7 +14,7 @@ from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.run import FileComparison, Interrupted, Settings
 from undrift.run.finish import compare
-from undrift.run.finish.contenders import Contender, choose_contenders
+from undrift.run.finish.peers import Contender, choose_contenders
 
 SCRIPT = """
 import hashlib, signal, sys, time
@@ -22,7 +22,7 @@ for number in (signal.SIGINT, signal.SIGTERM):  # what runs the tests may have t
     signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 from undrift.cli.app import run
 from undrift.run.finish import compare
-from undrift.run.finish.contenders import Contender
+from undrift.run.finish.peers import Contender
 
 how, *command = sys.argv[1:]
 compare.absent_libraries = lambda: []

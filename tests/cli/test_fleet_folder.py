@@ -227,7 +227,7 @@ def test_what_the_disk_answers_is_one_sentence(call, monkeypatch, code, exit_cod
         error.sqlite_errorcode = code
         raise error
 
-    monkeypatch.setattr("undrift.fleet.database._make_or_check", refuse)
+    monkeypatch.setattr("undrift.fleet.state_store._make_or_check", refuse)
     got, out, err = call("fleet", "pumps.csv", *OPTIONS)
     assert (got, out, err.count("\n")) == (exit_code, "", 1)
     assert sentence in err

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from undrift.run.write.formulas import escape_formula, unescape_formula
+from undrift.run.tables import escape_formula, unescape_formula
 
 START = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 

@@ -21,14 +21,14 @@ import zstandard
 
 from undrift import load
 from undrift.run import predict_file
-from undrift.run.write.tables import TableFile, as_csv
+from undrift.run.tables import TableFile, as_csv
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
 SCRIPT = """
 import hashlib, signal, sys
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # what runs the tests may have told it to ignore them
     signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-from undrift.run.write import tables
+from undrift.run import tables
 if sys.argv[1] == "stuck":  # one long call into compiled code, which no signal handler can enter
     def join_parquet(parts, path):
         path.write_bytes(b"PAR1")
@@ -91,7 +91,7 @@ def test_what_comes_in_parts_is_what_the_whole_would_be(run):
 
 
 def test_parts_of_parquet_are_joined_in_order(call, monkeypatch):
-    monkeypatch.setattr("undrift.run.write.tables.PART", 2)
+    monkeypatch.setattr("undrift.run.tables.PART", 2)
     Path("past.csv").write_text("x,y\n" + "1,2.5\n3,5.1\n2,2.2\n" * 30)
     Path("future.csv").write_text("x\n" + "".join(f"{k % 7}\n" for k in range(30_000)))
     assert call("run", "past.csv", "-t", "y", "--speed", "fast", "-q", "--no-report", "-o", "run")[0] == 0
@@ -119,7 +119,7 @@ def test_texts_the_run_never_met_take_no_room(call):
 
 @pytest.mark.parametrize("name", ["said.csv", "said.parquet"])
 def test_frames_are_let_go_once_they_are_written(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("undrift.run.write.tables.PART", 3)
+    monkeypatch.setattr("undrift.run.tables.PART", 3)
     made, most = [], []
 
     def frames():

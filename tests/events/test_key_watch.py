@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from undrift.events.key_watch import FIRST_ROUNDS, KeyWatch
+from undrift.events.watch import FIRST_ROUNDS, KeyWatch
 
 LIMIT = 1000.0
 

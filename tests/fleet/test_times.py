@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 import undrift as ud
 from undrift.fleet import canonical
-from undrift.fleet.order_tracker import REMEMBERED, OrderTracker
-from undrift.fleet.released_ranges import ReleasedRanges
+from undrift.fleet.order_tracker import REMEMBERED, OrderTracker, ReleasedRanges
 
 
 def fleet_of(**more):

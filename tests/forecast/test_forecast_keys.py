@@ -18,7 +18,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.report.formatting import number
 from undrift.run.forecast import keys
 from undrift.run.forecast.forecast_folder import ForecastFolder
-from undrift.run.forecast.key_shards import read_shard
+from undrift.run.forecast.keys import read_shard
 
 STEPS = 4
 SERIES = {"a": seasonal(80, 12), "b": 5.0 * seasonal(80, 7, seed=1), "c": random_walk(80)}
@@ -235,7 +235,7 @@ def test_damaged_models_are_one_sentence(tmp_path):
 
 
 def test_forecasters_of_many_keys_are_not_served(tmp_path):
-    from undrift.serve.open_forecasts import open_forecasts
+    from undrift.serve.open_service import open_forecasts
 
     out = tmp_path / "out"
     assert forecast(write_keys(tmp_path / "all.csv", range(20)), out) == 0

@@ -234,7 +234,7 @@ def test_candidates_that_cannot_be_are_one_sentence(tmp_path, columns, options, 
 
 
 def test_forecasts_with_candidates_are_not_served(tmp_path, columns):
-    from undrift.serve.open_forecasts import open_forecasts
+    from undrift.serve.open_service import open_forecasts
 
     path = write(tmp_path / "a.csv", *columns, ("value", "mine"))
     assert forecast(path, tmp_path / "out", "--candidate", "mine") == 0

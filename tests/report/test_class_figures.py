@@ -13,10 +13,9 @@ from test_render import EVIL, Elements
 from undrift.losses import sigmoid
 from undrift.metrics import class_scores, confusion, ranking_curve
 from undrift.report import render
-from undrift.report.class_rounds import CLASS_COLUMNS, COMMON
 from undrift.report.figures import confusion as confusion_figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
-from undrift.report.run_context import make_context
+from undrift.report.run_context import CLASS_COLUMNS, COMMON, make_context
 from undrift.report.run_page import SECTIONS
 from undrift.report.scores import score_predictors
 

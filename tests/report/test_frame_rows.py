@@ -9,7 +9,7 @@ import pytest
 
 import undrift as ud
 from undrift.errors import InputError
-from undrift.report.frame_rows import read_frame
+from undrift.report.frame_run import read_frame
 
 pd = pytest.importorskip("pandas")
 ROWS = 48

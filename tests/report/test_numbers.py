@@ -17,10 +17,9 @@ from undrift.report.figures.candidate_weights import model_shares
 from undrift.report.figures.data_drift import largest_gap
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.half_life import effective_half_life, find_changes
-from undrift.report.run_context import POINTS, make_context
+from undrift.report.run_context import POINTS, make_context, make_timeline
 from undrift.report.run_page import SECTIONS
 from undrift.report.scores import score_predictors
-from undrift.report.timeline import make_timeline
 
 
 def measure(data):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from undrift.metrics import class_scores
-from undrift.run.finish import class_peers
+from undrift.online import OnlineClassifier
+from undrift.run.finish import peers
 
 
 def stream(rows=300):
@@ -40,13 +41,13 @@ def check(p, y):
 
 def test_ours_and_those_of_others_are_better_than_guessing():
     Z, y = stream()
-    models = class_peers._river_models(0)
+    models = peers._river_models("multiclass", 0)
     assert set(models) == {"SoftmaxRegression", "HoeffdingAdaptiveTreeClassifier", "ARFClassifier", "AMFClassifier"}
-    assert check(class_peers._play_river(models["SoftmaxRegression"], Z, y), y) < np.log(3.0)
-    p = class_peers._play_sgd(0, Z, y)
+    assert check(peers._play_river(models["SoftmaxRegression"], "multiclass", Z, y), y) < np.log(3.0)
+    p = peers._play_sklearn(peers._sklearn_model("multiclass", 0)[1], "multiclass", Z, y)
     check(p, y)
     assert np.mean(p.argmax(axis=1) == y) > 0.6
-    p = class_peers._play_ours({"speed": "light", "seed": 0}, Z, y)
+    p = peers.play_ours(OnlineClassifier(speed="light", seed=0), "multiclass", Z, y)
     known = ~np.isnan(y)
     assert class_scores(p[known][5:], y[known][5:])["log_loss"] < 0.7
 
@@ -57,9 +58,9 @@ def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
     other = y.copy()
     other[changed:] = (other[changed:] + 1.0) % 3.0
     for play in (
-        lambda y: class_peers._play_ours({"speed": "light", "seed": 0}, Z, y),
-        lambda y: class_peers._play_river(class_peers._river_models(0)["SoftmaxRegression"], Z, y),
-        lambda y: class_peers._play_retrained(Recorder, 50, Z, y),
+        lambda y: peers.play_ours(OnlineClassifier(speed="light", seed=0), "multiclass", Z, y),
+        lambda y: peers._play_river(peers._river_models("multiclass", 0)["SoftmaxRegression"], "multiclass", Z, y),
+        lambda y: peers.play_retrained(Recorder, 50, "multiclass", Z, y),
     ):
         np.testing.assert_array_equal(play(y)[: changed + 1], play(other)[: changed + 1])
 
@@ -67,7 +68,7 @@ def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
 def test_a_model_is_fitted_to_all_past_rows_every_so_many_rows():
     Recorder.fits.clear()
     Z, y = stream()
-    p = class_peers._play_retrained(Recorder, 100, Z, y)
+    p = peers.play_retrained(Recorder, 100, "multiclass", Z, y)
     assert [rows for rows, _ in Recorder.fits] == [100, 200]
     assert Recorder.fits[0][1] == 3 + 3  # the row, and the last label as one column for each class
     np.testing.assert_allclose(p[:100], 1.0 / 3.0)
@@ -77,14 +78,17 @@ def test_a_model_is_fitted_to_all_past_rows_every_so_many_rows():
 def test_what_cannot_be_probabilities_becomes_some():
     given = np.array([[np.nan, np.nan], [0.0, 0.0], [np.inf, 0.0], [3.0, 1.0]])
     np.testing.assert_allclose(
-        class_peers._as_probabilities(given), [[0.5, 0.5], [0.5, 0.5], [1, 0], [0.75, 0.25]], atol=2e-6
+        peers._as_probabilities(given), [[0.5, 0.5], [0.5, 0.5], [1, 0], [0.75, 0.25]], atol=2e-6
     )
 
 
 def test_the_contenders_are_ours_and_what_is_installed():
-    names = [(one.library, one.name) for one in class_peers.class_contenders(0, peers=True)]
+    names = [
+        (one.library, one.name)
+        for one in (*peers.our_contenders("multiclass", 0), *peers.installed_peers("multiclass", 0))
+    ]
     assert [name for library, name in names if library == "undrift"] == [
         f"OnlineClassifier ({speed})" for speed in ("max", "best", "best, no trees", "fast")
     ]
     assert ("river", "AMFClassifier") in names
-    assert len(list(class_peers.class_contenders(0, peers=False))) == 4
+    assert len(list(peers.our_contenders("multiclass", 0))) == 4

@@ -19,8 +19,7 @@ from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.read import workbook as measured
-from undrift.run.read.cells import parse_number
-from undrift.run.read.time_formats import find_formats
+from undrift.run.read.cells import find_formats, parse_number
 
 
 def run(path, folder, **settings):

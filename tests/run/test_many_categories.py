@@ -18,7 +18,7 @@ from undrift.run.prepare.columns import ColumnRoles, infer_columns
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.read import csv_file
-from undrift.run.read.rows import RowBatch
+from undrift.run.read.cells import RowBatch
 from undrift.run.read.source import RowOrigin
 from undrift.serve.rows import RunRows
 

@@ -7,8 +7,7 @@ from undrift.errors import DataError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.read.cells import is_missing, parse_number, parse_times
-from undrift.run.read.decimal_commas import _point
-from undrift.run.read.header_line import find_header
+from undrift.run.read.csv_file import _point, find_header
 
 ROWS = 60
 

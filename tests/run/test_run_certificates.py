@@ -13,7 +13,7 @@ from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators
 from undrift.run import Settings, certify_run, play_file, read_run
-from undrift.run.finish import certificates, run_comparators
+from undrift.run.finish import certificates
 
 
 @pytest.mark.parametrize(("target", "other", "loss"), [("y", "hot", squared), ("hot", "y", logistic)])
@@ -59,7 +59,7 @@ def test_a_run_is_certified_against_three_comparators(tmp_path, target, other, l
 
 
 def test_a_comparator_that_is_too_large_is_refused_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_comparators, "SMOOTH_NUMBERS", 1000)
+    monkeypatch.setattr(certificates, "SMOOTH_NUMBERS", 1000)
     monkeypatch.setattr(certificates, "MAX_ROUNDS", 250)
     monkeypatch.setattr(certificates, "MIN_ROUNDS", 100)
     path = write_csv(tmp_path / "t.csv", table(300))
@@ -91,10 +91,10 @@ def test_a_smooth_comparator_with_a_margin_keeps_it():
     rng = np.random.default_rng(0)
     Z = np.column_stack((np.ones(900), rng.normal(size=(900, 2))))
     y = np.sign(Z[:, 1] * np.linspace(-3.0, 3.0, 900) + 0.1 * rng.logistic(size=900))
-    free = run_comparators.run_comparators(900, 3, logistic, None)[2].find(Z, y)
-    held = run_comparators.run_comparators(900, 3, logistic, 0.3 * np.abs(Z @ free.T).max())[2].find(Z, y)
+    free = certificates.run_comparators(900, 3, logistic, None)[2].find(Z, y)
+    held = certificates.run_comparators(900, 3, logistic, 0.3 * np.abs(Z @ free.T).max())[2].find(Z, y)
     assert np.abs(Z @ held.T).max() <= 0.3 * np.abs(Z @ free.T).max()
-    wide = run_comparators.run_comparators(900, 3, logistic, 1e6)[2].find(Z, y)
+    wide = certificates.run_comparators(900, 3, logistic, 1e6)[2].find(Z, y)
     np.testing.assert_allclose(wide, free, atol=1e-3 * np.abs(free).max())
 
 
@@ -119,10 +119,10 @@ def test_what_cannot_be_certified_says_why(tmp_path):
 
 @pytest.mark.parametrize(("rounds", "width", "pieces"), [(5000, 3, 20), (700, 3, 14), (5000, 200, 12), (1000, 600, 2)])
 def test_pieces_have_more_rows_than_columns(rounds, width, pieces):
-    assert run_comparators.run_comparators(rounds, width, squared, None)[1].name == f"{pieces} pieces"
+    assert certificates.run_comparators(rounds, width, squared, None)[1].name == f"{pieces} pieces"
 
 
 def test_pieces_that_would_fit_everything_are_left_out():
-    wide = run_comparators.run_comparators(100, 60, squared, None)[1]
+    wide = certificates.run_comparators(100, 60, squared, None)[1]
     with pytest.raises(ConditionError, match="2 pieces of 100 rounds with 60 columns would fit almost anything"):
         wide.find(np.ones((100, 60)), np.ones(100))

@@ -18,7 +18,8 @@ from undrift._internal.names import find_closest, find_similar
 from undrift.errors import InputError, RequestSizeError
 from undrift.online import Table
 from undrift.run.settings import did_you_mean
-from undrift.serve import Client, live, open_service
+from undrift.serve import Client, open_service
+from undrift.serve.app import MOST_READERS
 from undrift.serve.schema import LearnRequest, PredictRequest, read_request
 from undrift.serve.service import Label
 
@@ -133,7 +134,7 @@ def first_line(client):
 
 def test_idle_readers_leave_room_for_others(tmp_path):
     with running_server(save_model(tmp_path / "model.undrift")) as (_, url), contextlib.ExitStack() as held:
-        readers = [held.enter_context(contextlib.closing(open_live(url))) for _ in range(live.MOST_READERS)]
+        readers = [held.enter_context(contextlib.closing(open_live(url))) for _ in range(MOST_READERS)]
         assert {first_line(one) for one in readers} == {"HTTP/1.1 200 OK"}
         with contextlib.closing(open_live(url)) as late:
             text = ""

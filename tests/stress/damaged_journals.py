@@ -28,7 +28,7 @@ from undrift.online import Table
 from undrift.run import ForecastSettings, forecast_file
 from undrift.serve import open_service
 from undrift.serve.journal import _checksum
-from undrift.serve.open_forecasts import open_forecasts
+from undrift.serve.open_service import open_forecasts
 from undrift.serve.service import Label
 
 NAMES = ["a", "b", "c"]

@@ -21,7 +21,7 @@ from undrift.errors import InputError
 
 if TYPE_CHECKING:
     from undrift.run import Predictions
-    from undrift.run.write.tables import TableFile
+    from undrift.run.tables import TableFile
 
 
 def predict(
@@ -45,7 +45,7 @@ def predict(
     if kind not in (None, ".csv", ".parquet"):
         raise InputError(f"{out}: predictions are written as .csv or .parquet, got {kind or 'no ending'}")
     from undrift.run import predict_file
-    from undrift.run.write.tables import TableFile
+    from undrift.run.tables import TableFile
 
     table = None if out is None else TableFile(out)
 
@@ -85,7 +85,7 @@ def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> No
 
 
 def _print_json(result: Predictions, quiet: bool, stop: StopRequest) -> None:
-    from undrift.run.write.tables import as_lists
+    from undrift.run.tables import as_lists
 
     with JsonColumns() as columns:
         for frame in result.frames():
@@ -99,7 +99,7 @@ def _print_json(result: Predictions, quiet: bool, stop: StopRequest) -> None:
 
 
 def _print_csv(result: Predictions, quiet: bool) -> None:
-    from undrift.run.write.tables import csv_pieces
+    from undrift.run.tables import csv_pieces
 
     for piece in csv_pieces(result.frames()):
         sys.stdout.write(piece)

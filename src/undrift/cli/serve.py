@@ -67,10 +67,9 @@ def serve(
             f"undrift serve: needs {error.name}; install it with: pip install 'undrift[serve]'"
         ) from None
     from undrift.serve import open_service
-    from undrift.serve.app import make_app
-    from undrift.serve.forecast_app import make_forecast_app
+    from undrift.serve.app import make_app, make_forecast_app
     from undrift.serve.limits import RequestLimits
-    from undrift.serve.open_forecasts import holds_forecasts, open_forecasts
+    from undrift.serve.open_service import holds_forecasts, open_forecasts
 
     def announce(url: str) -> None:
         if json:

@@ -35,7 +35,7 @@ def synth(
     With --truth, a second file has the coefficients that were true in each row, and what someone who knew them would
     have said.
     """
-    from undrift.run.write.tables import ENDINGS, write_table
+    from undrift.run.tables import ENDINGS, write_table
     from undrift.streams import synthetic
 
     for path in (out, truth):

@@ -14,8 +14,7 @@ from undrift._internal.folder import Folder
 from undrift._internal.stopping import Interrupted
 from undrift.errors import InputError, UndriftError
 from undrift.fleet.key_advance import KeyAdvance
-from undrift.fleet.key_state import KeyState
-from undrift.fleet.last_labels import lag_names
+from undrift.fleet.key_state import KeyState, lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import ERROR, NO_INTERVAL, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records

@@ -10,8 +10,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.fleet import outputs
-from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord
-from undrift.fleet.last_labels import fill_lags
+from undrift.fleet.key_state import ASK, LABEL, ROW, UNUSABLE, KeyState, WaitingRecord, fill_lags
 from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch

@@ -18,10 +18,9 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import initial_model
-from undrift.fleet.order_tracker import OrderTracker
+from undrift.fleet.order_tracker import OrderTracker, ReleasedRanges
 from undrift.fleet.outputs import ABSENT, OK, Key, Outputs
 from undrift.fleet.record_batch import RecordBatch
-from undrift.fleet.released_ranges import ReleasedRanges
 from undrift.fleet.slot_layout import EstimatorSlots, SlotLayout, slot_layout
 from undrift.metrics import round_losses
 

@@ -16,6 +16,9 @@
 A stack of learners (groups, length, lanes) whose last group is only half in use is written without the spare half. Long
 vectors and matrices are written up to their last number that is not 0: the rows an online estimator keeps through its
 warm-up are most of a young key's state, and nearly all of them still to come.
+
+Before anything is made of the JSON text, every number in it must be in range, and every size covered by the bytes that
+follow.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import hashlib
 import json
 import math
 import struct
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,10 +36,9 @@ from numpy.typing import NDArray
 from undrift import kernels
 from undrift._typing import Arrays, Vector
 from undrift.errors import ModelFileError
-from undrift.fleet import state_check
 from undrift.fleet.key_state import KeyState, WaitingRecord
 from undrift.fleet.order_tracker import OrderTracker
-from undrift.fleet.state_check import require
+from undrift.fleet.outputs import STATUSES
 from undrift.learners.serializable import warn_if_level_differs
 from undrift.learners.served import PREFIX
 
@@ -64,7 +67,7 @@ class StateCodec:
         self.sizes = {name: array.size for name, array in self.initial.items()}
         stacks = {name: one for name, one in initial.items() if one.ndim == 3 and one.shape[2] > 1}
         self.padding = {name: _last_half(one).tobytes() for name, one in stacks.items()}
-        self.max_size = max(state_check.MAX_SIZE, 4 * sum(self.sizes.values()))
+        self.max_size = max(MAX_SIZE, 4 * sum(self.sizes.values()))
         self._to_json = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
     def pack(self, state: KeyState) -> bytes:
@@ -131,22 +134,22 @@ class StateCodec:
 
     def _read(self, head: dict[str, Any], numbers: Vector) -> KeyState:
         """Return the state in a JSON text and numbers; anything that does not fit is a ValueError or the like."""
-        state_check.check_tracker(head["tracker"])
-        state_check.check_records(head)
+        check_tracker(head["tracker"])
+        check_records(head)
         initial_shapes = head["arrays"] is True
         shapes = self.shapes if initial_shapes else head["arrays"] or {}
-        sizes = self.sizes if initial_shapes else state_check.array_sizes(shapes, self.max_size + len(numbers))
-        state_check.check_shortened(head, sizes, self.padding)
+        sizes = self.sizes if initial_shapes else array_sizes(shapes, self.max_size + len(numbers))
+        check_shortened(head, sizes, self.padding)
         halved, short = head.get("halved", []), head.get("short", {})
-        state_check.check_model(head["model"], self.dim, bool(shapes))
+        check_model(head["model"], self.dim, bool(shapes))
         tracker = OrderTracker.from_integers(head["tracker"])
-        unscored = state_check.integers([head.get("unscored", 0)], 0)[0]
+        unscored = integers([head.get("unscored", 0)], 0)[0]
         state = KeyState(tracker, head["counts"], float(numbers[0]), unscored, header=head["model"])
         require(0.0 <= state.loss < math.inf)
         rest = _NumberReader(numbers, 1)
         for order, kind, label_of in head["waiting"]:
             state.waiting[order] = WaitingRecord(kind, label_of, float(rest.take(1)[0]), rest.take(self.columns))
-        state.last_labels = rest.take(state_check.integers([head.get("labels", 0)], 0)[0])
+        state.last_labels = rest.take(integers([head.get("labels", 0)], 0)[0])
         state.unlabelled = dict(head["unlabelled"])
         state.asked, state.withheld = bool(head.get("asked", False)), set(head.get("withheld", ()))
         for name in sorted(shapes):
@@ -162,7 +165,7 @@ class StateCodec:
                 array = rest.take(math.prod(shape)).reshape(shape)
             state.arrays[name] = array
         records = head.get("records", {})
-        state_check.array_sizes(records, len(numbers))
+        array_sizes(records, len(numbers))
         require(all(name.startswith(PREFIX) for name in records))
         for name in sorted(records):
             state.records[name] = rest.take(math.prod(records[name])).reshape(records[name])
@@ -220,3 +223,70 @@ def _check_fixed_head(data: bytes, fingerprint: bytes) -> int:
         )
     warn_if_level_differs("states were made", LEVELS[level] if level < len(LEVELS) else level)
     return int(size)
+
+
+LARGEST = 2**63 - 1
+KINDS = 4
+"""Kinds of records that wait."""
+MAX_SIZE = 2**20
+"""Numbers of an array whose zeros at the end were left out, at most, unless the model itself has more."""
+
+
+def require(fine: bool) -> None:
+    """Raise ValueError unless something holds."""
+    if not fine:
+        raise ValueError
+
+
+def integers(values: object, least: int = -LARGEST - 1) -> list[int]:
+    """Return a list of integers of 64 bits."""
+    require(isinstance(values, list) and all(type(one) is int and least <= one <= LARGEST for one in values))
+    return values  # type: ignore[return-value]  # as just seen
+
+
+def check_tracker(numbers: list[int]) -> None:
+    """Check the integers of an order tracker: ranges that increase, all before the next order."""
+    integers(numbers)
+    if numbers:
+        following, _, forgotten, *ends = numbers
+        require(forgotten in (0, 1) and len(ends) % 2 == 0)
+        require(all(a <= b for a, b in zip(ends[::2], ends[1::2], strict=True)))
+        require(all(a < b for a, b in zip(ends[1::2], ends[2::2], strict=False)) and (not ends or ends[-1] < following))
+
+
+def check_records(head: Mapping[str, Any]) -> None:
+    """Check counts, and the records that wait for their turn or their label."""
+    counts = head["counts"]
+    require(isinstance(counts, dict) and set(counts) <= set(STATUSES))
+    integers(list(counts.values()), 0)
+    require(isinstance(head["waiting"], list) and isinstance(head["unlabelled"], list))
+    for one in head["waiting"]:
+        require(len(one) == 3 and 0 <= integers([*one])[1] < KINDS)
+    for one in head["unlabelled"]:
+        require(len(one) == 2 and integers([*one])[1] > 0)
+    for records in (head["waiting"], head["unlabelled"]):
+        require(len({one[0] for one in records}) == len(records))
+    require(set(integers(head.get("withheld", []))) <= {order for order, _ in head["unlabelled"]})
+
+
+def check_model(header: Mapping[str, Any], dim: int, arrays: bool) -> None:
+    """Check what the model's header has beyond its parameters, which are the fleet's and never the state's."""
+    require(isinstance(header, dict) and not {"class", "parameters"} & set(header))
+    integers([header.get("rounds", 0)], 0)
+    require(header.get("dim") in ((dim,) if arrays else (None, dim)))
+
+
+def array_sizes(shapes: Mapping[str, Iterable[int]], max_size: int) -> dict[str, int]:
+    """Return the sizes of arrays, checked before anything of their size is made."""
+    require(isinstance(shapes, dict))
+    sizes = {name: math.prod(integers(list(shape), 0)) for name, shape in shapes.items()}
+    require(all(size <= max_size for size in sizes.values()))
+    return sizes
+
+
+def check_shortened(head: Mapping[str, Any], sizes: Mapping[str, int], padded: Iterable[str]) -> None:
+    """Check which arrays were written without their last zeros, or without a half that is only padding."""
+    short, halved = head.get("short", {}), head.get("halved", [])
+    require(isinstance(short, dict) and isinstance(halved, list))
+    require(set(halved) <= set(padded) and set(halved) <= set(sizes) and set(short) <= set(sizes))
+    require(all(type(count) is int and 0 <= count <= sizes[name] for name, count in short.items()))

@@ -9,13 +9,12 @@ from typing import Any
 
 from undrift.errors import InputError
 from undrift.report import certificate_text, run_text
-from undrift.report.class_rounds import CLASS_COLUMNS
 from undrift.report.figures import contributions, data_drift
 from undrift.report.figures.figure import Figure
 from undrift.report.figures.registry import RUN_FIGURES, make_figures
 from undrift.report.formatting import capitalize
 from undrift.report.html_file import CALLER, write_page
-from undrift.report.run_context import make_context
+from undrift.report.run_context import CLASS_COLUMNS, make_context
 from undrift.report.scores import score_predictors
 from undrift.run import RunData
 

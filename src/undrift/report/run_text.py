@@ -12,13 +12,11 @@ import numpy as np
 
 from undrift.metrics import LEADING
 from undrift.report.certificate_text import CertificateSummary, choose_leading, comparison, proof
-from undrift.report.class_rounds import COMMON, ClassRounds
 from undrift.report.figures.figure import Numbers
 from undrift.report.formatting import NONE, capitalize, join_items, join_words, number, percent, plural, shorten
 from undrift.report.half_life import memory_length
-from undrift.report.run_context import RunContext
+from undrift.report.run_context import COMMON, ClassRounds, RunContext, iso_times
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
-from undrift.report.timeline import iso_times
 from undrift.run import RunData
 from undrift.run.prepare.task import name_classes
 

@@ -17,10 +17,10 @@ from undrift.run.finish.run_data import RunData as RunData
 from undrift.run.finish.run_data import read_run as read_run
 from undrift.run.finish.run_data import write_report as write_report
 from undrift.run.fleet.key_reports import KeyReport as KeyReport
+from undrift.run.fleet.play import FleetUpdate as FleetUpdate
 from undrift.run.fleet.play import play_fleet as play_fleet
+from undrift.run.fleet.play import update_fleet as update_fleet
 from undrift.run.fleet.result import FleetResult as FleetResult
-from undrift.run.fleet.update import FleetUpdate as FleetUpdate
-from undrift.run.fleet.update import update_fleet as update_fleet
 from undrift.run.forecast.certify import certify_forecasts as certify_forecasts
 from undrift.run.forecast.keys import KeysResult as KeysResult
 from undrift.run.forecast.keys import forecast_keys as forecast_keys
@@ -37,4 +37,4 @@ from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
 from undrift.run.settings import Settings as Settings
-from undrift.run.write.formulas import unescape_formula as unescape_formula
+from undrift.run.tables import unescape_formula as unescape_formula

@@ -1,4 +1,4 @@
-"""The HTTP application around a service: predict, learn, health, metrics, and the live page."""
+"""The HTTP applications: predict, learn, health, metrics and the live page of a service; forecasts and new values."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
-from typing import Annotated, Any
+from typing import Annotated, Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
+from pydantic import BaseModel, Field
 
 from undrift import __version__
 from undrift.errors import InputError, RequestSizeError, UnavailableError, UndriftError
-from undrift.serve.compact_json import to_json
-from undrift.serve.journaled_service import JournaledService
+from undrift.serve.forecast_service import ForecastService
+from undrift.serve.journaled_service import JournaledService, to_json
 from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.limits import RequestLimits, limit_requests
-from undrift.serve.live import SHOWN_KEYS, LiveView
 from undrift.serve.metrics import ServiceMetrics
 from undrift.serve.schema import (
+    CellValue,
     LearnLabelsResponse,
     LearnRequest,
+    LearnResponse,
     PredictRequest,
     PredictResponse,
+    SentRows,
     describe_interface,
     describe_problem,
     read_request,
 )
 from undrift.serve.service import Label, Service
-from undrift.serve.service_thread import ServiceThread
 
 SECONDS_BETWEEN_CARE = 0.25
 """How often rows that waited too long are given up, and what is due is saved."""
@@ -202,3 +207,158 @@ def answer_json(value: object) -> Response:
 
 def _asset(name: str) -> str:
     return resources.files("undrift.serve").joinpath(name).read_text(encoding="utf-8")
+
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class ServiceThread:
+    """Makes calls one after the other, in the order they were asked for: none sees half of what another one does."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="undrift-service")
+
+    async def call(self, function: Callable[Given, Found], *arguments: Given.args, **options: Given.kwargs) -> Found:
+        """Return what a function returns, called in the thread."""
+        work = self._pool.submit(function, *arguments, **options)
+        return await asyncio.wrap_future(work)
+
+    def close(self) -> None:
+        """Wait for the call that is being made; those that have not begun are given up."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+MOST_READERS = 100
+"""Readers of the stream at the same time; more are refused with 503."""
+SECONDS_BETWEEN_LOOKS = 1.0
+"""How often a reader is sent what is new; it is written once for all readers of the same key."""
+SHOWN_ROUNDS = 300
+"""Rounds on the live page."""
+SHOWN_EVENTS = 8
+"""Events on the live page."""
+SHOWN_KEYS = 10
+"""Worst keys on the live page."""
+
+
+class LiveView:
+    """What the live page shows of a service.
+
+    Parameters
+    ----------
+    service
+        What is shown.
+    thread
+        The thread that calls it.
+    """
+
+    def __init__(self, service: Service, thread: ServiceThread) -> None:
+        self._service, self._thread = service, thread
+        self._written: dict[str | None, tuple[float, tuple[object, ...], str]] = {}
+        self.readers: WeakSet[StreamingResponse] = WeakSet()
+
+    async def stream(self, key: str | None) -> Response:
+        """Return the stream of the service, or of one key; an unknown key is refused before anything is sent."""
+        if len(self.readers) >= MOST_READERS:
+            sentence = f"the live page has {MOST_READERS} readers, and no more are taken; GET /status has its numbers"
+            return JSONResponse({"detail": sentence}, 503)
+        reader = _ReaderStream(self, key)
+        self.readers.add(reader)
+        await self._thread.call(self._write, key, oldest=time.monotonic())
+        return reader
+
+    async def events(self, key: str | None) -> AsyncIterator[str]:
+        """Yield server-sent events until the reader goes away; one that does not read is cut off by the server."""
+        version: tuple[object, ...] = ()
+        while True:
+            if version == (self._service.journal.last, self._service.failure):
+                yield ": nothing new\n\n"
+            else:
+                try:
+                    version, text = await self._thread.call(
+                        self._write, key, oldest=time.monotonic() - SECONDS_BETWEEN_LOOKS
+                    )
+                except UndriftError:  # the state is not restored: the next request says why
+                    return
+                yield text
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def _write(self, key: str | None, *, oldest: float) -> tuple[tuple[object, ...], str]:
+        """Return the state as an event, written at `oldest` or later, and its version; for the service's thread."""
+        self._written = {name: one for name, one in self._written.items() if one[0] > oldest}
+        if key not in self._written:
+            version = self._service.journal.last, self._service.failure
+            shown = json.dumps(self._show(key), allow_nan=False)
+            self._written[key] = time.monotonic(), version, f"data: {shown}\n\n"
+        return self._written[key][1:]
+
+    def _show(self, key: str | None) -> dict[str, Any]:
+        models = self._service.models
+        keyed: dict[str, Any] = {}
+        if isinstance(models, KeyedModels):
+            keyed["worst"] = models.worst_keys(SHOWN_KEYS)
+            if key is not None:
+                keyed["chosen"] = models.key_facts(key)
+        elif key is not None:
+            raise InputError("this service has one model and no keys; omit the key")
+        events = [event.as_dict() for event in self._service.events if key is None or event.key == key]
+        rounds = [one.page_values() for one in models.recent(key, SHOWN_ROUNDS)]
+        facts = {**self._service.facts(), "failure": self._service.failure}
+        return {**facts, **keyed, "recent": rounds, "events": events[-SHOWN_EVENTS:]}
+
+
+class _ReaderStream(StreamingResponse):
+    """The stream to one reader, which counts as long as it is read."""
+
+    def __init__(self, view: LiveView, key: str | None) -> None:
+        super().__init__(view.events(key), media_type="text/event-stream")
+        self._view = view
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._view.readers.discard(self)
+
+
+class ForecastLearnRequest(SentRows):
+    """Rows that have come, each with its time (the column of the file) and a value for each series."""
+
+
+class ForecastResponse(BaseModel):
+    """The next steps of every series."""
+
+    level: float = Field(description="Part of the values that intervals are made to hold.")
+    last: str | int = Field(description="The last row that was learned: its time, or its number.")
+    forecasts: dict[str, list[dict[str, CellValue]]] = Field(
+        description="For each series a list of steps: step, time, yhat, lower, upper."
+    )
+
+
+def make_forecast_app(service: ForecastService, limits: RequestLimits | None = None) -> FastAPI:
+    """Return the application of a service of forecasts."""
+    thread = ServiceThread()
+    app = make_base(service, thread)
+
+    @app.exception_handler(UndriftError)
+    async def refuse(request: Request, error: UndriftError) -> JSONResponse:
+        return refuse_with_status(error)
+
+    @app.get("/forecast", response_model=ForecastResponse)
+    async def forecast(level: float | None = None) -> Response:
+        """Forecast the next steps of every series from what was learned so far."""
+        return await thread.call(lambda: answer_json(service.forecast(level)))
+
+    @app.post("/learn", response_model=LearnResponse)
+    async def learn(request: Request) -> Response:
+        """Learn rows that are later than the last one; others were learned before, and are counted as repeated."""
+        return await thread.call(_learn_rows, service, await request.body())
+
+    add_pages(app, service, thread, page="docs.html")
+    describe_interface(app, {"/learn": ForecastLearnRequest})
+    limit_requests(app, RequestLimits() if limits is None else limits)
+    return app
+
+
+def _learn_rows(service: ForecastService, body: bytes) -> Response:
+    return answer_json(service.learn(read_request(ForecastLearnRequest, body).rows)._asdict())

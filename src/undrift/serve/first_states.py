@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import undrift.online
 from undrift.errors import InputError
-from undrift.fleet.key_state import KeyState
-from undrift.fleet.last_labels import lag_names
+from undrift.fleet.key_state import KeyState, lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
 from undrift.online.base import OnlineLearner
-from undrift.serve.class_model import has_several_classes
 from undrift.serve.keyed_models import FirstStates
-from undrift.serve.keyed_rows import KeyedRows
+from undrift.serve.one_model import has_several_classes
+from undrift.serve.rows import KeyedRows
 
 
 class KeyedBeginning(NamedTuple):

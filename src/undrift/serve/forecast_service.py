@@ -17,9 +17,8 @@ from undrift.forecast.calendar import count_steps, usual_spacing
 from undrift.learners.serializable import pack_model, unpack_model
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.read.cells import UnreadableCell, parse_times
-from undrift.serve.compact_json import to_json
 from undrift.serve.journal import Checkpoint, EntryKind, Journal
-from undrift.serve.journaled_service import JournaledService
+from undrift.serve.journaled_service import JournaledService, to_json
 from undrift.serve.rows import Cell, Row, read_number
 
 ROWS_PER_SNAPSHOT = 500

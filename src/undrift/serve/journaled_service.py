@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -91,3 +92,17 @@ def describe_failure(error: BaseException) -> str:
     """Return what went wrong in one line."""
     text = _check.one_line(str(error), 300)
     return text if isinstance(error, UndriftError) else f"{type(error).__name__}: {text}"
+
+
+try:  # pydantic's encoder takes a tenth of the time for rows of numbers
+    from pydantic_core import to_json as _encode
+except ImportError:  # the service can be used from Python without the extra that serves over HTTP
+
+    def to_json(value: object) -> str:
+        """Return JSON values as text; NaN as NaN, as Python reads it."""
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+else:
+
+    def to_json(value: object) -> str:
+        """Return JSON values as text; NaN as NaN, as Python reads it."""
+        return _encode(value, inf_nan_mode="constants").decode()

@@ -1,7 +1,8 @@
-"""The process that listens: one thread, one writer, a clean end on the first signal."""
+"""The process that listens: one thread, one writer, a clean end on the first signal, time limits for slow clients."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -10,10 +11,10 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from undrift.errors import InputError
 from undrift.serve.limits import RequestLimits
-from undrift.serve.slow_clients import limit_clients
 
 MOST_CONNECTIONS = 512
 """Connections at the same time; when one more arrives, the one that has waited longest for its client is closed."""
@@ -72,3 +73,101 @@ def _end_on_signals(server: uvicorn.Server) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+SEND_BUFFER = 1 << 17
+"""Bytes of an answer that the system holds for a client: few, so that it soon shows who does not read."""
+
+
+class SlowClientProtocol(H11Protocol):
+    """Closes a connection whose client lets the service wait, after `seconds`, or at once where room is needed.
+
+    The next request must have begun in full within `seconds`, counted from the connection and later from the first byte
+    of a request; uvicorn itself ends connections on which nothing arrives between two requests, and the application
+    those whose body does not. An answer must be read: its connection is cut when nothing of what waits in memory could
+    be sent for `seconds`. Above `most` connections, the one that has waited longest for its client makes room.
+    """
+
+    seconds = 10.0
+    most = 512
+    waiting_since = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _is_stuck = False
+    _unsent = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        if (connected := transport.get_extra_info("socket")) is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        self.waiting_since = self.loop.time()
+        self._wait()
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in; stop waiting once they say what is asked for."""
+        self.waiting_since = self.loop.time()
+        if self._timer is None and not self._is_answering():
+            self._wait()
+        super().data_received(data)
+        if self._is_answering() and not self._is_stuck:
+            self._stop_waiting()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to read."""
+        super().pause_writing()
+        self._is_stuck, self.waiting_since = True, self.loop.time()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._stop_waiting()
+        self._wait()
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._is_stuck = False
+        self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def waits_for_client(self) -> bool:
+        """Whether the client's turn has come: to ask, to send the rest of a request, or to read."""
+        return self._is_stuck or not self._is_answering() or self.cycle.more_body
+
+    def _make_room(self) -> None:
+        others = [one for one in self.connections if isinstance(one, SlowClientProtocol) and one is not self]
+        idle = [one for one in others if one.waits_for_client()]
+        if idle:
+            min(idle, key=lambda one: one.waiting_since).drop()
+
+    def drop(self) -> None:
+        """Close the connection, whatever still waits to be sent."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(self.seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if self._is_stuck and (unsent := self.transport.get_write_buffer_size()) < self._unsent:
+            self._unsent = unsent  # slow, but it reads
+            self._wait()
+        elif self._is_stuck or not self._is_answering():
+            self.drop()
+
+
+def limit_clients(seconds: float, most: int) -> type[SlowClientProtocol]:
+    """Return the protocol with these limits."""
+    return type("LimitedClientProtocol", (SlowClientProtocol,), {"seconds": seconds, "most": most})

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 from undrift.errors import InputError, ModelFileError, RequestSizeError
 from undrift.events import Event, EventKind
 from undrift.run.read.cells import LIMIT
-from undrift.serve.compact_json import to_json
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
-from undrift.serve.journaled_service import JournaledService, describe_failure
+from undrift.serve.journaled_service import JournaledService, describe_failure, to_json
 from undrift.serve.rows import Cell, Row, is_unicode
 from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedModels
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from undrift.report.blocks import cut_blocks
-from undrift.report.class_rounds import ClassRounds
 from undrift.report.figures.figure import (
     COLOURS,
     Figure,
@@ -21,7 +20,7 @@ from undrift.report.figures.figure import (
     x_axis,
 )
 from undrift.report.formatting import percent, shorten
-from undrift.report.run_context import RunContext
+from undrift.report.run_context import ClassRounds, RunContext
 
 SECTION = "well"
 RECENT, LINES = 150, 12

@@ -7,8 +7,8 @@ import numpy as np
 from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import Figure, Measured, Numbers, View, curves, round_numbers, y_title
 from undrift.report.formatting import number, plural
+from undrift.report.run_context import iso_times
 from undrift.report.scores import SCORE_TITLES
-from undrift.report.timeline import iso_times
 from undrift.run import RunsComparison
 
 SECTION = "well"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from undrift.report.class_rounds import ClassRounds
 from undrift.report.figures.figure import Figure, Measured, Numbers, PlotSpec, View, escape, ref, round_numbers
 from undrift.report.formatting import percent, shorten
-from undrift.report.run_context import RunContext
+from undrift.report.run_context import ClassRounds, RunContext
 
 SECTION = "well"
 MOST = 12

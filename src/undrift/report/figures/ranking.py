@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift.metrics import RankingCurve, ranking_curve
-from undrift.report.class_rounds import COMMON
 from undrift.report.figures.figure import (
     COLOURS,
     Figure,
@@ -22,7 +21,7 @@ from undrift.report.figures.figure import (
     round_numbers,
 )
 from undrift.report.formatting import number, shorten
-from undrift.report.run_context import RunContext
+from undrift.report.run_context import COMMON, RunContext
 
 SECTION = "well"
 CURVES = 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -14,15 +13,19 @@ from undrift._typing import Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import InputError
 from undrift.losses import log_odds
-from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.online.base import OnlineLearner
 from undrift.online.rows import fill_holes
-from undrift.run.finish.class_peers import class_contenders, count_classes
-from undrift.run.finish.contenders import MICROSECONDS, OUR_OPTIONS, Contender, choose_contenders, use_one_thread
-from undrift.run.finish.peers import absent_libraries, installed_peers
+from undrift.run.finish.peers import (
+    Contender,
+    absent_libraries,
+    choose_contenders,
+    count_classes,
+    installed_peers,
+    our_contenders,
+    use_one_thread,
+)
 from undrift.run.play.scores import score_predictions
-from undrift.run.prepare.default_lags import add_default_lags, naive_lags
-from undrift.run.prepare.load_rows import load_rows
+from undrift.run.prepare.columns import add_default_lags, naive_lags
+from undrift.run.prepare.rows_in_order import load_rows
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
@@ -192,10 +195,7 @@ class FileComparison:
         return [name for name, spoken in self._spoken.items() if 0 < np.sum(spoken) < whole]
 
     def _find_contenders(self, settings: Settings, given: list[int], peers: bool) -> Iterator[Contender]:
-        if self.task == "multiclass":
-            yield from class_contenders(settings.seed, peers=peers)
-            return
-        yield from _our_learners(self.task, settings.seed, given)
+        yield from our_contenders(self.task, settings.seed, given)
         if peers:
             yield from installed_peers(self.task, settings.seed)
 
@@ -207,17 +207,6 @@ def compare_file(path: str, settings: Settings, *, peers: bool = True) -> tuple[
     return comparison.task, comparison.rows, comparison.results
 
 
-def _our_learners(task: str, seed: int, given: list[int]) -> Iterator[Contender]:
-    cls = OnlineRegressor if task == "regression" else OnlineClassifier
-    for name, options in OUR_OPTIONS.items():
-        model = cls(**options, seed=seed, candidates=given or None)
-        yield Contender("undrift", f"{cls.__name__} ({name})", partial(_play_ours, model), MICROSECONDS[name])
-
-
 def _score_units(task: str, predictions: Vector) -> Vector:
     """Return predictions made elsewhere as scores are counted: log-odds in place of probabilities."""
     return predictions if task == "regression" else log_odds(predictions)
-
-
-def _play_ours(model: OnlineLearner, Z: Matrix, y: Vector) -> Vector:
-    return model.play(Z, y).yhat

@@ -1,30 +1,103 @@
-"""Learners of other libraries that are installed, over rows without holes, each predicted before it is learned."""
+"""Who takes part in a comparison: our estimators, and learners of other libraries that are installed.
+
+All see rows without holes (ours also with them), and each row is predicted before it is learned. Labels are numbers, 0
+and 1, or class numbers, NaN where missing; predictions are numbers, log-odds, or probabilities (rows, K).
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from itertools import islice, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import undrift
 from undrift._typing import Matrix, Vector
+from undrift.errors import InputError
+from undrift.kernels.definitions import LEAST_PROBABILITY
 from undrift.losses import log_odds
-from undrift.run.finish.contenders import MICROSECONDS, Contender
-from undrift.run.finish.retrained import (
-    RIDGE_WINDOW,
-    SCHEDULES,
-    forest_makers,
-    play_retrained,
-    play_windowed_ridge,
-)
+from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.base import OnlineLearner
+from undrift.run.settings import did_you_mean
 
+MICROSECONDS = {
+    "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
+    "LinearRegression": 50.0, "LogisticRegression": 50.0, "SoftmaxRegression": 150.0, "BayesianLinearRegression": 110.0,
+    "SGDRegressor": 2000.0, "SGDClassifier": 2000.0, "KNNRegressor": 4000.0, "ridge": 30.0,
+    "HoeffdingAdaptiveTreeRegressor": 800.0, "HoeffdingAdaptiveTreeClassifier": 800.0,
+    "ARFRegressor": 10_000.0, "ARFClassifier": 5_000.0, "AMFClassifier": 5_000.0,
+    "LGBMRegressor": 200.0, "LGBMClassifier": 200.0,
+    "HistGradientBoostingRegressor": 350.0, "HistGradientBoostingClassifier": 350.0,
+}  # fmt: skip
+"""What a row costs, measured on 4,000 rows of 16 columns; of trees that are refitted, every 1,000 rows."""
+OUR_OPTIONS: dict[str, dict[str, Any]] = {
+    "max": {"speed": "max"},
+    "best": {},
+    "best, no trees": {"trees": False},
+    "fast": {"speed": "fast"},
+}
+"""Our estimators that take part, and their parameters."""
+LIBRARIES = ("river", "scikit-learn", "lightgbm")
+"""Where peers are from."""
 HUGE = 1e75
 """Stands for predictions that are infinite."""
+FIRST_FIT = 100
+"""Labelled rows before a model is fitted for the first time."""
+SCHEDULES = (250, 1000)
+"""Rows between two fits."""
+RIDGE_WINDOW, RIDGE_EVERY = 1000, 25
+"""Rows that a ridge is fitted to, and rows between two fits."""
+
+PlayFunction = Callable[[Matrix, Vector], Vector | Matrix]
+"""Takes rows and labels, NaN where missing; returns a prediction for each row: a number, log-odds, or probabilities."""
+MakeModel = Callable[[], Any]
+
+
+class Contender(NamedTuple):
+    """A learner in a comparison."""
+
+    library: str
+    name: str
+    play: PlayFunction
+    microseconds: float
+    """A row costs about so much; who costs least plays first."""
+
+
+def choose_contenders(
+    found: Iterable[Contender], only: Sequence[str] = (), without: Sequence[str] = ()
+) -> list[Contender]:
+    """Return those that are asked for, the cheap ones first.
+
+    A word names every contender whose library it is or in whose name it stands, whatever the case: "river", "forest".
+    """
+    every = list(found)
+    for option, words in (("--only", only), ("--without", without)):
+        for word in words:
+            if not any(_is_named(one, [word]) for one in every):
+                names = dict.fromkeys(name for one in every for name in (one.library, one.name))
+                raise InputError(f"{option} '{word}': no learner is called that{did_you_mean(word, names)}")
+    chosen = [one for one in every if (not only or _is_named(one, only)) and not _is_named(one, without)]
+    return sorted(chosen, key=lambda one: one.microseconds)
+
+
+def _is_named(one: Contender, words: Iterable[str]) -> bool:
+    return any(word.lower() == one.library.lower() or word.lower() in one.name.lower() for word in words)
+
+
+def our_contenders(task: str, seed: int, candidates: Sequence[int] = ()) -> Iterator[Contender]:
+    """Yield our estimators; `candidates` are columns of predictions made elsewhere, which several classes ignore."""
+    cls = OnlineRegressor if task == "regression" else OnlineClassifier
+    given = None if task == "multiclass" else list(candidates) or None
+    for name, options in OUR_OPTIONS.items():
+        play = partial(play_ours, cls(**options, seed=seed, candidates=given), task)
+        yield Contender("undrift", f"{cls.__name__} ({name})", play, MICROSECONDS[name])
 
 
 def installed_peers(task: str, seed: int) -> Iterator[Contender]:
@@ -36,78 +109,16 @@ def installed_peers(task: str, seed: int) -> Iterator[Contender]:
         for name, model in _river_models(task, seed).items():
             yield Contender("river", name, partial(_play_river, model, task), MICROSECONDS[name])
     if importlib.util.find_spec("sklearn") is not None:
-        for name, model in _sklearn_models(task, seed).items():
-            yield Contender("scikit-learn", name, partial(_play_sklearn, model, task), MICROSECONDS[name])
-    for library, name, make in forest_makers(task, seed):
+        name, model = _sklearn_model(task, seed)
+        yield Contender("scikit-learn", name, partial(_play_sklearn, model, task), MICROSECONDS[name])
+    most = 1 if task == "multiclass" else None  # two of them would take most of the time
+    for library, name, make in islice(forest_makers(task, seed), most):
         for every in SCHEDULES:
             play = partial(play_retrained, make, every, task)
             yield Contender(library, f"{name}, refitted every {every:,}", play, MICROSECONDS[name] * 1000 / every)
-    ridge = partial(play_windowed_ridge, task)
-    yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", ridge, MICROSECONDS["ridge"])
-
-
-def _river_models(task: str, seed: int) -> dict[str, Any]:
-    from river import forest, linear_model, neighbors, preprocessing, tree
-
-    scaled = preprocessing.StandardScaler
-    if task == "regression":
-        return {
-            "LinearRegression": scaled() | linear_model.LinearRegression(),
-            "BayesianLinearRegression": scaled() | linear_model.BayesianLinearRegression(),
-            "HoeffdingAdaptiveTreeRegressor": scaled() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
-            "ARFRegressor": scaled() | forest.ARFRegressor(seed=seed),
-            "KNNRegressor": scaled() | neighbors.KNNRegressor(engine=neighbors.SWINN(seed=seed)),
-        }
-    return {
-        "LogisticRegression": scaled() | linear_model.LogisticRegression(),
-        "HoeffdingAdaptiveTreeClassifier": scaled() | tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
-        "ARFClassifier": scaled() | forest.ARFClassifier(seed=seed),
-    }
-
-
-def _play_river(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
-    out = np.zeros(len(y))
-    names = [str(j) for j in range(Z.shape[1])]
-    for t, (row, label) in enumerate(zip(Z.tolist(), y.tolist(), strict=True)):
-        x = dict(zip(names, row, strict=True))
-        if task == "regression":
-            out[t] = model.predict_one(x)
-        else:
-            out[t] = model.predict_proba_one(x).get(True, 0.5)
-        if not math.isnan(label):
-            model.learn_one(x, label if task == "regression" else label > 0.5)
-    out = out if task == "regression" else log_odds(out)
-    return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
-
-
-def _sklearn_models(task: str, seed: int) -> dict[str, Any]:
-    from sklearn import linear_model
-
-    if task == "regression":
-        return {"SGDRegressor": linear_model.SGDRegressor(random_state=seed)}
-    return {"SGDClassifier": linear_model.SGDClassifier(loss="log_loss", random_state=seed)}
-
-
-def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector:
-    """Play row by row, on rows scaled by the means and deviations so far."""
-    from sklearn.preprocessing import StandardScaler
-
-    scaler, out = StandardScaler(), np.zeros(len(y))
-    for t, label in enumerate(y.tolist()):
-        x = Z[t : t + 1]
-        if t:
-            scaled = (x - scaler.mean_) / scaler.scale_  # as its transform, which checks the row at length
-            if hasattr(model, "coef_"):
-                out[t] = model.decision_function(scaled)[0] if task != "regression" else model.predict(scaled)[0]
-        scaler.partial_fit(x)
-        if not math.isnan(label):
-            extra = {} if task == "regression" else {"classes": [0.0, 1.0]}
-            model.partial_fit((x - scaler.mean_) / scaler.scale_, [label], **extra)
-    return np.nan_to_num(out, nan=0.0, posinf=HUGE, neginf=-HUGE)
-
-
-LIBRARIES = ("river", "scikit-learn", "lightgbm")
-"""Where peers are from."""
+    if task != "multiclass":
+        ridge = partial(play_windowed_ridge, task)
+        yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", ridge, MICROSECONDS["ridge"])
 
 
 def absent_libraries() -> list[str]:
@@ -124,3 +135,219 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+@contextlib.contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Keep compiled code of other libraries on one thread; nothing of what they predict depends on it.
+
+    Threads that wait for each other on a busy machine take many times as long as one alone.
+    """
+    if importlib.util.find_spec("threadpoolctl") is None:  # which scikit-learn brings along
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="openmp"):
+        yield
+
+
+def count_classes(y: Vector) -> int:
+    """Return how many classes there are, those between included."""
+    return int(np.nanmax(y)) + 1
+
+
+def play_ours(model: OnlineLearner, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+    """Return what an estimator of ours predicts."""
+    if task != "multiclass":
+        return model.play(Z, y).yhat
+    assert isinstance(model, OnlineClassifier)  # as the task has classes
+    labels: Any = np.array([None if one != one else f"{one:.0f}" for one in y.tolist()], dtype=object)
+    logs, out = model.play(Z, labels).yhat, _no_predictions(task, y)
+    out[:, [int(name) for name in model.classes]] = np.exp(logs)
+    return out
+
+
+def _river_models(task: str, seed: int) -> dict[str, Any]:
+    from river import forest, linear_model, neighbors, preprocessing, tree
+
+    scaled = preprocessing.StandardScaler
+    if task == "regression":
+        return {
+            "LinearRegression": scaled() | linear_model.LinearRegression(),
+            "BayesianLinearRegression": scaled() | linear_model.BayesianLinearRegression(),
+            "HoeffdingAdaptiveTreeRegressor": scaled() | tree.HoeffdingAdaptiveTreeRegressor(seed=seed),
+            "ARFRegressor": scaled() | forest.ARFRegressor(seed=seed),
+            "KNNRegressor": scaled() | neighbors.KNNRegressor(engine=neighbors.SWINN(seed=seed)),
+        }
+    trees = {
+        "HoeffdingAdaptiveTreeClassifier": scaled() | tree.HoeffdingAdaptiveTreeClassifier(seed=seed),
+        "ARFClassifier": scaled() | forest.ARFClassifier(seed=seed),
+    }
+    if task == "classification":
+        return {"LogisticRegression": scaled() | linear_model.LogisticRegression(), **trees}
+    softmax = scaled() | linear_model.SoftmaxRegression()
+    return {"SoftmaxRegression": softmax, **trees, "AMFClassifier": scaled() | forest.AMFClassifier(seed=seed)}
+
+
+def _play_river(model: Any, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+    names, out = [str(j) for j in range(Z.shape[1])], _no_predictions(task, y)
+    for t, (row, label) in enumerate(zip(Z.tolist(), y.tolist(), strict=True)):
+        x = dict(zip(names, row, strict=True))
+        if task == "regression":
+            out[t] = model.predict_one(x)
+        elif task == "classification":
+            out[t] = model.predict_proba_one(x).get(True, 0.5)
+        else:
+            for k, p in model.predict_proba_one(x).items():
+                out[t, k] = p
+        if not math.isnan(label):
+            model.learn_one(
+                x, label if task == "regression" else label > 0.5 if task == "classification" else int(label)
+            )
+    return _replace_non_finite(task, log_odds(out) if task == "classification" else out)
+
+
+def _sklearn_model(task: str, seed: int) -> tuple[str, Any]:
+    from sklearn import linear_model
+
+    if task == "regression":
+        return "SGDRegressor", linear_model.SGDRegressor(random_state=seed)
+    return "SGDClassifier", linear_model.SGDClassifier(loss="log_loss", random_state=seed)
+
+
+def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+    """Play row by row, on rows scaled by the means and deviations so far; classes are known beforehand."""
+    from sklearn.preprocessing import StandardScaler
+
+    scaler, out = StandardScaler(), _no_predictions(task, y)
+    answer = {"regression": "predict", "classification": "decision_function", "multiclass": "predict_proba"}[task]
+    classes = {} if task == "regression" else {"classes": np.arange(float(out.shape[1] if out.ndim > 1 else 2))}
+    for t, label in enumerate(y.tolist()):
+        x = Z[t : t + 1]
+        if t and hasattr(model, "coef_"):
+            scaled = (x - scaler.mean_) / scaler.scale_  # as its transform, which checks the row at length
+            out[t] = getattr(model, answer)(scaled)[0]
+        scaler.partial_fit(x)
+        if not math.isnan(label):
+            model.partial_fit((x - scaler.mean_) / scaler.scale_, [label], **classes)
+    return _replace_non_finite(task, out)
+
+
+def forest_makers(task: str, seed: int) -> Iterator[tuple[str, str, MakeModel]]:
+    """Yield library, name and constructor of the boosted trees that are installed."""
+    numbers = task == "regression"
+    if importlib.util.find_spec("lightgbm") is not None:
+        import lightgbm
+
+        kind: Any = lightgbm.LGBMRegressor if numbers else lightgbm.LGBMClassifier
+        options: dict[str, Any] = {
+            "n_estimators": 200,
+            "learning_rate": 0.05,
+            "n_jobs": 1,
+            "random_state": seed,
+            "verbose": -1,
+        }
+        yield "lightgbm", kind.__name__, lambda: kind(**options)
+    if importlib.util.find_spec("sklearn") is not None:
+        from sklearn import ensemble
+
+        trees: Any = ensemble.HistGradientBoostingRegressor if numbers else ensemble.HistGradientBoostingClassifier
+        yield "scikit-learn", trees.__name__, lambda: trees(random_state=seed, early_stopping=False)
+
+
+def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+    """Predict every row by a model fitted to all labelled rows before it, again after each `every` rows.
+
+    Its features are the row and the last label; columns that are constant so far are left out, which some libraries
+    cannot bin. Before the first fit it predicts the last label, or even odds.
+    """
+    X = with_last_label(Z, y, count_classes(y) if task == "multiclass" else 0)
+    out = X[:, -1].copy() if task == "regression" else _no_predictions(task, y)
+    known = ~np.isnan(y)
+    model: Any = None
+    used = np.zeros(X.shape[1], bool)
+    for begin, end in _cut_fits(known, every):
+        past = np.flatnonzero(known[:begin])
+        if len(past) >= FIRST_FIT and (task == "regression" or len(np.unique(y[past])) > 1):
+            used = _varies(X[past])
+            if used.any():
+                labels = y[past] if task == "regression" else y[past].astype(np.int64)
+                model = make().fit(X[past][:, used], labels)
+        if model is None:
+            continue
+        rows = X[begin:end][:, used]
+        if task == "regression":
+            out[begin:end] = np.asarray(model.predict(rows), np.float64)
+        elif task == "classification":
+            out[begin:end] = log_odds(model.predict_proba(rows)[:, 1])
+        else:
+            out[begin:end, model.classes_] = model.predict_proba(rows)
+    return _as_probabilities(out) if task == "multiclass" else out
+
+
+def with_last_label(Z: Matrix, y: Vector, classes: int = 0) -> Matrix:
+    """Return rows with the last label that was known before each, 0 before the first; or a column for each class."""
+    known = np.flatnonzero(~np.isnan(y))
+    last = np.searchsorted(known, np.arange(len(y)), side="left") - 1
+    labels = np.where(last >= 0, y[known[np.maximum(last, 0)]], 0.0) if len(known) else np.zeros(len(y))
+    if classes:
+        return np.column_stack([Z, (labels[:, None] == np.arange(classes)) & (last >= 0)[:, None]])
+    return np.column_stack([Z, labels])
+
+
+def _cut_fits(known: Vector, every: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the rows between two fits; the first fit comes as soon as there are enough labels."""
+    counts = np.cumsum(known)
+    first = int(np.searchsorted(counts, FIRST_FIT)) + 1
+    cuts = [0, *range(first, len(known), every), len(known)] if first < len(known) else [0, len(known)]
+    yield from pairwise(cuts)
+
+
+def _varies(X: Matrix) -> NDArray[np.bool_]:
+    """Return which columns have two different values."""
+    low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    return np.asarray(low < high)
+
+
+def play_windowed_ridge(task: str, Z: Matrix, y: Vector) -> Vector:
+    """Predict every row by a ridge fitted to the last rows and their last labels, scaled by those rows.
+
+    For two classes it is fitted to 0 and 1, and its answer is taken for a probability.
+    """
+    X = with_last_label(Z, y)
+    out = X[:, -1].copy() if task == "regression" else np.zeros(len(y))
+    known = np.flatnonzero(~np.isnan(y))
+    for begin in range(RIDGE_EVERY, len(y), RIDGE_EVERY):
+        past = known[known < begin][-RIDGE_WINDOW:]
+        if len(past) < 2:
+            continue
+        center, spread = X[past].mean(axis=0), X[past].std(axis=0)
+        scale = np.where(spread > 0.0, spread, 1.0)
+        A = (X[past] - center) / scale
+        target = y[past] - y[past].mean()
+        coef = np.linalg.solve(A.T @ A + np.eye(A.shape[1]), A.T @ target)
+        rows = slice(begin, begin + RIDGE_EVERY)
+        answer = y[past].mean() + ((X[rows] - center) / scale) @ coef
+        out[rows] = answer if task == "regression" else log_odds(answer)
+    return out
+
+
+def _no_predictions(task: str, y: Vector) -> Matrix:
+    """Return zeros in the shape of predictions: one for each row, or one for each row and class."""
+    return np.zeros((len(y), count_classes(y)) if task == "multiclass" else len(y))
+
+
+def _replace_non_finite(task: str, given: Matrix) -> Matrix:
+    """Return predictions of others without what is not finite."""
+    if task == "multiclass":
+        return _as_probabilities(given)
+    return np.nan_to_num(given, nan=0.0, posinf=HUGE, neginf=-HUGE)
+
+
+def _as_probabilities(given: Matrix) -> Matrix:
+    """Return what others gave as probabilities, none of them 0; all classes alike where nothing was given."""
+    p = np.nan_to_num(given, nan=0.0, posinf=1.0, neginf=0.0)
+    p[p.sum(axis=1) <= 0.0] = 1.0
+    p = np.maximum(p / p.sum(axis=1, keepdims=True), LEAST_PROBABILITY)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -26,10 +26,10 @@ from undrift.run.play.run_model import load_model
 from undrift.run.play.state import STATE, RunState, explain_damage, read_state, settings_of
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
-from undrift.run.read.rows import RowBatch
+from undrift.run.read.cells import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import did_you_mean
-from undrift.run.write.tables import probability_column
+from undrift.run.tables import probability_column
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.fleet.fleet import HOLD
-from undrift.run.fleet.columns import FleetColumns, make_fleet
-from undrift.run.fleet.made_features import MadeFeatures
-from undrift.run.fleet.times import TimeColumn
+from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
+from undrift.run.fleet.orders import TimeColumn
 from undrift.run.settings import Settings
 
 PLAN = "fleet.json"

@@ -1,10 +1,12 @@
-"""`play_fleet`: every row of a file predicted and learned by the model of its key."""
+"""`play_fleet`: every row of a file predicted and learned by the model of its key; `update_fleet`: rows added later."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,16 +14,15 @@ import undrift
 from undrift import kernels
 from undrift._internal.folder import Folder
 from undrift._internal.stopping import StopRequest
-from undrift.errors import DataError, InputError
+from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import FleetRun
 from undrift.fleet.fleet import HOLD
-from undrift.fleet.outputs import DUPLICATE, LABELLED, LATE, OK, PREDICTED, Outputs
+from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.columns import infer_fleet_columns
 from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
-from undrift.run.fleet.warnings import find_unused_rows, find_warnings
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
@@ -233,3 +234,105 @@ def play_rows(
             f"{fleet_folder.path}: this fleet has {other.name} = {other.then!r:.60}, not {other.now!r:.60}; "
             f"use the same settings to continue it, {instead}"
         ) from None
+
+
+_OF_ROWS = (OK, PREDICTED, LABELLED, DUPLICATE, LATE, POISON, ERROR)
+"""What becomes of rows; other outputs are about rows that never came or that were let go."""
+_REASONS = {DUPLICATE: "the order or time of each was there before", LATE: "each came after a later one of its key"}
+
+
+class UnusedRows(NamedTuple):
+    """Rows of a file that were not used for one reason, the most frequent one."""
+
+    number: int
+    rows: int
+    """Rows of the file."""
+    reason: str
+    """The reason as it was given most often; reasons may differ in the values they name."""
+
+    @property
+    def are_most(self) -> bool:
+        """Whether they are more than half of the rows."""
+        return 2 * self.number > self.rows
+
+
+def find_unused_rows(outputs: Outputs, *, update: bool) -> UnusedRows:
+    """Return the rows that were not used; in an `update`, those that were there before are no matter."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for status, reason in _REASONS.items():
+        counts[reason][reason] = 0 if update else int(np.count_nonzero(outputs.status == status))
+    for i in np.flatnonzero(np.isin(outputs.status, (POISON, ERROR))).tolist():
+        reason = outputs.reasons.get(i, "")
+        counts[reason.split(" is ")[0].split(", got ")[0]][reason] += 1
+    most = max(counts.values(), key=Counter.total)
+    rows = int(np.count_nonzero(np.isin(outputs.status, _OF_ROWS)))
+    return UnusedRows(most.total(), rows, most.most_common(1)[0][0])
+
+
+def find_warnings(outputs: Outputs, unused: UnusedRows, name: str, *, ordered: bool) -> list[str]:
+    """Return one sentence for each thing about a file's outputs that spoils the result as a whole."""
+    found = list[str]()
+    if unused.are_most:
+        share = f"{unused.number:,} of {unused.rows:,} rows ({unused.number / unused.rows:.0%})"
+        found.append(f"{name}: {share} were not used, as {unused.reason}; predictions.csv names each")
+    asked = int(np.count_nonzero(outputs.status == PREDICTED))
+    if asked and not ordered:
+        found.append(
+            f"{name}: {asked:,} rows without a target were predicted, and no later file can bring their labels, as "
+            "only an order or a time tells which row is which; name its column with --order or --time"
+        )
+    return found
+
+
+class FleetUpdate(NamedTuple):
+    """What an update did."""
+
+    found: FleetResult
+    """The fleet over all rows so far."""
+    added: int
+    """Rows that are new."""
+    labelled: int
+    """Rows that brought the label of one that was predicted before."""
+    skipped: int
+    """Rows that had been there before, with nothing new."""
+
+
+def update_fleet(
+    folder: str | Path,
+    path: str,
+    *,
+    workers: int = 1,
+    progress: Callable[[int], None] | None = None,
+    report: Callable[[FleetResult, Path], object] | None = None,
+    stop: StopRequest | None = None,
+) -> FleetUpdate:
+    """Learn the rows of a file that a fleet has not learned, with the columns and settings it began with.
+
+    A file that begins with the bytes of one that was learned is continued behind them. Of another file, rows count
+    whose order or time their key has not seen, and labels of rows that had none; without orders, all of them. A file
+    that was learned already is refused.
+    Killed at any moment, the same call goes on behind the rows that are saved.
+    """
+    with (stop or StopRequest()).interruptible():
+        fleet_folder = Folder(folder, "fleet")
+        plan = read_plan(fleet_folder.path)
+        exact = filter(None, (plan.key, plan.order, plan.settings.time))
+        source = Source(path, replace(plan.settings, limit=None), exact=exact)
+        digest = source.digest()
+        if digest is None:
+            raise InputError("undrift update: name a file; the standard input cannot be read twice")
+        with fleet_folder.hold_lock():
+            fleet_folder.refuse_foreign(WRITTEN)
+            plan = read_plan(fleet_folder.path)
+            if any(one.sha256 == digest for one in plan.learned):
+                raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
+            before = next((one for one in reversed(plan.learned) if source.begins_with(one.size, one.sha256)), None)
+            name, first = (digest if before is None else before.source), plan.learned[0].source
+            run = play_rows(source, name, first, fleet_folder, plan, workers=workers, progress=progress)
+            outputs = run.outputs
+            now = learned_file(run, outputs, source, digest, name)
+            plan.learned.append(now)
+            found = finish_fleet(run, outputs, fleet_folder, plan, now, report)
+    old = before or LearnedFile("", "", 0, name, 0, 0)
+    skipped, labelled = now.skipped - old.skipped, now.labelled - old.labelled
+    return FleetUpdate(found, now.rows - old.rows - skipped - labelled, labelled, old.rows + skipped)

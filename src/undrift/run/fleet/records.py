@@ -14,13 +14,11 @@ from undrift.fleet import Fleet
 from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
 from undrift.fleet.record_batch import RecordBatch, mark_unusable
-from undrift.run.fleet.made_features import MadeFeatures, instants
-from undrift.run.fleet.orders import Orders, parse_integers
-from undrift.run.fleet.times import TimeColumn
+from undrift.run.fleet.columns import MadeFeatures, instants
+from undrift.run.fleet.orders import Orders, TimeColumn, parse_integers
 from undrift.run.prepare.first_rows import FirstRows
 from undrift.run.prepare.rows_in_order import reorder
-from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
-from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.cells import Cells, RowBatch, UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
 from undrift.run.read.source import Source
 
 

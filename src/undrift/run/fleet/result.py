@@ -28,8 +28,7 @@ from undrift.run.fleet.key_reports import (
     error_of,
     summarize_keys,
 )
-from undrift.run.write.formulas import escape_formula
-from undrift.run.write.tables import probability_column
+from undrift.run.tables import escape_formula, probability_column
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from undrift._typing import Matrix
 from undrift.errors import DataError
 from undrift.forecast.calendar import Seconds, count_steps, later_times, usual_spacing
-from undrift.run.forecast.candidate_columns import CandidateColumns, find_candidates, make_own_forecasts
-from undrift.run.forecast.known_columns import read_known_column
+from undrift.run.forecast.columns import (
+    CandidateColumns,
+    find_candidates,
+    make_own_forecasts,
+    read_known_column,
+)
 from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.prepare.columns import find_time_column
 from undrift.run.prepare.first_rows import FirstRows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +13,12 @@ from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.forecast import Forecaster, ForecastTrace
 from undrift.forecast.calendar import Seconds, later_times
 from undrift.run.extras import log_sentence, polars
+from undrift.run.forecast.columns import settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
-from undrift.run.forecast.forecast_source import ForecastSource
-from undrift.run.forecast.next_steps import as_next_csv, next_frame
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
-from undrift.run.forecast.settings import ForecastSettings
-from undrift.run.forecast.target_column import settle_target
+from undrift.run.forecast.settings import ForecastSettings, ForecastSource
+from undrift.run.tables import as_csv
 
 Log = Callable[[str], None]
 Render = Callable[["ForecastResult", Path], object]
@@ -266,3 +265,32 @@ def _value_frame(panel: Panel, first: int) -> Any:
     when = first + np.arange(len(panel.values)) if times is None else times.astype("datetime64[us]")
     columns = {f"{i}": panel.values[:, i] for i in range(panel.values.shape[1])}
     return pl.DataFrame({"time": when, **columns}).with_columns(pl.col(list(columns)).fill_nan(None))
+
+
+def next_frame(model: Forecaster, names: Sequence[str], rows: int, *, timed: bool) -> Any:
+    """Return the steps after the last row as a table: series, step, time, yhat, lower, upper.
+
+    Without times, `time` is the number of the row, the first one being 0; with them, it is missing until two rows show
+    how far apart rows are.
+    """
+    pl = polars("next steps")
+    found, steps = model.forecast(), np.arange(1, model.horizon + 1)
+    when: Any = rows - 1 + steps
+    if timed:
+        when = model.times().astype("datetime64[us]") if model.spacing else np.full(len(steps), "NaT", "datetime64[us]")
+    return pl.DataFrame(
+        {
+            "series": [name for name in names for _ in steps],
+            "step": np.tile(steps.astype(np.int32), len(names)),
+            "time": np.tile(when, len(names)),
+            **{name: getattr(found, name).ravel() for name in ("yhat", "lower", "upper")},
+        },
+        schema_overrides={"series": pl.String, "time": pl.Datetime("us") if timed else pl.Int64},
+    )
+
+
+def as_next_csv(frame: Any) -> bytes:
+    """Return the next steps as CSV: times to the second, and `yhat` under the name `forecast`."""
+    pl = polars("next steps")
+    texts = frame.with_columns(pl.col(pl.Datetime).dt.to_string("%Y-%m-%dT%H:%M:%S"))
+    return as_csv(texts.rename({"yhat": "forecast"})).encode()

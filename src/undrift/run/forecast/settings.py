@@ -1,4 +1,4 @@
-"""ForecastSettings: what to forecast, how far, and from which columns."""
+"""ForecastSettings: what to forecast, how far, and from which columns; ForecastSource: the file they are read from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Self
 from undrift import _check
 from undrift.errors import InputError
 from undrift.forecast import Forecaster
+from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
 READING = ("time", "na", "time_format", "header", "encoding", "delimiter", "format", "limit")
@@ -35,7 +36,7 @@ class ForecastSettings:
     """Columns whose values are known in advance; rows without a target at the end of the file hold those to come."""
     candidate: tuple[str, ...] = ()
     """Forecasts made elsewhere, which are weighed beside all others: COLUMN, COLUMN:STEPS, or COLUMN for COLUMN_1,
-    COLUMN_2, ...; `undrift.run.forecast.candidate_columns` says what they mean."""
+    COLUMN_2, ...; `undrift.run.forecast.columns` says what they mean."""
     season: tuple[int, ...] | None = None
     """Rows after which the series repeat; None: found from the data."""
     level: float = 0.9
@@ -114,3 +115,17 @@ class ForecastSettings:
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
         return cls(**plain)
+
+
+class ForecastSource(Source):
+    """A file of series."""
+
+    def __init__(self, path: str, settings: ForecastSettings) -> None:
+        super().__init__(path, settings.reading())
+        candidates = {name.rpartition(":")[0] or name for name in settings.candidate}
+        self._options = dict.fromkeys(candidates, "--candidate") | dict.fromkeys(settings.known, "--known")
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        option = self._options.get(name) or self._options.get(name.rpartition("_")[0])
+        return "take that column out of the file" if option is None else f"leave it out of {option}"

@@ -28,7 +28,7 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.online.base import OnlineLearner
 from undrift.run.extras import polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
-from undrift.run.write.tables import join_parquet, scan_parts
+from undrift.run.tables import join_parquet, scan_parts
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -1,33 +1,45 @@
-"""One pass over the rows of a run, committed every few batches, so that a kill at any moment costs seconds."""
+"""One pass over the rows of a run, committed every few batches, so that a kill at any moment costs seconds.
+
+`make_provenance` records where the run comes from, and `RunWatch` what changed on the way, row by row.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import platform
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+import undrift
 from undrift import kernels, store
 from undrift._internal.folder import regular_file
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift._typing import Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import DataError, ModelFileError
+from undrift.events import Event, Watch
+from undrift.losses import sigmoid
 from undrift.run.extras import polars
-from undrift.run.play.class_table import ClassTable
-from undrift.run.play.provenance import make_provenance, now
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_model import BlockPredictions, RunModel, load_model, make_model
-from undrift.run.play.run_watch import RunWatch
+from undrift.run.play.run_model import (
+    LEVEL,
+    BlockPredictions,
+    ClassTable,
+    RunModel,
+    join_predictions,
+    load_model,
+    make_model,
+)
 from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import FORMAT, RunState, explain_damage
-from undrift.run.prepare.columns import ColumnRoles, infer_columns
-from undrift.run.prepare.default_lags import naive_lags
+from undrift.run.prepare.columns import ColumnRoles, infer_columns, naive_lags
 from undrift.run.prepare.encoder import EncodedRows, Encoder
 from undrift.run.prepare.rows_in_order import read_rows
-from undrift.run.read.rows import RowBatch
+from undrift.run.read.cells import RowBatch
 from undrift.run.read.source import Source
 from undrift.run.settings import Settings
 
@@ -332,3 +344,92 @@ def _split_batches(batches: Iterable[RowBatch], size: int) -> Iterator[RowBatch]
         for a in range(0, len(batch.lines), size):
             columns = {name: cells[a : a + size] for name, cells in batch.columns.items()}
             yield RowBatch(batch.lines[a : a + size], columns)
+
+
+def make_provenance(source: Source, command: str) -> dict[str, Any]:
+    """Return the provenance of a run that begins now."""
+    return {
+        "undrift": undrift.__version__,
+        "kernels": kernels.level(),
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "source": {
+            "path": source.name,
+            "absolute": None if source.stdin else str(source.path.absolute()),
+            "size": source.size,
+            "sha256": source.digest(),
+        },
+        "command": command,
+        "started": now(),
+        "finished": None,
+        "seconds": 0.0,
+    }
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+ROWS_PER_LOOK = 10
+"""Rows between two looks at the model's memory."""
+
+
+class RunWatch:
+    """Plays the rows of a run in small blocks, which changes no bit, and looks at each."""
+
+    def __init__(self, task: str, known_features: int) -> None:
+        self._binary, self._known = task == "classification", known_features
+        what = "the predicted class" if task == "multiclass" else "the positive label"
+        self.watch = Watch(level=LEVEL, binary=task != "regression", what=what)
+        self.events: list[Event] = []
+
+    def play(self, run_model: RunModel, encoder: Encoder, rows: EncodedRows) -> BlockPredictions:
+        """Predict and learn rows; keep what changed in `events`."""
+        self._add_categories(encoder, rows)
+        blocks = []
+        for a in range(0, len(rows.y), ROWS_PER_LOOK):
+            part = slice(a, a + ROWS_PER_LOOK)
+            both = (None if one is None else one[part] for one in (rows.weight, rows.elapsed))
+            block = run_model.play(encoder.features, rows.Z[part], rows.y[part], encoder.classes, *both)
+            self._look(encoder, EncodedRows(rows.line[part], None, rows.Z[part], rows.y[part]), block)
+            self.events += self.watch.add_memory(int(rows.line[part][-1]), run_model.model.spectrum())
+            blocks.append(block)
+        return join_predictions(blocks)
+
+    def _look(self, encoder: Encoder, rows: EncodedRows, block: BlockPredictions) -> None:
+        names = encoder.roles.numbers  # the calendar, lags and texts are ours, or have their own word
+        shown, labels = block.yhat, rows.y
+        if block.probabilities is not None:  # of several classes: whether the most likely one came, and its probability
+            some = np.where(np.isnan(block.probabilities), 0.0, block.probabilities)
+            shown = np.max(some, axis=1, initial=0.0)
+            labels = np.where(np.isnan(rows.y), np.nan, block.yhat == rows.y)
+        elif self._binary:
+            shown = sigmoid(block.yhat)
+        for i, line in enumerate(rows.line.tolist()):
+            if names:
+                self.events += self.watch.add_row(line, names, rows.Z[i, : len(names)])
+            if block.known[i] and not np.isnan(labels[i]):
+                ends = (None, None) if block.lower is None or block.upper is None else (block.lower[i], block.upper[i])
+                self.events += self.watch.add_round(line, float(labels[i]), float(shown[i]), *ends)
+
+    def _add_categories(self, encoder: Encoder, rows: EncodedRows) -> None:
+        """Tell of texts that became features in these rows."""
+        means, fixed = encoder.text_features.means, len(encoder.features) - len(encoder.text_features.names)
+        for j in range(self._known, len(encoder.features)):
+            if j >= fixed and j - fixed in means:
+                continue  # it stands for many texts
+            column, _, text = encoder.features[j].partition("=")
+            first = int(np.argmax(rows.Z[:, j] == 1.0))
+            self.events += self.watch.add_category(int(rows.line[first]), column, text)
+        self._known = len(encoder.features)
+
+    def state(self) -> dict[str, Any]:
+        """Return what later rows depend on, as JSON values."""
+        return {"watch": self.watch.state(), "known": self._known}
+
+    def resume(self, state: Mapping[str, Any], events: list[dict[str, Any]]) -> None:
+        """Go on where `state` left off."""
+        self.watch.resume(state["watch"])
+        self._known = state["known"]
+        self.events = [Event.from_dict(one) for one in events]

@@ -1,8 +1,12 @@
-"""The model of a run: it predicts each row before its label, and learns the label when it becomes known."""
+"""The model of a run: it predicts each row before its label, and learns the label when it becomes known.
+
+Beside it stand what a report needs of it: snapshots of what it believed, the first and the last rows, and the table
+of predicted classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +15,13 @@ from numpy.typing import NDArray
 import undrift
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
+from undrift.losses import sigmoid
 from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.base import OnlineLearner
-from undrift.run.play.snapshots import Snapshots
-from undrift.run.play.then_and_now import ThenAndNow
+from undrift.run.prepare.encoder import EncodedRows
 from undrift.run.settings import Settings
+from undrift.run.tables import probability_column
 
 RECENT_ROWS, RECENT_CELLS = 128, 16_384
 """The last rows that are kept to say what matters now: so many, and fewer where rows are wide."""
@@ -202,3 +207,158 @@ def load_model(path: str) -> OnlineLearner:
     if not isinstance(model, OnlineLearner):
         raise ModelFileError(f"{path}: a {type(model).__name__}, not the model of a run; start the run again")
     return model
+
+
+MOST_ROWS, MOST_CELLS = 1000, 100_000
+"""Rows kept at either end: so many, and fewer where rows are wide."""
+
+
+class ThenAndNow:
+    """The first and the last rows; what they hold depends on the rows alone, however they are cut into batches."""
+
+    def __init__(self) -> None:
+        self.then: Matrix = np.empty((0, 0))
+        self.now: Matrix = np.empty((0, 0))
+
+    def add(self, Z: Matrix) -> None:
+        """Take in rows; a feature that came later is missing before."""
+        most = max(1, min(MOST_ROWS, MOST_CELLS // max(1, Z.shape[1])))
+        then, now = _widen(self.then, Z.shape[1]), _widen(self.now, Z.shape[1])
+        self.then = np.concatenate([then, Z[: max(0, most - len(then))]])[:most]
+        self.now = np.concatenate([now, Z[-most:]])[-most:]
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return what the next row depends on."""
+        return {"then": self.then, "now": self.now}
+
+    def resume(self, arrays: Mapping[str, Vector]) -> None:
+        """Go on where `arrays` left off; runs of earlier versions have none, and begin here."""
+        self.then, self.now = arrays.get("then", self.then), arrays.get("now", self.now)
+
+
+def _widen(rows: Matrix, width: int) -> Matrix:
+    return np.pad(rows, ((0, 0), (0, width - rows.shape[1])), constant_values=np.nan)
+
+
+MOST = 1000
+"""Snapshots kept; when there are more, every other one goes."""
+FIRST_STRIDE = 16
+
+
+class Snapshot(NamedTuple):
+    """What the model believed after a round."""
+
+    round: float
+    """The round, from 1."""
+    spectrum: Vector
+    """Weight of each memory length."""
+    weights: Vector
+    """Weight of each candidate of the last mixer."""
+    combination: Vector
+    """Coefficients of level 2 by family, the last label's last; none of several classes."""
+    coef: Vector
+    """Coefficients of the line, the intercept last; none of several classes."""
+
+
+class Snapshots:
+    """Spectrum, candidates' weights and coefficients every so many rounds, thinned as the run grows.
+
+    Parameters
+    ----------
+    width
+        Features.
+    lines
+        Whether the model has a line, and so coefficients; those of several classes have none.
+    """
+
+    def __init__(self, width: int, *, lines: bool = True) -> None:
+        self._lines = lines
+        self.most = max(100, min(MOST, 400_000 // max(width, 1)))
+        self.stride = FIRST_STRIDE
+        self.half_lives = np.zeros(0)
+        self.rows: list[Snapshot] = []
+
+    def next_round(self, rounds: int) -> int:
+        """Return the next round after which one is due."""
+        return (rounds // self.stride + 1) * self.stride
+
+    def take(self, model: OnlineLearner) -> None:
+        """Read the model."""
+        spectrum, coef, combination = model.spectrum(), np.zeros(0), np.zeros(0)
+        if self._lines:
+            line = model.line()
+            coef, combination = np.append(line.coef, line.intercept), np.array([*model.combination().values()])
+        self.half_lives = spectrum.half_lives
+        row = Snapshot(float(model.rounds), spectrum.weights, model.weights, combination, coef)
+        if self.rows and self.rows[-1].round == row.round:
+            return
+        self.rows.append(row)
+        if len(self.rows) > self.most:
+            self.stride *= 2
+            self.rows = [one for one in self.rows if one.round % self.stride == 0.0]
+
+    def arrays(self) -> dict[str, Vector]:
+        """Return everything as arrays; coefficients of features that were not there yet are NaN."""
+        out = {"half_lives": self.half_lives, "stride": np.array([float(self.stride)])}
+        if not self.rows:
+            return {**out, "round": np.zeros(0), **{name: np.zeros((0, 0)) for name in Snapshot._fields[1:]}}
+        rounds, spectrum, weights, combination, coef = zip(*self.rows, strict=True)
+        wide, families = (
+            np.full((len(rounds), max(len(one) for one in every)), np.nan) for every in (coef, combination)
+        )
+        for k, one in enumerate(coef if self._lines else ()):
+            wide[k, : len(one) - 1], wide[k, -1] = one[:-1], one[-1]
+        for k, one in enumerate(combination):
+            families[k, : len(one)] = one
+        out |= {"round": np.array(rounds), "spectrum": np.array(spectrum), "weights": np.array(weights)}
+        return {**out, "combination": families, "coef": wide}
+
+    def resume(self, arrays: Mapping[str, Vector]) -> None:
+        """Go on where `arrays` left off."""
+        self.stride, self.half_lives = int(arrays["stride"][0]), arrays["half_lives"]
+        none = np.zeros((len(arrays["round"]), 0))  # runs of earlier versions kept no combinations
+        columns = (arrays.get(name, none) for name in Snapshot._fields)
+        self.rows = [Snapshot(float(each[0]), *each[1:]) for each in zip(*columns, strict=True)]
+
+
+LOG_ODDS = "log_odds"
+"""Name of the column with the log-odds of the second of two classes, to the last bit: certificates need them."""
+
+
+class ClassTable:
+    """Columns of rows whose labels are the numbers of `classes`; `baselines` names the naive predictors."""
+
+    def __init__(self, classes: list[str], baselines: Sequence[str]) -> None:
+        self.classes, self.baselines = classes, baselines
+
+    def wide(self, predictions: BlockPredictions) -> Matrix:
+        """Return the probabilities of every class (n, K), NaN where one was not known yet."""
+        p = predictions.probabilities
+        if p is None:
+            return np.full((len(predictions.yhat), len(self.classes)), np.nan)
+        return np.pad(p, ((0, 0), (0, len(self.classes) - p.shape[1])), constant_values=np.nan)
+
+    def columns(self, rows: EncodedRows, predictions: BlockPredictions, naive: Iterable[Matrix]) -> dict[str, Any]:
+        """Return the columns of the predictions by name: those of the classes last, as more of them may follow."""
+        guesses = [most_likely(p) for p in naive]
+        return self._columns(rows, predictions.yhat, guesses, self.wide(predictions))
+
+    def columns_of_two(self, rows: EncodedRows, log_odds: Vector, naive: Matrix) -> dict[str, Any]:
+        """Return the columns of two classes, the same and their log-odds, from log-odds, NaN where there are none."""
+        choose = [np.where(np.isnan(odds), np.nan, odds > 0.0) for odds in (log_odds, *naive.T)]
+        p = np.column_stack([sigmoid(-log_odds), sigmoid(log_odds)])
+        return self._columns(rows, choose[0], choose[1:], p) | {LOG_ODDS: log_odds}
+
+    def _columns(self, rows: EncodedRows, yhat: Vector, naive: Sequence[Vector], p: Matrix) -> dict[str, Any]:
+        """Return the columns from the numbers of the likeliest classes, the naive guesses' and the probabilities."""
+        out: dict[str, Any] = {"line": rows.line}
+        if rows.time is not None:
+            out["time"] = rows.time
+        out |= {"y": self._labels(rows.y), "yhat": self._labels(yhat)}
+        out |= {name: self._labels(guess) for name, guess in zip(self.baselines, naive, strict=True)}
+        return out | {probability_column(label): p[:, k] for k, label in enumerate(self.classes)}
+
+    def _labels(self, numbers: Vector) -> Any:
+        """Return labels as they stand in the source, None where there is none."""
+        names = [None if k != k else self.classes[int(k)] for k in numbers.tolist()]
+        return np.array(names, dtype=object)

@@ -17,8 +17,7 @@ from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, explain_damage, settings_of
 from undrift.run.prepare.columns import ColumnRoles
-from undrift.run.read.cells import UnreadableCell, parse_times
-from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.cells import Cells, RowBatch, UnreadableCell, parse_times
 from undrift.run.read.source import Source
 
 

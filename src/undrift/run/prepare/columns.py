@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,11 +21,8 @@ from undrift.run.prepare.task import (
     negative_first,
     note_on_numbers,
 )
-from undrift.run.prepare.weight_notes import notes_on_weight
-from undrift.run.read.cells import LIMIT, parse_texts
-from undrift.run.read.rows import Times
-from undrift.run.read.source import RowOrigin
-from undrift.run.read.time_formats import are_alike, find_formats, reads
+from undrift.run.read.cells import LIMIT, Times, are_alike, find_formats, parse_texts, reads
+from undrift.run.read.source import RowOrigin, Source
 from undrift.run.settings import FEW_TEXTS, Settings
 
 LONGEST_TEXT = 1000
@@ -384,3 +381,57 @@ def _categories(first: FirstRows, name: str, task: str, taken: int, notes: list[
     longest = max(found, key=len, default="")
     require_short(first.source, int(first.lines[cells.index(longest)]) if longest else 0, name, longest)
     return found
+
+
+USUAL_WEIGHT = 10.0
+"""How often a usual row may count at most, and at least by its inverse, before that is told."""
+
+
+def notes_on_weight(first: FirstRows, name: str) -> Iterator[str]:
+    """Yield what the weights of rows are for, and what to do if a usual row counts far more or far less than once."""
+    yield f"'{name}' says how often each row counts in learning; it is no feature, and scores count every row once"
+    column = first.numbers(name)
+    median = float(np.median(column[column > 0.0])) if (column > 0.0).any() else 1.0
+    if not 1.0 / USUAL_WEIGHT <= median <= USUAL_WEIGHT:
+        shown = f"{median:,.0f}" if median > USUAL_WEIGHT else f"{median:.3g}"
+        yield (
+            f"a usual row counts {shown} times, the median of '{name}' in {first.where}, which makes the model "
+            f"{'jump from row to row' if median > USUAL_WEIGHT else 'learn slowly'}; divide the column by {shown}, so "
+            "that a usual row counts once"
+        )
+
+
+LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
+"""Rows ago; with late labels, so many rows before the last one known."""
+
+
+def add_default_lags(path: str, settings: Settings) -> Settings:
+    """Return settings with lags, and the calendar where there are times, if the file has no other column to learn from.
+
+    Whoever names features, lags or the calendar gets these and nothing else; the standard input is read only once, and
+    left alone.
+    """
+    if path == "-" or settings.lag or settings.calendar or settings.features is not None:
+        return settings
+    source = Source(path, settings)
+    batch = next(iter(source.batches()), None)
+    if batch is None or settings.target not in batch.columns:
+        return settings  # whoever reads the file says what is wrong with it
+    first = FirstRows(source, [batch], whole=False)
+    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
+    if len(others) > 1 or (settings.time is not None and settings.time not in others):
+        return settings
+    time, _ = find_time_column(first, others, [])
+    if others and time is None and not counts_rows(first, others[0]):
+        return settings  # a feature
+    return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
+
+
+def naive_lags(settings: Settings, seasons: Sequence[int]) -> list[int]:
+    """Return how many rows ago the labels are that naive guesses repeat: lags that are features, and whole seasons.
+
+    The last label that is known is a naive guess in any case; with late labels, the last season that is known counts.
+    """
+    first = settings.delay + 1
+    whole = (season * -(-first // season) for season in seasons)
+    return sorted({lag for lag in (*settings.lag, *whole) if lag > first})

@@ -12,17 +12,24 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
-from undrift.fleet.last_labels import fill_lags, lag_names
+from undrift.fleet.key_state import fill_lags, lag_names
 from undrift.kernels.definitions import WEIGHT_LIMIT
 from undrift.run.prepare.calendar import fill_calendar
-from undrift.run.prepare.column_statistics import ColumnStatistics
 from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.first_rows import not_a_number
-from undrift.run.prepare.problems import DataProblems
+from undrift.run.prepare.problems import ColumnStatistics, DataProblems
 from undrift.run.prepare.task import MOST_CLASSES
 from undrift.run.prepare.text_features import TextFeatures, unused_name
-from undrift.run.read.cells import LIMIT, UnreadableCell, parse_numbers, parse_texts, parse_times
-from undrift.run.read.rows import Lines, RowBatch, Times
+from undrift.run.read.cells import (
+    LIMIT,
+    Lines,
+    RowBatch,
+    Times,
+    UnreadableCell,
+    parse_numbers,
+    parse_texts,
+    parse_times,
+)
 from undrift.run.read.source import RowOrigin
 
 

@@ -10,8 +10,17 @@ from numpy.typing import NDArray
 
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.run.read.cells import UnreadableCell, is_missing, parse_number, parse_numbers, parse_times
-from undrift.run.read.rows import Cells, Lines, RowBatch, Times
+from undrift.run.read.cells import (
+    Cells,
+    Lines,
+    RowBatch,
+    Times,
+    UnreadableCell,
+    is_missing,
+    parse_number,
+    parse_numbers,
+    parse_times,
+)
 from undrift.run.read.source import RowOrigin, Source
 from undrift.run.settings import did_you_mean
 

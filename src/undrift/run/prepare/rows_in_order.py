@@ -1,4 +1,7 @@
-"""The rows of a source in the order in which they are learned: that of the file, or of their times with `--sort`."""
+"""The rows of a source in the order in which they are learned: that of the file, or of their times with `--sort`.
+
+`read_rows` yields them in batches, `load_rows` returns all of them at once, as a model sees them.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift.errors import InputError
-from undrift.run.prepare.columns import find_time_column
+from undrift._typing import Vector
+from undrift.errors import DataError, InputError
+from undrift.online import Table
+from undrift.run.prepare.columns import ColumnRoles, find_time_column, infer_columns
+from undrift.run.prepare.encoder import Encoder
 from undrift.run.prepare.first_rows import FIRST_BATCHES, FirstRows, read_first_rows
-from undrift.run.read.rows import Cells, RowBatch
+from undrift.run.read.cells import Cells, RowBatch
 from undrift.run.read.source import Source
 
 
@@ -52,3 +58,31 @@ def _take(cells: Cells, order: NDArray[np.int64]) -> Cells:
 
 def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
     return {name: cells[a:b] for name, cells in columns.items()}
+
+
+def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, ColumnRoles]:
+    """Return rows of a source up to so many labelled ones, their labels (NaN where missing), and what the columns are.
+
+    The feature of a text that first appears further down is 0 in the rows before.
+    """
+    first, batches = read_rows(source)
+    roles = infer_columns(first)
+    encoder = Encoder(source, roles)
+    Z, y, left = [], [], rounds
+    for batch in batches:
+        rows = encoder.encode(batch)
+        reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
+        count = int(reached[0]) + 1 if len(reached) else len(rows.y)
+        Z.append(rows.Z[:count])
+        y.append(rows.y[:count])
+        left -= int(np.count_nonzero(~np.isnan(y[-1])))
+        if left <= 0:
+            break
+    if left == rounds:
+        raise DataError(f"{source.name}: no row is left to learn from; see --missing")
+    wide = np.zeros((sum(len(part) for part in Z), len(encoder.features)))
+    at = 0
+    for part in Z:
+        wide[at : at + len(part), : part.shape[1]] = part
+        at += len(part)
+    return Table(encoder.features, wide), np.concatenate(y), roles

@@ -11,7 +11,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.run.prepare.category_means import NO_CATEGORY, CategoryMeans
 from undrift.run.prepare.columns import LONGEST_TEXT, ColumnRoles, has_means, require_short, text_limit
-from undrift.run.read.rows import Lines
+from undrift.run.read.cells import Lines
 from undrift.run.read.source import RowOrigin
 
 Texts = Mapping[str, Sequence[str | None]]

@@ -1,4 +1,8 @@
-"""Cells into numbers, texts and times; what cannot be converted is named with the place it stands."""
+"""Batches of rows, and their cells as numbers, texts and times.
+
+What cannot be converted is named with the place it stands. Times are ISO 8601, or written in one of the ways people
+write dates, which is found from the cells of a column.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,39 @@ import datetime as dt
 import math
 import re
 from collections.abc import Callable, Sequence
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Vector
-from undrift.run.read.rows import Cells, Times
+
+BATCH_ROWS = 4096
+"""Rows read at a time; part of what makes a resumed run the same, so fixed."""
+MAX_LINE_BYTES = 1 << 22
+"""Bytes of the longest line, and characters of the longest row: 4 MiB. More is a file of another kind, or a bomb."""
+BATCH_CHARACTERS = 1 << 22
+"""Characters of a batch, about: rows of more than a thousand come in smaller batches, so that memory stays bounded."""
+MAX_COLUMNS = 10_000
+"""Columns at most."""
+
+Cells = Sequence[object] | NDArray[np.generic]
+"""One column of a batch: texts or JSON values, None where missing; or an array of numbers or times."""
+Lines = NDArray[np.int64]
+"""Line numbers of a text file, row numbers of a Parquet file; from 1."""
+Times = NDArray[np.datetime64]
+"""Instants in microseconds, UTC where the source said so."""
+
+
+class RowBatch(NamedTuple):
+    """Some rows of a file."""
+
+    lines: Lines
+    """Where they stand."""
+    columns: dict[str, Cells]
+    """Their cells, by column."""
+
 
 MISSING = frozenset(
     ("", "na", "n/a", "n.a.", "n/d", "<na>", "nan", "nat", "null", "(null)", "\\n", "none", "nil", "?", "-", "--", "."),
@@ -178,3 +210,76 @@ def _parse_iso(text: str) -> dt.datetime:
 def _without_zone(when: dt.datetime) -> dt.datetime:
     """Return an instant in UTC without a zone."""
     return when if when.tzinfo is None else when.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y-%m", "%Y/%m",
+    "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%m/%Y",
+    "%m/%d/%y", "%d/%m/%y", "%d.%m.%y",
+    "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b-%Y", "%b %Y", "%B %Y",
+)  # fmt: skip
+"""Dates as people write them, in the letters of strptime; leading zeros may be missing."""
+HOURS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p")
+FORMATS = tuple(f"{date}{gap}{hour}" for date, hour in product(DATES, HOURS) for gap in ((" ", "T") if hour else ("",)))
+LEAST_LENGTH, MOST_LENGTH = 6, 40
+"""Characters of a text that may be a time."""
+SAMPLE = 20
+"""Cells that most formats are refused by."""
+
+
+def reads(form: str, cells: Sequence[object]) -> list[bool]:
+    """Return which of some cells are times written in this way."""
+    parse = time_parser(form)
+    return [_is_time(cell, parse) for cell in cells]
+
+
+def _is_time(cell: object, parse: Callable[[str], dt.datetime]) -> bool:
+    if not isinstance(cell, str) or not LEAST_LENGTH <= len(cell.strip()) <= MOST_LENGTH:
+        return False
+    try:
+        parse(cell.strip())
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def find_formats(cells: Sequence[object], share: float) -> list[str]:
+    """Return the ways in which at least this share of the cells can be read, those that keep their order best first.
+
+    Nothing else is tried where ISO 8601 reads them.
+
+    >>> find_formats(["01/30/2024", "01/31/2024", "02/01/2024"], 0.9)
+    ['%m/%d/%Y']
+    >>> find_formats(["1/2/2024 1:00 PM", "2/2/2024 1:00 PM", "3/2/2024 1:00 PM"], 0.9)
+    ['%d/%m/%Y %I:%M %p', '%m/%d/%Y %I:%M %p']
+    """
+    if not cells:
+        return []
+    least = share * len(cells)
+    if sum(reads("iso", cells)) >= least:
+        return ["iso"]
+    sample = cells[:: max(1, len(cells) // SAMPLE)]
+    likely = [form for form in FORMATS if sum(reads(form, sample)) >= 0.5 * len(sample)]
+    found = [form for form in likely if sum(reads(form, cells)) >= least]
+    return sorted(found, key=lambda form: _roughness(form, cells))
+
+
+def are_alike(first: str, second: str, cells: Sequence[object]) -> bool:
+    """Whether two ways to read the cells are equally likely, and differ."""
+    return _roughness(first, cells) == _roughness(second, cells) and _instants(first, cells) != _instants(second, cells)
+
+
+def _instants(form: str, cells: Sequence[object]) -> list[dt.datetime]:
+    parse = time_parser(form)
+    return [parse(str(cell).strip()) for cell in cells if _is_time(cell, parse)]
+
+
+def _roughness(form: str, cells: Sequence[object]) -> tuple[float, float]:
+    """Return how unlike a clock the times are: how often they turn around, and how much their steps differ."""
+    times = np.array(_instants(form, cells), dtype="datetime64[us]")
+    steps = np.diff(times).astype(np.float64)
+    if not len(steps):
+        return 0.0, 0.0
+    turns = float(min(np.count_nonzero(steps < 0.0), np.count_nonzero(steps > 0.0)))
+    typical = float(np.median(np.abs(steps))) or 1.0
+    return turns, float(np.mean(np.abs(np.abs(steps) - typical))) / typical

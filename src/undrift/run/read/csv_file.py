@@ -1,18 +1,21 @@
-"""CSV: rows of texts, every one as wide as the header."""
+"""CSV: rows of texts, every one as wide as the header.
+
+The names stand in the first line, or below a title, comments, or Excel's line `sep=;`. Numbers with a decimal comma
+are found from the first rows and turned into points.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.read.decimal_commas import with_points
-from undrift.run.read.header_line import HeaderLine, find_header, is_number
-from undrift.run.read.rows import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, RowBatch
+from undrift.run.read.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, Cells, RowBatch
 
 if TYPE_CHECKING:
     from undrift.run.read.source import Source
@@ -153,3 +156,121 @@ def _is_total(cell: str) -> bool:
 def _batch(header: list[str], rows: list[list[str]], lines: list[int]) -> RowBatch:
     columns = zip(header, zip(*rows, strict=True), strict=True)
     return RowBatch(np.array(lines, dtype=np.int64), {name: cells for name, cells in columns if name})
+
+
+DELIMITERS = ",;\t|"
+MOST_LINES = 20
+"""Lines that may stand above the names."""
+LONGEST_TITLE = 1000
+"""Characters of such a line."""
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+"""The line by which Excel is told what separates cells."""
+
+
+class HeaderLine(NamedTuple):
+    """The first line that counts, and what is above it."""
+
+    above: int
+    """Lines above it."""
+    text: str
+    """The line."""
+    delimiter: str
+    """What separates cells."""
+    below: Iterator[str]
+    """All lines after it."""
+
+
+def find_header(lines: Iterator[str], delimiter: str | None, *, has_names: bool) -> HeaderLine | None:
+    """Return the line of names, or the first line where nothing says that it is a title; None without any line.
+
+    Lines are a title where they hold one cell, and below them comes a line of several cells, none of them a number. In
+    a file without names the first line counts, whatever it holds.
+    """
+    first = next(lines, None)
+    if first is None:
+        return None
+    read = [first]
+    told = _SEPARATOR.fullmatch(first.strip()) if has_names else None
+    delimiter = told[1] if told is not None and delimiter is None else delimiter
+    while has_names and (told is not None or _is_title(read[-1], delimiter)) and len(read) <= MOST_LINES:
+        line = next(lines, None)
+        if line is None:
+            break
+        read.append(line)
+        told = None
+    names = [cell for cell in _split(read[-1], delimiter) if cell]
+    above = len(read) - 1 if len(names) > 1 and not any(map(is_number, names)) else 0
+    text = read[above]
+    return HeaderLine(above, text, _delimiter(text, delimiter), chain(read[above + 1 :], lines))
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_title(line: str, delimiter: str | None) -> bool:
+    """Whether a line holds at most one cell, its first, and ends outside of quotes."""
+    return line.count('"') % 2 == 0 and len(line) <= LONGEST_TITLE and not any(_split(line, delimiter)[1:])
+
+
+def _split(line: str, delimiter: str | None) -> list[str]:
+    """Return the cells of a line; none if a cell is too long."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=_delimiter(line, delimiter)), [])]
+    except csv.Error:
+        return []
+
+
+def _delimiter(line: str, given: str | None) -> str:
+    """Return what separates the cells of a line: what comes most often outside of quotes."""
+    return given or max(DELIMITERS, key="".join(line.split('"')[::2]).count)
+
+
+GROUPS = r"\d{1,3}([.'\u2019 \u00a0\u202f]\d{3})+"
+"""Groups of three digits, between which stand points, apostrophes or spaces."""
+COMMA = re.compile(rf"\s*[+-]?(\d+|{GROUPS})(,\d+)?\s*[$€£¥%]?\s*", re.ASCII)
+"""A number whose decimal sign is a comma."""
+SURELY_COMMA = re.compile(rf"\s*[+-]?({GROUPS},\d+|\d+,(\d{{1,2}}|\d{{4,}}))\s*[$€£¥%]?\s*", re.ASCII)
+"""A number that cannot be read otherwise: 1.234,5 or 12,5."""
+EITHER = re.compile(r"\s*[+-]?\d{1,3},\d{3}\s*[$€£¥%]?\s*", re.ASCII)
+"""1,234: more than a thousand, or a little more than one."""
+SURELY_POINT = re.compile(r"\s*[+-]?(\d*\.(\d{1,2}|\d{4,})|\d{1,3}(,\d{3})+\.\d+)([eE][+-]?\d+)?\s*[$€£¥%]?\s*")
+
+
+def with_points(batches: Iterator[RowBatch], decimal: str | None, delimiter: str) -> Iterator[RowBatch]:
+    """Yield batches of texts in which every number has a decimal point."""
+    first = next(batches, None)
+    if first is None:
+        return
+    found = decimal or _find_decimal([*first.columns.values()], delimiter)
+    for batch in chain([first], batches):
+        yield batch if found == "." else RowBatch(batch.lines, {n: _points(c) for n, c in batch.columns.items()})
+
+
+def _find_decimal(columns: Sequence[Cells], delimiter: str) -> str:
+    """Return the decimal sign that the cells have; where 1,234 is all there is, commas between cells decide."""
+    texts = [cell for cells in columns for cell in cells if isinstance(cell, str)]
+    with_comma = [text for text in texts if "," in text]
+    if not with_comma or any(SURELY_POINT.fullmatch(text) for text in texts if "." in text):
+        return "."
+    if any(SURELY_COMMA.fullmatch(text) for text in with_comma):
+        return ","
+    return "," if delimiter != "," and any(EITHER.fullmatch(text) for text in with_comma) else "."
+
+
+def _points(cells: Cells) -> Cells:
+    return [_point(cell) if isinstance(cell, str) else cell for cell in cells]
+
+
+def _point(text: str) -> str:
+    """Return a number with a decimal point; any other text as it is.
+
+    >>> _point("1.234,5"), _point("-12,50"), _point("01.02.2024"), _point("a, b")
+    ('1234.5', '-12.50', '01.02.2024', 'a, b')
+    """
+    return text.replace(".", "").replace(",", ".") if COMMA.fullmatch(text) else text

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import IO
 
 from undrift.errors import DataError, InputError
+from undrift.run.read.cells import MAX_LINE_BYTES, RowBatch
 from undrift.run.read.csv_file import csv_batches
-from undrift.run.read.excel import excel_batches
 from undrift.run.read.ndjson import ndjson_batches
 from undrift.run.read.parquet import parquet_batches
-from undrift.run.read.rows import MAX_LINE_BYTES, RowBatch
 from undrift.run.read.unpack import decode_wide, unpack
 from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
+from undrift.run.read.workbook import excel_batches
 from undrift.run.settings import Settings
 
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}

@@ -1,4 +1,9 @@
-"""Tables as files: CSV or Parquet by the ending, whole or not at all."""
+"""Tables as files: CSV or Parquet by the ending, whole or not at all.
+
+Excel, LibreOffice and Google Sheets run a cell that begins with =, +, - or @ (or with a tab or line end before one),
+and keys and labels come from other people's files: an apostrophe before such a text in CSV makes it a text again.
+Numbers stay numbers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift._internal.folder import explain_disk_errors
 from undrift.run.extras import LITERAL, polars
-from undrift.run.write.formulas import escape_formula
+from undrift.run.read.cells import parse_number
 
 if TYPE_CHECKING:
     from polars import DataFrame, LazyFrame
@@ -136,3 +141,26 @@ def as_csv(frame: DataFrame, *, header: bool = True) -> str:
     texts = frame.select(pl.col(pl.String))
     safe = [pl.Series(one.name, [escape_formula(text) for text in one], dtype=pl.String) for one in texts]
     return frame.with_columns(safe).write_csv(include_header=header)
+
+
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are the wide forms of = + - @
+
+
+def escape_formula(cell: object) -> object:
+    """Return a cell as it is written into CSV; only a text that might be a formula changes.
+
+    >>> escape_formula("=1+1"), escape_formula("-5"), escape_formula(-5.0), escape_formula("oslo")
+    ("'=1+1", '-5', -5.0, 'oslo')
+    """
+    if isinstance(cell, str) and _FORMULA.match(cell) and parse_number(cell) is None:
+        return f"'{cell}"
+    return cell
+
+
+def unescape_formula(text: str) -> str:
+    """Return the text that `escape_formula` was given.
+
+    >>> unescape_formula("'=1+1"), unescape_formula("-5"), unescape_formula("'quoted'")
+    ('=1+1', '-5', "'quoted'")
+    """
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text) else text

@@ -1,1 +1,0 @@
-"""Writing: tables as CSV or Parquet files, whole or not at all."""
