@@ -66,7 +66,9 @@ def fleet(keys: int, rounds: int = 10) -> FleetResult:
         one.half_life = float(rng.lognormal(4.0, 1.5))
     made = ud.Fleet(ud.DiscountedVAW(), key="device", features=["load"], target="heat")
     where = {"source": {"path": "synthetic"}}
-    return FleetResult(FleetRun(made, {}, lambda: said), where, "regression", [], *found, 7000.0)
+    run = FleetRun(made, {}, lambda: said)
+    parts = (found.keys, found.problems, found.ages, 7000.0)
+    return FleetResult(run, where, "regression", [], *parts, baselines=found.baselines)
 
 
 def fleets() -> int:

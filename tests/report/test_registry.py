@@ -2,14 +2,17 @@
 
 import json
 import pkgutil
+import re
 import sys
+from importlib.resources import files
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 from report_runs import play_run, stream
 from test_render import Elements
 
-from undrift.report import figures, render, run_page
+from undrift.report import figures, html_file, render, run_page
 from undrift.report.figures.figure import Figure, View, curve
 from undrift.report.figures.registry import (
     COMPARISON_FIGURES,
@@ -54,3 +57,16 @@ def test_a_figure_of_a_section_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with pytest.raises(ValueError, match="SECTION of figure 'lost' must be one of short, well, trust, got 'thrust'"):
         make_figures(["lost"], None, ("short", "well", "trust"))
+
+
+def test_the_bundle_draws_all_that_figures_are_made_of_and_ships_with_its_licence():
+    package = files("undrift.report")
+    bundle = package.joinpath(html_file.PLOTLY).read_text(encoding="utf-8")
+    sources = [path.read_text(encoding="utf-8") for path in Path(figures.__path__[0]).glob("*.py")]
+    named = {kind for text in sources for kind in re.findall(r'"type": "([a-z0-9]+)"', text)}
+    used = named - {"category", "data", "line", "log"}  # types of axes, error bars and shapes
+    assert used == {"scatter", "bar", "heatmap"}
+    assert all(f'moduleType:"trace",name:"{kind}"' in bundle for kind in used)
+    version = re.search(r"plotly\.js \(cartesian - minified\) v([0-9.]+)", bundle)[1]
+    assert f"npm pack plotly.js-cartesian-dist-min@{version}" in package.joinpath("html_file.py").read_text("utf-8")
+    assert "Permission is hereby granted" in package.joinpath("plotly", "LICENSE").read_text(encoding="utf-8")
