@@ -1,4 +1,4 @@
-"""Columns of many categories: learned by means, dropped, or hashed: `python benchmarks/categories.py [--rows N]`.
+"""Columns of many categories: learned by means, dropped, or hashed: `python -m benchmarks categories [--rows N]`.
 
 Test then train on every row, in order, by `undrift run`. Hashed: the texts are put into 20 groups by a checksum, with
 a feature each. The synthetic columns have 300 and 5,000 texts, some far more frequent than others, whose effects

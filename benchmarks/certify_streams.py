@@ -1,6 +1,6 @@
 """Certify every kind of learner on every stream of the data folder against fixed, piecewise and smooth comparators.
 
-python benchmarks/certify_streams.py [--rows N] [--stream NAME] [--keep FOLDER] [--table] [--write PAGE]; the data
+python -m benchmarks certify_streams [--rows N] [--stream NAME] [--keep FOLDER] [--table] [--write PAGE]; the data
 folder is UNDRIFT_DATA, by default ../shared/data. Finished lines are kept in FOLDER (build/certify-streams), so that a
 run that was stopped goes on where it was, and streams may be computed by several processes; lines of another length or
 version are not reused. --write puts the table into the page, after the line that begins with <!-- table.
@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from streams import folder, load, names, raw
 
 import undrift as ud
+from benchmarks.streams import folder, load, names, raw
 from undrift.losses import logistic, squared
 from undrift.regret.comparators import fixed, piecewise, smooth
 from undrift.trace import Trace

@@ -1,8 +1,8 @@
 """Training quality on text: a character transformer of 0.62M parameters, tuned on validation and judged on test text.
 
-    python benchmarks/characters.py tune     400 steps, every optimizer at its learning rates
-    python benchmarks/characters.py judge [--steps 400] [--seeds 3] [--cosine]     at the rates that tuning chose
-    python benchmarks/characters.py table    what has been run
+    python -m benchmarks characters tune     400 steps, every optimizer at its learning rates
+    python -m benchmarks characters judge [--steps 400] [--seeds 3] [--cosine]     at the rates that tuning chose
+    python -m benchmarks characters table    what has been run
 
 With `--warm-up` only methods with a warm-up are run.
 
@@ -22,12 +22,12 @@ import math
 import statistics
 from pathlib import Path
 
-import streams
 import torch
-from averages import Averages
 from torch import nn
 
 import undrift.torch as ut
+from benchmarks import streams
+from benchmarks.averages import Averages
 
 WINDOW, BATCH, WIDTH, LAYERS, HEADS = 64, 16, 128, 3, 4
 TUNED_STEPS, LONG_STEPS, TUNING_SEEDS, FIRST_SEED = 400, 2000, (0, 1), 100

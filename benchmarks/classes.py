@@ -1,4 +1,4 @@
-"""Several classes beside River's forests, softmax regression and LightGBM: `python benchmarks/classes.py [--rows N]`.
+"""Several classes beside River's forests, softmax regression and LightGBM: `python -m benchmarks classes [--rows N]`.
 
 Test then train on every row, in order. Log-loss of the probability given to the class that came, at least 1e-6 of it
 (a class that was never seen has none elsewhere), then accuracy. LightGBM is refitted on all rows so far every `EVERY`.

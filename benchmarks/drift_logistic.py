@@ -1,6 +1,6 @@
 """A logistic learner with a price on movement, as a prototype: what it promises against the smooth comparator.
 
-python benchmarks/drift_logistic.py [ROWS]; the data folder is UNDRIFT_DATA. docs/theory/drift.md quotes the result.
+python -m benchmarks drift_logistic [ROWS]; the data folder is UNDRIFT_DATA. docs/theory/drift.md quotes the result.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from streams import BINARY, load, names
 
 import undrift as ud
+from benchmarks.streams import BINARY, load, names
 from undrift.losses import logistic, sigmoid
 from undrift.regret.comparators import smooth
 

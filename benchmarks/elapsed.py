@@ -1,4 +1,4 @@
-"""Time between rows: metro_traffic with its gaps told and without: `python benchmarks/elapsed.py [--speed fast]`.
+"""Time between rows: metro_traffic with its gaps told and without: `python -m benchmarks elapsed [--speed fast]`.
 
 Test then train on every row, in order. The file misses hours now and then, and ten months in one place; `elapsed` is
 the time since the row before in units of the median spacing. Without it every row is the next one. The data folder is
@@ -13,9 +13,9 @@ import csv
 import gzip
 
 import numpy as np
-from streams import folder, raw
 
 import undrift as ud
+from benchmarks.streams import folder, raw
 
 AFTER = 500
 DAY = 24

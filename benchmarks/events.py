@@ -1,6 +1,6 @@
 """How often a watch rings when nothing changes, and how soon when something does.
 
-python benchmarks/events.py    (streams of the data folder, UNDRIFT_DATA, with labels shuffled; then synthetic changes)
+python -m benchmarks events    (streams of the data folder, UNDRIFT_DATA, with labels shuffled; then synthetic changes)
 """
 
 import gzip

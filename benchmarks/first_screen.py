@@ -1,9 +1,9 @@
 """The first screen of README.md and docs/index.md: three sentences and a picture, from the tables the docs hold.
 
-    python benchmarks/first_screen.py [--figure docs/first.png]     (make quality and make bench-forecast end with it)
+    python -m benchmarks first_screen [--figure docs/first.png]
 
-Nothing is measured here. `make quality` writes its table into docs/benchmarks.md and `make bench-forecast` its own into
-docs/forecast.md; the sentences are worked out from those, so that no number is typed in. The test
+Nothing is measured here: run it after the benchmarks `quality`, whose table is in docs/benchmarks.md, and
+`forecast_series`, in docs/forecast.md; the sentences are worked out from those, so that no number is typed in. The test
 tests/docs/test_first_screen.py fails where they differ from the tables.
 """
 
@@ -16,7 +16,7 @@ import statistics
 from pathlib import Path
 from typing import NamedTuple
 
-import pages
+from benchmarks import pages
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "<!-- made by benchmarks/first_screen.py -->"
@@ -55,7 +55,7 @@ def rows_of(table: str) -> list[list[str]]:
 
 def read_quality() -> dict[str, list[Line]]:
     """Return every method that saw all rows, by stream."""
-    text = between_marks(ROOT / "docs" / "benchmarks.md", "<!-- made by make quality -->")
+    text = between_marks(ROOT / "docs" / "benchmarks.md", "<!-- made by python -m benchmarks quality -->")
     found = {}
     for name, table in re.findall(r"\*\*(\w+)\*\*, [\d,]+ rows\n(.*?)(?=\n\*\*|\Z)", text, re.DOTALL):
         (_, measure, *_), _, *lines = rows_of(table)
@@ -88,7 +88,9 @@ def errors(quality: dict[str, list[Line]], ours: str, theirs: str) -> tuple[floa
 
 def read_forecasts() -> dict[int, tuple[float, float]]:
     """Return the mean squared errors on ETTh2 by horizon: ours and same as last time."""
-    text = between_marks(ROOT / "docs" / "forecast.md", "<!-- made by make bench-forecast: published -->")
+    text = between_marks(
+        ROOT / "docs" / "forecast.md", "<!-- made by python -m benchmarks forecast_series: published -->"
+    )
     return {int(row[1]): (float(row[2]), float(row[3])) for row in rows_of(text) if row[0] == "ETTh2"}
 
 

@@ -1,6 +1,6 @@
 """What a fleet costs on one machine: nanoseconds of CPU per key-round, kernel alone and from data frame to outputs.
 
-    python benchmarks/fleet.py [--keys 100000] [--rounds 16] [--json FILE]
+    python -m benchmarks fleet [--keys 100000] [--rounds 16] [--json FILE]
 
 1e5 keys, 8 features, an ensemble of 12 memories, one thread. Four things take turns, once a round each:
 

@@ -1,6 +1,6 @@
 """What `undrift fleet` costs with many young keys: CPU for a record with everything, peak memory, what is written.
 
-    python benchmarks/fleet_command.py [--keys 100000] [--json FILE]
+    python -m benchmarks fleet_command [--keys 100000] [--json FILE]
 
 Files of 8 features: rows of all keys shuffled, or every key's first row, then every key's second, and so on. The
 command runs as a process of its own, report and all; its start is included. Beside it, a Python loop that gives each of

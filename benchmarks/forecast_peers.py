@@ -1,7 +1,6 @@
 """Forecasts of practical series beside statsforecast and mlforecast, at the same origins.
 
-    python benchmarks/forecast_peers.py [CELL ...] [--origins 100] [--json FILE] [--write docs/forecast.md]
-                                                                                        (make bench-forecast-peers)
+    python -m benchmarks forecast_peers [CELL ...] [--origins 100] [--json FILE] [--write docs/forecast.md]
 
 Peers have to be fitted again at every origin, so that only some are scored: `--origins`, spread evenly over all rows
 after the first three weeks, which they need to begin (m4: a tenth as many, of each series). At each of them
@@ -28,11 +27,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import forecast_series as base
 import numpy as np
-import pages
 
 import undrift as ud
+from benchmarks import forecast_series as base
+from benchmarks import pages
 
 try:
     import pandas as pd
@@ -42,9 +41,9 @@ try:
     from mlforecast.target_transforms import Differences, LocalStandardScaler
     from statsforecast.models import MSTL, AutoETS, SeasonalNaive, Theta
 except ImportError as error:
-    sys.exit(f"no {error.name} here; pip install statsforecast mlforecast lightgbm, or make bench-forecast-peers")
+    sys.exit(f"no {error.name} here; pip install statsforecast mlforecast lightgbm")
 
-MARK = "<!-- made by make bench-forecast-peers -->"
+MARK = "<!-- made by python -m benchmarks forecast_peers -->"
 WEEKS = 8
 """Rows that MSTL, AutoETS and Theta are fitted on."""
 FIRST_WEEKS = 3

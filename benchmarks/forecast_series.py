@@ -1,7 +1,7 @@
 """Forecasts with defaults, beside both naive ones: published sets, practical series and synthetic ones.
 
-    python benchmarks/forecast_series.py [CELL ...] [--horizon H] [--quick] [--rows N] [--seeds N] [--json FILE]
-                                         [--against FILE] [--write docs/forecast.md]               (make bench-forecast)
+    python -m benchmarks forecast_series [CELL ...] [--horizon H] [--quick] [--rows N] [--seeds N] [--json FILE]
+                                         [--against FILE] [--write docs/forecast.md]
 
 Files are in `forecast` and `series` of the data folder, UNDRIFT_DATA, by default ../shared/data. Every row is played,
 and every origin from the first scored one on is scored; a value is known when its row has come, not before.
@@ -36,10 +36,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pages
-import streams
 
 import undrift as ud
+from benchmarks import pages, streams
 
 LEVEL, WINDOW = 0.9, 500
 PUBLISHED = {"etth2": "ETTh2", "ettm1": "ETTm1", "exchange": "exchange_rate"}
@@ -48,7 +47,7 @@ KINDS = ("seasonal", "trending", "intermittent", "gapped", "short")
 HORIZONS = {"taxi": (48,), "vic_half": (48,), "vic_hour": (24,), "m4": (48,)}
 APART = {4: (3, "M"), 7: (24, "h"), 12: (1, "M"), 24: (1, "h")}
 """How far rows of a synthetic series are apart, by its period: quarters, days, months, hours."""
-MARK = "<!-- made by make bench-forecast: {} -->"
+MARK = "<!-- made by python -m benchmarks forecast_series: {} -->"
 
 
 class Series(NamedTuple):

@@ -1,6 +1,6 @@
 """What trees cost: CPU a row with none, at "best" and at "max", beside LightGBM refitted, and the longest `learn`.
 
-    python benchmarks/forests.py [--rows 8000] [--held-back]     (make bench-forests)
+    python -m benchmarks forests [--rows 8000] [--held-back]
 
 Streams are those of the data folder, and one made up with 15 columns. Runs are interleaved, one thread each; ours plays
 whole blocks. With `--held-back` the scores on streams that no choice was made by are shown instead: parts and rotated
@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import streams
-from streams import Stream
 
 import undrift as ud
+from benchmarks import streams
+from benchmarks.streams import Stream
 from undrift import metrics
 from undrift.losses import log_odds
 from undrift.run.finish.peers import forest_makers, play_retrained

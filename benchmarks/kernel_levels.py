@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import machine
-from kernel_stack import Stack, fastest
-
+from benchmarks import machine
+from benchmarks.kernel_stack import Stack, fastest
 from undrift import kernels
 from undrift.kernels import _native
 

@@ -1,6 +1,6 @@
 """Speed of the compiled kernels against NumPy, peers and the machine itself, from one interleaved run.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/kernels.py [--quick] [--write FILE]     (make bench)
+    python -m benchmarks kernels [--quick] [--write FILE]
 
 Every contender of a line is run in turn, many times; the figure is its minimum (CPU time of the thread; wall time
 where two threads work). Read ratios: absolute times depend on the machine and on who else uses it.
@@ -18,19 +18,18 @@ import time
 from functools import partial
 from pathlib import Path
 
-import machine
 import numpy as np
-import pages
-from kernel_levels import compare_levels
-from kernel_peers import peers
-from kernel_stack import Stack, fastest
 
+from benchmarks import machine, pages
+from benchmarks.kernel_levels import compare_levels
+from benchmarks.kernel_peers import peers
+from benchmarks.kernel_stack import Stack, fastest
 from undrift import DiscountedAIOLI, DiscountedVAW, kernels
 from undrift.ensemble import Ensemble, Mixable, RangeMean
 from undrift.kernels import _native
 
 DIMS = (4, 8, 16, 32, 64, 128, 256)
-MARK = "<!-- made by make bench -->"
+MARK = "<!-- made by python -m benchmarks kernels -->"
 
 
 class Twice(io.TextIOBase):

@@ -1,4 +1,4 @@
-"""Missing numbers: filled, or filled with a feature that tells where: `python benchmarks/missing_values.py`.
+"""Missing numbers: filled, or filled with a feature that tells where: `python -m benchmarks missing_values`.
 
 Streams of many kinds are drawn: 500 to 20,000 rows; 3 to 30 numbers, a fifth or all of them missing in 1% to 50% of the
 rows, at random, in blocks, where they are large, or with a meaning of its own for the target; fast or slow numbers;

@@ -1,6 +1,6 @@
 """Eight published price forecasts of electricity markets, mixed by `Mix`, beside their mean and published ensembles.
 
-    python benchmarks/mixing.py [--write docs/mixing.md] [--figure docs/mixing.png]     (make bench-mixing)
+    python -m benchmarks mixing [--write docs/mixing.md] [--figure docs/mixing.png]
 
 Forecasts, prices and ensembles are those of Lago et al. (2021), in the data folder (UNDRIFT_DATA). All 24 prices of a
 day become known together, before the next day is forecast. Nothing was fitted before the first day.
@@ -16,13 +16,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pages
-import streams
 
 import undrift as ud
+from benchmarks import pages, streams
 
-MARK = "<!-- made by make bench-mixing -->"
-CERTIFIED = "<!-- certificates, made by make bench-mixing -->"
+MARK = "<!-- made by python -m benchmarks mixing -->"
+CERTIFIED = "<!-- certificates, made by python -m benchmarks mixing -->"
 MARKETS = {"epf_NP": "Nord Pool", "epf_PJM": "PJM", "epf_BE": "Belgium"}
 SINGLES = ["DNN 1", "DNN 2", "DNN 3", "DNN 4", "LEAR 56", "LEAR 84", "LEAR 1092", "LEAR 1456"]
 ENSEMBLES = ["DNN Ensemble", "LEAR Ensemble"]

@@ -1,6 +1,6 @@
 """Never clearly worse than the obvious: the defaults beside the last value, the running rate, the mean of forecasts.
 
-    python benchmarks/obvious.py [SECTION ...] [--seeds 6] [--seed0 0] [--speeds best fast] [--json FILE]
+    python -m benchmarks obvious [SECTION ...] [--seeds 6] [--seed0 0] [--speeds best fast] [--json FILE]
 
 Sections, all of them by default:
 
@@ -35,9 +35,9 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import streams
 
 import undrift as ud
+from benchmarks import streams
 from undrift.baselines import Baselines
 from undrift.losses import logistic
 

@@ -1,6 +1,6 @@
 """What one row costs an online estimator, replayed, alone, asked and told, or through River, beside River's learners.
 
-    python benchmarks/online.py [--turns N] [--write FILE]     (make bench-online; one thread)
+    python -m benchmarks online [--turns N] [--write FILE]
 
 All learn the same rows of bike_hourly, 15 features. River's learners get rows that are scaled, complete and already
 dictionaries; ours get raw rows, holes and all, and scale, fill, learn and mix in the time measured. The machine's speed
@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pages
-import streams
-from quality_peers import named
 from river import linear_model, optim
 
 import undrift as ud
+from benchmarks import pages, streams
+from benchmarks.quality_peers import named
 from undrift.river import DriftRegressor
 
-MARK = "<!-- made by make bench-online -->"
+MARK = "<!-- made by python -m benchmarks online -->"
 PIECE = 500
 RIVER = "River BayesianLinearRegression"
 

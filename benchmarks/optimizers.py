@@ -1,6 +1,6 @@
 """What a step costs: our optimizers against torch's, schedule-free and Adam with an average, as ratios to fused Adam.
 
-    python benchmarks/optimizers.py [--threads 1] [--rounds 30] [--shapes 1x10M,200x50k] [--json FILE]
+    python -m benchmarks optimizers [--threads 1] [--rounds 30] [--shapes 1x10M,200x50k] [--json FILE]
 
 CPU time of the process is used for one thread (the machine may be shared), wall time for more. All contenders take
 turns within a round, so that drifts of the machine hit all alike, and start with caches full of something else; the

@@ -1,14 +1,14 @@
 """What short pieces do to a certificate, and what one average round of pull does about it, on prefixes of the streams.
 
-python benchmarks/pull.py; the data folder is UNDRIFT_DATA, by default ../shared/data.
+python -m benchmarks pull; the data folder is UNDRIFT_DATA, by default ../shared/data.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from streams import load, names
 
 import undrift as ud
+from benchmarks.streams import load, names
 from undrift.losses import logistic, squared
 from undrift.regret.comparators import piecewise
 

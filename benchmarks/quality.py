@@ -1,6 +1,6 @@
 """Test-then-train on every stream of the data folder: our defaults beside peers and the naive.
 
-    python benchmarks/quality.py [--quick] [--again PART] [--write docs/benchmarks.md]
+    python -m benchmarks quality [--quick] [--again PART] [--write docs/benchmarks.md]
 
 Finished cells (stream, contender) are kept in build/quality.json and not run again; `--again PART` forgets those whose
 contender's name contains PART. `--quick` runs the first 1500 rows. Times are CPU seconds of this process.
@@ -17,13 +17,12 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pages
-import streams
-from quality_peers import SURE, Contender, Data, contenders, named
 
+from benchmarks import pages, streams
+from benchmarks.quality_peers import SURE, Contender, Data, contenders, named
 from undrift import metrics
 
-MARK = "<!-- made by make quality -->"
+MARK = "<!-- made by python -m benchmarks quality -->"
 PREFIXES = (5_000, 10_000, 20_000)
 QUICK = 1_500
 WARM = 200

@@ -1,6 +1,6 @@
 """One picture of build/quality.json: how well every method predicts against what a row costs it, a panel a stream.
 
-python benchmarks/quality_figure.py [--cells build/quality.json] [--write docs/quality.png]     (make quality)
+python -m benchmarks quality_figure [--cells build/quality.json] [--write docs/quality.png]
 """
 
 from __future__ import annotations

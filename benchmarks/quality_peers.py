@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from streams import Stream
 
 import undrift as ud
+from benchmarks.streams import Stream
 from undrift.baselines import BASELINES, Baselines
 from undrift.losses import log_odds
 from undrift.online.plan import SPEEDS

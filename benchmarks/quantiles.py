@@ -1,4 +1,4 @@
-"""Quantiles and intervals of `OnlineRegressor`, beside one width for all rows: `python benchmarks/quantiles.py`.
+"""Quantiles and intervals of `OnlineRegressor`, beside one width for all rows: `python -m benchmarks quantiles`.
 
 Every row is predicted before its label is learned. Pinball loss at .1, .5 and .9, with the quantiles served and with
 symmetric intervals around the same predictions, as there were before (`symmetric_quantiles` says how). Coverage of 90%
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import streams
 
 import undrift as ud
+from benchmarks import streams
 from undrift import metrics
 
 LEVELS = (0.05, 0.1, 0.5, 0.9, 0.95)

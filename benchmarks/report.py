@@ -1,6 +1,6 @@
 """What a report costs: seconds, bytes and peak memory, as a run grows to ten million rounds, a fleet to 100,000 keys.
 
-python benchmarks/report.py [rounds ...]; the arrays are synthetic, the longest run needs about 1 GB.
+python -m benchmarks report [rounds ...]; the arrays are synthetic, the longest run needs about 1 GB.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `undrift run` costs: start-up, a real file, and growth in rows; wall time, processor time, memory.
 
-python benchmarks/run.py [largest number of rows, 1000000 by default]; the data folder is UNDRIFT_DATA.
+python -m benchmarks run [largest number of rows, 1000000 by default]; the data folder is UNDRIFT_DATA.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from streams import folder
+from benchmarks.streams import folder
 
 COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()"]
 

@@ -1,6 +1,6 @@
 """What a service costs: pairs of predict and learn a second, in batches of 10, and how long clients wait.
 
-python benchmarks/serve.py [seconds]    (a server process on this machine; its own CPU time is what counts)
+python -m benchmarks serve [seconds]    (a server process on this machine; its own CPU time is what counts)
 """
 
 import json

@@ -1,6 +1,6 @@
 """A model for each of very many keys: memory, disk, how long clients wait, and how long a restart takes.
 
-python benchmarks/serve_keys.py [keys]    (a server process on this machine; `light` models of 3 features)
+python -m benchmarks serve_keys [keys]    (a server process on this machine; `light` models of 3 features)
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import undrift as ud
-from serve import BATCH, cpu_seconds, resident_mebibytes
+from benchmarks.serve import BATCH, cpu_seconds, resident_mebibytes
 from undrift.serve import Client
 
 NAMES = ["x0", "x1", "x2"]

@@ -1,6 +1,6 @@
 """What rows cost that wait for labels: memory, the longest time a client waits, disk, and the time of a restart.
 
-python benchmarks/serve_waiting.py [rows]    (a server process on this machine; 250,000 rows of 15 features by default)
+python -m benchmarks serve_waiting [rows]    (a server process on this machine; 250,000 rows of 15 features by default)
 
 Rows are sent in batches of 50 and no label comes back, while a second client asks for /status all the time, which waits
 for whatever the service does: the longest of its waits is the longest stall. Then some labels come, out of order; then
@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import undrift as ud
-from serve import resident_mebibytes
+from benchmarks.serve import resident_mebibytes
 from undrift.online import Table
 from undrift.serve import Client
 

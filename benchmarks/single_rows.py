@@ -1,6 +1,6 @@
 """What one row costs by the kind of row and of label that a program holds: arrays, lists, dictionaries, series.
 
-    python benchmarks/single_rows.py [--turns N] [--write FILE]     (make bench-rows; one thread)
+    python -m benchmarks single_rows [--turns N] [--write FILE]
 
 Each kind has a fresh `fast` estimator that predicts and learns the same 15 features row by row, 300 rows at a time in
 turn with the others. The figure is the median over these pieces, the difference that to a float64 array and a Python
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pages
 import pandas as pd
 
 import undrift as ud
+from benchmarks import pages
 
-MARK = "<!-- made by make bench-rows -->"
+MARK = "<!-- made by python -m benchmarks single_rows -->"
 ROWS, FEATURES, PIECE = 3000, 15, 300
 USUAL = "array, Python float"
 

@@ -1,4 +1,4 @@
-"""CPU per record of a fleet on Spark, and how much of it is ours: python benchmarks/spark.py (in .venv-spark).
+"""CPU per record of a fleet on Spark, and how much of it is ours: python -m benchmarks spark (in .venv-spark).
 
 2000 keys, 8 features, an ensemble of 12 memories; 10 records a key and micro-batch, local mode with two cores. CPU is
 that of the whole process tree while the later batches run, Java and Python apart; "ours" is what the processor does

@@ -1,4 +1,4 @@
-"""A feature for each text of a column, or means of the target by text, or both: `python benchmarks/text_features.py`.
+"""A feature for each text of a column, or means of the target by text, or both: `python -m benchmarks text_features`.
 
 Streams of many kinds are drawn: 1,000 to 30,000 rows; 10 to 120 texts, all alike or some of them rare, with effects
 that are fixed, drift or jump; little or much noise; with or without an interaction with a number; of numbers or two

@@ -1,7 +1,7 @@
 """Training quality: our optimizers against Adam, AdamW, its average and schedule-free, six small tasks, equal budgets.
 
-    python benchmarks/training.py [--tasks digits_mlp,char] [--folds 6] [--json FILE] [--figure FILE.png]
-    python benchmarks/training.py --table [--json FILE] [--figure FILE.png]      only sum up what was run
+    python -m benchmarks training [--tasks digits_mlp,char] [--folds 6] [--json FILE] [--figure FILE.png]
+    python -m benchmarks training --table [--json FILE] [--figure FILE.png]      only sum up what was run
 
 In every fold a quarter of the rows is drawn and held back. On the others each method chooses among the same learning
 rates, and among horizons where it says "tuned", by its validation loss over two seeds; so chosen it is run on three
@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from averages import Averages
 from torch import nn
 
 import undrift.torch as ut
+from benchmarks.averages import Averages
 
 RATES = (2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2)  # at factors of three the best was often between two
 TUNING_SEEDS = (0, 1)

@@ -1,6 +1,6 @@
 """CPU time of a fit, a refresh and a prediction of boosted trees, LightGBM interleaved on one thread.
 
-python benchmarks/trees.py [ROWS, 16000 by default]; the rows are those of bike_hourly in UNDRIFT_DATA, by default
+python -m benchmarks trees [ROWS, 16000 by default]; the rows are those of bike_hourly in UNDRIFT_DATA, by default
 ../shared/data, or random ones where the folder is absent. Times are the least of several interleaved passes.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import lightgbm
 import numpy as np
-import streams
 
 import undrift as ud
+from benchmarks import streams
 
 PASSES = 7
 OPTIONS = {

@@ -1,34 +1,77 @@
-"""Kernel levels, and a browser.
+"""Which tests run, at which kernel levels, and a browser.
 
-Every test runs at the best level of the machine, and those that depend on it at all the machine has.
+    pytest                 the quick suite (`make test`): the best kernel level of the machine, no test marked `slow`
+    pytest --suite rest    what that leaves out (`make test-all`): slow tests, other levels of tests that depend on them
+    pytest --suite all     both
 
-`UNDRIFT_KERNELS=v3 pytest` runs everything at that level, and nothing twice.
+Tests in tests/torch, tests/optax, tests/hosts and tests/spark need environments of their own and run only if named.
+`UNDRIFT_KERNELS=v3 pytest` runs everything at that level.
 """
 
 import os
 import shutil
-from pathlib import Path
 
 import pytest
 
+from tests.helpers import ROOT
 from undrift import kernels
 
 FOLDERS = {"accuracy", "fleet", "parity"}
-"""Tests in here run at every level; elsewhere a module or a test says so by the mark `every_level`."""
+"""Tests in here depend on the kernel level; elsewhere a module or a test says so by the mark `every_level`."""
 LEVELS = [os.environ["UNDRIFT_KERNELS"]] if os.environ.get("UNDRIFT_KERNELS") else kernels.levels()
+SLOW = "slow: make test-all runs it, or pytest --suite all"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--suite", choices=["quick", "rest", "all"], default="quick", help="see tests/conftest.py")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_level: run at every kernel level of the machine")
     config.addinivalue_line("markers", "own_levels: run once; the test goes through the fixture `levels` by itself")
+    config.addinivalue_line("markers", "slow: part of make test-all, not of make test")
+
+
+def pytest_report_header(config):
+    suite = config.getoption("--suite")
+    left = {
+        "quick": f"kernel level {LEVELS[0]}; make test-all adds slow tests, levels {', '.join(LEVELS[1:]) or '(none)'}",
+        "rest": f"slow tests; kernel levels {', '.join(LEVELS[1:]) or '(none)'}",
+        "all": f"kernel levels {', '.join(LEVELS)}",
+    }
+    return f"suite {suite}: {left[suite]}; tests/torch, optax, hosts and spark run in environments of their own"
 
 
 def pytest_generate_tests(metafunc):
-    folder = Path(metafunc.module.__file__).parent.name
     if metafunc.definition.get_closest_marker("own_levels"):
         return
+    folder = metafunc.definition.path.relative_to(ROOT / "tests").parts[0]
     if folder in FOLDERS or metafunc.definition.get_closest_marker("every_level"):
-        metafunc.parametrize("level", LEVELS, indirect=True, scope="module")
+        chosen = LEVELS[:1] if metafunc.config.getoption("--suite") == "quick" else LEVELS
+        metafunc.parametrize("level", chosen, indirect=True, scope="module")
+
+
+def uses(item, fixture):
+    """Whether a test asks for a fixture."""
+    return fixture in getattr(item, "fixturenames", ())
+
+
+def is_quick(item):
+    """Whether a test, at its kernel level, is part of the quick suite."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    slow = item.get_closest_marker("slow") is not None or uses(item, "browser")
+    return not slow and parameters.get("level", LEVELS[0]) == LEVELS[0]
+
+
+def pytest_collection_modifyitems(config, items):
+    suite = config.getoption("--suite")
+    if suite == "quick":
+        for item in items:
+            if not is_quick(item):
+                item.add_marker(pytest.mark.skip(reason=SLOW))
+    elif suite == "rest":
+        more_levels = len(LEVELS) > 1
+        items[:] = [item for item in items if not is_quick(item) or (more_levels and uses(item, "levels"))]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,9 +83,9 @@ def level(request):
 
 
 @pytest.fixture(scope="session")
-def levels():
+def levels(pytestconfig):
     """The kernel levels to test, for tests whose expectation costs more than the kernels do."""
-    return LEVELS
+    return {"quick": LEVELS[:1], "rest": LEVELS[1:], "all": LEVELS}[pytestconfig.getoption("--suite")]
 
 
 CHROMIUM_FLAGS = (

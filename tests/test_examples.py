@@ -4,12 +4,15 @@ import contextlib
 import io
 import runpy
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from tests.helpers import ROOT
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = ROOT / "examples"
 
 
 @cache
@@ -21,7 +24,7 @@ def run(name):
     return names, said.getvalue()
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize("name", sorted({path.stem for path in EXAMPLES.glob("*.py")} - {"train_network"}))
 def test_every_example_says_something(name):
     assert run(name)[1].strip()
 
@@ -42,14 +45,6 @@ def test_classification_beats_the_base_rate_before_and_after():
 def test_the_river_pipeline_beats_repeating_the_last_month():
     names = run("river_pipeline")[0]
     assert names["measured"].get() < names["naive"].get()
-
-
-def test_both_optimizers_train_and_are_certified():
-    names = run("train_network")[0]
-    for loss, last, averaged, certificate in names["runs"].values():
-        assert loss < 0.2
-        assert min(last, averaged) > 0.95
-        assert 0.0 < certificate.gradient < 1.0
 
 
 def test_learned_memories_beat_naive_guesses():

@@ -2,15 +2,15 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.helpers import ROOT
 from undrift import _check
 from undrift.kernels.definitions import ENSEMBLE_SLOT, INFORMATION, INPUT_LIMIT, Field, Layout
 
-TOOL = Path(__file__).parents[1] / "tools" / "kernel_header.py"
+TOOL = ROOT / "tools" / "kernel_header.py"
 
 
 def test_the_header_of_the_kernels_is_up_to_date():

@@ -3,9 +3,8 @@
 import ast
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+from tests.helpers import ROOT
 
 
 def test_imports_go_downwards_only():

@@ -2,17 +2,13 @@
 
 import importlib.metadata
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import locks  # noqa: E402  (a program beside the package, not part of it)
+from tests.helpers import ROOT
+from tools import locks
 
 
 def read(name):
@@ -48,7 +44,7 @@ def test_a_lock_covers_all_that_its_extras_require(name):
     lock = read(name)
     for requirement in closure(locks.requirements(locks.LOCKS[name]), lock):
         pinned = lock.get(canonicalize_name(requirement.name))
-        assert pinned, f"{requirement} is not in locks/{name}.txt; run make locks"
+        assert pinned, f"{requirement} is not in locks/{name}.txt; run python -m tools locks"
         for where in locks.environments():
             if requirement.marker is None or requirement.marker.evaluate(where):
                 (here,) = [pin for pin in pinned if pin.marker is None or pin.marker.evaluate(where)]
@@ -70,7 +66,7 @@ def test_every_lock_is_made_and_torch_is_held():
     assert files == {*locks.LOCKS, "held"}
     held = read("held")
     assert list(held) == ["torch"]
-    assert [str(pin) for pin in read("test")["torch"]] == [str(pin) for pin in held["torch"]]
+    assert [str(pin) for pin in read("networks")["torch"]] == [str(pin) for pin in held["torch"]]
 
 
 def test_markers_tell_runs_of_pythons_apart():

@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.helpers import ROOT
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="shells and paths of Unix")
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import DATA
 from undrift.errors import InputError, ModelFileError
 
-DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mix"
 MARKETS = ["NP", "PJM", "BE"]
 SETTINGS = [{"loss": "squared"}, {"loss": "absolute"}, {"loss": "quantile", "quantile": 0.2}]
 
@@ -429,7 +427,7 @@ def test_it_says_what_it_is():
 @pytest.mark.parametrize("market", MARKETS)
 def test_published_price_forecasts_are_beaten(market):
     """A day's prices become known together: at most .995 of the mean's MAE, and less than the DNN ensemble's."""
-    path = DATA / f"epf_{market}.csv.gz"
+    path = DATA / "mix" / f"epf_{market}.csv.gz"
     if not path.exists():
         pytest.skip(f"{path} is not here; set UNDRIFT_DATA")
     with gzip.open(path, "rt") as lines:

@@ -1,14 +1,11 @@
-"""The list of deliberate errors is up to date, and the quick ones are noticed; `make mutants` tries all of them."""
+"""The list of deliberate errors is up to date, and the quick ones are noticed; `python -m tools mutants`: all."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
-
-from mutants import ROOT, read_list  # the folder of tools, put on the path just above
+from tools.mutants import ROOT, read_list
 
 MUTANTS = read_list()
 
@@ -31,6 +28,7 @@ def test_every_error_names_tests_that_exist():
             assert not name or f"def {name}(" in (ROOT / file).read_text(), one.name
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_a_dozen_errors_are_noticed():
     command = [sys.executable, str(ROOT / "tools" / "mutants.py"), "--quick"]

@@ -3,9 +3,10 @@
 import ast
 import re
 from collections import defaultdict
-from pathlib import Path
 
-PACKAGE = Path(__file__).parent.parent / "src" / "undrift"
+from tests.helpers import ROOT
+
+PACKAGE = ROOT / "src" / "undrift"
 
 HOSTS_WORDS = {"DriftClassifier", "DriftRegressor"}
 """The same estimator under the same name, once for each host."""

@@ -6,14 +6,14 @@ import sys
 import tarfile
 import venv
 import zipfile
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.helpers import ROOT
+
 LOCK = (ROOT / "locks" / "test.txt").as_uri()
 LOCKED = {**os.environ, "PIP_CONSTRAINT": LOCK, "PIP_BUILD_CONSTRAINT": LOCK}
-pytestmark = pytest.mark.xdist_group("packaging")  # one build for all of them
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]  # one build for all of them
 
 
 @pytest.fixture(scope="module")

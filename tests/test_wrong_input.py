@@ -9,15 +9,9 @@ import polars as pl
 import pytest
 
 import undrift as ud
+from tests.helpers import refused
 from undrift.ensemble import Mixable, Mixer
-from undrift.errors import InputError, ModelFileError
-
-
-def refused(call, words: str) -> None:
-    with pytest.raises(InputError, match=words) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 300
+from undrift.errors import ModelFileError
 
 
 @pytest.mark.parametrize("nothing", [{}, [{}], pd.DataFrame(), pl.DataFrame(), [], [[]], np.empty((3, 0)), np.empty(0)])
@@ -54,22 +48,6 @@ def test_two_columns_of_one_name() -> None:
 
 def test_a_lazy_frame_must_be_collected() -> None:
     refused(lambda: ud.OnlineRegressor().predict(pl.LazyFrame({"a": [1.0]})), "which holds no rows yet; collect it")
-
-
-def test_tensors_with_a_gradient() -> None:
-    torch = pytest.importorskip("torch")
-    z, label = torch.ones(2, requires_grad=True), torch.tensor(1.0, requires_grad=True)
-    for model in (ud.DiscountedVAW(), ud.linear_ensemble(), ud.OnlineRegressor()):
-        refused(lambda model=model: model.predict(z), r"z must be an array of numbers, got tensor.*tensor\.detach\(\)")
-        refused(
-            lambda model=model: model.learn(z, 1.0), r"z must be an array of numbers, got tensor.*tensor\.detach\(\)"
-        )
-        refused(
-            lambda model=model: model.learn([1.0, 2.0], label), r"y must be an array of numbers.*tensor\.detach\(\)"
-        )
-        assert model.rounds == 0
-        model.learn(z.detach(), label.detach())
-        assert model.rounds == 1
 
 
 def test_an_object_that_cannot_give_its_numbers() -> None:

@@ -1,8 +1,8 @@
-"""Write locks/: one version of all that `make demo`, `make test`, and `make test-spark`, `-clients`, `-hosts` install.
+"""Write locks/: one version of all that `make demo`, `make test` and `make test-all` install.
 
-make locks    or    python tools/locks.py [test] [spark] [clients] [hosts]
-python tools/locks.py --compare [test] [spark] [clients] [hosts]    where what is installed differs
-python tools/locks.py --lowest cli serve ...    pip constraints: everything these extras name, at its lower bound
+python -m tools locks [test] [networks] [hosts] [spark]
+python -m tools locks --compare [test] [networks] [hosts] [spark]    where what is installed differs
+python -m tools locks --lowest cli serve ...    pip constraints: everything these extras name, at its lower bound
 
 The published requirements in pyproject.toml are ranges; a lock is a list of pip constraints inside them. pip resolves
 each lock once for every Python we support, from wheels alone, so that nobody compiles anything but undrift. Later
@@ -29,7 +29,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 HELD = ROOT / "locks" / "held.txt"
-LOCKS = {"test": ("cli", "test"), "spark": ("test-spark",), "clients": ("test-clients",), "hosts": ("test-hosts",)}
+LOCKS = {"test": ("test-all",), "networks": ("test-networks",), "hosts": ("test-hosts",), "spark": ("test-spark",)}
 """The extras of pyproject.toml that each environment installs."""
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SYSTEMS = (
@@ -156,7 +156,7 @@ def write(name: str) -> None:
                 oldest.write_text("".join(f"{package}=={version}\n" for package, version in found.items()))
     packages = sorted({package for versions in by_python.values() for package in versions})
     extras = ",".join(LOCKS[name])
-    head = f"# What undrift[{extras}] is built and tested with, for pip's --constraint. Made by: make locks"
+    head = f"# What undrift[{extras}] is built and tested with, for pip's --constraint. Made by: python -m tools locks"
     body = (line for package in packages for line in lines(package, by_python))
     (ROOT / "locks" / f"{name}.txt").write_text("\n".join([head, *body]) + "\n")
 

@@ -117,7 +117,7 @@ def run_tests(tests: Sequence[str], mutant: Mutant | None = None, library: Path 
                 sys.meta_path.insert(0, Redirect(mutant, library))
             import pytest
 
-            plain = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"]
+            plain = ["-x", "-q", "--suite=all", "--no-header", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"]
             code = 3
             try:
                 code = int(pytest.main([*plain, *tests]))

@@ -20,13 +20,13 @@ Names = dict[str, Any]
 
 def play_page(path: Path) -> Names:
     """Run the code and the commands of a page in order, here; return what the code leaves behind."""
-    from undrift.cli.app import run
-
     names: Names = {}
     for language, code in re.findall(r"^```(python|sh)\n(.*?)^```$", path.read_text(encoding="utf-8"), re.M | re.S):
         if language == "python":
             exec(compile(code, path.name, "exec"), names)
             continue
+        from undrift.cli.app import run
+
         for line in code.splitlines():
             code_of_command = run(shlex.split(line)[1:])
             if code_of_command not in (0, 6):  # 6: something changed, which --alert tells

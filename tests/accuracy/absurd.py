@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from wide import Floats
 
 import undrift as ud
+from tests.accuracy.wide import Floats
 from undrift import kernels
 from undrift.kernels import layout
 

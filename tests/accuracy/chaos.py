@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import measure
 import numpy as np
-from closed import closed_loop
-from streams import make
-from wide import Floats
+
+from tests.accuracy import measure
+from tests.accuracy.closed import closed_loop
+from tests.accuracy.streams import make
+from tests.accuracy.wide import Floats
 
 BETA, TOUCHED, TOUCH = 0.999, 2000, 1e-9
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 from flint import arb, arb_mat, arf, ctx
-from wide import Floats
 
+from tests.accuracy.wide import Floats
 from tests.twins.reference import log_odds
 
 

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 from flint import arb, arb_mat, ctx
-from wide import BLOCK, Floats, integers, sums
+
+from tests.accuracy.wide import BLOCK, Floats, integers, sums
 
 PLACES = (192, 512, 2048, 16384, 131072)
 """Binary places tried in turn; the last is for 1e5 rounds without news at beta = 1/2."""

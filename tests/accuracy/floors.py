@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from exact import Past, exact
-from streams import Case, make
-from wide import Floats
 
+from tests.accuracy.exact import Past, exact
+from tests.accuracy.streams import Case, make
+from tests.accuracy.wide import Floats
 from tests.twins import reference
 from undrift.kernels import layout
 

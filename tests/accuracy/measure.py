@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from closed import closed_loop, logistic_round
-from exact import Past, exact
 from flint import arf
-from streams import Case
-from wide import Floats
 
+from tests.accuracy.closed import closed_loop, logistic_round
+from tests.accuracy.exact import Past, exact
+from tests.accuracy.streams import Case
+from tests.accuracy.wide import Floats
 from undrift import kernels
 from undrift.kernels import layout
 

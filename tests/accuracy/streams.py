@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from flint import arb, arb_mat, fmpq, fmpq_mat
 from numpy.typing import NDArray
-from wide import Floats
+
+from tests.accuracy.wide import Floats
 
 NAMES = (
     "full",

@@ -1,4 +1,4 @@
-"""The full accuracy matrix through the kernels, in two processes: `make stress`.
+"""The full accuracy matrix through the kernels, in two processes: `python -m tools stress accuracy`.
 
 Prints a table and leaves with status 1 if any cell is further than 1e-8 from its multi-precision reference or any
 number is not finite. `--write FILE` puts the table between the marks of a Markdown file, `--resume FILE` keeps finished
@@ -16,19 +16,13 @@ import sys
 import time
 from collections.abc import Iterator
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2]))
-
-import absurd
-import chaos
-import measure
-import streams
-from measure import Row, good
-
+from tests.accuracy import absurd, chaos, measure, streams
+from tests.accuracy.measure import Row, good
 from undrift import kernels
 
 DIMS = (20, 6, 2)
 FUZZ = 200
-MARK = "<!-- made by make stress -->"
+MARK = "<!-- made by python -m tools stress accuracy -->"
 
 KINDS = {"vaw": "vaw", "aioli": "aioli", "aioli_closed": "closed"}
 

@@ -1,11 +1,11 @@
 """Whatever is legal stays finite: outputs, leaders and traces, in every layout."""
 
-import absurd
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.accuracy import absurd
 from undrift import kernels
 from undrift.kernels import layout
 

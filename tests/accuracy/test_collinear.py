@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from exact import Past, exact, identity
 
+from tests.accuracy.exact import Past, exact, identity
 from tests.twins import reference
 from undrift.kernels import layout
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import streams
-from exact import Past, exact
+
+from tests.accuracy import streams
+from tests.accuracy.exact import Past, exact
 
 
 def test_one_bit_of_one_row_moves_the_exact_leader_by_more_than_the_labels() -> None:

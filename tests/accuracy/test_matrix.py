@@ -1,15 +1,15 @@
 """The accuracy matrix in small: every scenario, discount and dimension against multi-precision references.
 
-`make stress` runs it at full length. The statement that is tested, for users: predictions are those of the exact
-recursion; features that depend on each other exactly predict as the reduced problem, whose references these are.
+`python -m tools stress accuracy` runs it at full length. The statement that is tested, for users: predictions are those
+of the exact recursion; features that depend on each other exactly predict as the reduced problem, whose references
+these are.
 """
 
-import measure
 import numpy as np
 import pytest
-import streams
-from exact import Past, exact
 
+from tests.accuracy import measure, streams
+from tests.accuracy.exact import Past, exact
 from undrift import DiscountedVAW
 
 CELLS = [

@@ -2,15 +2,15 @@
 
 from fractions import Fraction
 
-import measure
 import mpmath
 import numpy as np
 import pytest
-import wide
-from closed import closed_loop, logistic_round
-from exact import Past, exact, identity
 from flint import arf, fmpq, fmpq_mat
-from streams import NAMES, make
+
+from tests.accuracy import measure, wide
+from tests.accuracy.closed import closed_loop, logistic_round
+from tests.accuracy.exact import Past, exact, identity
+from tests.accuracy.streams import NAMES, make
 
 
 def rational(Z, y, beta, reg, t):

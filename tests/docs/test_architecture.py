@@ -4,7 +4,8 @@ import re
 import tomllib
 
 import pytest
-from test_site import ROOT
+
+from tests.docs.test_site import ROOT
 
 PACKAGE = ROOT / "src" / "undrift"
 TEXT = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

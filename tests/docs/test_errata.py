@@ -1,9 +1,9 @@
 """The page of errata covers every entry, and names tests that exist."""
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 PAGE = (ROOT / "docs" / "theory" / "errata.md").read_text(encoding="utf-8")
 ENTRIES = [f"E{k}" for k in range(1, 12)]
 

@@ -1,28 +1,16 @@
 """The first screen's numbers are those of the tables in the docs."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from benchmarks import first_screen
 
 
-@pytest.fixture
-def first_screen(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import first_screen
-
-    yield first_screen
-    sys.modules.pop("first_screen"), sys.modules.pop("pages")
-
-
-def test_the_sentences_are_worked_out_from_the_tables(first_screen):
+def test_the_sentences_are_worked_out_from_the_tables():
     for page in first_screen.PAGES:
         assert first_screen.between_marks(page, first_screen.MARK).strip() == first_screen.sentences(), page.name
 
 
-def test_errors_are_compared_by_a_geometric_mean_and_costs_by_the_median(first_screen):
+def test_errors_are_compared_by_a_geometric_mean_and_costs_by_the_median():
     def stream(ours, theirs, cost):
         line = first_screen.Line
         return [line("undrift best (default)", ours, 2.0), line("lightgbm L, refitted every 250", theirs, cost)]

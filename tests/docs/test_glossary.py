@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from test_site import DOCS, ROOT
 
 import undrift as ud
+from tests.docs.test_site import DOCS, ROOT
 
 FIRST_PAGES = [
     *(DOCS / name for name in ("index.md", "quickstart.md", "choosing.md", "examples.md")),

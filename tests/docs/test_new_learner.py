@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_site import ROOT, blocks
 
 import undrift as ud
+from tests.docs.test_site import ROOT, blocks
 from undrift.kernels import _native
+
+pytestmark = pytest.mark.slow
 
 EXPORT = "from undrift.learners.midrange import Midrange as Midrange\n"
 START = """
@@ -39,7 +41,8 @@ def scratch(tmp_path_factory):
     unused = shutil.ignore_patterns("__pycache__", "native", "*.so", "*.pyd", "data")
     for name in ("src/undrift", "docs", "tests/contract", "tests/docs"):
         shutil.copytree(ROOT / name, root / name, ignore=unused)
-    for name in ("tests/conftest.py", "pyproject.toml", "README.md", "CONTRIBUTING.md"):
+    tests = [f"tests/{name}.py" for name in ("__init__", "conftest", "helpers")]
+    for name in (*tests, "pyproject.toml", "README.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, root / name)
     shutil.copy(_native.__file__, root / "src" / "undrift" / "kernels" / Path(_native.__file__).name)
     learners = root / "src" / "undrift" / "learners"

@@ -8,6 +8,8 @@ from undrift._internal.discount import Discount
 from undrift.errors import ConditionError
 from undrift.learners.base import Columns
 
+pytestmark = pytest.mark.slow
+
 
 class OwnMean(ud.Learner):
     """The discounted mean with reg = 1, as somebody else would write it, with its promise and its discount."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import undrift as ud
+from tests.helpers import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MARKDOWN = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 
@@ -55,12 +55,14 @@ def site(built):
     return {page.relative_to(built): page.read_text(encoding="utf-8") for page in built.rglob("*.html")}
 
 
+@pytest.mark.slow
 @together
 def test_every_page_is_built(site):
     wanted = {page.relative_to(DOCS).with_suffix(".html") for page in DOCS.rglob("*.md")}
     assert wanted <= set(site)
 
 
+@pytest.mark.slow
 @together
 def test_formulas_became_mathml(site):
     drawn = [formula for text in site.values() for formula in re.findall(r"<math.*?</math>", text, re.DOTALL)]
@@ -69,6 +71,7 @@ def test_formulas_became_mathml(site):
     assert not any('class="arithmatex"' in text for text in site.values())
 
 
+@pytest.mark.slow
 @together
 def test_the_site_fetches_nothing(site):
     for path, text in site.items():
@@ -76,6 +79,7 @@ def test_the_site_fetches_nothing(site):
         assert not fetched, path
 
 
+@pytest.mark.slow
 @together
 def test_the_examples_page_shows_every_example(site):
     shown = html.unescape(re.sub(r"<[^>]+>", "", site[Path("examples.html")]))
@@ -85,6 +89,7 @@ def test_the_examples_page_shows_every_example(site):
         assert example.read_text(encoding="utf-8").strip() in shown, example.name
 
 
+@pytest.mark.slow
 @together
 def test_search_finds_pages_opened_from_the_file_system(built, browser):
     page = browser.new_page()

@@ -3,13 +3,19 @@
 import re
 
 import pytest
-from test_site import DOCS, ROOT, module
+
+from tests.docs.test_site import DOCS, ROOT, module
 
 PAGES = sorted(path for path in (DOCS / "tutorials").glob("*.md") if path.stem != "index")
 tutorials = module(ROOT / "tools" / "tutorials.py")
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+NETWORKS = {"network"}
+"""Pages that need torch; tests/torch runs them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [path for path in PAGES if path.stem not in NETWORKS], ids=lambda path: path.stem)
 def test_the_page_runs_and_keeps_its_claims(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "\nassert " in path.read_text(encoding="utf-8")

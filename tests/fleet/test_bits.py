@@ -4,11 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from dirty import FEATURES, WAIT, arrivals, clean, comparable, cuts, plain_loop, spoil
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undrift as ud
+from tests.fleet.dirty import FEATURES, WAIT, arrivals, clean, comparable, cuts, plain_loop, spoil
 from undrift.ensemble import SelfConfident
 from undrift.fleet import canonical
 from undrift.learners.files import learner_from_snapshot

@@ -6,14 +6,15 @@ import sys
 import time
 
 import pytest
-from dirty import FEATURES, WAIT, arrivals, clean, spoil
 
 import undrift as ud
+from tests.fleet.dirty import FEATURES, WAIT, arrivals, clean, spoil
+from tests.helpers import ROOT
 
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from test_kill import fleet, rows
+from tests.fleet.test_kill import fleet, rows
 fleet(sys.argv[3]).run(rows(), folder=sys.argv[1], batch=40)
 """
 
@@ -31,7 +32,7 @@ def rows():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_kill_minus_9_and_again(tmp_path, name):
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "f"), str(__file__).rsplit("/", 1)[0], name]
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "f"), str(ROOT), name]
     killed = 0
     for delay in (0.02, 0.1, 0.3):
         process = subprocess.Popen(command)

@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from series import seasonal
 
+from tests.forecast.series import seasonal
+from tests.helpers import ROOT
 from undrift.cli.app import run
 from undrift.forecast import Forecaster
 from undrift.run.forecast.forecast_folder import ForecastFolder
@@ -104,8 +104,8 @@ def test_day_by_day_is_the_same_as_one_file(tmp_path, whole):
 
 
 def test_days_with_missing_hours_and_a_kill_are_the_same_as_one_file(tmp_path):
-    """A week of what `make stress-forecast` does with a year."""
-    script = runpy.run_path(str(Path(__file__).parents[1] / "stress" / "forecast_days.py"))
+    """A week of what `python -m tools stress forecast` does with a year."""
+    script = runpy.run_path(str(ROOT / "tests" / "stress" / "forecast_days.py"))
     assert "every bit equal" in script["check"](tmp_path, 7, 2)
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from series import seasonal
 
 import undrift as ud
+from tests.forecast.series import seasonal
 from undrift import store
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster

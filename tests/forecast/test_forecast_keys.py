@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-from series import random_walk, seasonal
-from test_forecast_files import hours, state, write
 
+from tests.forecast.series import random_walk, seasonal
+from tests.forecast.test_forecast_files import hours, state, write
 from undrift import store
 from undrift.cli.app import run
 from undrift.errors import InputError, ModelFileError

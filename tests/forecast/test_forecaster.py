@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from series import errors, random_walk, seasonal, with_holes
 
 import undrift as ud
+from tests.forecast.series import errors, random_walk, seasonal, with_holes
 from undrift.forecast import Forecaster
 
 pytestmark = pytest.mark.filterwarnings("error")

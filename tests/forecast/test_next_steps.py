@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from series import seasonal
 
+from tests.forecast.series import seasonal
 from undrift.cli.app import run
 from undrift.forecast import Forecaster
 

@@ -3,9 +3,9 @@
 import numpy as np
 import polars as pl
 import pytest
-from test_forecast_files import hours, state, write
 
 import undrift as ud
+from tests.forecast.test_forecast_files import hours, state, write
 from undrift.cli.app import run
 from undrift.errors import InputError
 

@@ -6,10 +6,10 @@ import pickle
 import numpy as np
 import polars as pl
 import pytest
-from series import errors, random_walk, seasonal
-from test_forecast_files import assert_same as assert_same_folders
-from test_forecast_files import hours, state, write
 
+from tests.forecast.series import errors, random_walk, seasonal
+from tests.forecast.test_forecast_files import assert_same as assert_same_folders
+from tests.forecast.test_forecast_files import hours, state, write
 from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.forecast import Forecaster, align_candidate

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from series import random_walk, seasonal
 
+from tests.forecast.series import random_walk, seasonal
 from undrift.forecast.season import find_seasons
 
 

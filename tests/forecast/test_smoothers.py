@@ -1,19 +1,14 @@
 """Forecasts by banks of smoothers: what they can forecast, what must not break them, and how they go on from files."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks.forecast_series import last_known, make_series, naive_forecast
 from undrift.forecast import Forecaster, core
 from undrift.forecast.smoothers import POSITIVE, REFUSED, UNSEEN, SmootherBanks, season_sets
 from undrift.kernels.definitions import INPUT_LIMIT
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from forecast_series import last_known, make_series, naive_forecast  # the folder of benchmarks, put on the path above
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -139,6 +134,7 @@ def score(kind, period, seed, *, timed, horizon=6):
     return losses[0], min(losses[1:])
 
 
+@pytest.mark.slow
 def test_forecasts_are_not_worse_than_the_better_naive_one(monkeypatch):
     """Means over seeds; and smoothers earn at least 3% on average, so that leaving them out is noticed."""
     kinds = ("seasonal", "trending", "intermittent", "gapped")
@@ -156,6 +152,7 @@ def test_forecasts_are_not_worse_than_the_better_naive_one(monkeypatch):
     assert with_smoothers.mean() < 0.97 * np.mean(list(ratios()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["constant first", "zero first", "stuck", "spike"])
 def test_weights_recover_from_faults_of_a_sensor(kind):
     """Some hundred rows after the fault the forecasts are nearly as good as without it: 1.25 times after `stuck`."""

@@ -2,17 +2,15 @@
 
 import gzip
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
 import undrift as ud
+from tests.helpers import DATA
 from undrift.losses import logistic, squared
 
-DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 # What a rough trial reached; the defaults must.
 R2 = {"bike_hourly": 0.942, "metro_traffic": 0.963, "air_quality_co": 0.938}
 LOG_LOSS = {"elec2": 0.200, "weather_nebraska": 0.409, "flights_late": 0.458}

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gzip
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import DATA
 from undrift import metrics
 from undrift.errors import InputError
 from undrift.kernels.definitions import FIRST_STEP, LEAST_RATIO, LEAST_STEP, STEP_ROUNDS, STEP_TAIL, IntervalState
 from undrift.online.intervals import LEVELS, QUANTILES, START, TAILS, interval_levels
-
-DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
 def changing_spread(seed, rows=3000):

@@ -166,27 +166,6 @@ def test_wrapping_32_bit_integers_give_the_same_words_and_scales():
     np.testing.assert_array_max_ulp(np.asarray(single, dtype=np.float64), exact, maxulp=2)
 
 
-def test_jax_without_wide_integers_gives_the_same_words_and_scales():
-    jnp = pytest.importorskip("jax.numpy")
-    w = jnp.asarray(words().astype(np.uint32))
-    mask = jnp.uint32(core.MASK)
-    a, _ = core.threefry(jnp.uint32(5), jnp.uint32(0), w, jnp.zeros_like(w), mask)
-    assert [int(k) for k in a] == [core.bits(5, int(t))[0] for t in w]
-    s = core.exponential(a, jnp.log, jnp.log1p, mask)
-    exact = np.array([core.exponential(int(k)) for k in a])
-    assert s.dtype == jnp.float32
-    np.testing.assert_array_max_ulp(np.asarray(s), exact.astype(np.float32), maxulp=2)
-
-
-def test_torch_tensors_pass_through():
-    torch = pytest.importorskip("torch")
-    c = Tuning(gamma=0.5, gap1=0.1, gap2=0.01, nu=1e-3, clip_norm=0.1)
-    g = torch.tensor([1.0, -2.0], dtype=torch.float64)
-    m, v = core.ema(torch.zeros(2, dtype=torch.float64), g, c.gap1), core.ema(0.0, g @ g, c.gap2)
-    delta = core.leader(m, core.rate(v, c.gap1, c), (m @ m) ** 0.5, c.ball)
-    np.testing.assert_allclose(delta.numpy(), recursion(g.numpy()[None, :], c), rtol=1e-15)
-
-
 def test_core_imports_the_standard_library_only():
     tree = ast.parse(Path(core.__file__).read_text())
     names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}

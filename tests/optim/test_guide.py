@@ -1,11 +1,12 @@
 """The guide's examples run."""
 
 import doctest
-from pathlib import Path
+
+from tests.helpers import ROOT
 
 
 def test_the_examples_of_the_guide_run():
-    guide = Path(__file__).parents[2] / "docs" / "adam.md"
+    guide = ROOT / "docs" / "adam.md"
     failed, tried = doctest.testfile(str(guide), module_relative=False)
     assert tried > 8
     assert failed == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import KINDS, instance, numbers, play, stacked
 
+from tests.parity.kernel_cases import KINDS, instance, numbers, play, stacked
 from undrift import kernels
 from undrift.kernels import layout
 

@@ -7,9 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from tolerances import TOLERANCES
 
 import undrift as ud
+from tests.parity.tolerances import TOLERANCES
 from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, ResidualScale, SelfConfident

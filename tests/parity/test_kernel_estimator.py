@@ -6,9 +6,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from estimator_cases import COLUMNS, Case, Outcome, plan, run_late, run_peeked, run_shuffled, run_weighted, stream
-from tolerances import TOLERANCES
 
+from tests.parity.estimator_cases import (
+    COLUMNS,
+    Case,
+    Outcome,
+    plan,
+    run_late,
+    run_peeked,
+    run_shuffled,
+    run_weighted,
+    stream,
+)
+from tests.parity.tolerances import TOLERANCES
 from undrift import kernels
 from undrift.kernels.definitions import INPUT_LIMIT, EstimatorNumber, IntervalState, RecordPart, SpreadColumn
 from undrift.online.plan import EstimatorPlan

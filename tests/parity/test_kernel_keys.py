@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tolerances import TOLERANCES
 
 import undrift as ud
+from tests.parity.tolerances import TOLERANCES
 from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Ensemble, Mixable, ResidualScale, SelfConfident

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tolerances import TOLERANCES
 
+from tests.parity.tolerances import TOLERANCES
 from tests.twins import mix as reference_mix
 from undrift import kernels
 from undrift.kernels.definitions import MixerState, MixingRule

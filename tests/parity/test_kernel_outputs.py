@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from kernel_cases import KINDS, instance, stacked
-from tolerances import TOLERANCES
 
+from tests.parity.kernel_cases import KINDS, instance, stacked
+from tests.parity.tolerances import TOLERANCES
 from tests.twins import outputs as reference_outputs
 from undrift import kernels
 from undrift.kernels import layout

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from kernel_cases import KINDS, instance, outputs, play, stacked
-from tolerances import TOLERANCES
 
+from tests.parity.kernel_cases import KINDS, instance, outputs, play, stacked
+from tests.parity.tolerances import TOLERANCES
 from tests.twins import reference
 from undrift import kernels
 from undrift.kernels import layout

@@ -5,8 +5,8 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
-from tolerances import TOLERANCES
 
+from tests.parity.tolerances import TOLERANCES
 from tests.twins import smoothers as reference_smoothers
 from undrift import kernels
 from undrift.kernels import dispatch

@@ -3,8 +3,8 @@
 import mpmath
 import numpy as np
 import pytest
-from tolerances import TOLERANCES
 
+from tests.parity.tolerances import TOLERANCES
 from tests.twins import steps as reference_steps
 from undrift import kernels
 from undrift.kernels import dispatch

@@ -1,14 +1,14 @@
-"""Random and adversarial runs with the certificate of each, for the tests and `make stress-certify`.
+"""Random and adversarial runs with the certificate of each, for the tests and `python -m tools stress certify`.
 
 Every family returns the certificate and the regret, which is computed here from predictions, rows and labels alone.
 """
 
 import math
 
-import adversarial
 import numpy as np
 
 import undrift as ud
+from tests.regret import adversarial
 from undrift import losses
 from undrift.regret import HindsightLeaves, certify
 

@@ -1,7 +1,10 @@
 """A search that makes runs worse breaks no certificate, and breaks claims that are a little too small."""
 
-import adversarial
 import pytest
+
+from tests.regret import adversarial
+
+pytestmark = pytest.mark.slow
 
 FAMILIES = pytest.mark.parametrize("family", adversarial.FAMILIES)
 

@@ -67,6 +67,7 @@ def test_wide_rows_have_fewer_candidate_cuts(monkeypatch):
     assert set(cuts) <= {50, 100, 150, 200, 250}  # six cells: four pieces and half as many more
 
 
+@pytest.mark.slow
 def test_comparators_of_wide_rows_take_seconds_not_forever():
     rng, Z, y = stream(T=240, d=120)
     u = piecewise(Z, y, segments=6, pull=1.0)

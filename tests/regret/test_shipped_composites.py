@@ -3,11 +3,13 @@
 The regret is computed from predictions, rows and labels alone.
 """
 
-import instances
 import numpy as np
 import pytest
 
+from tests.regret import instances
 from undrift.errors import ConditionError
+
+pytestmark = pytest.mark.slow
 
 COUNTS = {
     "VAW": 600,
@@ -25,7 +27,7 @@ COUNTS = {
     "collinear Newton": 200,
     "restarted": 200,
 }
-"""`make stress-certify` runs thousands of each."""
+"""`python -m tools stress certify` runs thousands of each."""
 ALONE = ("VAW", "AIOLI", "DriftVAW", "Newton", "collinear DriftVAW", "collinear Newton", "restarted")
 SHORT = ("VAW", "AIOLI", "mixed ensemble", "OnlineRegressor", "OnlineClassifier")
 """Families with memories so short that pivots are raised."""

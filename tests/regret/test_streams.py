@@ -1,18 +1,21 @@
 """Certificates on the real streams of the data folder; skipped when it is absent."""
 
 import runpy
-from pathlib import Path
 
 import pytest
 
+from tests.helpers import ROOT
 from undrift.learners import DiscountedAIOLI, DiscountedVAW
 from undrift.losses import logistic, squared
 from undrift.regret import certify
 from undrift.regret.comparators import fixed, piecewise, smooth
 
-STREAMS = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "streams.py"))
+STREAMS = runpy.run_path(str(ROOT / "benchmarks" / "streams.py"))
 NAMES = STREAMS["names"]()
-pytestmark = pytest.mark.skipif(not NAMES, reason="no streams: set UNDRIFT_DATA to the folder that holds them")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not NAMES, reason="no streams: set UNDRIFT_DATA to the folder that holds them"),
+]
 
 
 @pytest.mark.skipif("bike_hourly" not in NAMES, reason="bike_hourly is not in the data folder")

@@ -2,11 +2,11 @@
 
 import math
 
-import instances
 import numpy as np
 import pytest
 
 import undrift as ud
+from tests.regret import instances
 from undrift import losses
 from undrift.errors import ConditionError
 from undrift.regret import certify

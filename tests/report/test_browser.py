@@ -5,13 +5,13 @@ import re
 
 import numpy as np
 import pytest
-from fleet_runs import fleet_run
-from report_runs import play_class_run, play_run, stream
-from test_render import EVIL
 
+from tests.report.fleet_runs import fleet_run
+from tests.report.report_runs import play_class_run, play_run, stream
+from tests.report.test_render import EVIL
 from undrift.report import render, render_fleet
 
-pytestmark = pytest.mark.xdist_group("browser")  # one browser for all of them
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]  # one browser for all of them
 TASKS = ("regression", "classification")
 PLOTS = {"regression": 8 + 4 + 5, "classification": 10 + 4 + 5, "multiclass": 9 + 4}
 """Figures, panels of contributions (not of several classes), and of target and features then and now."""

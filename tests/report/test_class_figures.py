@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from report_runs import play_class_run, play_run, stream
 from sklearn import metrics as peer
-from test_render import EVIL, Elements
 
+from tests.report.report_runs import play_class_run, play_run, stream
+from tests.report.test_render import EVIL, Elements
 from undrift.losses import sigmoid
 from undrift.metrics import class_scores, confusion, ranking_curve
 from undrift.report import render

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleet_runs import fleet_run
-from test_render import EVIL, Elements
 
 import undrift as ud
+from tests.report.fleet_runs import fleet_run
+from tests.report.test_render import EVIL, Elements
 from undrift.errors import InputError
 from undrift.fleet import STATUSES, FleetRun, Outputs
 from undrift.losses import sigmoid
@@ -127,6 +127,7 @@ def test_a_key_of_few_rows_is_not_called_the_worst(tmp_path):
     assert "young" in text[text.index("All keys") :]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_keys_are_a_small_page(tmp_path):
     found = fleet_run(keys=100_000, rounds=4)
     small = render_fleet(fleet_run(keys=5), tmp_path / "small.html").stat().st_size

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from test_render import EVIL, Elements
 
+from tests.report.test_render import EVIL, Elements
 from undrift.cli.app import run
 from undrift.report import render
 from undrift.run import Interrupted, Settings, certify_run, play_file, read_run

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
-from report_runs import play_run, stream
 
+from tests.report.report_runs import play_run, stream
 from undrift.cli.run import summary_lines
 from undrift.report.figures.memory_spectrum import measure
 from undrift.report.half_life import MOST_CHANGES, find_changes, mean_half_life, memory_length

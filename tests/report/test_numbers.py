@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_runs import play_run, stream
 
+from tests.report.report_runs import play_run, stream
 from undrift.losses import sigmoid
 from undrift.online.inspection import GateUse
 from undrift.report.blocks import cut_blocks

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from report_runs import play_run, stream
-from test_render import Elements
 
+from tests.report.report_runs import play_run, stream
+from tests.report.test_render import Elements
 from undrift.report import figures, html_file, render, run_page
 from undrift.report.figures.figure import Figure, View, curve
 from undrift.report.figures.registry import (

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from report_runs import play_run, stream
 
+from tests.report.report_runs import play_run, stream
 from undrift.errors import InputError
 from undrift.report import render
 

@@ -138,6 +138,7 @@ def test_too_many_columns_are_refused(tmp_path, monkeypatch):
             list(Source(str(tmp_path / f"t.{ending}"), Settings(target="y")).batches())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "pieces"), [("csv", 3), ("json", 1)])
 def test_predictions_are_not_collected(tmp_path, kind, pieces):
     (tmp_path / "past.csv").write_bytes(HEAD + b"1,2.5\n3,5.1\n2,2.2\n" * 30)

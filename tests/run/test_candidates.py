@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from row_files import table, write_csv
 
+from tests.run.row_files import table, write_csv
 from undrift.errors import DataError, InputError
 from undrift.online import OnlineRegressor, Table
 from undrift.run import Settings, certify_run, play_file, read_run

@@ -6,8 +6,8 @@ import os
 
 import polars as pl
 import pytest
-from row_files import table, write_csv, write_ndjson
 
+from tests.run.row_files import table, write_csv, write_ndjson
 from undrift.errors import ConditionError, DataError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.read import csv_file, ndjson, parquet, verified_file

@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from row_files import table, write_csv
 
+from tests.run.row_files import table, write_csv
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError, InputError
 from undrift.report import render_comparison

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from row_files import table, write_csv
-from workbooks import workbook
 
+from tests.helpers import ROOT
+from tests.run.row_files import table, write_csv
+from tests.run.workbooks import workbook
 from undrift.cli.run import default_folder
 from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
@@ -203,7 +204,7 @@ def test_a_spreadsheet_without_its_reader_names_the_extra(tmp_path, monkeypatch)
 
 
 def test_what_installs_the_commands_installs_the_reader_of_spreadsheets():
-    root = Path(__file__).parents[2]
+    root = ROOT
     extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert any(one.startswith("fastexcel") for one in extras["cli"])
     assert "\nfastexcel==" in (root / "locks" / "test.txt").read_text()

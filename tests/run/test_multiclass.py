@@ -6,9 +6,9 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-from row_files import write_csv
 
 import undrift as ud
+from tests.run.row_files import write_csv
 from undrift.baselines import ClassBaselines
 from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from row_files import table, write_csv
 
 import undrift as ud
+from tests.run.row_files import table, write_csv
 from undrift.baselines import Baselines
 from undrift.cli.run import summary_lines
 from undrift.errors import InputError

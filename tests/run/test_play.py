@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from row_files import table, write_csv, write_ndjson
 
 import undrift as ud
+from tests.run.row_files import table, write_csv, write_ndjson
 from undrift.run import Settings, play_file, read_run, update_run
 
 

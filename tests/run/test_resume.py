@@ -10,8 +10,8 @@ import time
 
 import polars as pl
 import pytest
-from row_files import table, write_csv
 
+from tests.run.row_files import table, write_csv
 from undrift import store
 from undrift.errors import InputError, ModelFileError
 from undrift.run import Interrupted, Settings, play_file

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from row_files import table, write_csv
 
 import undrift as ud
+from tests.run.row_files import table, write_csv
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import comparators

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from row_files import table, write_csv
 
+from tests.run.row_files import table, write_csv
 from undrift import store
 from undrift._internal import folder as folder_module
 from undrift.errors import DataError, InputError, ModelFileError, UndriftError

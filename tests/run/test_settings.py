@@ -6,8 +6,8 @@ import json
 import math
 
 import pytest
-from row_files import table, write_csv
 
+from tests.run.row_files import table, write_csv
 from undrift.errors import InputError, UndriftError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run
 from undrift.run.settings import read_toml

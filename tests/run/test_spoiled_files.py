@@ -3,16 +3,12 @@
 import random
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import undrift as ud
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "stress"))
-
-import spoiled_files  # a program beside the tests
+from tests.stress import spoiled_files
 
 
 @pytest.mark.parametrize("seed", range(30))

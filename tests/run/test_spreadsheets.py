@@ -8,10 +8,10 @@ import zipfile
 import numpy as np
 import polars as pl
 import pytest
-from row_files import table, write_csv
-from test_bounded_reading import MOST, run
-from workbooks import number, shared_text, workbook, write_ods, write_xls, write_xlsx
 
+from tests.run.row_files import table, write_csv
+from tests.run.test_bounded_reading import MOST, run
+from tests.run.workbooks import number, shared_text, workbook, write_ods, write_xls, write_xlsx
 from undrift.errors import DataError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
@@ -113,6 +113,7 @@ print(int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").re
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_forged_spreadsheets_are_refused_in_little_memory(tmp_path):
     for name, (make, _) in FORGED.items():

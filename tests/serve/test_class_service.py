@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 import pytest
-from server_process import running_server
-from waiting_rows import model_with_rows
 
 import undrift as ud
+from tests.serve.server_process import running_server
+from tests.serve.waiting_rows import model_with_rows
 from undrift.errors import InputError
 from undrift.online import Table
 from undrift.run import Settings, play_file

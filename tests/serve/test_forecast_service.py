@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from server_process import fetch, running_server
 
+from tests.serve.server_process import fetch, running_server
 from undrift.errors import InputError, RequestSizeError
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.play import forecast_file, update_forecast

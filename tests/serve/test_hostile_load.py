@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from server_process import NAMES, fetch, running_server
 
 import undrift as ud
+from tests.serve.server_process import NAMES, fetch, running_server
 from undrift._internal.names import find_closest, find_similar
 from undrift.errors import InputError, RequestSizeError
 from undrift.online import Table

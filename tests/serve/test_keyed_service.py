@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from server_process import fetch, running_server
-from waiting_rows import entries
 
 import undrift as ud
+from tests.serve.server_process import fetch, running_server
+from tests.serve.waiting_rows import entries
 from undrift.errors import InputError
 from undrift.run import Settings, play_fleet
 from undrift.serve import Client, open_service

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from server_process import NAMES, running_server
 
 import undrift as ud
+from tests.serve.server_process import NAMES, running_server
 from undrift.online import Table
 from undrift.serve import Client
 

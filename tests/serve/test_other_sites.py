@@ -8,9 +8,9 @@ import threading
 
 import numpy as np
 import pytest
-from server_process import NAMES, fetch, running_server
 
 import undrift as ud
+from tests.serve.server_process import NAMES, fetch, running_server
 from undrift.errors import InputError
 from undrift.online import Table
 from undrift.serve import Client

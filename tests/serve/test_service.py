@@ -8,9 +8,9 @@ import stat
 
 import numpy as np
 import pytest
-from waiting_rows import entries, model_with_rows
 
 import undrift as ud
+from tests.serve.waiting_rows import entries, model_with_rows
 from undrift.errors import InputError, ModelFileError
 from undrift.online import Table
 from undrift.serve import open_service

@@ -3,14 +3,10 @@
 import importlib
 import os
 import shutil
-import sys
 import threading
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fleet"))
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def missing():
@@ -19,7 +15,7 @@ def missing():
         try:
             importlib.import_module(name)
         except ImportError:
-            return f"no {name} here; `make test-spark` installs what these tests need"
+            return f"no {name} here; `make test-all` installs what these tests need"
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         return "no Java here; Spark needs 17 or newer (apt install openjdk-17-jre-headless)"
     return None
@@ -36,7 +32,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def spark():
     """Two cores, two partitions, RocksDB."""
-    from job import session
+    from tests.spark.job import session
 
     made = session()
     yield made

@@ -6,11 +6,9 @@ import signal
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fleet"))
-
-from dirty import FEATURES, WAIT, arrivals, clean, cuts, spoil
-
 import undrift as ud
+from tests.fleet.dirty import FEATURES, WAIT, arrivals, clean, cuts, spoil
+from tests.helpers import ROOT
 from undrift.fleet import AdvanceResult
 from undrift.fleet.state_codec import VERSION
 
@@ -62,8 +60,7 @@ def stamped(state, version):
 
 def session():
     """Return a small local session."""
-    here = Path(__file__).parent
-    paths = [str(here), str(here.parent / "fleet"), os.environ.get("PYTHONPATH", "")]
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)  # workers must find `Fragile`
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["OMP_NUM_THREADS"] = "1"

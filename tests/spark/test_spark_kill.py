@@ -7,12 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-from job import LIMIT, SINKS, checkpoint, dirty, fill, fleet_of
-from test_spark_stream import models_of, play, written
-
+from tests.helpers import ROOT
+from tests.spark.job import LIMIT, SINKS, checkpoint, dirty, fill, fleet_of
+from tests.spark.test_spark_stream import models_of, play, written
 from undrift.fleet import canonical
-
-JOB = Path(__file__).parent / "job.py"
 
 
 def entries(folder, sink, log):
@@ -23,7 +21,8 @@ def entries(folder, sink, log):
 def killed(folder):
     """Run the streams to both sinks in a driver of their own, and kill that once each has finished a batch."""
     with (folder / "log").open("w") as log:
-        driver = subprocess.Popen([sys.executable, JOB, folder], start_new_session=True, stdout=log, stderr=log)
+        command = [sys.executable, "-m", "tests.spark.job", folder]
+        driver = subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=log, stderr=log)
     deadline = time.monotonic() + LIMIT
     try:
         while not all(entries(folder, sink, "commits") for sink in SINKS):

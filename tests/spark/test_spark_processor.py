@@ -1,8 +1,7 @@
 """The real processor without a JVM: any cut of the stream gives the bits of one machine."""
 
-from dirty import cuts
-from job import NAMES, SCHEMA, dirty, fleet_of
-
+from tests.fleet.dirty import cuts
+from tests.spark.job import NAMES, SCHEMA, dirty, fleet_of
 from undrift.fleet import canonical
 
 

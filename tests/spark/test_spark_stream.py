@@ -4,9 +4,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from job import LIMIT, NAMES, SCHEMA, Fragile, Newer, checkpoint, dirty, fill, fleet_of, stamped, start, write
 
 import undrift as ud
+from tests.spark.job import (
+    LIMIT,
+    NAMES,
+    SCHEMA,
+    Fragile,
+    Newer,
+    checkpoint,
+    dirty,
+    fill,
+    fleet_of,
+    stamped,
+    start,
+    write,
+)
 from undrift.errors import InputError
 from undrift.fleet import Output, canonical
 from undrift.fleet.state_codec import VERSION

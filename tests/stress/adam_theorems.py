@@ -1,14 +1,11 @@
-"""The four Adam theorems run to their own T at small epsilon: python tests/stress/adam_theorems.py.
+"""The four Adam theorems run to their own T at small epsilon: python -m tests.stress.adam_theorems.
 
 Several minutes of one core. Prints realised / promised for every cell; exit code 4 if a promise is broken.
 """
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "theorems"))
-
-from adam_runs import held  # the folder of the quick tests, put on the path just above
+from tests.theorems.adam_runs import held
 
 STARTS = {"saturated": [0.8, -0.5], "kinks": [1.3, 0.4], "well": [0.6, -0.4], "basins": [0.1, -0.3, 0.2]}
 DISTANCES = {"clipped/nu": 3.0, "clip-free/nu": 3.0, "clipped/margin": 2.0, "clip-free/margin": 1.5}

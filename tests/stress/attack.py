@@ -2,7 +2,7 @@
 
 Each attack is a process of its own, so that a crash of one is seen and the others still run.
 
-    python tests/stress/attack.py [--only WORD] [--quick] [--write docs/survives.md]
+    python -m tests.stress.attack [--only WORD] [--quick] [--write docs/survives.md]
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 LIMIT = 1500
 """Seconds that one attack may take."""
 HEAD = ("| what was tried | how often | survived | in its own words |", "|---|---:|---|---|")
@@ -67,8 +67,8 @@ ATTACKS = (
 def run(attack: Attack, quick: bool) -> Outcome:
     """Run one attack; its output goes to the terminal as it comes."""
     tries = max(2, attack.tries // 20) if quick else attack.tries
-    code = f"import {attack.module} as it; raise SystemExit(it.{attack.call.format(n=tries)})"
-    path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    code = f"from tests.stress import {attack.module} as it; raise SystemExit(it.{attack.call.format(n=tries)})"
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     print(f"\n== {attack.name}: {tries:,}", flush=True)
     begin, said = time.perf_counter(), ""
     process = subprocess.Popen(

@@ -1,6 +1,6 @@
 """Small files that unpack to gigabytes: refused in little memory, or stopped by SIGTERM within a second.
 
-python tests/stress/bombs.py [signals]
+python -m tests.stress.bombs [signals]
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
-from test_bounded_reading import BOMBS, HEAD, MOST, gzip_bomb, run, zstd_bomb
+from tests.run.test_bounded_reading import BOMBS, HEAD, MOST, gzip_bomb, run, zstd_bomb
 
 COMMAND = [sys.executable, "-m", "undrift", "run"]
 

@@ -1,4 +1,4 @@
-"""Random and adversarial certificates: python tests/stress/certificates.py [COUNT] [SEED] [--only FAMILY ...].
+"""Random and adversarial certificates: python -m tests.stress.certificates [COUNT] [SEED] [--only FAMILY ...].
 
 COUNT (100000) runs of at most 50 rounds, or a few hundred where an online estimator has to leave its warm-up, shared
 out among learners, ensembles and online estimators; twenty minutes of one core. Every SEED (0) gives other runs, and
@@ -15,16 +15,12 @@ without its price of rounding, or with one per mille less of a term. One that it
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
+from tests.regret import adversarial
+from tests.regret.instances import FAMILIES, below
 from undrift.errors import ConditionError
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "regret"))
-
-import adversarial  # the folder of the quick tests, put on the path just above
-from instances import FAMILIES, below
 
 SHARES = {
     "VAW": 13,

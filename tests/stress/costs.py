@@ -1,4 +1,4 @@
-"""Costs of online estimators on hostile streams: python tests/stress/costs.py [COUNT] [SEED] [--climb STEPS].
+"""Costs of online estimators on hostile streams: python -m tests.stress.costs [COUNT] [SEED] [--climb STEPS].
 
 COUNT (10000) streams of 60 to 150 rows, half of them for squared loss, the others for pinball and logistic loss; every
 SEED (0) gives other streams. Exit code 4 if losses exceed those of a candidate, or of a convex combination of given
@@ -11,13 +11,10 @@ predictions, by more than the bound of theory page `gate`.
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "theorems"))
-
-import gate_runs as runs  # the folder of the quick tests, put on the path just above
+from tests.theorems import gate_runs as runs
 
 LOSSES = [runs.SQUARED, runs.SQUARED, runs.PINBALL, runs.LOGISTIC]
 ROUNDING = 1e-9

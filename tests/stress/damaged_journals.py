@@ -1,6 +1,6 @@
 """Damage journals of services at random: each one opens as it was, or is refused in one sentence.
 
-python tests/stress/damaged_journals.py [damages] [seed]
+python -m tests.stress.damaged_journals [damages] [seed]
 
 Services of one model, of keys, of several classes and of forecasts are left as a kill leaves them. Their journals then
 get flipped, lost or zeroed bytes, are cut off, lose tables and rows, or get values of wrong kinds and shapes, with a

@@ -1,6 +1,6 @@
 """Fleets that are killed, run twice at once, or short of disk: nothing lost, nothing learned twice.
 
-python tests/stress/fleet_folders.py [tries]
+python -m tests.stress.fleet_folders [tries]
 
 Every disturbed fleet is continued by the same command and compared to one that nobody disturbed: all states, the
 progress, predictions.csv and keys.csv, to the byte.

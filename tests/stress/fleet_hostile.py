@@ -1,4 +1,4 @@
-"""Fleets whose files were tampered with, by the thousand: python tests/stress/fleet_hostile.py [tries] [seed].
+"""Fleets whose files were tampered with, by the thousand: python -m tests.stress.fleet_hostile [tries] [seed].
 
 Bytes, tables, views, triggers, cells, journals, and states with a valid digest but other contents. Each must end in a
 result or in one sentence.
@@ -7,11 +7,8 @@ result or in one sentence.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "run"))
-
-from hostile_fleets import attack  # the folder of the quick tests, put on the path just above
+from tests.run.hostile_fleets import attack
 
 
 def main(tries: int = 2000, seed: int = 0) -> int:

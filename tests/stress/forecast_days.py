@@ -1,6 +1,6 @@
 """A year of hours, day by day through `undrift update` with kill -9 in between: the same bits as one run of the year.
 
-python tests/stress/forecast_days.py [days] [kills] [seed]
+python -m tests.stress.forecast_days [days] [kills] [seed]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Model files forged (a valid digest over changed contents) or damaged: one sentence, or a model that works.
 
-python tests/stress/hostile_models.py [tries] [seed]
+python -m tests.stress.hostile_models [tries] [seed]
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.test_hostile_files import MODELS, VALUES, changed, loaded, places, use
 from undrift import store
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from test_hostile_files import MODELS, VALUES, changed, loaded, places, use
 
 NUMBERS = (0.0, -1.0, 1e-300, 1e9, 1e75, 1e300, np.inf, np.nan)
 

@@ -1,6 +1,6 @@
 """Random shapes, strides, dtypes and values at the kernels: nothing may crash, hang or yield a non-finite number.
 
-    python tests/stress/kernel_fuzz.py [seconds] [seed]
+    python -m tests.stress.kernel_fuzz [seconds] [seed]
 
 A call either takes its arrays, and then the layouts agree in bits and all numbers are finite, or refuses them with a
 TypeError, a ValueError or a refusal code, and then nothing has changed.

@@ -1,6 +1,6 @@
 """The NEON level on any machine: kernels cross-compiled, run by an emulator, and put through the kernels' own tests.
 
-    python tests/stress/neon_level.py [arguments for pytest]
+    python -m tests.stress.neon_level [arguments for pytest]
 
 Needs g++ for 64-bit ARM and qemu's user mode; without them it says so and ends well. The level `portable`, compiled for
 the same processor, goes through the same tests.

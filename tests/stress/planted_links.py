@@ -1,6 +1,6 @@
 """Links planted in the folders of runs and fleets: what they point to is never read into a result, changed or deleted.
 
-python tests/stress/planted_links.py [tries] [seed]
+python -m tests.stress.planted_links [tries] [seed]
 """
 
 from __future__ import annotations

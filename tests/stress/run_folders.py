@@ -2,7 +2,7 @@
 
 Each function takes how often to try, prints what was tried and what survived, and raises if anything was lost.
 
-python tests/stress/run_folders.py [tries] [seed]
+python -m tests.stress.run_folders [tries] [seed]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run_kills import COMMAND, OPTIONS, bits, committed, stream
+from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, stream
 
 ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}

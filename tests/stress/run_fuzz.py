@@ -2,7 +2,7 @@
 
 Text, NDJSON and Parquet, packed and not, some of them small files that unpack to large ones; memory must stay bounded.
 
-python tests/stress/run_fuzz.py [cases] [seed]
+python -m tests.stress.run_fuzz [cases] [seed]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kill -9 at random moments, many times, then resume: predictions, model and trace must be those of a calm run.
 
-python tests/stress/run_kills.py [kills] [seed]
+python -m tests.stress.run_kills [kills] [seed]
 """
 
 from __future__ import annotations

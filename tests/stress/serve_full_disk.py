@@ -1,6 +1,6 @@
 """Fill the disk under a service: it refuses with a sentence, lives, and loses nothing that it acknowledged.
 
-python tests/stress/serve_full_disk.py [MEBIBYTES ...]    (as root on Linux, as it mounts small file systems)
+python -m tests.stress.serve_full_disk [MEBIBYTES ...]    (as root on Linux, as it mounts small file systems)
 
 The model, the journal and the temporary folder lie on a file system of each size. Rows and half of their labels are
 sent until it is full, and on after a little room was made, twice. Then the service is killed and started again: no id

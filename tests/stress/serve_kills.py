@@ -1,6 +1,6 @@
 """Kill a service at random moments under load; nothing that was acknowledged may be lost or learned twice.
 
-python tests/stress/serve_kills.py [kills]
+python -m tests.stress.serve_kills [kills]
 
 A client sends rows and labels, labels late and out of order, to a service of one model and to one of many keys, in
 turn. Snapshots are taken all the time, so that kills fall into them too. Every answer is compared with that of a calm

@@ -1,6 +1,6 @@
 """Hostile and heavy clients at services of every kind: the longest time in which another client got no answer.
 
-python tests/stress/serve_load.py [idle readers]
+python -m tests.stress.serve_load [idle readers]
 
 A client asks for /health every few milliseconds meanwhile. What a scenario adds to its longest wait is what the clients
 below cost the others; the first line has the wait where nothing happens, which is the machine's own.

@@ -1,6 +1,6 @@
 """Load a service for a while and fit a line to its memory; the slope says what an hour would cost.
 
-python tests/stress/serve_memory.py [minutes]
+python -m tests.stress.serve_memory [minutes]
 
 Ten rows come every PACE seconds; one label in ten never comes, and such rows are given up after 36 seconds. The pace is
 fixed, since more rows a second means more rows that wait. The first third of the time is not counted.

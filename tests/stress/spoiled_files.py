@@ -3,7 +3,7 @@
 The files are the packaged one and those of the data folder, UNDRIFT_DATA, by default ../shared/data. A result holds no
 NaN, nor infinity, and no warning is shown; a refusal is one line and comes without results.
 
-python tests/stress/spoiled_files.py [cases] [seed]
+python -m tests.stress.spoiled_files [cases] [seed]
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import contextlib
 import gzip
 import io
 import json
-import os
 import random
 import shutil
 import sys
@@ -27,9 +26,9 @@ from typing import NamedTuple
 import polars as pl
 
 import undrift
+from tests.helpers import DATA
 from undrift.cli.app import run
 
-DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 LINES = 150
 """Lines of a file that are used."""
 Dice = random.Random

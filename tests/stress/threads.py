@@ -7,12 +7,9 @@ through. Then four threads learn at once: no round may be lost.
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import undrift as ud
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from test_threads import MODELS, rows, together
+from tests.test_threads import MODELS, rows, together
 
 THREADS = 4
 LEARNED = 60

@@ -1,4 +1,4 @@
-"""Runs of Algorithm 2 to the T a theorem prescribes, for the tests of the four theorems and `make stress-adam`.
+"""Runs of Algorithm 2 to the T a theorem prescribes, for the tests of the four theorems and `tools/stress.py`.
 
 The promise epsilon is a share of the true gradient at the start, so that an optimizer that never moves breaks it: every
 run is accompanied by one with steps of length 0, which must fail.

@@ -2,13 +2,12 @@
 
 import importlib
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.helpers import ROOT
 from undrift.optim.theorems import THEOREMS
 
-ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "undrift" / "optim").rglob("*.py"))
 KEYS = sorted(
     {key for path in SOURCES for key in re.findall(r"[Kk]eys? `([a-z0-9/-]+)`", path.read_text(encoding="utf-8"))}

@@ -1,10 +1,10 @@
 """aioli: surrogate, optimistic FTRL, discounted and dynamic regret of discounted AIOLI."""
 
-import direct
 import mpmath
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift.errors import ConditionError
 from undrift.learners import DiscountedAIOLI
 from undrift.losses import logistic

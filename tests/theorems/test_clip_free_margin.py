@@ -1,7 +1,8 @@
-"""clip-free/margin: Theorem 8 run to its own T keeps its promise, standing still does not; `make stress-adam`."""
+"""clip-free/margin: Theorem 8 run to its own T keeps its promise, standing still does not."""
 
 import pytest
-from adam_runs import held
+
+from tests.theorems.adam_runs import held
 
 CELLS = [("saturated", [0.05, -0.05]), ("kinks", [0.05, 0.1]), ("well", [0.1, -0.05])]
 

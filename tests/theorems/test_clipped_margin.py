@@ -1,9 +1,9 @@
-"""clipped/margin: Theorem 6 run to its own T keeps its promise, standing still does not; `make stress-adam`: longer."""
+"""clipped/margin: Theorem 6 run to its own T keeps its promise, standing still does not."""
 
 import numpy as np
 import pytest
-from adam_runs import held
 
+from tests.theorems.adam_runs import held
 from undrift.theory import adam_lemmas as lemmas
 
 CELLS = [("saturated", [0.2, -0.1]), ("kinks", [0.4, 0.1]), ("well", [0.2, -0.1])]

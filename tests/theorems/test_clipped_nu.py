@@ -1,7 +1,8 @@
-"""clipped/nu: Theorem 5 run to its own T keeps its promise, standing still does not; `make stress-adam`: longer."""
+"""clipped/nu: Theorem 5 run to its own T keeps its promise, standing still does not."""
 
 import pytest
-from adam_runs import held
+
+from tests.theorems.adam_runs import held
 
 CELLS = [("saturated", [0.2, -0.1]), ("kinks", [0.6, -0.4]), ("well", [0.6, -0.4]), ("basins", [0.1, -0.3, 0.2])]
 

@@ -6,10 +6,10 @@ formula; a memory beta_star is recognised by the equation it solves.
 
 import math
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift.losses import logistic, squared
 from undrift.theory import bounds
 

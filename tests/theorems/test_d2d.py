@@ -2,10 +2,10 @@
 
 import math
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift.learners import DiscountedAIOLI, DiscountedMean, DiscountedVAW, Zero
 from undrift.losses import logistic, squared
 from undrift.regret import Template, certify, d2d_identity, discounted_regret, dynamic_regret

@@ -2,10 +2,10 @@
 
 import math
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift.errors import ConditionError
 from undrift.losses import logistic, squared
 from undrift.regret import dynamic_regret

@@ -1,11 +1,11 @@
 """gate: losses never exceed those of a candidate by more than `cost()`, whatever the labels; and no term is idle."""
 
-import gate_runs as runs
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.theorems import gate_runs as runs
 from tests.twins.given_mixer import GivenMixer
 from undrift.kernels.definitions import (
     GATE_CUT,

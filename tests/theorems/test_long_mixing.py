@@ -18,6 +18,7 @@ def made(name, members, **parameters):
     return mixer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 1e-3])
 @pytest.mark.parametrize("name", MIXERS)
 def test_weights_are_a_distribution_after_ten_million_rounds(name, share):

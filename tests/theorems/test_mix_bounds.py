@@ -1,9 +1,9 @@
 """gate, for `Mix`: losses never exceed those of a convex combination u by more than `u @ cost()`."""
 
-import mix_runs as runs
 import numpy as np
 import pytest
 
+from tests.theorems import mix_runs as runs
 from undrift.kernels.definitions import GivenMember
 
 ROUNDING = 1e-9
@@ -15,6 +15,7 @@ def by_candidate(columns, horizon):
     return columns if horizon == 1 else columns.sum(axis=0)
 
 
+@pytest.mark.slow
 def test_no_sequence_costs_more_than_stated():
     """Random, shocks, against the prediction, in favour of the farthest forecast; late, silent and missing."""
     for seed in range(SEQUENCES):
@@ -61,6 +62,7 @@ def test_the_cost_is_the_sum_of_slopes_on_labels_and_forecasts_as_they_came(sett
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", [GivenMember.REGRET, GivenMember.CUT])
 def test_less_than_the_cost_is_no_bound(column):
     """What weights follow from is in other units and clipped: the sequences are hard enough to show it."""

@@ -2,11 +2,11 @@
 
 import importlib
 import runpy
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers import ROOT
+
 THEORY = ROOT / "docs" / "theory"
 TABLE = runpy.run_path(str(THEORY / "table.py"))
 PAGES = TABLE["pages"]()

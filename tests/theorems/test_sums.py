@@ -1,9 +1,9 @@
 """discounted-potential and abel-sum: sums of leverages and of moving averages."""
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift._internal.discount import Discount
 from undrift.theory.regret_lemmas import abel_sum, discounted_potential
 

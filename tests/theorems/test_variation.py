@@ -2,10 +2,10 @@
 
 import math
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift._internal.discount import Discount, from_eta
 from undrift.losses import logistic, squared
 from undrift.regret import beta_star, discounted_variation, path_length

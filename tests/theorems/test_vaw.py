@@ -1,9 +1,9 @@
 """vaw: the static and the dynamic regret of discounted VAW, as corrected; the printed forms are refuted here."""
 
-import direct
 import numpy as np
 import pytest
 
+from tests.theorems import direct
 from undrift.errors import ConditionError
 from undrift.learners import DiscountedVAW
 from undrift.losses import squared

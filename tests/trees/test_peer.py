@@ -3,15 +3,13 @@
 import gzip
 import itertools
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import DATA
 
-DATA = Path(os.environ.get("UNDRIFT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 STREAMS = {
     "bike_hourly": False,
     "metro_traffic": False,

@@ -205,8 +205,8 @@ class BoostedTrees:
 
     Notes
     -----
-    A fit takes about half of LightGBM's time on one thread (`make bench-trees`), a prediction some microseconds.
-    `refresh` adds trees for newer rows, `begin_fit` cuts a fit into small steps.
+    A fit takes about half of LightGBM's time on one thread (`python -m benchmarks trees`), a prediction some
+    microseconds. `refresh` adds trees for newer rows, `begin_fit` cuts a fit into small steps.
 
     Examples
     --------

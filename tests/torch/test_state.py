@@ -6,8 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
-from stepper import Stepper, problem
 
+from tests.optim.stepper import Stepper, problem
 from undrift.errors import InputError, UndriftWarning
 from undrift.torch import ClipFreeAdam, ClippedAdam
 

@@ -1,4 +1,4 @@
-"""Work for two ranks, run by test_torch_distributed.py in processes of its own."""
+"""Work for two ranks, run by test_distributed.py in processes of its own."""
 
 import copy
 import faulthandler

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from stepper import Stepper, problem
 
+from tests.optim.stepper import Stepper, problem
 from undrift.torch import ClipFreeAdam, ClippedAdam
 
 torch = pytest.importorskip("torch")

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from stepper import Stepper, problem
 
+from tests.optim.stepper import Stepper, problem
 from undrift import optim
 from undrift.errors import ConditionError, InputError
 from undrift.optim import core

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stepper import Stepper, problem
 
+from tests.optim.stepper import Stepper, problem
 from undrift import optim
 from undrift.errors import InputError
 from undrift.optim.stationarity import StationarityMeter

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 torch = pytest.importorskip("torch")
-from ranks import CASES, SAVED, STEPS, agree, batch, model_of, single, step  # noqa: E402  # after the skip
 from torch.distributed import checkpoint  # noqa: E402  # after the skip
 from torch.distributed.checkpoint import state_dict  # noqa: E402  # after the skip
+
+from tests.torch.ranks import CASES, SAVED, STEPS, agree, batch, model_of, single, step  # noqa: E402  # after the skip
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without distributed")
 

@@ -1,0 +1,1 @@
+"""Measurements behind the pages of docs/: `python -m benchmarks` lists them."""

@@ -1,0 +1,1 @@
+"""Programs for those who change undrift: `python -m tools` lists them."""
