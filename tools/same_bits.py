@@ -251,7 +251,7 @@ def learners(places: Places, name: str) -> Arrays:
     Z, y = places.stream(name)
     Z = np.nan_to_num((Z - np.nanmean(Z, axis=0)) / (np.nanstd(Z, axis=0) + 1e-9))
     kinds: dict[str, object] = (
-        {"aioli": ud.DiscountedAIOLI(), "logistic": ud.logistic_ensemble()}
+        {"aioli": ud.DiscountedAIOLI(), "logistic": ud.logistic_ensemble(bound=5.0, radius=40.0)}
         if name in BINARY
         else {
             "vaw": ud.DiscountedVAW(),
@@ -312,7 +312,7 @@ def certified(places: Places, name: str) -> Arrays:
     learner = ud.DiscountedVAW()
     u = ud.regret.comparators.piecewise(Z, y[:600], segments=6)
     certificate = ud.regret.certify(learner, Z, y[:600], learner.clone().play(Z, y[:600]), u)
-    return {name: np.asarray(value) for name, value in certificate._asdict().items() if isinstance(value, float)}
+    return trace_columns(certificate) | {"bound": np.array(certificate.bound), "regret": np.array(certificate.regret)}
 
 
 # Commands.
@@ -373,7 +373,7 @@ def keyed(places: Places, name: str, skip: int) -> pathlib.Path:
     """Write a stream with a column `key` of seven values and a column `order`."""
     lines = places.csv(name, None, skip).read_text(encoding="utf-8").splitlines()
     out = places.scratch / f"keyed-{skip}.csv"
-    rows = [f"k{n % 7},{(skip + n) // 7},{line}" for n, line in enumerate(lines[1:])]
+    rows = [f"k{(skip + n) % 7},{(skip + n) // 7},{line}" for n, line in enumerate(lines[1:])]
     out.write_text("\n".join([f"key,order,{lines[0]}", *rows]) + "\n", encoding="utf-8")
     return out
 
@@ -430,12 +430,12 @@ def register(data: pathlib.Path | None) -> None:
     """List the cases that can run."""
     for speed in SPEEDS:
         case(run, "shipped", "--speed", speed)
-    case(run, "shipped", "--speed", "fast", "--lag", "1,24,168", "--calendar", "--delay", "3")
+    case(run, "shipped", "--speed", "fast", "--lag", "4,24,168", "--calendar", "--delay", "3")
     case(live, "shipped")
     case(compare, "shipped")
     case(certify, "shipped")
     case(fleet, "shipped")
-    case(fleet, "shipped", "--lag", "1", "--delay", "2", "--interval", "0.9")
+    case(fleet, "shipped", "--lag", "3", "--delay", "2", "--interval", "0.9")
     case(forecast, "shipped")
     case(forecast, "shipped", "--key", "key")
     case(serve, "shipped")

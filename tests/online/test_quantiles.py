@@ -10,9 +10,10 @@ import pytest
 
 import undrift as ud
 from tests.helpers import DATA
+from tests.twins.constants import FIRST_STEP, LEAST_RATIO, LEAST_STEP, STEP_ROUNDS, STEP_TAIL
 from undrift import metrics
 from undrift.errors import InputError
-from undrift.kernels.definitions import FIRST_STEP, LEAST_RATIO, LEAST_STEP, STEP_ROUNDS, STEP_TAIL, IntervalState
+from undrift.kernels.definitions import IntervalState
 from undrift.online.intervals import LEVELS, QUANTILES, START, TAILS, interval_levels
 
 

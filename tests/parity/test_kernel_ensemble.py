@@ -14,8 +14,8 @@ from tests.twins.ensemble import EnsembleKernel
 from undrift import kernels
 from undrift.ensemble import Aggregating, Ensemble, Mixable, RangeMean, ResidualScale, SelfConfident
 from undrift.kernels import layout
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import MixerState, MixingRule
+from undrift.kernels.layout import MixerArguments
 
 MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
 

@@ -8,14 +8,10 @@ import pytest
 
 from tests.parity.tolerances import TOLERANCES
 from tests.twins import smoothers as reference_smoothers
+from tests.twins.constants import SMOOTHER_BETA, SMOOTHER_MOST_LOSS
 from undrift import kernels
 from undrift.kernels import dispatch
-from undrift.kernels.definitions import (
-    INPUT_LIMIT,
-    SMOOTHER_BETA,
-    SMOOTHER_MOST_LOSS,
-    SmootherHead,
-)
+from undrift.kernels.definitions import INPUT_LIMIT, SmootherHead
 
 GAINS = ((0.02, 0.0, 0.0, 0.0), (0.3, 0.1, 0.95, 0.1), (0.1, 0.3, 1.0, 0.01), (0.7, 0.0, 1.0, 0.01))
 SETS = ((0, 0), (4, 0), (7, 0), (5, 35), (60, 0), (3, 60))

@@ -6,17 +6,10 @@ import pytest
 
 from tests.parity.tolerances import TOLERANCES
 from tests.twins import steps as reference_steps
+from tests.twins.constants import STEP_BETA, STEP_CUT, STEP_FEW, STEP_MOST_MOVE, STEP_MOST_REGRET, STEP_RECENT
 from undrift import kernels
 from undrift.kernels import dispatch
-from undrift.kernels.definitions import (
-    STEP_BETA,
-    STEP_CUT,
-    STEP_FEW,
-    STEP_MOST_MOVE,
-    STEP_MOST_REGRET,
-    STEP_RECENT,
-    StepSum,
-)
+from undrift.kernels.definitions import StepSum
 
 BOTH = (kernels, reference_steps)
 CANDIDATES, NAIVE, FOLLOWED = 6, 3, (0, 1, 2, 4)

@@ -17,8 +17,8 @@ import numpy as np
 
 from undrift import kernels
 from undrift.kernels import layout
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import MixerState
+from undrift.kernels.layout import MixerArguments
 
 VALUES = (0.0, -0.0, 1.0, -1.0, 5e-324, 1e-300, 1e-75, 1e-8, 1e8, 1e75, -1e75)
 BAD = (np.nan, np.inf, -np.inf, 1.1e75, -1e300)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.theorems import gate_runs as runs
+from tests.twins.constants import GATE_CUT
 from tests.twins.given_mixer import GivenMixer
 from undrift.kernels.definitions import (
-    GATE_CUT,
     MOST_LATENESS,
     EstimatorNumber,
     GateBucket,

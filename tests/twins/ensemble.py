@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from tests.twins import mix as reference_mix
 from tests.twins import reference
 from undrift._typing import Matrix, Vector
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import ENSEMBLE_SLOT, Hint
-from undrift.kernels.layout import State
+from undrift.kernels.layout import MixerArguments, State
 
 Integers = NDArray[np.int64]
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Unpack
 import numpy as np
 
 from tests.twins import mix as reference_mix
+from tests.twins.constants import MOST_SCALES
 from tests.twins.estimator_context import ScaledRow, expand
 from tests.twins.estimator_stages import (
     Family,
@@ -24,7 +25,7 @@ from tests.twins.estimator_stages import (
 from tests.twins.reference import sigmoid
 from tests.twins.waves import waves as fill_waves
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import CLIP, MIX_LIMIT, MOST_SCALES, FamilyDesign, MixerState
+from undrift.kernels.definitions import CLIP, MIX_LIMIT, FamilyDesign, MixerState
 from undrift.kernels.definitions import EstimatorNumber as N
 
 

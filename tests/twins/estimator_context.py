@@ -10,17 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.constants import LEAST_RESIDUAL, LONG_LABEL_SPAN, MOST_SCALES, SCREENED_RESIDUAL, SHORT_LABEL_SPAN
 from tests.twins.estimator_rows import ColumnScaling, add_up, divide
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    CLIP,
-    LEAST_RESIDUAL,
-    LONG_LABEL_SPAN,
-    MOST_SCALES,
-    SCREENED_RESIDUAL,
-    SHORT_LABEL_SPAN,
-    ExpandedColumn,
-)
+from undrift.kernels.definitions import CLIP, ExpandedColumn
 from undrift.kernels.definitions import LabelContext as L
 
 

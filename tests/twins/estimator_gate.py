@@ -29,6 +29,7 @@ import math
 
 import numpy as np
 
+from tests.twins.constants import GATE_CUT, LEAST_PRIOR, MOST_GATE_ODDS, MOST_PRIOR
 from tests.twins.estimator_stages import MixerSettings, Stage
 from tests.twins.given_mixer import clip, follow_residual, price
 from tests.twins.reference import sigmoid
@@ -38,12 +39,8 @@ from undrift.kernels.definitions import (
     FARTHEST_MEMBER,
     FIRST_DISAGREEMENT,
     GATE_BUCKETS,
-    GATE_CUT,
     GATE_SHARE,
-    LEAST_PRIOR,
-    MOST_GATE_ODDS,
     MOST_LATENESS,
-    MOST_PRIOR,
 )
 from undrift.kernels.definitions import GateBucket as B
 from undrift.kernels.definitions import GateNumber as G

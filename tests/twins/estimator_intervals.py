@@ -23,20 +23,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.twins.estimator_candidates import CandidateStages
-from tests.twins.estimator_context import ScaledRow
-from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
+from tests.twins.constants import (
     CUT_ROUNDS,
     CUT_STEP,
     FIFTH_STEP,
-    FIFTHS,
     FIRST_CUT_STEP,
     FIRST_RESPONSE,
     FIRST_STEP,
-    INTERVAL_ROUNDS,
     LARGEST_FACTOR,
-    LARGEST_WIDTH,
     LAST_RESIDUALS,
     LATE_POWER,
     LATE_ROUNDS,
@@ -53,11 +47,19 @@ from undrift.kernels.definitions import (
     RESPONSE_ROUNDS,
     SEASON_LOSS_ROUNDS,
     SEASON_VISITS,
-    SMALLEST_WIDTH,
     SPREAD_DRIFT,
-    SPREAD_PRIOR,
     STEP_ROUNDS,
     STEP_TAIL,
+)
+from tests.twins.estimator_candidates import CandidateStages
+from tests.twins.estimator_context import ScaledRow
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import (
+    FIFTHS,
+    INTERVAL_ROUNDS,
+    LARGEST_WIDTH,
+    SMALLEST_WIDTH,
+    SPREAD_PRIOR,
     WILD,
     SeasonLength,
     SpreadColumn,

@@ -12,20 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.constants import CREEP, JUMP_FACTOR, JUMP_ROUNDS, LEAP, MOST_CUTS, WIDEST_LIMIT
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    CLIP,
-    CREEP,
-    JUMP_FACTOR,
-    JUMP_ROUNDS,
-    LEAP,
-    MOST_CUTS,
-    NEVER,
-    ROUNDING,
-    WIDEST_LIMIT,
-    WILD,
-    Despiker,
-)
+from undrift.kernels.definitions import CLIP, NEVER, ROUNDING, WILD, Despiker
 
 
 class ColumnScaling(NamedTuple):

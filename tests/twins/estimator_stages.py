@@ -9,14 +9,13 @@ import numpy as np
 
 from tests.twins import mix as reference_mix
 from tests.twins import reference
+from tests.twins.constants import MOST_SCALES, SURE
 from tests.twins.estimator_context import ScaledRow
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import (
     FIRST_SHARE,
     GROWING_SHARE,
     LEAST_PROBABILITY,
-    MOST_SCALES,
-    SURE,
     ExpandedColumn,
     FamilyDesign,
     MixerState,

@@ -33,18 +33,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.constants import GATE_ROUNDS, GIVEN_REACH, LARGEST_REGRET
 from tests.twins.estimator_rows import add_up, median
 from tests.twins.reference import sigmoid
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    FARTHEST_MEMBER,
-    GATE_ROUNDS,
-    GIVEN_REACH,
-    LARGEST_REGRET,
-    LEAST_DISCOUNT,
-    WILD,
-    GivenLoss,
-)
+from undrift.kernels.definitions import FARTHEST_MEMBER, LEAST_DISCOUNT, WILD, GivenLoss
 from undrift.kernels.definitions import GivenMember as M
 from undrift.kernels.definitions import GivenNumber as N
 from undrift.kernels.layout import State

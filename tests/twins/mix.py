@@ -20,18 +20,9 @@ import math
 
 import numpy as np
 
+from tests.twins.constants import MOST_GAPS, MOST_SQUARED_RESIDUAL, RECENT_ROUNDS, RESIDUAL_ROUNDS
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    FARTHEST_MEMBER,
-    MIX_LIMIT,
-    MOST_GAPS,
-    MOST_LATENESS,
-    MOST_SQUARED_RESIDUAL,
-    RECENT_ROUNDS,
-    RESIDUAL_ROUNDS,
-    WILD,
-    MixingRule,
-)
+from undrift.kernels.definitions import FARTHEST_MEMBER, MIX_LIMIT, MOST_LATENESS, WILD, MixingRule
 from undrift.kernels.definitions import MixerState as S
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.twins.constants import CONVEX_SHARE, PREDICTION_LIMIT
 from tests.twins.reference import _Learner, _Solved, invalid_input
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import CONVEX_SHARE, PREDICTION_LIMIT
 from undrift.kernels.layout import State
 
 

@@ -20,16 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.twins.constants import CONVEX_SHARE, PREDICTION_LIMIT
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    COLLINEAR,
-    CONVEX_SHARE,
-    INPUT_LIMIT,
-    PIVOT_FLOOR,
-    PIVOT_MIN,
-    PREDICTION_LIMIT,
-    RESIDUE_ROUNDING,
-)
+from undrift.kernels.definitions import COLLINEAR, INPUT_LIMIT, PIVOT_FLOOR, PIVOT_MIN, RESIDUE_ROUNDING
 from undrift.kernels.layout import State, aged_discount, factor, factor_indices, is_floor_round, parts
 
 

@@ -38,16 +38,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.twins.constants import SMOOTHER_BETA, SMOOTHER_LEAST_LOSS, SMOOTHER_LEAST_WEIGHT, SMOOTHER_MOST_LOSS
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    INPUT_LIMIT,
-    SMOOTHER_BETA,
-    SMOOTHER_LEAST_LOSS,
-    SMOOTHER_LEAST_WEIGHT,
-    SMOOTHER_MOST_LOSS,
-    SmootherGain,
-    SmootherHead,
-)
+from undrift.kernels.definitions import INPUT_LIMIT, SmootherGain, SmootherHead
 from undrift.kernels.layout import State
 
 Periods = NDArray[np.int64]

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.twins.reference import invalid_input
-from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
-    LEVERAGE_LIMIT,
+from tests.twins.constants import (
     SOFTMAX_EXACT_CLASSES,
     SOFTMAX_FRESH_AGE,
     SOFTMAX_FRESH_LEVERAGE,
     SOFTMAX_LEAST_RIDGE,
     SOFTMAX_LEAST_SHARE,
 )
+from tests.twins.reference import invalid_input
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import LEVERAGE_LIMIT
 from undrift.kernels.definitions import SoftmaxNumber as N
 
 

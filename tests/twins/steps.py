@@ -43,8 +43,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
+from tests.twins.constants import (
     STEP_BETA,
     STEP_CUT,
     STEP_FEW,
@@ -54,8 +53,9 @@ from undrift.kernels.definitions import (
     STEP_MOST_REGRET,
     STEP_RECENT,
     STEP_SHARED,
-    StepSum,
 )
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import StepSum
 from undrift.kernels.layout import State
 
 

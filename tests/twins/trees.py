@@ -16,19 +16,17 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import (
+from tests.twins.constants import (
     BIN_SAMPLE,
     GRADIENT_BITS,
-    INPUT_LIMIT,
-    LEAF,
     LEAST_GAIN,
     LOGISTIC_CURVATURE,
     SUM_BITS,
     TREE_BINS,
     TREE_RIDGE,
-    TreeNode,
 )
+from undrift._typing import Matrix, Vector
+from undrift.kernels.definitions import INPUT_LIMIT, LEAF, TreeNode
 
 MISSING_BIN = TREE_BINS - 1
 WORD = 2**64

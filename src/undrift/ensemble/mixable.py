@@ -11,8 +11,8 @@ from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import FIRST_SHARE
+from undrift.kernels.layout import MixerArguments
 from undrift.losses import log_softmax
 
 

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from undrift import _check
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.errors import InputError
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import MixerState
+from undrift.kernels.layout import MixerArguments
 
 
 class Mixer:

@@ -33,8 +33,8 @@ import numpy as np
 from undrift import _check, kernels
 from undrift._typing import Matrix, Scalar, Vector
 from undrift.ensemble.mixer import Mixer
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import MixerState, MixingRule
+from undrift.kernels.layout import MixerArguments
 
 
 class SquaredMixer(Mixer):

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from undrift import _check, kernels
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.kernels import layout
-from undrift.kernels.arguments import MixerArguments
 from undrift.kernels.definitions import DriftCount, Hint
+from undrift.kernels.layout import MixerArguments
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
 from undrift.learners.drift import answer, hints, prices
 from undrift.learners.row_weights import RowWeights

@@ -2,8 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.arguments import MixerArguments
-from undrift.kernels.layout import State
+from undrift.kernels.layout import MixerArguments, State
 
 def levels() -> list[str]: ...
 def choose(level: str) -> bool: ...

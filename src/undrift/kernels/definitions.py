@@ -1,4 +1,6 @@
-"""What Python and the compiled kernels must agree on, defined here and nowhere else.
+"""What Python and the compiled kernels must agree on, defined here and nowhere else: layouts, indices, shared limits.
+
+Constants that tune one kernel stand in its C++ file, beside the algorithm.
 
 `python tools/kernel_header.py` writes all of it to `native/definitions.h`, and a test compares the two:
 
@@ -88,57 +90,33 @@ FEW_LANES = 4
 INPUT_LIMIT = 1e75
 """Largest |z_j| and |y| that a kernel accepts."""
 
-WEIGHT_LIMIT = 1e50
-"""Largest weight of a row, and longest elapsed time."""
-
 LEAST_DISCOUNT = 1e-300
 """What is left of the past after however long a time, at least."""
 
 PIVOT_FLOOR = 1e-24
-"""Pivots are kept above this fraction of their feature's energy, ..."""
+"""Pivots are kept above this fraction of their feature's energy."""
 
 PIVOT_MIN = 1e-150
-"""... and above this number, as are energies."""
+"""Pivots and energies are kept above this number."""
 
 FLOOR_PERIOD = 16
-"""Floors are applied in rounds whose number is a multiple of this, counting from 0, ..."""
+"""Floors are applied in rounds whose number is a multiple of this, counting from 0."""
 
 SMALL_BETA = 0.015625
-"""... and in every round for discounts below this, whose pivots could underflow in between."""
+"""Floors are applied in every round for discounts below this, whose pivots could underflow in between."""
 
 COLLINEAR = 1e17
 """A feature whose energy exceeds its pivot by this factor is nearly a linear combination of those before it: what is
-left of it in a row, p_j, may be rounding, which forgetting would take for information, and counts only above ..."""
+left of it in a row, p_j, may be rounding, which forgetting would take for information. It counts only where it exceeds
+RESIDUE_ROUNDING / (1 - beta) times a bound on the terms it is the sum of."""
 
 RESIDUE_ROUNDING = 2.0**-50
-"""... this / (1 - beta), relative to a bound on the terms p_j is the sum of: L follows the rows in steps of 1 - beta,
-so it stays wrong by 1 / (1 - beta) roundings."""
-
-CONVEX_SHARE = 0.015625
-"""Where less than this share of a column's past stays in it, s_{j-1} < CONVEX_SHARE s_j, the update takes its convex
-form. The other form loses the square root of the share in accuracy: three binary digits here, all of them at a leverage
-of 1e32. Ordinary rows stay above it, even with a memory of one round (all but 2 pivots in 1000)."""
-
-PREDICTION_LIMIT = 1e150
-"""A prediction beyond this, or a leverage beyond its square, means that the numbers have left float64: the learner is
-lost and starts afresh in the next floor round."""
+"""The share of a bound on its terms below which p_j of a collinear feature is rounding, in a single round. L follows
+the rows in steps of 1 - beta, so that it stays wrong by 1 / (1 - beta) roundings."""
 
 MIX_LIMIT = 1e150
 """Mixers bring predictions into +-MIX_LIMIT, and no log-weight falls below -MIX_LIMIT: nothing overflows."""
 
-RESIDUAL_ROUNDS = 1000.0
-"""Rounds over which a mixer averages squared residuals, once it has seen as many."""
-
-RECENT_ROUNDS = 20.0
-"""Rounds over which it averages |residuals|, to see when a shock is over: a mean 1000 times too large is forgotten
-within 140 rounds."""
-
-MOST_SQUARED_RESIDUAL = 12.0
-"""The mean squared residual is cut down to this many squares of the recent mean |residual| (8 variances, were they
-normal), ..."""
-
-MOST_GAPS = 36.0
-"""... and the sum of positive mixability gaps to this many."""
 
 MOST_LATENESS = 4.0
 """Labels that come late slow the rates of mixers down by at most this factor: slower ones would not come back from a
@@ -192,18 +170,6 @@ class SoftmaxNumber(IntEnum):
     """Fresh starts."""
     IGNORED = 3
     """Rows that were not learned."""
-
-
-SOFTMAX_LEAST_RIDGE = 1e-8
-"""The ridge of a `DiscountedSoftmax` is forgotten like the data, down to this share of it, ..."""
-SOFTMAX_LEAST_SHARE = 1e-9
-"""... and stays above this share of the largest curvature, so that its matrix can be inverted in float64."""
-SOFTMAX_FRESH_LEVERAGE = 1e3
-"""After a row of larger leverage the covariance of a `DiscountedSoftmax` is computed from its information, ..."""
-SOFTMAX_FRESH_AGE = 1024
-"""... and at the latest after so many rounds."""
-SOFTMAX_EXACT_CLASSES = 33
-"""With more classes a `DiscountedSoftmax` plays the point from which the search for equal prices begins."""
 
 
 class Hint(IntEnum):
@@ -282,20 +248,10 @@ ENSEMBLE_SLOT = Layout(
 WARMUP = 256
 """Labelled rows an online estimator keeps, to fit its scaling again when it has seen 4, 32 and this many."""
 
-CHUNK = 128
-"""Rows an online estimator takes at a time, so that what its members answer stays in cache."""
 
 CLIP = 30.0
 """Scaled features are clipped here at first: far outside anything ordinary, far inside what a broken sensor says."""
 
-CREEP = 1.05
-"""A clip limit widens by this factor at a lone outlier,"""
-
-LEAP = 2.0
-"""and by this one at each that follows without a pause,"""
-
-WIDEST_LIMIT = 1e60
-"""but never beyond this, so that products of two scaled numbers stay ordinary."""
 
 NEVER = -2.0
 """The serial number of the last outlier, before there was one."""
@@ -303,132 +259,32 @@ NEVER = -2.0
 ROUNDING = 1e-12
 """A spread below this share of the largest number is the rounding of a constant."""
 
-JUMP_FACTOR = 8.0
-"""A label may jump this many mean jumps before it is cut; 6 deviations, were jumps normal."""
-
-JUMP_ROUNDS = 200.0
-"""Rounds over which the mean jump of the labels is averaged."""
-
-MOST_CUTS = 200.0
-"""Doublings of the bound on a jump are counted up to this number."""
 
 INTERVAL_ROUNDS = 200.0
-"""Rounds over which the mean |residual|, the unit of intervals, is averaged, once there are as many, ..."""
+"""Rounds over which the mean |residual|, the unit of intervals, is averaged, once there are as many."""
 
-RECENT_RESIDUALS = 20.0
-"""... and over which two shorter means are taken, from which the spread is predicted: so many, ..."""
-
-LAST_RESIDUALS = 3.0
-"""... and so many."""
-
-LATE_ROUNDS = 20.0
-"""With late labels the unit is averaged over at least so many times as many rounds as they are late by, ..."""
-
-LATE_POWER = 0.4
-"""... and intervals learn more slowly by this power of how late they are: learning from late feedback asks for the
-square root, and a little less leaves them quick enough for short streams."""
 
 WILD = 10.0
 """A residual or jump counts at most this many times its running mean when that is updated."""
 
 SMALLEST_WIDTH = 1e-100
-"""Half-widths of intervals stay above this many units,"""
+"""Half-widths of intervals stay above this many units."""
 
 LARGEST_WIDTH = 1e100
-"""and below this many."""
+"""Half-widths of intervals stay below this many units."""
 
-FIRST_STEP = 0.05
-"""What a label outside of its interval adds to the logarithm of the width at first, ..."""
-
-STEP_ROUNDS = 20.0
-"""... falling with the square root of the rounds, counted in this many, ..."""
-
-LEAST_STEP = 0.0075
-"""... down to this: the spread model follows what changes from row to row, so that widths can be calm."""
-
-LATE_STEP = 0.08
-"""With late labels a step is at most this / late^LATE_POWER."""
-
-STEP_TAIL = 0.1
-"""These are the steps of the quantile of this level; others take steps by the root of how much rarer they are missed,
-so that all of them learn in about the same time."""
-
-MEDIAN_STEP = 0.5
-"""The median moves by this part of a step, in spreads, ..."""
 
 FIFTHS = 5
-"""Predictions are sorted by their size into so many groups, ..."""
+"""Predictions are sorted by their size into this many groups, whose intervals differ by a factor of their own."""
 
-FIFTH_STEP = 0.2
-"""... whose widths differ by a factor of their own for either side: its logarithm moves by this part of a step for
-every level. Late labels, whose neighbours all push the same way, move it and the median more slowly still."""
-
-LARGEST_FACTOR = 1.0
-"""The largest such logarithm."""
-
-MISS_ROUNDS = 50.0
-"""Misses of a level beyond those expected are counted over about this many rounds: enough for five expected misses at
-level 0.9, few enough to correct a run of misses within a hundred rows."""
-
-FIRST_RESPONSE = 0.28
-"""The logarithm of a level's widths rises at first by this number for each standard deviation of excess misses."""
-
-RESPONSE_ROUNDS = 1000.0
-"""That number is halved after this many rounds, a third after twice as many, and so on: widths and spread model are
-better known then, and misses that are chance should not move widths."""
-
-LEAST_RESPONSE = 0.04
-"""That number never falls below this one."""
-
-CUT_STEP = 0.01
-"""The cuts between these groups move by steps of this many label scales in the end, ..."""
-
-FIRST_CUT_STEP = 0.2
-"""... of this many at first, ..."""
-
-CUT_ROUNDS = 5.0
-"""... and in between by this many / rounds."""
 
 SPREAD_PRIOR = 0.02
 """Variance of the spread model's coefficients before the first residual: 50 residuals say as much. It never grows
 larger."""
 
-SPREAD_DRIFT = 1e-6
-"""How much of it returns every round: what was learned is forgotten over about 1000 rounds."""
-
-MOST_SURPRISE = 5.0
-"""A residual counts at most this many predicted spreads when the spread model learns it."""
-
-MOST_SPREAD_INPUT = 3.0
-"""Columns of the spread model are cut here."""
-
-MOST_LOG_SPREAD = 4.0
-"""The logarithm of the predicted spread, in units, is cut here."""
-
-MOST_LEVELS = 32
-"""Interval levels an estimator can follow at once."""
-
-MOST_SCALES = 1e60
-"""Level 2 sees differences of labels up to this many label scales."""
-
-SURE = 13.8
-"""Level 2 sees log-odds up to this, a probability of one in a million."""
-
 
 MOST_COLUMNS = 96
 """Columns of a family's rows, where they hold more than the constant and the features."""
-
-SHORT_LABEL_SPAN = 5.0
-"""Labels over which the shorter one of their two running means is taken, ..."""
-
-LONG_LABEL_SPAN = 50.0
-"""... and the longer one."""
-
-SCREENED_RESIDUAL = 2.0
-"""A residual counts at most this many times the mean |residual| when products are chosen by it."""
-
-LEAST_RESIDUAL = 1e-6
-"""Residuals below this share of the label scale are rounding: products are then chosen without them."""
 
 
 LEAST_PROBABILITY = 1e-6
@@ -454,13 +310,13 @@ class LabelContext(IntEnum):
     """What is known of the last labels when a row is served, in label units, as the arm learns them."""
 
     LAST = 0
-    """The last label, ..."""
+    """The last label."""
     BEFORE = 1
-    """the one before it, ..."""
+    """The label before the last one."""
     SHORT_MEAN = 2
-    """the running mean over SHORT_LABEL_SPAN labels, ..."""
+    """The running mean over SHORT_LABEL_SPAN labels (estimator_context.h)."""
     LONG_MEAN = 3
-    """and over LONG_LABEL_SPAN labels."""
+    """The running mean over LONG_LABEL_SPAN labels."""
 
 
 class ExpandedColumn(IntEnum):
@@ -522,36 +378,14 @@ GATE_BUCKETS = 4
 """Buckets of the gate between the raw and the robust arm of an online regressor: by how far they disagree."""
 
 FIRST_DISAGREEMENT = 4.0
-"""Up to this many mean |residuals| the two arms agree (bucket 0); ..."""
+"""Arms that differ by up to this many mean |residuals| agree: bucket 0."""
 
 DISAGREEMENT_STEP = 8.0
-"""... each further bucket reaches this many times farther, the last one to infinity."""
+"""Each bucket after bucket 0 reaches this many times farther than the one before, the last one to infinity."""
 
-GATE_ROUNDS = 50.0
-"""Rounds over which the gate and the mixer of given predictions average their |residuals|."""
 
 GATE_SHARE = 1e-4
 """Weight that returns to the prior of a bucket in each of its rounds."""
-
-GATE_CUT = 8.0
-"""In bucket 0, where the arms agree, a label farther than this many mean |residuals| from both says nothing about which
-one is better: it is cut there when they are compared. In the other buckets it is cut one mean |residual| beyond."""
-
-MOST_GATE_ODDS = 5.0
-"""Log-odds of the two arms stay within this in the other buckets: as a round moves them by 2, three turn them."""
-
-LEAST_PRIOR = 0.05
-"""A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this and
-at most 1 less this."""
-
-MOST_PRIOR = 0.5
-"""The most that it begins with if that is bucket 0: arms that agree do not show whom to trust where they do not."""
-
-GIVEN_REACH = 8.0
-"""Members of the mixer of given predictions count as at most this many mean |residuals| from their weighted median."""
-
-LARGEST_REGRET = 1e100
-"""The largest |regret| of a round in units of the mean |residual|, so that its square is a number."""
 
 
 class GateNumber(IntEnum):
@@ -566,13 +400,13 @@ class GateNumber(IntEnum):
     GAPS = 3
     """In the other buckets: the sum of mixability gaps."""
     RAW_COST = 4
-    """In the other buckets: what priors, falling rates and the share may have cost against the raw arm, ..."""
+    """In the other buckets: what priors, falling rates and the share may have cost against the raw arm."""
     ROBUST_COST = 5
-    """... and against the robust arm."""
+    """The same against the robust arm."""
     RAW_CUT = 6
-    """What labels beyond both arms, which these buckets cut, change in the losses against the raw arm, ..."""
+    """What labels beyond both arms, which these buckets cut, change in the losses against the raw arm."""
     ROBUST_CUT = 7
-    """... and against the robust arm."""
+    """The same against the robust arm."""
     ROBUST_LOSS = 8
     """Sum of the robust arm's losses."""
 
@@ -701,13 +535,13 @@ class SpreadColumn(IntEnum):
     PREDICTION = 1
     """The prediction, in label scales from the centre of the labels."""
     FIRST_CUT = 2
-    """0.5 if it is above the first cut between fifths of predictions, else -0.5, ..."""
+    """0.5 if the prediction is above the first cut between fifths of predictions, else -0.5."""
     SECOND_CUT = 3
-    """... above the second, ..."""
+    """The same for the second cut."""
     THIRD_CUT = 4
-    """... the third, ..."""
+    """The same for the third cut."""
     FOURTH_CUT = 5
-    """... and the fourth."""
+    """The same for the fourth cut."""
     DISAGREEMENT = 6
     """The logarithm of how far the candidates that learn are from the prediction, in units."""
     RECENT = 7
@@ -732,38 +566,6 @@ class SeasonLength(IntEnum):
     DAY_OF_QUARTERS = 96
     """A day of rows every 15 minutes."""
 
-
-SEASON_VISITS = 16.0
-"""The mean |residual| at a place in a season is taken over the last residuals there, about this many."""
-
-SEASON_LOSS_ROUNDS = 1000.0
-"""Seasons are compared by how well they predicted |residuals| over this many rounds."""
-
-LEAST_RATIO = 0.05
-"""What is added to a ratio before its logarithm is taken; the least size that a season predicts."""
-
-
-TREE_BINS = 64
-"""Bins of a column in histograms of trees; the last one holds missing values."""
-
-BIN_SAMPLE = 4096
-"""The bins' edges are quantiles of at most this many rows, evenly spaced."""
-
-GRADIENT_BITS = 50
-"""Gradients and curvatures of a tree become whole numbers of at most this many bits, so that their sums are exact in
-any order; fewer for many rows, so that the sum of all stays below ..."""
-
-SUM_BITS = 62
-"""... this many bits."""
-
-LEAST_GAIN = 1e-10
-"""A split whose gain is below this share of its children's scores is rounding."""
-
-LOGISTIC_CURVATURE = 0.25
-"""The largest curvature of the logistic loss: a row of this curvature weighs as much as a whole row in a leaf."""
-
-TREE_RIDGE = 1.0
-"""Leaves are drawn towards 0 as if by this many rows."""
 
 LEAF = -1
 """What stands for the column of a node that is not split."""
@@ -795,26 +597,13 @@ class SmootherGain(IntEnum):
     """How a smoother of a bank follows its series."""
 
     LEVEL = 0
-    """Part of an error that the level takes over, ..."""
+    """Part of an error that the level takes over."""
     SEASON = 1
-    """... that the value at this place of the season does, of what the level leaves, ..."""
+    """Part of what the level leaves that the value at this place of the season takes over."""
     DAMPING = 2
     """What is left of the trend after a row."""
     TREND = 3
-    """... and that the trend does, of what the level takes over."""
-
-
-SMOOTHER_BETA = 0.999
-"""Losses of smoothers are remembered over 1,000 rows."""
-
-SMOOTHER_MOST_LOSS = 64.0
-"""A squared error counts at most this many times the mean of the best smoother."""
-
-SMOOTHER_LEAST_LOSS = 1e-300
-"""What is added to losses before their ratio is taken."""
-
-SMOOTHER_LEAST_WEIGHT = 1e-12
-"""A smoother has no weight below this part of the best one's."""
+    """Part of what the level takes over that the trend takes over too."""
 
 
 class StepSum(IntEnum):
@@ -834,32 +623,3 @@ class StepSum(IntEnum):
     """The same move times the one that came."""
     SPREAD = 6
     """Squares of: the move forecast times what it left unexplained."""
-
-
-STEP_BETA = 0.999
-"""Regrets and sums of a step are remembered over 1,000 rows."""
-
-STEP_CUT = 8.0
-"""An error counts at most this many times the root mean squared error of its step."""
-
-STEP_RECENT = 60.0
-"""Regrets are in units of the mean squared error over a third of the rows judged so far, at most this many ..."""
-
-STEP_FEW = 10.0
-"""... and at least so many, or all, ..."""
-
-STEP_LEAST_RECENT = 0.03
-"""... of which this part of the mean over all remembered rows is the least, ..."""
-
-STEP_MOST_REGRET = 64.0
-"""... and count at most this much."""
-
-STEP_MOST_MOVE = 8.0
-"""Moves from the last value are in roots of these units, and count at most this much: a jump must not outweigh the
-rest."""
-
-STEP_LEAST_REGRET = 1e-6
-"""A candidate none of whose regrets is larger than this says what the others together do, but for rounding."""
-
-STEP_SHARED = 0.5
-"""The part of the trust in the mixture that all steps have in common."""

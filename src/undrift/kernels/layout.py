@@ -10,6 +10,7 @@ interleaves only as many learners as the instruction set wants (4, or 8 with AVX
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,27 @@ from undrift.kernels.definitions import FEW_LANES, FLOOR_PERIOD, INFORMATION, LA
 
 State = NDArray[np.float64]
 """Shape (groups, length, lanes); see the module."""
+
+
+class MixerArguments(NamedTuple):
+    """A mixer as kernels see it: its own arrays, changed in place, and its settings."""
+
+    log_weights: Vector
+    """By member, up to a constant."""
+    log_prior: Vector
+    """By member."""
+    share: float
+    """The part of the weights that returns to the prior each round."""
+    state: Vector
+    """The numbers of `MixerState`."""
+    rule: int
+    """One of `MixingRule`; not used for logistic loss."""
+    scale: float
+    """The factor of the rule RESIDUAL_SCALE."""
+    losses: Vector
+    """The sum of each member's losses."""
+    clipped_losses: Vector
+    """The sum of each member's losses with its predictions clipped to the labels' range; not used for logistic loss."""
 
 
 def length(dim: int) -> int:

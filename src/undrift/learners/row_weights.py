@@ -16,7 +16,10 @@ from undrift import _check
 from undrift._internal.discount import Discount
 from undrift._typing import Vector
 from undrift.errors import InputError
-from undrift.kernels.definitions import LEAST_DISCOUNT, WEIGHT_LIMIT
+from undrift.kernels.definitions import LEAST_DISCOUNT
+
+WEIGHT_LIMIT = 1e50
+"""Largest weight of a row, and longest elapsed time."""
 
 
 class RowWeights(NamedTuple):

@@ -17,7 +17,7 @@ from undrift import _check
 from undrift._internal import html
 from undrift._typing import Arrays, Vector
 from undrift.errors import InputError, ModelFileError
-from undrift.kernels.definitions import WEIGHT_LIMIT
+from undrift.learners.row_weights import WEIGHT_LIMIT
 
 PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""

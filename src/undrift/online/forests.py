@@ -31,7 +31,8 @@ from numpy.typing import NDArray
 from undrift import _check, kernels, store
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.kernels.definitions import WEIGHT_LIMIT, LabelContext
+from undrift.kernels.definitions import LabelContext
+from undrift.learners.row_weights import WEIGHT_LIMIT
 from undrift.online.families import SPANS
 from undrift.online.forest_refit import BLOCK, LEAVES, ForestRefit, RowBuffer
 from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work

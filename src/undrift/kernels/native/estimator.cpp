@@ -21,6 +21,9 @@ using namespace undrift;
 
 namespace {
 
+// Interval levels that an estimator can follow at once.
+constexpr int64_t MOST_LEVELS = 32;
+
 void need(bool fits, const char *what) {
     if (!fits) throw nb::value_error((std::string("Estimator: ") + what + " do not fit together").c_str());
 }

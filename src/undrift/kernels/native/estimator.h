@@ -15,6 +15,16 @@
 
 namespace undrift {
 
+// The steps below are those of the quantile of this level; others take steps by the root of how much rarer they are
+// missed, so that all of them learn in about the same time.
+constexpr double STEP_TAIL = 0.1;
+// Steps of interval widths never fall below this: the spread model follows what changes from row to row, so widths
+// can be calm.
+constexpr double LEAST_STEP = 0.0075;
+// Misses of a level beyond those expected are counted over about this many rounds: enough for five expected misses
+// at level 0.9, few enough to correct a run of misses within a hundred rows.
+constexpr double MISS_ROUNDS = 50.0;
+
 // Memories over one design and the mixture of their answers; the last mixer is a stage without memories.
 struct Stage {
     size_t dim = 0, members = 0;

@@ -10,6 +10,17 @@
 
 namespace undrift {
 
+// Level 2 sees differences of labels up to this many label scales.
+constexpr double MOST_SCALES = 1e+60;
+// Labels of the shorter of the two running means of labels.
+constexpr double SHORT_LABEL_SPAN = 5.0;
+// Labels of the longer of the two running means of labels.
+constexpr double LONG_LABEL_SPAN = 50.0;
+// A residual counts at most this many times the mean |residual| when products are chosen by it.
+constexpr double SCREENED_RESIDUAL = 2.0;
+// Residuals below this share of the label scale are rounding: products are then chosen without them.
+constexpr double LEAST_RESIDUAL = 1e-06;
+
 // Fill `out` (spans, features) with z_j minus its running means (spans, features); 0 where z_j was never seen. With `commit`
 // the row has really come and moves the means, by no more than an ordinary number could; `seen` counts a feature's rows.
 inline void take_differences(const std::vector<double> &spans, const Scaling &s, double *means, double *seen, size_t features,

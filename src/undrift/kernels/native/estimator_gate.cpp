@@ -7,6 +7,21 @@
 namespace undrift {
 
 namespace {
+
+// In bucket 0, where the arms agree, a label farther than this many mean |residuals| from both does not show which
+// arm is better: it is cut there when they are compared. In the other buckets it is cut one mean |residual| beyond
+// the arms.
+constexpr double GATE_CUT = 8.0;
+// Log-odds of the two arms stay within this in the buckets of disagreement: as a round moves them by 2, three rounds
+// turn them.
+constexpr double MOST_GATE_ODDS = 5.0;
+// A bucket that is used for the first time begins with the raw arm's weight in the nearest used one, at least this
+// and at most 1 less this.
+constexpr double LEAST_PRIOR = 0.05;
+// A bucket whose nearest used one is bucket 0 begins with at most this weight of the raw arm: arms that agree do not
+// show which to trust where they do not.
+constexpr double MOST_PRIOR = 0.5;
+
 double log_odds(double p) { return std::log(p) - std::log1p(-p); }
 
 // The bucket of arms that disagree by `distance`, in units of the mean |residual|.

@@ -5,6 +5,58 @@
 namespace undrift {
 
 namespace {
+
+// Rounds of the longer of two recent means of |residuals| from which the spread is predicted.
+constexpr double RECENT_RESIDUALS = 20.0;
+// Rounds of the shorter of two recent means of |residuals| from which the spread is predicted.
+constexpr double LAST_RESIDUALS = 3.0;
+// With late labels the unit is averaged over at least this many times as many rounds as they are late by.
+constexpr double LATE_ROUNDS = 20.0;
+// Intervals learn more slowly by this power of how late labels are: learning from late feedback asks for the square
+// root, and a little less leaves them quick enough for short streams.
+constexpr double LATE_POWER = 0.4;
+// What a label outside of its interval adds to the logarithm of the width at first.
+constexpr double FIRST_STEP = 0.05;
+// Steps of widths fall with the square root of the rounds, counted in this many.
+constexpr double STEP_ROUNDS = 20.0;
+// With late labels a step is at most this / late^LATE_POWER.
+constexpr double LATE_STEP = 0.08;
+// The median moves by this part of a step, in spreads.
+constexpr double MEDIAN_STEP = 0.5;
+// The logarithm of a width's factor in a fifth of the predictions moves by this part of a step for every level. Late
+// labels, whose neighbours all push the same way, move it and the median more slowly still.
+constexpr double FIFTH_STEP = 0.2;
+// The largest logarithm of a width's factor in a fifth of the predictions.
+constexpr double LARGEST_FACTOR = 1.0;
+// The logarithm of a level's widths rises at first by this number for each standard deviation of excess misses.
+constexpr double FIRST_RESPONSE = 0.28;
+// The response to excess misses is halved after this many rounds, a third after twice as many, and so on: widths and
+// spread model are better known then, and misses that are chance should not move widths.
+constexpr double RESPONSE_ROUNDS = 1000.0;
+// The response to excess misses never falls below this.
+constexpr double LEAST_RESPONSE = 0.04;
+// The cuts between fifths of the predictions move by steps of this many label scales in the end.
+constexpr double CUT_STEP = 0.01;
+// The cuts between fifths of the predictions move by steps of this many label scales at first.
+constexpr double FIRST_CUT_STEP = 0.2;
+// Between their first and their last size, steps of these cuts are this many label scales / rounds.
+constexpr double CUT_ROUNDS = 5.0;
+// The part of SPREAD_PRIOR that returns every round: what the spread model learned is forgotten over about 1000
+// rounds.
+constexpr double SPREAD_DRIFT = 1e-06;
+// A residual counts at most this many predicted spreads when the spread model learns it.
+constexpr double MOST_SURPRISE = 5.0;
+// Columns of the spread model are cut here.
+constexpr double MOST_SPREAD_INPUT = 3.0;
+// The logarithm of the predicted spread, in units, is cut here.
+constexpr double MOST_LOG_SPREAD = 4.0;
+// The mean |residual| at a place in a season is taken over the last residuals there, about this many.
+constexpr double SEASON_VISITS = 16.0;
+// Seasons are compared by how well they predicted |residuals| over this many rounds.
+constexpr double SEASON_LOSS_ROUNDS = 1000.0;
+// What is added to a ratio before its logarithm is taken; the least size that a season predicts.
+constexpr double LEAST_RATIO = 0.05;
+
 double cut(double x, double most) { return std::min(std::max(x, -most), most); }
 
 double log_ratio(double part, double unit) { return cut(std::log(part / std::max(unit, 1e-300) + LEAST_RATIO), MOST_SPREAD_INPUT); }

@@ -5,6 +5,10 @@
 namespace undrift {
 
 namespace {
+
+// Rows taken at a time, so that what the members answer stays in cache.
+constexpr int64_t CHUNK = 128;
+
 constexpr size_t REFITS[] = {4, 32, WARMUP};
 
 bool is_refit(double rounds) { return rounds == REFITS[0] || rounds == REFITS[1] || rounds == REFITS[2]; }

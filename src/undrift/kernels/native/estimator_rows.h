@@ -10,6 +10,19 @@
 
 namespace undrift {
 
+// The clip limit of a feature widens by this factor at a lone outlier.
+constexpr double CREEP = 1.05;
+// The clip limit of a feature widens by this factor at each outlier that follows another one without a pause.
+constexpr double LEAP = 2.0;
+// The clip limit of a feature never exceeds this, so that products of two scaled numbers stay ordinary.
+constexpr double WIDEST_LIMIT = 1e+60;
+// A label may jump this many mean jumps before it is cut: 6 standard deviations, were jumps normal.
+constexpr double JUMP_FACTOR = 8.0;
+// Rounds over which the mean jump of the labels is averaged.
+constexpr double JUMP_ROUNDS = 200.0;
+// Doublings of the bound on a jump are counted up to this number.
+constexpr double MOST_CUTS = 200.0;
+
 // Centre, scale and clip limit of every column, and the serial number of the last row beyond the limit.
 struct Scaling {
     double *center, *scale, *limit, *exceeded;

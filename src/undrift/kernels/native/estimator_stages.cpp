@@ -7,6 +7,10 @@
 namespace undrift {
 
 namespace {
+
+// Level 2 sees log-odds up to this, a probability of one in a million.
+constexpr double SURE = 13.8;
+
 size_t padded(size_t n) { return (n + 7) & ~size_t(7); }
 double odds(double more, double less) { return std::log((more + 1.0) / (less + 1.0)); }
 double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }

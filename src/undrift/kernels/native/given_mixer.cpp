@@ -8,6 +8,11 @@
 
 namespace undrift {
 
+// Members of the mixer of given predictions count as at most this many mean |residuals| from their weighted median.
+constexpr double GIVEN_REACH = 8.0;
+// The largest |regret| of a round in units of the mean |residual|, so that its square is a number.
+constexpr double LARGEST_REGRET = 1e+100;
+
 void GivenMixer::gather(const double *answers, double own_answer, double *members) const {
     const double none = std::numeric_limits<double>::quiet_NaN();
     std::vector<double> some;

@@ -9,6 +9,9 @@
 
 namespace undrift {
 
+// Rounds over which the gate and the mixer of given predictions average their |residuals|.
+constexpr double GATE_ROUNDS = 50.0;
+
 inline double clip(double x, double low, double high) { return std::min(std::max(x, low), high); }
 
 inline double sigmoid(double x) { return x >= 0.0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }

@@ -8,6 +8,17 @@
 namespace {
 using namespace undrift;
 
+// Rounds over which a mixer averages squared residuals, once it has seen as many.
+constexpr double RESIDUAL_ROUNDS = 1000.0;
+// Rounds over which a mixer averages |residuals| to see when a shock is over: a mean 1000 times too large is
+// forgotten within 140 rounds.
+constexpr double RECENT_ROUNDS = 20.0;
+// The mean squared residual is cut down to this many squares of the recent mean |residual|: 8 variances, were
+// residuals normal.
+constexpr double MOST_SQUARED_RESIDUAL = 12.0;
+// The sum of positive mixability gaps is cut down to this many squares of the recent mean |residual|.
+constexpr double MOST_GAPS = 36.0;
+
 // ln x for x > 0: x = 2^k f with f in [sqrt(1/2), sqrt(2)), ln f = 2 atanh((f-1)/(f+1)) by its series.
 INLINE V logarithm(V x) {
     x = larger(x, all(2.3e-308));

@@ -14,6 +14,15 @@ using namespace undrift;
 
 namespace {
 
+// Losses of smoothers are remembered over 1,000 rows.
+constexpr double SMOOTHER_BETA = 0.999;
+// A squared error counts at most this many times the mean of the best smoother.
+constexpr double SMOOTHER_MOST_LOSS = 64.0;
+// What is added to losses before their ratio is taken.
+constexpr double SMOOTHER_LEAST_LOSS = 1e-300;
+// A smoother whose weight is below this part of the best one's has none.
+constexpr double SMOOTHER_LEAST_WEIGHT = 1e-12;
+
 size_t bands_of(size_t horizon) {
     size_t count = 1;
     for (size_t last = 1; last < horizon; last *= 2) ++count;

@@ -14,6 +14,26 @@ using namespace undrift;
 
 namespace {
 
+// Regrets and sums of a step are remembered over 1,000 rows.
+constexpr double STEP_BETA = 0.999;
+// An error counts at most this many times the root mean squared error of its step.
+constexpr double STEP_CUT = 8.0;
+// The unit of regrets, the recent mean squared error, is taken over a third of the rows judged so far, at most this
+// many.
+constexpr double STEP_RECENT = 60.0;
+// The unit of regrets is taken over at least this many rows, or over all where there are fewer.
+constexpr double STEP_FEW = 10.0;
+// The unit of regrets is at least this part of the mean squared error over all remembered rows.
+constexpr double STEP_LEAST_RECENT = 0.03;
+// A regret counts at most this many units.
+constexpr double STEP_MOST_REGRET = 64.0;
+// Moves from the last value, in roots of units, count at most this much: a jump must not outweigh the rest.
+constexpr double STEP_MOST_MOVE = 8.0;
+// A candidate none of whose regrets is larger than this forecasts what the mixture does, but for rounding.
+constexpr double STEP_LEAST_REGRET = 1e-06;
+// The part of the trust in the mixture that all steps have in common.
+constexpr double STEP_SHARED = 0.5;
+
 using Regrets = Array<double, 4>; // (series, 3, candidates, steps): sums, sums of squares, largest
 using Sums = Array<double, 3>;    // (series, StepSum, steps)
 

@@ -10,6 +10,9 @@
 
 namespace undrift {
 
+// Bins of a column in histograms of trees; the last one holds missing values.
+constexpr int64_t TREE_BINS = 64;
+
 constexpr size_t VALUE_BINS = TREE_BINS - 1, MISSING_BIN = TREE_BINS - 1;
 
 struct TreeOptions {

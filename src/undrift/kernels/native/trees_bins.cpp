@@ -7,6 +7,9 @@
 namespace undrift {
 namespace {
 
+// The edges of bins are quantiles of at most this many rows, evenly spaced.
+constexpr int64_t BIN_SAMPLE = 4096;
+
 constexpr size_t BLOCK = 512; // rows binned at a time
 
 // The bin of x: how many edges are below it. Six halvings, without branches on the data.

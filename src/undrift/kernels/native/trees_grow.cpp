@@ -9,6 +9,18 @@
 namespace undrift {
 namespace {
 
+// Gradients and curvatures become whole numbers of at most this many bits, so that their sums are exact in any
+// order.
+constexpr int64_t GRADIENT_BITS = 50;
+// With many rows gradients have fewer bits, so that the sum of all of them stays below this many.
+constexpr int64_t SUM_BITS = 62;
+// A split whose gain is below this share of its children's scores is rounding.
+constexpr double LEAST_GAIN = 1e-10;
+// The largest curvature of the logistic loss: a row of this curvature weighs as much as a whole row in a leaf.
+constexpr double LOGISTIC_CURVATURE = 0.25;
+// Leaves are drawn towards 0 as if by this many rows.
+constexpr double TREE_RIDGE = 1.0;
+
 constexpr size_t SCORE_BLOCK = 64;          // rows scored at a time by trees that are continued
 constexpr size_t ROOT_CELLS = 300000;       // counted at a time in the root
 constexpr size_t WORTH_A_THREAD = 400000;   // cells; with fewer a thread costs more than it saves

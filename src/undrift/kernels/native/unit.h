@@ -9,6 +9,14 @@
 namespace {
 using namespace undrift;
 
+// Where less than this share of a column's past stays in it, s_{j-1} < CONVEX_SHARE s_j, the update takes its convex
+// form. The other form loses the square root of the share in accuracy: three binary digits here, all of them at a
+// leverage of 1e32. Ordinary rows stay above it, even with a memory of one round (all but 2 pivots in 1000).
+constexpr double CONVEX_SHARE = 0.015625;
+// A prediction beyond this, or a leverage beyond its square, means that the numbers have left float64: the learner
+// is lost and starts afresh in the next floor round.
+constexpr double PREDICTION_LIMIT = 1e+150;
+
 // Where row r >= 1 of L begins among its stored elements, which lie row by row below the diagonal.
 INLINE size_t row_of(size_t r) { return r * (r - 1) / 2; }
 
