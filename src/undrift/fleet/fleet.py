@@ -232,6 +232,9 @@ class Fleet:
     def advance(self, state: bytes | None, records: Iterable[Mapping[str, Any]] | RecordBatch) -> AdvanceResult:
         """Advance one key: predict before learning, record by record; nothing but the result changes.
 
+        It is a pure function of bytes and records, so that a machine, a process and Spark advance a key alike, and a
+        batch that is repeated after a failure gives the same bytes.
+
         Parameters
         ----------
         state

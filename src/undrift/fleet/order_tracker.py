@@ -2,7 +2,8 @@
 
 Records are released in increasing order. A record that comes early waits until everything before it was released, or
 was given up because an order more than `wait` larger has been seen. While no record comes later than that, the
-released sequence is the sorted stream, however it was shuffled and cut.
+released sequence is the sorted stream, however it was shuffled and cut. It is our own code because its state, a few
+integers, is saved with every key, and must be the same however records came in batches.
 """
 
 from __future__ import annotations

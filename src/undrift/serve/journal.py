@@ -7,6 +7,9 @@ are saved a few at a time; entries stay until every key that they changed was sa
 Rows that wait for their label are written once, with the entry that brought them, and are no part of a snapshot. One
 whose label has come stays until a snapshot holds what was learned from it, as the label's entry may be repeated until
 then. Everything that is read back has a checksum, and entries are numbered without gaps.
+
+It is our own code because queues and logs made for this are servers of their own, and a service has to survive a kill
+with nothing but a file beside it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from undrift._typing import Matrix
@@ -89,14 +89,19 @@ class OneModel:
         asked, last = [], len(references) - 1
         names, values = self.rows.watched_features(features)
         events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
+        for i, (serial, answer) in enumerate(self._serve(features, number)):
+            record = release_record(self.model, serial)
+            waiting = WaitingRow(number + i, None, serial, references[i], when, record)
+            asked.append(AskedRow(waiting, answer, events if i == last else ()))
+        return asked
+
+    def _serve(self, features: Table | Matrix, number: int) -> Iterator[tuple[int, Answer]]:
+        """Yield the serial number and the answer of each row, which waits for its label in the model."""
         for i, served in enumerate(ask_rows(self.model, features, self.level)):
             answer = Answer(number + i, served.yhat, None, served.lower, served.upper, served.known)
             if self.model.binary:
                 answer = name_classes(answer, served.yhat, self.rows.name_label)
-            record = release_record(self.model, served.serial)
-            waiting = WaitingRow(number + i, None, served.serial, references[i], when, record)
-            asked.append(AskedRow(waiting, answer, events if i == last else ()))
-        return asked
+            yield served.serial, answer
 
     def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as the model learns it."""
@@ -208,30 +213,15 @@ class ClassModel(OneModel):
         assert isinstance(self.model, OnlineClassifier)  # nothing else has several classes
         return self.model
 
-    def ask(
-        self,
-        features: Table | Matrix,
-        number: int,
-        references: Sequence[str | None],
-        when: float,
-        entry: int,
-    ) -> list[AskedRow]:
-        """Serve rows, which are numbered from `number` on; the features of the last one are watched."""
-        asked, last = [], len(references) - 1
-        names, values = self.rows.watched_features(features)
-        events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
-        for i in range(len(references)):
+    def _serve(self, features: Table | Matrix, number: int) -> Iterator[tuple[int, Answer]]:
+        for i in range(len(features.values) if isinstance(features, Table) else len(features)):
             row = Table(features.columns, features.values[i : i + 1]) if isinstance(features, Table) else features[i]
             served = self._classifier.ask(row)
             given = self._classifier.served_probabilities(served)
             whole = sum(given.values())
             each = {str(label): p / whole for label, p in given.items()}
             best = max(given, key=given.__getitem__, default=None)
-            answer = Answer(number + i, best, each.get(str(best)), None, None, bool(given), each)
-            record = release_record(self.model, served.serial)
-            waiting = WaitingRow(number + i, None, served.serial, references[i], when, record)
-            asked.append(AskedRow(waiting, answer, events if i == last else ()))
-        return asked
+            yield served.serial, Answer(number + i, best, each.get(str(best)), None, None, bool(given), each)
 
     def label(self, cell: Cell) -> LearnedLabel:
         """Return a label as the model learns it, or say why it cannot be one."""

@@ -1,4 +1,7 @@
-"""The figures of both pages, in order. A new figure is one module of this package and its name in one of the lists."""
+"""The figures of all pages, in order. A new figure is one module of this package and its name in one of the lists.
+
+The lists are kept because order matters, and because a page imports its own figures only.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What the pages of a Parquet file unpack to, by their own headers, before anything is unpacked.
 
-A page of a few bytes may stand for two gigabytes. Headers are structures of Thrift's compact protocol: lists of a
-field's number, its type and its value, which takes one short reader. The numbers below are those of `parquet.thrift`.
+A page of a few bytes may stand for two gigabytes. The libraries that read Parquet unpack a page before anyone can ask
+for its size, so its header is read here. Headers are structures of Thrift's compact protocol: lists of a field's
+number, its type and its value, which takes one short reader. The numbers below are those of `parquet.thrift`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A run records the digest of its file, and learns for minutes. A log may grow meanwhile, and an editor may save over it;
 so the size is taken once, and every piece that is read is compared with what was digested. No row is learned that the
-digest does not cover.
+digest does not cover. It is our own code because no file system keeps others from writing, and a copy of every file
+would cost its size.
 """
 
 from __future__ import annotations
