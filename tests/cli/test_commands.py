@@ -16,6 +16,7 @@ from undrift.cli import doctor
 from undrift.cli.app import COMMANDS
 from undrift.cli.app import run as undrift
 from undrift.run import read_run
+from undrift.run.read.unpack import ZSTD
 from undrift.streams import synthetic
 
 
@@ -222,7 +223,7 @@ def test_doctor_checks_the_install(call, monkeypatch):
     assert "BROKEN arithmetic: ArithmeticError: two and two are five" in out
 
 
-@pytest.mark.parametrize("name", ["polars", "zstandard"])
+@pytest.mark.parametrize("name", ["polars", ZSTD])
 def test_a_missing_extra_prints_the_install_line(call, monkeypatch, name):
     call("synth", "abrupt", "s.csv", "-n", 300)
     Path("s.csv.zst").write_bytes(zstandard.compress(Path("s.csv").read_bytes()))

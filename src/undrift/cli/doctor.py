@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from undrift._typing import Matrix, Vector
 
 EXTRAS = {
-    "cli": ("jinja2", "matplotlib", "plotly", "polars", "rich", "typer", "zstandard"),
+    "cli": ("jinja2", "matplotlib", "plotly", "polars", "rich", "typer")
+    + (() if sys.version_info >= (3, 14) else ("backports.zstd",)),
     "serve": ("fastapi", "prometheus-client", "uvicorn"),
     "torch": ("torch",),
     "optax": ("jax", "optax"),
