@@ -1,4 +1,8 @@
-"""A lock file: one writer at a time; the lock goes with the process, however that ends."""
+"""A lock file: one writer at a time; the lock goes with the process, however that ends.
+
+Written by hand, in place of a library such as filelock: the refusal names the process that holds the lock, links and
+files of others are left alone, and a writer can remove the file without taking the lock from the next one.
+"""
 
 from __future__ import annotations
 

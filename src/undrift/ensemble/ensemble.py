@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from undrift import _check, ensemble, kernels, store
+from undrift import _check, ensemble, store
 from undrift._internal import thread_lock
 from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.ensemble.mixable import Mixable
@@ -17,7 +17,7 @@ from undrift.ensemble.squared import SelfConfident
 from undrift.ensemble.stacked_members import BLOCK, StackedMembers
 from undrift.errors import InputError, ModelFileError
 from undrift.learners import DiscountedVAW, Learner
-from undrift.learners.base import Columns, Prediction
+from undrift.learners.base import Columns
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
@@ -58,7 +58,6 @@ class Ensemble(Learner):
     """
 
     _prior: Vector | None = None
-    _kernel: kernels.EnsembleKernel | None = None
 
     def __init__(
         self, members: Sequence[Learner], mixer: Mixer | None = None, *, prior: ArrayLike | None = None
@@ -176,25 +175,6 @@ class Ensemble(Learner):
         weights = self.weights[remembers]
         rate = float(np.sum(weights * self._rates[remembers]))
         return math.log(2.0) * float(np.sum(weights)) / rate if rate else math.inf
-
-    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
-        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
-
-        `elapsed` is the time since the row before, 1 by default.
-        """
-        if elapsed is None and self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
-            return yhat
-        return super().predict(z, elapsed=elapsed)
-
-    def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
-        """Close one round: the label `y` of row `z` has become known.
-
-        The row counts `weight` times in the members, once by default, and once in the mixer; `elapsed` is the time
-        since the row before, 1 by default.
-        """
-        ordinary = weight is None and elapsed is None
-        if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
-            super().learn(z, y, weight=weight, elapsed=elapsed)
 
     @thread_lock.hold_exclusive
     def play(

@@ -21,7 +21,15 @@ from undrift.kernels.definitions import INFORMATION, Hint
 from undrift.learners import DiscountedVAW, Learner, Zero
 from undrift.learners.files import learner_from_snapshot
 from undrift.learners.save_point import SavePoint
-from undrift.learners.serializable import Construction, Serializable, merge_parts, read_model, restore, with_prefix
+from undrift.learners.serializable import (
+    Construction,
+    Serializable,
+    fill_arrays,
+    merge_parts,
+    read_model,
+    restore,
+    with_prefix,
+)
 from undrift.learners.vaw import HINTS
 
 BLOCK = 256
@@ -354,12 +362,7 @@ class MultiOutputRegressor(Serializable):
         own_arrays: Arrays = {} if self._shared is None else self._shared.arrays()
         if own_arrays.keys() != arrays.keys():
             raise ModelFileError("MultiOutputRegressor: the saved arrays are not those of its model")
-        for name, array in own_arrays.items():
-            if arrays[name].shape != array.shape or not np.isfinite(arrays[name]).all():
-                raise ModelFileError(
-                    f"MultiOutputRegressor: the saved array '{name}' has a wrong shape or unusable numbers"
-                )
-            array[...] = arrays[name]
+        fill_arrays("MultiOutputRegressor", own_arrays, arrays)
 
     def __repr__(self) -> str:
         return f"MultiOutputRegressor({self.model!r}, outputs={self.outputs})"

@@ -29,7 +29,7 @@ def has_compiled_rounds(model: Learner) -> bool:
     """Whether rounds of many models are one compiled call: one learner or an ensemble of stacked members, all ours."""
     if type(model) not in (DiscountedVAW, DiscountedAIOLI, Ensemble, LinearEnsemble, LogisticEnsemble):
         return False
-    return getattr(initial_model(model, max(1, model.least_dim)), "_kernel", None) is not None
+    return initial_model(model, max(1, model.least_dim))._kernel is not None
 
 
 def slot_layout(initial: Learner) -> SlotLayout | EstimatorSlots:
@@ -87,7 +87,8 @@ class SlotLayout:
     """
 
     def __init__(self, initial: Learner) -> None:
-        self.round = initial._kernel  # type: ignore[attr-defined]  # only models that have it come here
+        assert initial._kernel is not None  # only models that have one come here
+        self.round = initial._kernel
         self.size = self.round.slot_size()
         arrays = initial._arrays()
         by_last_name = {name.rsplit(".", 1)[-1]: name for name in arrays}

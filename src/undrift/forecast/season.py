@@ -3,6 +3,9 @@ r"""Find the seasons of series: the distances after which their values repeat.
 The variogram $V(l)$, the mean of $(y_t-y_{t-l})^2$ after a straight line is taken off, grows steadily for series that
 only drift. A season p shows as a dip: values one, two or three seasons apart are nearer than those half a season more
 or less apart.
+
+Written by hand, as forecasting libraries ask for the season or test one: here the first rows alone must say which
+there are, two nested ones too, and a drifting series must not seem to have one.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from undrift.errors import ConditionError, InputError, ModelFileError
 from undrift.learners.late_labels import Delay, LateLabels
 from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
 from undrift.learners.save_point import SavePoint
-from undrift.learners.serializable import Construction, Serializable
+from undrift.learners.serializable import Construction, Serializable, fill_arrays
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Leaf, Template
@@ -82,6 +82,8 @@ class Learner(LateLabels, Serializable):
     """Whether labels are two classes and predictions log-odds."""
     any_labels: ClassVar[bool] = False
     """Whether labels of classes may be texts and numbers of any kind."""
+    _kernel: kernels.EnsembleKernel | None = None
+    """Whole rounds over the learner's own arrays, the short way for one row at a time; None where there is none."""
     outputs: int = 1
     """Numbers in a prediction: 1, or the number of classes of a learner of several."""
 
@@ -94,22 +96,33 @@ class Learner(LateLabels, Serializable):
         self._pending = PendingRecords()
         self._extra_age = 0.0  # the time that passed so far less the rounds
 
-    @thread_lock.hold_shared
     def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
         """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
 
         Binary learners predict the log-odds of the label +1. `elapsed`: the time since the row before, 1 by default.
         """
+        if elapsed is None and self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
+            return yhat
+        return self._predict_rows(z, elapsed)
+
+    @thread_lock.hold_shared
+    def _predict_rows(self, z: ArrayLike, elapsed: float | None) -> Prediction:
         Z, single = self._rows(z)
         yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat
 
-    @thread_lock.hold_exclusive
     def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
         """Close one round: the label `y` of row `z` has become known.
 
-        The row counts `weight` times, once by default; `elapsed` is the time since the row before, 1 by default.
+        The row counts `weight` times, once by default (in an ensemble: in the members, and once in the mixer);
+        `elapsed` is the time since the row before, 1 by default.
         """
+        ordinary = weight is None and elapsed is None
+        if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
+            self._learn_row(z, y, weight, elapsed)
+
+    @thread_lock.hold_exclusive
+    def _learn_row(self, z: ArrayLike, y: float, weight: float | None, elapsed: float | None) -> None:
         Z = self._row(z)
         labels = self._labels(y, 1)
         rows = self._check_row_weight(weight, elapsed)
@@ -273,14 +286,7 @@ class Learner(LateLabels, Serializable):
         for name in sorted(own.keys() ^ arrays.keys()):
             what = "lack" if name in own else "hold an unknown"
             raise ModelFileError(f"{who}: the saved arrays {what} {name!r:.60}")
-        for name, array in own.items():
-            if arrays[name].shape != array.shape or arrays[name].dtype != np.float64:
-                raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
-        if own and not np.isfinite(np.concatenate([one.ravel() for one in arrays.values()])).all():
-            name = next(name for name, one in arrays.items() if not np.isfinite(one).all())
-            raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
-        for name, array in own.items():
-            array[...] = arrays[name]
+        fill_arrays(who, own, arrays)
 
     def _saved_age(self, arrays: Arrays) -> float:
         """Return the age beyond the rounds that saved arrays hold; refuse what no learner writes."""

@@ -6,14 +6,13 @@ import math
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from undrift import _check, kernels
 from undrift._internal import thread_lock
 from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels import layout
-from undrift.learners.base import DiscountedLearner, Prediction
+from undrift.learners.base import DiscountedLearner
 from undrift.learners.replay import replay
 from undrift.learners.row_weights import RowWeights
 from undrift.template import Template
@@ -21,8 +20,6 @@ from undrift.template import Template
 
 class InformationLearner(DiscountedLearner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
-
-    _kernel: kernels.EnsembleKernel | None = None
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
@@ -89,24 +86,6 @@ class InformationLearner(DiscountedLearner):
     def reach(self) -> float:
         """Largest $|u\\cdot z|$ on the rows so far of comparators that the promise covers."""
         return math.inf
-
-    def predict(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
-        """Return the prediction for the coming round, a vector for several candidate rows; nothing changes.
-
-        `elapsed` is the time since the row before, 1 by default.
-        """
-        if elapsed is None and self._kernel is not None and (yhat := self._kernel.predict(self, z)) is not None:
-            return yhat
-        return super().predict(z, elapsed=elapsed)
-
-    def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
-        """Close one round: the label `y` of row `z` has become known.
-
-        The row counts `weight` times, once by default; `elapsed` is the time since the row before, 1 by default.
-        """
-        ordinary = weight is None and elapsed is None
-        if not ordinary or self._kernel is None or not self._kernel.learn(self, z, y):
-            super().learn(z, y, weight=weight, elapsed=elapsed)
 
     def _begin(self, dim: int) -> None:
         self._state = layout.fresh(dim, np.array([self.reg]))

@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
+import numpy as np
+
 from undrift import _check, kernels, store
 from undrift._typing import Arrays
 from undrift.errors import InputError, ModelFileError, UndriftWarning
@@ -137,6 +139,18 @@ def warn_if_level_differs(what: str, level: object, stacklevel: int = 3) -> None
         UndriftWarning,
         stacklevel=stacklevel,
     )
+
+
+def fill_arrays(who: str, own: Arrays, saved: Arrays) -> None:
+    """Fill the arrays of a model from saved ones of the same names; refuse shapes and numbers that do not fit."""
+    for name, array in own.items():
+        if saved[name].shape != array.shape or saved[name].dtype != np.float64:
+            raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
+    if own and not np.isfinite(np.concatenate([array.ravel() for array in saved.values()])).all():
+        name = next(name for name, array in saved.items() if not np.isfinite(array).all())
+        raise ModelFileError(f"{who}: the saved array '{name}' has a wrong shape or unusable numbers")
+    for name, array in own.items():
+        array[...] = saved[name]
 
 
 def with_prefix(prefix: str, arrays: Arrays) -> Arrays:

@@ -2,6 +2,8 @@ r"""Adam as discounted follow-the-regularised-leader: each formula once, with op
 
 A float, a NumPy array, a torch tensor or a traced value all pass through. Front ends decide memory, fusion and
 device, never arithmetic. $1-\beta$ is the primary number everywhere (`gap1`, `gap2`): a float64 $\beta$ forgets it.
+It is kept apart from torch's and optax's own Adam because neither clips, averages and scales as the theorems ask, and
+because one formula for both is what makes their steps comparable.
 
 State after round t, a flat set (Algorithm 2; every entry starts at 0 except `average`, which starts at $x_0$):
 

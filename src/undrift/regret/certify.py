@@ -1,4 +1,8 @@
-"""`certify`: the measured dynamic regret of a run, and the bound that no run of that learner can exceed."""
+"""`certify`: the measured dynamic regret of a run, and the bound that no run of that learner can exceed.
+
+No library has it: the theorem is the paper's, and what a run's rounding, restarts and raised pivots add to the bound is
+known only from this package's own learners, which are played again.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.losses import Loss, squared
 from undrift.regret._input import check_stream
 from undrift.regret.certify import certify
-from undrift.regret.comparators._solve import Limits, minimise
+from undrift.regret.comparators._solve import Limits, find_minimum
 from undrift.regret.comparators.piecewise import refit_pieces
 from undrift.regret.d2d import Certificate
 from undrift.regret.measures import path_length
@@ -94,7 +94,7 @@ def frontier(
 
         def fit_pieces(rows: Matrix, labels: Vector, every: int = every, moved: list[float] = moved) -> Matrix:
             rows, labels = check_stream(WHO, rows, labels, loss)
-            centre = minimise(rows, labels, loss, limits, rows)
+            centre = find_minimum(rows, labels, loss, limits, rows).u
             u = refit_pieces(rows, labels, loss, np.arange(0, len(labels), every), limits, centre, pull)
             moved.append(path_length(u))
             return u

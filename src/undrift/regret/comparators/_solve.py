@@ -54,24 +54,6 @@ class Minimum(NamedTuple):
     """Lagrange multipliers of their margins, >= 0 (k,): the gradient at u is about -force @ rows."""
 
 
-def minimise(
-    Z: Matrix,
-    y: Vector,
-    loss: Loss,
-    limits: Limits,
-    rows: Matrix,
-    centre: Vector | None = None,
-    pull: Matrix | None = None,
-) -> Vector:
-    """Return the minimiser of the total loss with |u| <= bound and |u.z| <= margin on every one of `rows`.
-
-    Where the data leave a choice, the one nearest to `centre` (0), in units of the features' sizes over all of `rows`:
-    a feature that is almost silent in a short stretch must not stand in for one that speaks. `pull` (k, d) adds
-    |pull (u - centre)|^2 / 2 to the loss.
-    """
-    return find_minimum(Z, y, loss, limits, rows, centre, pull).u
-
-
 def find_minimum(
     Z: Matrix,
     y: Vector,
@@ -81,7 +63,12 @@ def find_minimum(
     centre: Vector | None = None,
     pull: Matrix | None = None,
 ) -> Minimum:
-    """Return what `minimise` does, with the forces of the margins that hold it back."""
+    """Return the minimiser of the total loss with |u| <= bound and |u.z| <= margin on every one of `rows`.
+
+    Where the data leave a choice, the one nearest to `centre` (0), in units of the features' sizes over all of `rows`:
+    a feature that is almost silent in a short stretch must not stand in for one that speaks. `pull` (k, d) adds
+    |pull (u - centre)|^2 / 2 to the loss.
+    """
     middle = np.zeros(Z.shape[1]) if centre is None else centre
     free = (np.zeros((0, Z.shape[1])), np.zeros(0))
     if not len(Z):

@@ -12,7 +12,7 @@ from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import InputError
 from undrift.losses import Loss, squared
 from undrift.regret._input import check_stream
-from undrift.regret.comparators._solve import Limits, minimise
+from undrift.regret.comparators._solve import Limits, find_minimum
 
 CELLS = 512
 """Cells between candidate cuts, at most."""
@@ -57,7 +57,7 @@ def fixed(
     """
     Z, y = check_stream("comparators.fixed", Z, y, loss)
     limits = Limits.of("comparators.fixed", bound, margin)
-    return np.broadcast_to(minimise(Z, y, loss, limits, Z), Z.shape)
+    return np.broadcast_to(find_minimum(Z, y, loss, limits, Z).u, Z.shape)
 
 
 def piecewise(
@@ -116,7 +116,7 @@ def piecewise(
     price = 0.0 if penalty is None else _check.interval(WHO, "penalty", penalty, "[0, inf)")
     if not len(y):
         return Z.copy()
-    centre = minimise(Z, y, loss, Limits.of(WHO, None, None), Z)
+    centre = find_minimum(Z, y, loss, Limits.of(WHO, None, None), Z).u
     least = 1 if segments is None else count + count // 2
     cells = max(least, min(CELLS, int(math.sqrt(3.0 * SEARCH_WORK / Z.shape[1] ** 3))))  # cells^2 / 2 solves
     edges = np.unique(np.round(np.linspace(0, len(y), min(cells, len(y)) + 1)).astype(np.int64))
@@ -135,7 +135,7 @@ def refit_pieces(
     weight = np.sqrt(pull / max(len(y), 1) * loss.curvature(Z @ centre, y))
     average = np.linalg.qr(Z * weight[:, None]).R
     for begin, end in zip(starts, [*starts[1:], len(y)], strict=True):
-        u[begin:end] = minimise(Z[begin:end], y[begin:end], loss, limits, Z, centre, average)
+        u[begin:end] = find_minimum(Z[begin:end], y[begin:end], loss, limits, Z, centre, average).u
     return u
 
 

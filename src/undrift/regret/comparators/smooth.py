@@ -11,7 +11,7 @@ from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.losses import Loss, Squared, squared
 from undrift.regret._input import check_stream, margins
-from undrift.regret.comparators._solve import Limits, minimise
+from undrift.regret.comparators._solve import Limits, find_minimum
 
 WHO = "comparators.smooth"
 GROUP = 64
@@ -59,7 +59,7 @@ def smooth(
     limits = Limits.of(WHO, bound, margin)
     if not len(y):
         return Z.copy()
-    u = np.tile(minimise(Z, y, loss, Limits.of(WHO, None, None), Z), (len(y), 1))
+    u = np.tile(find_minimum(Z, y, loss, Limits.of(WHO, None, None), Z).u, (len(y), 1))
     value = _objective(Z, y, u, loss, tau)
     for _ in range(1 if isinstance(loss, Squared) else 50):
         at = margins(Z, u)
@@ -71,7 +71,7 @@ def smooth(
         if previous - value <= 1e-8 * previous:
             break
     if math.isfinite(limits.bound) or math.isfinite(limits.margin):
-        u = _draw_inside(Z, u, minimise(Z, y, loss, limits, Z), limits)
+        u = _draw_inside(Z, u, find_minimum(Z, y, loss, limits, Z).u, limits)
     return u
 
 
