@@ -1,0 +1,479 @@
+"""The declared status of every cell: what a feature does in a path today.
+
+Whoever mends a cell changes its line here: `test_cells.py` measures every cell and fails where it differs from its
+declaration. A cell has one status for all parts of its feature, or one for each part.
+
+- `says` is a regular expression that the path's error message matches;
+- `does` is what the path does instead, by the name that the scenario or the driver has for it;
+- `why` is the reason, for readers of docs/matrix.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+STATUSES = ("works", "partial", "refused", "absent", "wrong")
+"""Statuses of a whole cell, as they are counted."""
+
+
+class Status(NamedTuple):
+    """What becomes of one part of a feature."""
+
+    name: str
+    """works, refused, absent, differs, or wrong."""
+    evidence: str = ""
+    """What the path says, or does instead."""
+    why: str = ""
+    """The reason, or what a user should know."""
+
+
+Cell = Status | dict[str, Status]
+"""One status for all parts, or one for each; None where the feature does not apply."""
+
+
+def refused(says: str, why: str) -> Status:
+    """The path knows the feature and refuses it with a sentence."""
+    return Status("refused", says, why)
+
+
+def absent(says: str, why: str) -> Status:
+    """The path has no way to ask for it."""
+    return Status("absent", says, why)
+
+
+def differs(does: str, why: str) -> Status:
+    """It does something else, as its documentation says."""
+    return Status("differs", does, why)
+
+
+def wrong(does: str, why: str) -> Status:
+    """It does something else, and says nothing."""
+    return Status("wrong", does, why)
+
+
+def no_option(option: str, why: str) -> Status:
+    """The command has no such option."""
+    return absent(f"No such option: --{option}\\b", why)
+
+
+def no_argument(argument: str, why: str) -> Status:
+    """The class or method has no such argument."""
+    return absent(f"unexpected keyword argument '{argument}'", why)
+
+
+def status_of(cell: Cell) -> str:
+    """Return the status of a whole cell: that of its parts if they agree, wrong if one of them is, else partial."""
+    if isinstance(cell, Status):
+        return "partial" if cell.name == "differs" else cell.name
+    names = {status.name for status in cell.values()}
+    if "wrong" in names:
+        return "wrong"
+    if names == {"refused", "absent"}:
+        return "refused"
+    return names.pop() if len(names) == 1 and "differs" not in names else "partial"
+
+
+works = Status("works")
+
+ARRAYS = "estimators take numbers; only the command line builds features from tables"
+HOST = "the host library has no argument for it"
+COMMAND = "the command has no option for it"
+NOT_LIVE = "not for rows as they come"
+LIVE = "not supported for rows from a pipe yet"
+FLEET = "fleets predict numbers or two classes"
+KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
+PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
+SERVED_WEIGHTS = "requests carry neither weights nor elapsed times yet"
+COMPARED_WEIGHTS = "the other learners count all rows alike, so scores would not be comparable"
+TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
+NUMBERS_ALONE = "serve a fleet of numbers alone"
+RUN_LEVEL = "runs have 90% intervals only"
+
+CELLS: dict[str, dict[str, Cell | None]] = {
+    "several classes": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": refused("--live predicts numbers or two classes", LIVE),
+        "update": works,
+        "predict": works,
+        "compare": works,
+        "certify": refused("proofs cover runs that predict a number or one of two classes", PROOF),
+        "fleet": refused("has several classes .* where a fleet takes two", FLEET),
+        "Spark": refused("target 'y' is 2, not -1, 0 or 1", FLEET),
+        "serve": works,
+        "serve by key": refused("has several classes .* where a fleet takes two", FLEET),
+        "forecast": None,
+        "forecast by key": None,
+        "River": {
+            "labels in time": works,
+            "late labels": differs(
+                "learned as if just predicted",
+                "from the third class on, late rows are learned as if they had just arrived",
+            ),
+        },
+        "sklearn": works,
+    },
+    "weights": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": refused(f"--weight: {NOT_LIVE}", LIVE),
+        "update": works,
+        "predict": None,
+        "compare": refused("weight and elapsed are not for comparisons", COMPARED_WEIGHTS),
+        "certify": refused("proofs cover runs in which every row counts once", PROOF),
+        "fleet": wrong("a feature", "`play_fleet` uses the column of weights as a feature; the command has no option"),
+        "Spark": no_argument("weight", "a fleet's records carry no weight"),
+        "serve": refused("runs with --weight or --elapsed cannot be served", SERVED_WEIGHTS),
+        "serve by key": no_option("weight", "a fleet's records carry no weight"),
+        "forecast": no_option("weight", COMMAND),
+        "forecast by key": no_option("weight", COMMAND),
+        "River": works,
+        "sklearn": works,
+    },
+    "elapsed": {
+        "play": works,
+        "predict, learn": {
+            "whole gaps": works,
+            "uneven times": works,
+            "intervals": no_argument("elapsed", "`predict_interval` has no `elapsed`"),
+        },
+        "ask, tell": works,
+        "run": works,
+        "live": refused(f"--elapsed: {NOT_LIVE}", LIVE),
+        "update": works,
+        "predict": wrong(
+            "ignored", "every row is predicted as if the usual time had passed since the last learned row"
+        ),
+        "compare": {
+            "whole gaps": refused("weight and elapsed are not for comparisons", COMPARED_WEIGHTS),
+            "uneven times": refused("weight and elapsed are not for comparisons", COMPARED_WEIGHTS),
+            "intervals": no_option("level", "learners are compared by their predictions"),
+        },
+        "certify": refused("proofs cover runs in which every row counts once and memories forget by rows", PROOF),
+        "fleet": wrong("ignored", "`play_fleet` forgets by rows whatever `elapsed` says; the command has no option"),
+        "Spark": no_argument("elapsed", "fleets forget by rows"),
+        "serve": refused("runs with --weight or --elapsed cannot be served", SERVED_WEIGHTS),
+        "serve by key": no_option("elapsed", "fleets forget by rows"),
+        "forecast": {
+            "whole gaps": works,
+            "uneven times": refused(
+                "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
+            ),
+            "intervals": works,
+        },
+        "forecast by key": {
+            "whole gaps": works,
+            "uneven times": refused(
+                "is between two of them; round the times", "forecasts of steps ahead need evenly spaced rows"
+            ),
+            "intervals": works,
+        },
+        "River": no_argument("elapsed", HOST),
+        "sklearn": no_argument("elapsed", HOST),
+    },
+    "late labels": {
+        "play": works,
+        "predict, learn": no_argument("delay", "a row is learned at once; use `ask` and `tell`"),
+        "ask, tell": works,
+        "run": works,
+        "live": works,
+        "update": works,
+        "predict": None,
+        "compare": wrong("ignored", "`delay` in a settings file is ignored; the command has no option"),
+        "certify": works,
+        "fleet": works,
+        "Spark": works,
+        "serve": {
+            "labels": works,
+            "run with --delay": wrong(
+                "labels of the run's last rows are never learned",
+                "a service of a run with --delay never learns the labels that were still due when the run ended",
+            ),
+        },
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
+        "River": differs(
+            "means of features advance with the label",
+            "running means of the features advance when the label arrives, not when the row is predicted",
+        ),
+        "sklearn": no_argument("delay", HOST),
+    },
+    "lags": {
+        "play": no_argument("lag", ARRAYS),
+        "predict, learn": no_argument("lag", ARRAYS),
+        "ask, tell": no_argument("lag", ARRAYS),
+        "run": works,
+        "live": refused(f"--lag: {NOT_LIVE}", LIVE),
+        "update": works,
+        "predict": {
+            "predictions": works,
+            "intervals": differs(
+                "the first row alone has an interval",
+                "intervals hold one row ahead, so only the first row has one",
+            ),
+        },
+        "compare": works,
+        "certify": works,
+        "fleet": works,
+        "Spark": works,
+        "serve": works,
+        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "forecast": works,
+        "forecast by key": works,
+        "River": no_argument("lag", ARRAYS),
+        "sklearn": no_argument("lag", ARRAYS),
+    },
+    "many texts": {
+        "play": no_argument("texts", ARRAYS),
+        "predict, learn": no_argument("texts", ARRAYS),
+        "ask, tell": no_argument("texts", ARRAYS),
+        "run": works,
+        "live": {
+            "three texts": works,
+            "thirty texts": wrong("the first twenty texts", "texts after the first twenty of a column are dropped"),
+        },
+        "update": works,
+        "predict": {
+            "three texts": works,
+            "thirty texts": wrong(
+                "means of fewer rows", "the means that stand for many texts lack the label of the last learned row"
+            ),
+        },
+        "compare": works,
+        "certify": works,
+        "fleet": {
+            "three texts": works,
+            "thirty texts": differs(
+                "the twenty most frequent texts",
+                "the twenty most frequent texts get a feature each; there are no means for the others",
+            ),
+        },
+        "Spark": no_argument("texts", "a fleet takes columns of numbers; compute them in Spark"),
+        "serve": works,
+        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "forecast": {
+            "two texts": works,
+            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
+            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
+        },
+        "forecast by key": {
+            "two texts": works,
+            "three texts": refused("holds numbers or two texts", TEXTS_AHEAD),
+            "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
+        },
+        "River": no_argument("texts", ARRAYS),
+        "sklearn": no_argument("texts", ARRAYS),
+    },
+    "missing values": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": {"cells": works, "labels": works, "indicators": refused(f"--missing: {NOT_LIVE}", LIVE)},
+        "update": works,
+        "predict": works,
+        "compare": {
+            "cells": works,
+            "labels": works,
+            "indicators": wrong("ignored", "`missing` in a settings file is ignored; the command has no option"),
+        },
+        "certify": works,
+        "fleet": {
+            "cells": works,
+            "labels": works,
+            "indicators": wrong("ignored", "`play_fleet` ignores the setting `missing`; the command has no option"),
+        },
+        "Spark": works,
+        "serve": works,
+        "serve by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "forecast": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "forecast by key": {"cells": works, "labels": works, "indicators": no_option("missing", COMMAND)},
+        "River": works,
+        "sklearn": {
+            "cells": works,
+            "labels": refused("Input y contains NaN", "scikit-learn requires a label for every row"),
+            "indicators": works,
+        },
+    },
+    "candidates": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": works,
+        "update": works,
+        "predict": works,
+        "compare": works,
+        "certify": works,
+        "fleet": wrong("a feature", "`play_fleet` uses the column as a feature; the command has no option"),
+        "Spark": refused("candidates are for single estimators so far", "fleets take no candidates yet"),
+        "serve": {
+            "a run": works,
+            "a model file": refused(
+                "the model has no feature 'given'", "the service of a model saved in Python takes no candidates"
+            ),
+        },
+        "serve by key": no_option("candidate", "fleets take no candidates yet"),
+        "forecast": works,
+        "forecast by key": works,
+        "River": no_argument("candidates", HOST),
+        "sklearn": no_argument("candidates", HOST),
+    },
+    "intervals, quantiles": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": {"90%": works, "80%": no_option("level", RUN_LEVEL), "quantiles": no_option("quantiles", RUN_LEVEL)},
+        "live": {"90%": works, "80%": no_option("level", RUN_LEVEL), "quantiles": no_option("quantiles", RUN_LEVEL)},
+        "update": {"90%": works, "80%": no_option("level", RUN_LEVEL), "quantiles": no_option("quantiles", RUN_LEVEL)},
+        "predict": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "compare": absent("No such option: --(level|quantiles)", "learners are compared by their predictions"),
+        "certify": None,
+        "fleet": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "Spark": {
+            "90%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
+            "80%": refused("rows of outputs have no intervals", "the rows returned by Spark have no columns for them"),
+            "quantiles": no_argument("quantiles", "the rows returned by Spark have no columns for them"),
+        },
+        "serve": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "serve by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "forecast": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "forecast by key": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
+        "River": works,
+        "sklearn": works,
+    },
+    "speed max": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": works,
+        "update": works,
+        "predict": works,
+        "compare": works,
+        "certify": works,
+        "fleet": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "Spark": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "serve": works,
+        "serve by key": refused("speed='max' is for single estimators", "trees would take megabytes for each key"),
+        "forecast": None,
+        "forecast by key": None,
+        "River": works,
+        "sklearn": works,
+    },
+    "certificates": {
+        "play": works,
+        "predict, learn": None,
+        "ask, tell": None,
+        "run": works,
+        "live": refused("--live keeps no folder", "rows from a pipe cannot be read again"),
+        "update": {
+            "one file": works,
+            "several files": refused(
+                "its rows came from several files", "certifying reads the rows again, from one file"
+            ),
+        },
+        "predict": None,
+        "compare": None,
+        "certify": works,
+        "fleet": no_option("certify", "fleets are not certified"),
+        "Spark": no_argument("certify", "fleets are not certified"),
+        "serve": no_option("certify", "services are not certified"),
+        "serve by key": no_option("certify", "services are not certified"),
+        "forecast": works,
+        "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
+        "River": no_argument("certify", "certify the estimator inside, `model`"),
+        "sklearn": no_argument("certify", "certify the estimator inside, `model_`"),
+    },
+    "calendar": {
+        "play": no_argument("calendar", ARRAYS),
+        "predict, learn": no_argument("calendar", ARRAYS),
+        "ask, tell": no_argument("calendar", ARRAYS),
+        "run": works,
+        "live": refused(f"--calendar: {NOT_LIVE}", LIVE),
+        "update": works,
+        "predict": works,
+        "compare": works,
+        "certify": works,
+        "fleet": works,
+        "Spark": no_argument("calendar", "a fleet takes columns of numbers; compute them in Spark"),
+        "serve": works,
+        "serve by key": refused(NUMBERS_ALONE, KEYED_FEATURES),
+        "forecast": works,
+        "forecast by key": works,
+        "River": no_argument("calendar", ARRAYS),
+        "sklearn": no_argument("calendar", ARRAYS),
+    },
+    "alerts": {
+        "play": {
+            "events": works,
+            "signal": no_argument(
+                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
+            ),
+        },
+        "predict, learn": {
+            "events": works,
+            "signal": no_argument(
+                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
+            ),
+        },
+        "ask, tell": {
+            "events": works,
+            "signal": no_argument(
+                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
+            ),
+        },
+        "run": works,
+        "live": works,
+        "update": {
+            "events": works,
+            "signal": wrong("no signal", "events are logged, but the exit code is 0 instead of 6"),
+        },
+        "predict": None,
+        "compare": None,
+        "certify": None,
+        "fleet": no_option("alert", COMMAND),
+        "Spark": no_argument("alert", "fleets report predictions only"),
+        "serve": works,
+        "serve by key": {
+            "events": differs(
+                "coverage of intervals alone", "for each key, only the coverage of its intervals is watched"
+            ),
+            "signal": works,
+        },
+        "forecast": no_option("alert", COMMAND),
+        "forecast by key": no_option("alert", COMMAND),
+        "River": no_argument("alert", HOST),
+        "sklearn": no_argument("alert", HOST),
+    },
+    "save, resume": {
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
+        "run": works,
+        "live": refused("--live keeps no folder", "a pipe leaves no folder to continue from"),
+        "update": works,
+        "predict": None,
+        "compare": no_option("resume", "a comparison always starts from the first row"),
+        "certify": works,
+        "fleet": works,
+        "Spark": works,
+        "serve": {
+            "restart": works,
+            "update after a service": wrong(
+                "what the service learned is not known",
+                "`undrift update` continues from the end of the run, without what a service learned since",
+            ),
+        },
+        "serve by key": works,
+        "forecast": works,
+        "forecast by key": works,
+        "River": works,
+        "sklearn": works,
+    },
+}

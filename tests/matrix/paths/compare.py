@@ -1,0 +1,55 @@
+"""`undrift compare`: scores of our estimators on a file, which follow from their predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..outcome import Answers, PathDriver
+from ..references import play_reference
+from ..scenarios import Reference, Scenario
+from .commands import parse_json, require, write_csv
+
+SETTINGS = ("weight", "delay", "lag", "calendar", "candidate", "missing")
+"""Options that the file of settings has a name for."""
+
+
+class Compare(PathDriver):
+    """The settings come in a file of settings, which knows all of those that a run has."""
+
+    name = "compare"
+
+    def expect(self, scenario: Scenario, reference: Reference) -> Answers:
+        """Return the scores of the library's predictions."""
+        columns = play_reference(reference)
+        if reference.classes:
+            codes = [reference.classes.index(label) for label in reference.y]
+            p = np.array([columns[f"p({label})"] for label in reference.classes])[codes, range(len(codes))]
+            return Answers({"score": np.array([-np.log(p[1:]).mean()])}, single=True)
+        errors = (columns["yhat"] - reference.y)[1 + reference.play.get("delay", 0) :]
+        return Answers({"score": np.array([np.sqrt(np.nanmean(errors**2))])}, single=True)
+
+    def play(self, scenario: Scenario, folder: Path) -> Answers:
+        """Compare on the whole file; one learner takes part, that of the scenario's speed."""
+        asked = scenario.options
+        file = write_csv(folder / "rows.csv", scenario.columns)
+        settings: dict[str, Any] = {"target": "y", "time": "time"}
+        settings |= {name: asked[name] for name in SETTINGS if name in asked}
+        settings |= {"elapsed": True} if "elapsed" in asked else {}
+        (folder / "settings.toml").write_text("".join(f"{name} = {_toml(value)}\n" for name, value in settings.items()))
+        words: list[Any] = [file, "--settings", folder / "settings.toml", "--only", asked.get("speed", "fast")]
+        for name in ("level", "quantiles", "resume"):
+            words += [f"--{name}"] if name in asked else []
+        results = parse_json(require("compare", *words, "--no-peers", "--quiet", "--json"))["results"]
+        ours = next(result for result in results if result["kind"] == "undrift")
+        return Answers({"score": np.array([next(iter(ours["scores"].values()))])}, single=True)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (tuple, list)):
+        return str(list(value))
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,87 @@
+"""`play_fleet`, which is `undrift fleet`: one model per key of a file."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..outcome import Answers, PathDriver, explain_errors
+from ..scenarios import CUT, Reference, Scenario
+from .commands import require, require_option, run_options, write_csv
+from .keyed_rows import KEYS, expect_frequent_texts, expect_keys, join_keys, keyed_columns
+
+NOT_SETTINGS = ("classes", "texts", "delayed run", "level", "quantiles", "certify", "alert", "resume")
+
+
+class FleetPath(PathDriver):
+    """Rows of two keys in one file; the predictions of both are read from the folder."""
+
+    name = "fleet"
+
+    def expect(self, scenario: Scenario, reference: Reference) -> Answers:
+        """Return what the library says about each key; features of few texts stand in the order of their counts."""
+        if scenario.part == "three texts" and reference is scenario.reference:
+            return expect_frequent_texts(scenario)
+        return expect_keys(scenario, reference)
+
+    def others(self, scenario: Scenario) -> dict[str, Answers]:
+        """Return what becomes of more texts than twenty."""
+        return (
+            {"the twenty most frequent texts": expect_frequent_texts(scenario)}
+            if scenario.part == "thirty texts"
+            else {}
+        )
+
+    def play(self, scenario: Scenario, folder: Path) -> Answers:
+        """Play the fleet over the whole file."""
+        out, asked = folder / "fleet", scenario.options
+        first = slice(0, CUT) if "resume" in asked else slice(None)
+        file = write_csv(folder / "rows.csv", keyed_columns(scenario, first))
+        for name in ("quantiles", "certify", "alert"):
+            if name in asked:
+                require_option("fleet", name)
+        with explain_errors():
+            play_fleet_file(scenario, file, out)
+        if "resume" in asked:
+            longer = write_csv(folder / "more.csv", keyed_columns(scenario))
+            require("update", out, longer, "--no-report", "--quiet")
+        return Answers(read_fleet(out, scenario.shows))
+
+
+def fleet_options(scenario: Scenario) -> list[str]:
+    """Return the options of `undrift fleet` that ask for the feature; those that it lacks are refused by it."""
+    words = ["--key", "key", *run_options(scenario)]
+    return [*words, "--categories", "20"] if "texts" in scenario.options else words
+
+
+def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
+    """Play a fleet over a file as the scenario asks."""
+    from undrift.run import Settings, play_fleet
+
+    asked: dict[str, Any] = {"speed": "fast", **scenario.options}
+    settings = {name: value for name, value in asked.items() if name not in NOT_SETTINGS}
+    if "elapsed" in settings:
+        settings["elapsed"] = True
+    if "candidate" in settings:
+        settings["candidate"] = [settings["candidate"]]
+    wanted = Settings("y", time="time", **settings)
+    arguments: dict[str, Any] = {"key": "key", "use_texts": "texts" in asked, "interval": asked.get("level")}
+    play_fleet(str(file), out, wanted, **arguments)
+
+
+def read_fleet(folder: Path, shows: tuple[str, ...]) -> dict[str, Any]:
+    """Return the predictions of both keys in the order of their rows."""
+    rows: ClassVar = list(csv.DictReader((folder / "predictions.csv").read_text(encoding="utf-8").splitlines()))
+    known = {"yhat": "prediction"}
+    columns = {}
+    for name in shows:
+        column = known.get(name, name)
+        if column in rows[0]:
+            by_key = {key: [row for row in rows if row["key"] == key] for key in KEYS}
+            numbers = [[float(row[column] or math.nan) for row in by_key[key]] for key in KEYS]
+            columns[name] = join_keys([np.array(values) for values in numbers])
+    return columns

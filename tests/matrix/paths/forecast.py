@@ -1,0 +1,147 @@
+"""`undrift forecast` on a file, held against `Forecaster.play`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..outcome import Answers, PathDriver, Refused
+from ..scenarios import CUT, Reference, Scenario
+from .commands import parse_json, require, write_csv
+
+HORIZON = 3
+BY_ITSELF = ("elapsed", "delay", "lag", "calendar", "resume", "certify")
+"""Features that forecasts have without an option."""
+
+
+class Forecast(PathDriver):
+    """Forecasts of the next three rows after every row."""
+
+    name = "forecast"
+
+    def expect(self, scenario: Scenario, reference: Reference) -> Answers:
+        """Return what the library's forecaster says about the same series."""
+        if "certify" in scenario.options:
+            return Answers(_certificates(scenario), single=True)
+        ignored = reference is scenario.others.get("ignored")
+        columns = play_forecaster(scenario, timed=not ignored)
+        return Answers({name: columns[name] for name in scenario.shows if name in columns})
+
+    def play(self, scenario: Scenario, folder: Path) -> Answers:
+        """Forecast the file, or its first rows and the others by an update."""
+        out = forecast_file(scenario, folder, scenario.columns)
+        if "certify" in scenario.options:
+            return Answers(read_certificates(out), single=True)
+        import polars as pl
+
+        state = parse_json((out / "forecast.json").read_text(encoding="utf-8"))
+        return Answers(table_columns(pl.read_parquet(out / state["files"]["forecasts"])))
+
+
+def forecast_file(
+    scenario: Scenario, folder: Path, columns: dict[str, list[Any]], *arguments: str, rows_at_once: int = 1
+) -> Path:
+    """Forecast a file with the options that ask for the feature; `each` are its rows at one time."""
+    out, words = folder / "forecasts", [*forecast_options(scenario), *arguments]
+    asked, first = scenario.options, slice(0, CUT * rows_at_once)
+    cuts = [first, slice(None)] if "resume" in asked or "delay" in asked else [slice(None)]
+    for k, part in enumerate(cuts):
+        late = asked.get("delay", 0) * rows_at_once if part is first else 0
+        file = write_csv(folder / f"rows {k}.csv", hide_labels(columns, first.stop - late if late else None), part)
+        if k:
+            require("update", out, file, "--no-report", "--quiet")
+        else:
+            require("forecast", file, *words, "--out", out, "--no-report", "--quiet")
+    return out
+
+
+def hide_labels(columns: dict[str, list[Any]], begin: int | None) -> dict[str, list[Any]]:
+    """Return the columns with empty labels from a row on, which are not known yet."""
+    if begin is None:
+        return columns
+    return {**columns, "y": [*columns["y"][:begin], *[None] * (len(columns["y"]) - begin)]}
+
+
+def forecast_options(scenario: Scenario) -> list[str]:
+    """Return the options of `undrift forecast` that ask for the feature; those that it lacks are refused by it."""
+    words = ["--target", "y", "--time", "time", "--horizon", str(HORIZON)]
+    if scenario.part == "cells":
+        words += ["--known", "a"]
+    for name, value in scenario.options.items():
+        if name == "texts":
+            words += ["--known", str(value)]
+        elif name == "alert":
+            words.append("--alert")
+        elif name == "quantiles":
+            words += ["--quantiles", ",".join(map(str, value))]
+        elif name not in BY_ITSELF:
+            words += [f"--{name}", str(value)]
+    return words
+
+
+def play_forecaster(scenario: Scenario, *, timed: bool = True) -> dict[str, Any]:
+    """Return the forecasts of the library after each row, the rows that are missing between two times filled in."""
+    from undrift.forecast import align_candidate
+
+    times = np.array(scenario.columns["time"], dtype="datetime64[s]")
+    values = np.array([math.nan if cell is None else cell for cell in scenario.columns["y"]])
+    hours = (times - times[0]).astype(np.int64) // 3600 if timed else np.arange(scenario.rows)
+    series = np.full(hours[-1] + 1, math.nan)
+    series[hours] = values
+    arguments: dict[str, Any] = (
+        {"times": times[0] + np.arange(len(series)) * np.timedelta64(3600, "s")} if timed else {}
+    )
+    if scenario.part == "two texts":
+        arguments["known"] = scenario.reference.Z[:, -1:]
+    if scenario.part == "cells":
+        arguments["known"] = fill_forward(scenario.columns["a"])[:, None]
+    if "candidate" in scenario.options:
+        given = np.array(scenario.columns[scenario.options["candidate"]])
+        arguments["candidates"] = align_candidate(given, len(series), HORIZON, ahead=HORIZON)
+    trace = _forecaster(scenario).play(series, **arguments)
+    return {name: getattr(trace, name) for name in ("yhat", "lower", "upper")}
+
+
+def fill_forward(cells: list[Any]) -> Any:
+    """Return numbers with the last one in place of those that are missing."""
+    out: list[float] = []
+    for cell in cells:
+        out.append(out[-1] if cell is None else cell)
+    return np.array(out)
+
+
+def _forecaster(scenario: Scenario) -> Any:
+    import undrift as ud
+
+    asked = scenario.options
+    own = ["given"] if "candidate" in asked else None
+    return ud.Forecaster(HORIZON, level=asked.get("level", 0.9), candidates=own)
+
+
+def table_columns(table: Any) -> dict[str, Any]:
+    """Return the forecasts of a folder by origin and step (rows, steps)."""
+    ordered = table.sort("origin", "step")
+    return {name: ordered[name].to_numpy().reshape(-1, HORIZON) for name in ("yhat", "lower", "upper")}
+
+
+def _certificates(scenario: Scenario) -> dict[str, Any]:
+    times = np.array(scenario.columns["time"], dtype="datetime64[s]")
+    y = np.array(scenario.columns["y"])
+    model = _forecaster(scenario)
+    certificates = model.certify(y, model.play(y, times=times), times=times)
+    return {
+        "regret": np.array([certificate.promised.regret for certificate in certificates]),
+        "bound": np.array([certificate.promised.bound for certificate in certificates]),
+    }
+
+
+def read_certificates(out: Path) -> dict[str, Any]:
+    """Certify a folder of forecasts, and return the certificates of its steps."""
+    certificates = parse_json(require("certify", out, "--json"))["certificates"]
+    if not certificates:
+        raise Refused("there is no certificate")
+    names = {"regret": "regret", "bound": "promised"}
+    return {name: np.array([certificate[key] for certificate in certificates]) for name, key in names.items()}
