@@ -5,9 +5,9 @@ Nothing in the working tree changes. A mutated Python module exists only in the 
 one that has pytest and NumPy loaded already; a mutated kernel is compiled in build/mutants. Exit code 1 if an error
 goes unnoticed, or if the tests fail without one.
 
-They are written by hand because generated ones are other errors: of the 41 in theory/bounds.py and regret/d2d.py (a term
-halved, dropped or of the wrong round, another path measured), cosmic-ray 8.7 makes 2 among 1,847 mutants, most of which
-change checks of arguments. And they reach the C++ kernels.
+They are written by hand because generated ones are other errors: of the 41 in theory/bounds.py and regret/d2d.py (a
+term halved, dropped or of the wrong round, another path measured), cosmic-ray 8.7 makes 2 among 1,847 mutants. And they
+reach the C++ kernels.
 """
 
 from __future__ import annotations
