@@ -148,7 +148,7 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
         kept = arrays["own_before"]
         if kept.shape[1:] != core.own.shape or len(kept) < (total if total <= REFITS[-1] else 0):
             raise ModelFileError("Forecaster: the saved own forecasts have a wrong shape")
-        core.own_before = kept
+        core.own_before = np.array(kept)
     own = _arrays(core)
     for name in sorted(own.keys() ^ arrays.keys()):
         raise ModelFileError(
@@ -161,28 +161,9 @@ def _restore_core(model: Forecaster, header: store.Header, arrays: Arrays) -> Fo
             raise ModelFileError(f"Forecaster: the saved array '{name}' has a wrong shape or unusable numbers")
         if name in COUNTS and not ((saved >= 0.0) & (saved < 2.0**53) & (saved % 1.0 == 0.0)).all():
             raise ModelFileError(f"Forecaster: the saved array '{name}' must hold counts")
-    core.intervals.load(arrays)
-    for name in {
-        "least",
-        "most",
-        "nonnegative",
-        "answers",
-        "mixed",
-        "anchor",
-        "served",
-        "half",
-        "ahead",
-        "column_scale",
-        "own",
-        "own_before",
-    } & own.keys():
-        setattr(core, name, np.array(arrays[name]))
-    core.rows.jumps[...] = arrays["jumps"]
-    parts = core.effect.arrays() | core.weights.arrays()
-    if core.fitted is not None and core.banks is not None:
-        parts |= core.fitted[1].arrays() | core.banks.arrays()
-    for name, array in parts.items():
-        array[...] = arrays[name]
+    for name, array in own.items():
+        if name != "rows":  # which were loaded above
+            array[...] = arrays[name]
     return core
 
 

@@ -101,7 +101,7 @@ class StepIntervals:
         return np.asarray(self.hits / np.maximum(self.counts, 1.0)[:, None, :])
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return the arrays by name."""
+        """Return the arrays by name, the very objects."""
         return {
             "width": self.width,
             "unit": self.unit,
@@ -109,11 +109,6 @@ class StepIntervals:
             "hits": self.hits,
             "near": self.near,
         }
-
-    def load(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take over saved arrays."""
-        self.width, self.unit = arrays["width"], arrays["unit"]
-        self.counts, self.hits, self.near = arrays["interval_counts"], arrays["hits"], arrays["near"]
 
 
 def level_half_width(half: Cube, level: float) -> Matrix:
