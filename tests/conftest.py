@@ -63,6 +63,11 @@ def is_quick(item):
     return not slow and parameters.get("level", LEVELS[0]) == LEVELS[0]
 
 
+def loops_over_levels(item):
+    """Whether a test goes through the kernel levels by itself."""
+    return item.get_closest_marker("own_levels") is not None and uses(item, "levels")
+
+
 def pytest_collection_modifyitems(config, items):
     suite = config.getoption("--suite")
     if suite == "quick":
@@ -70,8 +75,7 @@ def pytest_collection_modifyitems(config, items):
             if not is_quick(item):
                 item.add_marker(pytest.mark.skip(reason=SLOW))
     elif suite == "rest":
-        more_levels = len(LEVELS) > 1
-        items[:] = [item for item in items if not is_quick(item) or (more_levels and uses(item, "levels"))]
+        items[:] = [item for item in items if not is_quick(item) or (len(LEVELS) > 1 and loops_over_levels(item))]
 
 
 @pytest.fixture(scope="module", autouse=True)

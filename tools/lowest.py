@@ -16,7 +16,7 @@ from tools.newest import PYTEST, ROOT, install, make_environment
 EXTRAS = ("serve", "river", "sklearn", "optax")
 TOOLS = ("pytest!=9.2.0", "pytest-xdist", "hypothesis", "packaging", "pyarrow")
 FOLDERS = ("cli", "run", "serve", "report", "online", "forecast", "contract", "fleet", "optax", "river", "sklearn")
-TESTS = (*(f"tests/{name}" for name in FOLDERS), "tests/test_files.py")
+TESTS = (*(f"tests/{name}" for name in FOLDERS), "tests/test_store.py")
 
 
 def main() -> int:

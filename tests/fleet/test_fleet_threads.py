@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
-from tests.test_threads import together
+from tests.learners.test_threads import together
 
 MODELS = {
     "vaw": lambda: ud.DiscountedVAW(half_life=20),

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from tests.forecast.test_forecast_files import hours, state, write
+from tests.run.forecast.test_forecast_files import hours, state, write
 from undrift.cli.app import run
 from undrift.errors import InputError
 

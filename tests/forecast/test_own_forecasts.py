@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from tests.forecast.series import errors, random_walk, seasonal
-from tests.forecast.test_forecast_files import assert_same as assert_same_folders
-from tests.forecast.test_forecast_files import hours, state, write
+from tests.run.forecast.test_forecast_files import assert_same as assert_same_folders
+from tests.run.forecast.test_forecast_files import hours, state, write
 from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.forecast import Forecaster, align_candidate

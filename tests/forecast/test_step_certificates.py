@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.forecast.series import random_walk, seasonal, with_holes
-from tests.forecast.test_forecast_files import hours, write
+from tests.run.forecast.test_forecast_files import hours, write
 from undrift.cli.app import run
 from undrift.errors import ConditionError, InputError
 from undrift.forecast import Forecaster, ForecastTrace

@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.run.test_bounded_reading import BOMBS, HEAD, MOST, gzip_bomb, run, zstd_bomb
+from tests.run.read.test_bounded_reading import BOMBS, HEAD, MOST, gzip_bomb, run, zstd_bomb
 
 COMMAND = [sys.executable, "-m", "undrift", "run"]
 

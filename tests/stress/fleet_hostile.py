@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.run.hostile_fleets import attack
+from tests.run.fleet.hostile_fleets import attack
 
 
 def main(tries: int = 2000, seed: int = 0) -> int:

@@ -9,7 +9,7 @@ import time
 import warnings
 
 import undrift as ud
-from tests.test_threads import MODELS, rows, together
+from tests.learners.test_threads import MODELS, rows, together
 
 THREADS = 4
 LEARNED = 60

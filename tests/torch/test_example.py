@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.docs.test_examples import run
 from tests.docs.test_tutorials import tutorials
 from tests.helpers import ROOT
-from tests.test_examples import run
 
 torch = pytest.importorskip("torch")
 

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.run.read.test_bounded_reading import MOST, run
+from tests.run.read.workbooks import number, shared_text, workbook, write_ods, write_xls, write_xlsx
 from tests.run.row_files import table, write_csv
-from tests.run.test_bounded_reading import MOST, run
-from tests.run.workbooks import number, shared_text, workbook, write_ods, write_xls, write_xlsx
 from undrift.errors import DataError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder

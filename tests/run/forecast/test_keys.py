@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.forecast.series import random_walk, seasonal
-from tests.forecast.test_forecast_files import hours, state, write
+from tests.run.forecast.test_forecast_files import hours, state, write
 from undrift import store
 from undrift.cli.app import run
 from undrift.errors import InputError, ModelFileError

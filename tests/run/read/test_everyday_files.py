@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.helpers import ROOT
+from tests.run.read.workbooks import workbook
 from tests.run.row_files import table, write_csv
-from tests.run.workbooks import workbook
 from undrift.cli.run import default_folder
 from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file

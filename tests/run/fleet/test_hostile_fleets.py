@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run.hostile_fleets import ROWS, SCHEMAS, attack, fleet_of, made, sealed, spoil, with_other_head
+from tests.run.fleet.hostile_fleets import ROWS, SCHEMAS, attack, fleet_of, made, sealed, spoil, with_other_head
 from undrift.errors import InputError, ModelFileError
 from undrift.fleet import state_codec as states
 
