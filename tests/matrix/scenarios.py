@@ -197,6 +197,12 @@ def late_labels(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
+def run_with_delay(seed: int, rows: int) -> dict[str, Any]:
+    """Labels that were late already while a run learned the rows before a service began."""
+    made = late_labels(seed, rows)
+    return {**made, "options": {"delay": 3, "delayed run": True}}
+
+
 def lags(seed: int, rows: int) -> dict[str, Any]:
     """The target one and three rows ago as features."""
     cells, Z, _ = number_rows(seed, rows)
@@ -214,20 +220,6 @@ def lags(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
-def two_texts(seed: int, rows: int) -> dict[str, Any]:
-    """A column of two texts."""
-    cells, Z, y = number_rows(seed, rows)
-    open_ = np.random.default_rng(seed + 35).random(rows) < 0.5
-    open_[:2] = [False, True]
-    y = y + 5.0 * open_
-    return {
-        "columns": {**cells, "open": np.where(open_, "yes", "no").tolist(), "y": y.tolist()},
-        "options": {"texts": "open"},
-        "reference": Reference({**Z, "open": open_.astype(float)}, y),
-        "others": {"ignored": Reference(Z, y)},
-    }
-
-
 def lag_intervals(seed: int, rows: int) -> dict[str, Any]:
     """Intervals of rows with the target of earlier rows as features."""
     made = lags(seed, rows)
@@ -241,16 +233,18 @@ def lag_intervals(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
-def run_with_delay(seed: int, rows: int) -> dict[str, Any]:
-    """Labels that were late already while a run learned the rows before a service began."""
-    made = late_labels(seed, rows)
-    return {**made, "options": {"delay": 3, "delayed run": True}}
-
-
-def new_rows_alone(seed: int, rows: int) -> dict[str, Any]:
-    """Certificates of rows that came in several files."""
-    made = certificates(seed, rows)
-    return {**made, "options": {"certify": True, "new rows": True}}
+def two_texts(seed: int, rows: int) -> dict[str, Any]:
+    """A column of two texts."""
+    cells, Z, y = number_rows(seed, rows)
+    is_open = np.random.default_rng(seed + 35).random(rows) < 0.5
+    is_open[:2] = [False, True]
+    y = y + 5.0 * is_open
+    return {
+        "columns": {**cells, "open": np.where(is_open, "yes", "no").tolist(), "y": y.tolist()},
+        "options": {"texts": "open"},
+        "reference": Reference({**Z, "open": is_open.astype(float)}, y),
+        "others": {"ignored": Reference(Z, y)},
+    }
 
 
 def few_texts(seed: int, rows: int) -> dict[str, Any]:
@@ -277,22 +271,16 @@ def many_texts(seed: int, rows: int) -> dict[str, Any]:
     y = y + np.random.default_rng(50).normal(size=30)[code] * 4.0
     tool = names[code]
     recent, long = earlier_means(tool.tolist(), y)
-    frozen = {}
+    others = {"ignored": Reference(Z, y)}
     for name, count in (("means of the first rows", CUT), ("means of fewer rows", CUT - 1)):
-        recently, for_long = earlier_means(tool.tolist(), np.where(np.arange(rows) < count, y, math.nan))
-        made = {
-            "recent": np.where(np.arange(rows) < CUT, recent, recently),
-            "long": np.where(np.arange(rows) < CUT, long, for_long),
-        }
-        frozen[name] = Reference({**Z, "tool: recent mean": made["recent"], "tool: mean": made["long"]}, y)
+        frozen = earlier_means(tool.tolist(), np.where(np.arange(rows) < count, y, math.nan))
+        later = [np.where(np.arange(rows) < CUT, now, then) for now, then in zip((recent, long), frozen, strict=True)]
+        others[name] = Reference({**Z, "tool: recent mean": later[0], "tool: mean": later[1]}, y)
     return {
         "columns": {**cells, "tool": tool.tolist(), "y": y.tolist()},
         "options": {"texts": "tool"},
         "reference": Reference({**Z, "tool: recent mean": recent, "tool: mean": long}, y),
-        "others": {
-            "ignored": Reference(Z, y),
-            **frozen,
-        },
+        "others": others,
     }
 
 
@@ -349,7 +337,7 @@ def missing_labels(seed: int, rows: int) -> dict[str, Any]:
     """Some labels never become known."""
     cells, Z, y = number_rows(seed, rows)
     holes = np.random.default_rng(seed + 70).random(rows) < 0.1
-    holes[:3] = False
+    holes[[0, 1, 2, -1]] = False  # forecasts take empty labels at the end for rows to come
     cells["y"] = [None if hole else cell for cell, hole in zip(cells["y"], holes, strict=True)]
     labels = np.where(holes, math.nan, y)
     return {
@@ -395,11 +383,6 @@ def candidates_of_file(seed: int, rows: int) -> dict[str, Any]:
         "options": {"candidate": "given", "model file": True},
         "others": {"never heard": nothing, **made["others"]},
     }
-
-
-def update_after_service(seed: int, rows: int) -> dict[str, Any]:
-    """Rows that a service learned count when the folder is updated with the rows after them."""
-    return {**save_resume(seed, rows), "options": {"update": True}}
 
 
 def intervals(level: float, seed: int, rows: int) -> dict[str, Any]:
@@ -450,6 +433,12 @@ def certificates(seed: int, rows: int) -> dict[str, Any]:
         "others": {},
         "shows": ("regret", "bound"),
     }
+
+
+def new_rows_alone(seed: int, rows: int) -> dict[str, Any]:
+    """Certificates of rows that came in several files."""
+    made = certificates(seed, rows)
+    return {**made, "options": {"certify": True, "new rows": True}}
 
 
 def calendar(seed: int, rows: int) -> dict[str, Any]:
@@ -504,6 +493,11 @@ def save_resume(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
+def update_after_service(seed: int, rows: int) -> dict[str, Any]:
+    """Rows that a service learned count when the folder is updated with the rows after them."""
+    return {**save_resume(seed, rows), "options": {"update": True}}
+
+
 FEATURES: dict[str, dict[str, Callable[[int, int], dict[str, Any]]]] = {
     "several classes": {"labels in time": several_classes, "late labels": late_classes},
     "weights": {"": weights},
@@ -539,7 +533,7 @@ ONLY = {
     ("certificates", "several files"): ("update",),
 }
 """Parts that are asked of some paths alone, as the others treat them like the rest of the feature."""
-LONGER = {"speed max": 330, "alerts": 300, "many texts": 240, "certificates": 200}
+LONGER = {"speed max": 330, "alerts": 300, "many texts": 160, "certificates": 200}
 """Rows of features that need more of them to show."""
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..outcome import Answers, PathDriver, Refused
-from ..scenarios import CUT, Reference, Scenario
+from ..scenarios import CUT, FEATURES, Reference, Scenario
 from .commands import parse_json, require, write_csv
 
 HORIZON = 3
+FORECAST_ROWS = dict.fromkeys(FEATURES, 85) | {"certificates": 200}
+"""Rows of a scenario, fewer than elsewhere as each costs more."""
 BY_ITSELF = ("elapsed", "delay", "lag", "calendar", "resume", "certify")
 """Features that forecasts have without an option."""
 
@@ -21,6 +23,7 @@ class Forecast(PathDriver):
     """Forecasts of the next three rows after every row."""
 
     name = "forecast"
+    rows: ClassVar = FORECAST_ROWS
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what the library's forecaster says about the same series."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from ..outcome import Answers, PathDriver
 from ..scenarios import Reference, Scenario
 from .commands import parse_json
-from .forecast import forecast_file, play_forecaster, read_certificates, table_columns
+from .forecast import FORECAST_ROWS, forecast_file, play_forecaster, read_certificates, table_columns
 from .keyed_rows import KEYS, keyed_columns, scenarios_by_key
 
 
@@ -15,6 +16,7 @@ class ForecastKeys(PathDriver):
     """Two keys in one file; the forecasts of both are read from the folder."""
 
     name = "forecast by key"
+    rows: ClassVar = FORECAST_ROWS
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return what a forecaster for each key says."""
