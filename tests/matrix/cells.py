@@ -470,7 +470,13 @@ CELLS: dict[str, dict[str, Cell | None]] = {
                 "`undrift update` continues from the end of the run, without what a service learned since",
             ),
         },
-        "serve by key": works,
+        "serve by key": {
+            "restart": works,
+            "update after a service": wrong(
+                "what the service learned is not known",
+                "`undrift update` continues from the end of the fleet, without what a service learned since",
+            ),
+        },
         "forecast": works,
         "forecast by key": works,
         "River": works,

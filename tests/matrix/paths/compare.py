@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..outcome import Answers, PathDriver
 from ..references import play_reference
-from ..scenarios import Reference, Scenario
+from ..scenarios import FEATURES, Reference, Scenario
 from .commands import parse_json, require, write_csv
 
 SETTINGS = ("weight", "delay", "lag", "calendar", "candidate", "missing")
@@ -20,6 +20,8 @@ class Compare(PathDriver):
     """The settings come in a file of settings, which knows all of those that a run has."""
 
     name = "compare"
+    tolerance: ClassVar = dict.fromkeys(FEATURES, 1e-13)
+    """Scores are means."""
 
     def expect(self, scenario: Scenario, reference: Reference) -> Answers:
         """Return the scores of the library's predictions."""

@@ -31,7 +31,7 @@ class Serve(PathDriver):
         if "delayed run" in scenario.options:
             return {"labels of the run's last rows are never learned": _lose_labels(scenario)}
         if "update" in scenario.options:
-            return {"what the service learned is not known": _forget_served(scenario)}
+            return {"what the service learned is not known": forget_served(scenario)}
         return {}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
@@ -90,7 +90,7 @@ def _lose_labels(scenario: Scenario) -> Answers:
     return Answers({"yhat": yhat})
 
 
-def _forget_served(scenario: Scenario) -> Answers:
+def forget_served(scenario: Scenario) -> Answers:
     """Return the predictions of a library model that never saw the rows of the service."""
     reference = scenario.reference
     model, first, later = reference.make_model(), slice(0, CUT), slice(SERVED, None)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..outcome import Answers, PathDriver, explain_errors
-from ..scenarios import CUT, Reference, Scenario
+from ..scenarios import CUT, SERVED, Reference, Scenario
 from .commands import json_row, require, require_option, write_csv
-from .fleet import fleet_options
+from .fleet import fleet_options, read_fleet
 from .keyed_rows import KEYS, expect_keys, join_keys, keyed_columns, scenarios_by_key
-from .serve import answer_columns, expect_served, learn_label
+from .serve import answer_columns, expect_served, forget_served, learn_label
 
 
 class ServeKeys(PathDriver):
@@ -30,7 +30,10 @@ class ServeKeys(PathDriver):
         return expect_keys(scenario, reference, expect_served)
 
     def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what is watched by key."""
+        """Return what is watched by key, and what becomes of rows that the service learned."""
+        if "update" in scenario.options:
+            alone = [forget_served(own).columns["yhat"] for own in scenarios_by_key(scenario).values()]
+            return {"what the service learned is not known": Answers({"yhat": join_keys(alone)})}
         return {"coverage of intervals alone": Answers({"events": np.array(["coverage fell"])}, single=True)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
@@ -49,7 +52,7 @@ class ServeKeys(PathDriver):
             if name in asked:
                 require_option("serve", name)
         answers: dict[str, list[Any]] = {key: [] for key in KEYS}
-        count = scenario.rows - CUT
+        count = (SERVED if "update" in asked else scenario.rows) - CUT
         middle = (count // 2,) if "resume" in asked else ()
         with explain_errors():
             for begin, end in zip((0, *middle), (*middle, count), strict=True):
@@ -60,6 +63,10 @@ class ServeKeys(PathDriver):
                             answers[key] += service.predict([row])
                             learn_label(service, own, answers[key], k - asked.get("delay", 0))
                     events = list(service.events)
+        if "update" in asked:
+            later = write_csv(folder / "later.csv", keyed_columns(scenario, slice(SERVED, None)))
+            require("update", out, later, "--no-report", "--quiet")
+            return Answers({"yhat": read_fleet(out, scenario.shows)["yhat"][CUT:]}, rows=slice(SERVED, None))
         if scenario.shows == ("signal",):
             return Answers({"signal": np.array([bool(events)])}, single=True)
         if "alert" in asked:
