@@ -13,7 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
-from undrift.learners.base import Columns, Prediction
+from undrift.learners.base import Columns, Learner, Prediction
 from undrift.learners.information import InformationLearner
 from undrift.learners.late_labels import Delay
 from undrift.learners.row_weights import RowWeights
@@ -80,7 +80,7 @@ class DiscountedVAW(InformationLearner):
         default.
         """
         if hint is None:
-            return super().predict(z, elapsed=elapsed)
+            return Learner.predict(self, z, elapsed=elapsed)  # super() would search the classes between at every row
         with self._shared_lock:
             Z, single = self._rows(z)
             given = _check.column(self, "hint", hint, len(Z))
@@ -102,7 +102,7 @@ class DiscountedVAW(InformationLearner):
         """
         if hint is not None:
             _check.column(self, "hint", hint, 1)
-        super().learn(z, y, weight=weight, elapsed=elapsed)
+        Learner.learn(self, z, y, weight=weight, elapsed=elapsed)  # likewise
 
     @thread_lock.hold_exclusive
     def play(
