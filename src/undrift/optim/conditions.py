@@ -371,6 +371,8 @@ def regions(gap1: ArrayLike, nu: float = 1e-3, epsilon: float = 1.0) -> list[Reg
 def rho_contour(gap1: ArrayLike, rho: float) -> tuple[Vector, Vector]:
     """Return the two values of 1 - beta2 at which rho is reached: the one nearer beta2 = 1, and the one nearer beta1^2.
 
+    Examples
+    --------
     >>> [float(side[0]) for side in rho_contour([0.5], 0.0)]
     [0.375, 0.375]
     """
