@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from undrift.errors import InputError
@@ -19,3 +20,32 @@ def refused(call, words: str) -> None:
         call()
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+def draw_stream(rows, dim, signal=None, *, noise=1.0, seed=0, drift=False, scale=1.0, offset=0.0):
+    """Return normal rows and their labels: `signal` of the rows plus normal noise.
+
+    `signal` takes the rows (none: labels are noise); with `drift`, noise adds up to a random walk. Columns have this
+    `scale` and `offset`. `seed` may be a generator, from which the caller goes on to draw.
+    """
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rows, dim)) * scale + offset
+    errors = noise * rng.normal(size=rows)
+    if drift:
+        errors = np.cumsum(errors)
+    return Z, errors if signal is None else signal(Z) + errors
+
+
+def draw_classes(rows, dim=3, *, sharpness=3.0, seed=0):
+    """Return normal rows, and for each the number of its class, 0 to 2: the likeliest by the first three columns."""
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(rows, dim))
+    return Z, np.argmax(sharpness * Z[:, :3] + rng.gumbel(size=(rows, 3)), axis=1)
+
+
+def draw_records(rows, label, *, keys="ab", seed=0):
+    """Return records of several keys, row by row; `label` takes features and noise (rows, keys) and returns labels."""
+    rng = np.random.default_rng(seed)
+    x, noise = rng.normal(size=(rows, len(keys))), rng.normal(size=(rows, len(keys)))
+    y = label(x, noise)
+    return [{"k": k, "n": n, "x": x[n, j], "y": y[n, j]} for n in range(rows) for j, k in enumerate(keys)]

@@ -6,7 +6,7 @@ import pytest
 from undrift import DiscountedAIOLI, DiscountedVAW
 
 
-def stream(seed):
+def rows_with_codes(seed):
     rng = np.random.default_rng(seed)
     dim, code = int(rng.choice([2, 3, 6, 12])), float(rng.choice([1e9, 1e20, 9.97e36, 1e60]))
     Z = rng.normal(size=(800, dim))
@@ -19,7 +19,7 @@ def stream(seed):
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("beta", [0.5, 0.9, 0.99, 1.0])
 def test_codes_in_several_features_leave_predictions_of_ordinary_size(seed, beta):
-    Z, y = stream(seed)
+    Z, y = rows_with_codes(seed)
     most = np.abs(y).max()
     for hint in ("zero", "last"):
         assert np.abs(DiscountedVAW(beta=beta, hint=hint).play(Z, y).yhat).max() <= 3.0 * most

@@ -41,7 +41,7 @@ sys.exit(run(command))
 
 
 @pytest.fixture
-def stream(tmp_path):
+def small_file(tmp_path):
     rng = np.random.default_rng(0)
     rows = "".join(f"{a},{a + b}\n" for a, b in rng.normal(size=(60, 2)))
     (tmp_path / "s.csv").write_text("x,y\n" + rows)
@@ -55,9 +55,11 @@ def contender(name, microseconds, library="slow"):
 @pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("how", ["python", "compiled"])
-def test_what_is_done_is_shown_when_it_is_told_to_stop(stream, how, number):
+def test_what_is_done_is_shown_when_it_is_told_to_stop(small_file, how, number):
     command = [sys.executable, "-c", SCRIPT, how, "compare", "s.csv", "-t", "y", "--json"]
-    process = subprocess.Popen(command, cwd=stream.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=small_file.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     said = []
     while (line := process.stderr.readline()) not in ("endless\n", ""):
         said.append(line)
@@ -74,9 +76,9 @@ def test_what_is_done_is_shown_when_it_is_told_to_stop(stream, how, number):
     assert [line.split(":")[0] for line in said[1:]] == ours
 
 
-def test_each_learner_is_told_when_it_is_done_the_cheapest_first(stream, monkeypatch):
+def test_each_learner_is_told_when_it_is_done_the_cheapest_first(small_file, monkeypatch):
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [contender("C", 3e5), contender("A", 1e5)])
-    comparison = FileComparison(str(stream), Settings(target="y"))
+    comparison = FileComparison(str(small_file), Settings(target="y"))
     told, shown = [], []
     comparison.play(log=told.append, show=lambda name, share: shown.append((name, share)))
     assert [line.split(":")[0] for line in told] == [name for name, _ in shown]
@@ -87,7 +89,7 @@ def test_each_learner_is_told_when_it_is_done_the_cheapest_first(stream, monkeyp
     assert comparison.missing == []
 
 
-def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(stream, monkeypatch):
+def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(small_file, monkeypatch):
     stop = StopRequest()
 
     def play(Z, y):
@@ -97,7 +99,7 @@ def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(stream, monk
             return np.zeros(len(y))
 
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [Contender("slow", "Deaf", play, 1e6)])
-    comparison = FileComparison(str(stream), Settings(target="y"))
+    comparison = FileComparison(str(small_file), Settings(target="y"))
     with pytest.raises(Interrupted):
         comparison.play(stop=stop)
     assert comparison.missing == ["Deaf"]
@@ -123,8 +125,8 @@ def test_learners_are_chosen_by_parts_of_their_names_or_by_library():
         chosen(without=["Lime"])
 
 
-def test_only_and_without_choose_learners_and_naive_guesses_stay(stream, call):
-    code, out, error = call("compare", stream, "-t", "y", "--only", "fast,best", "--without", "best", "--json")
+def test_only_and_without_choose_learners_and_naive_guesses_stay(small_file, call):
+    code, out, error = call("compare", small_file, "-t", "y", "--only", "fast,best", "--without", "best", "--json")
     assert code == 0
     assert {one["name"] for one in json.loads(out)["results"]} == {
         "OnlineRegressor (fast)", "last value", "running mean",
@@ -134,7 +136,7 @@ def test_only_and_without_choose_learners_and_naive_guesses_stay(stream, call):
     )
 
 
-def test_other_libraries_keep_to_one_thread(stream, monkeypatch):
+def test_other_libraries_keep_to_one_thread(small_file, monkeypatch):
     pytest.importorskip("sklearn.ensemble")
     from threadpoolctl import threadpool_info
 
@@ -145,25 +147,25 @@ def test_other_libraries_keep_to_one_thread(stream, monkeypatch):
         return np.zeros(len(y))
 
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [Contender("slow", "Threads", play, 1e6)])
-    FileComparison(str(stream), Settings(target="y"), only=["Threads"]).play()
+    FileComparison(str(small_file), Settings(target="y"), only=["Threads"]).play()
     assert set(seen) == {1}
 
 
-def add_column(stream, name, cells):
-    lines = stream.read_text().splitlines()
+def add_column(small_file, name, cells):
+    lines = small_file.read_text().splitlines()
     rows = [f"{line},{cell}" for line, cell in zip(lines[1:], cells, strict=True)]
-    stream.write_text("\n".join([f"{lines[0]},{name}", *rows]) + "\n")
+    small_file.write_text("\n".join([f"{lines[0]},{name}", *rows]) + "\n")
 
 
 def test_a_given_column_is_scored_where_it_has_a_prediction_beside_everyone_else_on_those_rows(
-    stream, monkeypatch, capsys
+    small_file, monkeypatch, capsys
 ):
-    x, y = np.loadtxt(stream, delimiter=",", skiprows=1).T
-    add_column(stream, "mine", ["" if k < 10 else value for k, value in enumerate(x)])
-    add_column(stream, "other", ["" if k % 2 or k < 10 else 0.5 * value for k, value in enumerate(x)])
-    add_column(stream, "whole", 2.0 * x)
+    x, y = np.loadtxt(small_file, delimiter=",", skiprows=1).T
+    add_column(small_file, "mine", ["" if k < 10 else value for k, value in enumerate(x)])
+    add_column(small_file, "other", ["" if k % 2 or k < 10 else 0.5 * value for k, value in enumerate(x)])
+    add_column(small_file, "whole", 2.0 * x)
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
-    command = ["compare", str(stream), "-t", "y", "--candidate", "mine,other,whole"]
+    command = ["compare", str(small_file), "-t", "y", "--candidate", "mine,other,whole"]
     assert run([*command, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     found = {one["name"]: one for one in facts["results"]}
@@ -186,20 +188,20 @@ def test_a_given_column_is_scored_where_it_has_a_prediction_beside_everyone_else
     assert "in its place" not in said
 
 
-def test_a_given_column_without_any_prediction_is_left_out_with_a_word(stream, monkeypatch, capsys):
-    add_column(stream, "mine", [1.0] + [""] * 59)  # the first row is not scored
+def test_a_given_column_without_any_prediction_is_left_out_with_a_word(small_file, monkeypatch, capsys):
+    add_column(small_file, "mine", [1.0] + [""] * 59)  # the first row is not scored
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
-    assert run(["compare", str(stream), "-t", "y", "--candidate", "mine"]) == 0
+    assert run(["compare", str(small_file), "-t", "y", "--candidate", "mine"]) == 0
     said = capsys.readouterr().out
     assert "'mine' is left out: it is empty in every row that is scored." in said
     assert "where 'mine'" not in said
 
 
-def test_a_comparison_says_who_is_not_installed(stream, monkeypatch, capsys):
-    add_column(stream, "mine", [1.0] * 60)
+def test_a_comparison_says_who_is_not_installed(small_file, monkeypatch, capsys):
+    add_column(small_file, "mine", [1.0] * 60)
     monkeypatch.setattr(compare, "absent_libraries", lambda: ["lightgbm"])
     monkeypatch.setattr(compare, "installed_peers", lambda task, seed: [])
-    command = ["compare", str(stream), "-t", "y", "--candidate", "mine"]
+    command = ["compare", str(small_file), "-t", "y", "--candidate", "mine"]
     assert run(command) == 0
     said = capsys.readouterr()
     assert "left out, as they are not installed: lightgbm; pip install lightgbm" in said.err

@@ -24,7 +24,7 @@ main()
 
 
 @pytest.fixture
-def stream(tmp_path):
+def work_folder(tmp_path):
     rng = np.random.default_rng(0)
     frame = pl.DataFrame({f"x{j}": rng.normal(size=200_000) for j in range(3)})
     frame.with_columns(y=pl.col("x0") + pl.Series(rng.normal(size=200_000))).write_csv(tmp_path / "s.csv")
@@ -44,38 +44,38 @@ def wait_for_commit(folder):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_told_to_stop_goes_on_where_it_stopped(stream, number):
-    process = start(stream, "s.csv", "--speed", "fast")
-    wait_for_commit(stream)
+def test_a_run_that_is_told_to_stop_goes_on_where_it_stopped(work_folder, number):
+    process = start(work_folder, "s.csv", "--speed", "fast")
+    wait_for_commit(work_folder)
     process.send_signal(number)
     out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (128 + number, "")
-    state = json.loads((stream / "run" / "run.json").read_text())
+    state = json.loads((work_folder / "run" / "run.json").read_text())
     assert state["status"] == "running"
     assert error == f"undrift: interrupted; run holds {state['rows']:,} rows; continue with --resume\n"
-    assert not list((stream / "run" / ".undrift").glob("tmp-*"))
+    assert not list((work_folder / "run" / ".undrift").glob("tmp-*"))
 
 
-def test_a_run_that_waits_for_its_input_stops_at_once(stream):
-    process = start(stream, "-", "--limit", "100000")
-    with (stream / "s.csv").open() as file:
+def test_a_run_that_waits_for_its_input_stops_at_once(work_folder):
+    process = start(work_folder, "-", "--limit", "100000")
+    with (work_folder / "s.csv").open() as file:
         process.stdin.write("".join(file.readline() for _ in range(5 * 4096)))  # the fifth batch is cut off
     process.stdin.flush()
-    wait_for_commit(stream)
+    wait_for_commit(work_folder)
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
-    rows = json.loads((stream / "run" / "run.json").read_text())["rows"]
+    rows = json.loads((work_folder / "run" / "run.json").read_text())["rows"]
     assert rows == 4 * 4096
     assert error == f"undrift: interrupted; run holds {rows:,} rows; start again\n"
 
 
-def test_a_finished_run_whose_report_was_interrupted_says_so(stream, monkeypatch, capsys):
+def test_a_finished_run_whose_report_was_interrupted_says_so(work_folder, monkeypatch, capsys):
     from undrift import run
     from undrift.cli.app import run as undrift
 
-    monkeypatch.chdir(stream)
+    monkeypatch.chdir(work_folder)
     real = run.write_report
 
     def interrupted(folder, render):
@@ -90,4 +90,4 @@ def test_a_finished_run_whose_report_was_interrupted_says_so(stream, monkeypatch
     assert capsys.readouterr().err == sentence
     monkeypatch.setattr(run, "write_report", real)
     assert undrift([*given, "--resume"]) == 0
-    assert (stream / "run" / "report.html").exists()
+    assert (work_folder / "run" / "report.html").exists()

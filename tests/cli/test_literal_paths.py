@@ -13,7 +13,7 @@ NAMES = {"data[1]": "data1", "s*": "s-other", "what?": "whatx", "k=1, {a,b}": "k
 """Names, and the name of a decoy that each would match as a pattern."""
 
 
-def stream(seed):
+def keyed_frame(seed):
     rng = np.random.default_rng(seed)
     key = np.arange(60) % 3
     return pl.DataFrame({"key": [f"k{k}" for k in key], "x": rng.normal(size=60), "y": rng.normal(size=60)})
@@ -27,12 +27,12 @@ def save(name, frame):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_every_command_reads_and_writes_the_path_it_was_given(call, name, ending):
-    file, folder, y = f"{name}.{ending}", f"out {name}", stream(0)["y"].to_list()
-    save(file, stream(0))
+    file, folder, y = f"{name}.{ending}", f"out {name}", keyed_frame(0)["y"].to_list()
+    save(file, keyed_frame(0))
     for decoy in (NAMES[name], "s-second"):
-        save(f"{decoy}.{ending}", stream(1))
+        save(f"{decoy}.{ending}", keyed_frame(1))
         Path(f"out {decoy}").mkdir(exist_ok=True)
-        save(f"out {decoy}/predictions.parquet", stream(1))
+        save(f"out {decoy}/predictions.parquet", keyed_frame(1))
     options = ("-t", "y", "--drop", "key", "--speed", "fast", "-q")
 
     assert call("run", file, *options, "-o", folder)[0] == 0

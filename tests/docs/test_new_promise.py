@@ -44,14 +44,14 @@ class OwnMean(ud.Learner):
         return Columns(yhat, stability, potential) if self.promises else Columns(yhat)
 
 
-def stream():
+def levels_that_jump():
     rng = np.random.default_rng(0)
     level = np.repeat([1.0, -2.0, 0.5], 40)
     return np.ones((120, 1)), level + 0.3 * rng.normal(size=120), level[:, None]
 
 
 def test_a_promise_in_columns_is_a_certificate():
-    Z, y, u = stream()
+    Z, y, u = levels_that_jump()
     certificate = ud.regret.certify(OwnMean(), Z, y, u=u)
     assert certificate.holds
     same = ud.regret.certify(ud.DiscountedMean(beta=0.9), Z, y, u=u)
@@ -63,6 +63,6 @@ def test_a_promise_in_columns_is_a_certificate():
 
 
 def test_without_a_promise_there_is_none():
-    Z, y, u = stream()
+    Z, y, u = levels_that_jump()
     with pytest.raises(ConditionError, match="OwnMean makes no promise"):
         ud.regret.certify(OwnMean(promises=False), Z, y, u=u)

@@ -26,7 +26,7 @@ def watch_stream(Z, y, watch, step=10):
     return events
 
 
-def stream(rng, change):
+def changing_rows(rng, change):
     Z, noise = rng.normal(size=(BEFORE + AFTER, 4)), rng.normal(size=BEFORE + AFTER)
     after = np.arange(BEFORE + AFTER) >= BEFORE
     if change == "noise":
@@ -43,7 +43,7 @@ def stream(rng, change):
 def test_a_change_of_one_noise_deviation_is_found_within_200_rows(change):
     rng, found, early = np.random.default_rng(7), 0, 0
     for _ in range(10):
-        events = watch_stream(*stream(rng, change), Watch())
+        events = watch_stream(*changing_rows(rng, change), Watch())
         early += sum(event.row <= BEFORE for event in events)
         found += any(event.row > BEFORE for event in events)
     assert found >= 9
@@ -162,7 +162,7 @@ def test_a_watch_of_an_earlier_version_goes_on():
 
 def test_a_watch_goes_on_where_it_was_stopped():
     rng = np.random.default_rng(8)
-    Z, y = stream(rng, "level")
+    Z, y = changing_rows(rng, "level")
     whole = watch_stream(Z, y, Watch())
     columns = features(rng, 600)
     columns["normal"][500:] = 7.0

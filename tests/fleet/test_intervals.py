@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_records
 from undrift.cli.app import run
 from undrift.errors import InputError
 from undrift.fleet import Outputs
@@ -19,14 +20,12 @@ def fleet_of(**more):
     return ud.Fleet(ud.OnlineRegressor(speed="light"), **{**FIELDS, "interval": 0.9, **more})
 
 
-def stream(rows=300, keys="ab", seed=0):
-    rng = np.random.default_rng(seed)
-    x, noise = rng.normal(size=(rows, len(keys))), rng.normal(size=(rows, len(keys)))
-    return [{"k": k, "n": n, "x": x[n, j], "y": x[n, j] + noise[n, j]} for n in range(rows) for j, k in enumerate(keys)]
+def noisy_records(rows=300, keys="ab", seed=0):
+    return draw_records(rows, lambda x, noise: x + noise, keys=keys, seed=seed)
 
 
 def test_intervals_are_those_of_an_estimator_for_each_key_and_hold_the_labels():
-    records = stream()
+    records = noisy_records()
     found = fleet_of().run(records, batch=37)
     assert found.outputs.canonical() == fleet_of(interval=None).run(records, batch=37).outputs.canonical()
     ends = found.outputs.intervals()
@@ -44,7 +43,7 @@ def test_intervals_are_those_of_an_estimator_for_each_key_and_hold_the_labels():
 
 
 def test_a_served_row_keeps_its_interval_until_its_label_comes():
-    records = stream(60, "a")
+    records = noisy_records(60, "a")
     state, _ = fleet_of().advance(None, records[:50])
     state, asked = fleet_of().advance(state, [{**records[50], "y": None}])
     _, told = fleet_of().advance(state, [records[50]])
@@ -55,8 +54,8 @@ def test_a_served_row_keeps_its_interval_until_its_label_comes():
 
 
 def test_outputs_with_intervals_are_saved_and_joined_to_the_bit(tmp_path):
-    whole = fleet_of().run(stream())
-    kept = fleet_of().run(stream(), folder=tmp_path / "f", batch=50)
+    whole = fleet_of().run(noisy_records())
+    kept = fleet_of().run(noisy_records(), folder=tmp_path / "f", batch=50)
 
     def rows(found):
         return sorted((one.key, one.order, ends.tobytes()) for one, ends in zip(found, found.intervals(), strict=True))
@@ -87,7 +86,7 @@ def lines_of(folder):
 
 def test_coverage_is_told_beside_the_level_that_was_promised(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in stream(200)]
+    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in noisy_records(200)]
     Path("s.csv").write_text("\n".join(["k,n,x,y", *lines]) + "\n")
     command = ["fleet", "s.csv", "-k", "k", "-t", "y", "--order", "n", "-q"]
     assert run([*command, "--interval", "0.8", "-o", "with"]) == 0
@@ -110,7 +109,7 @@ def test_coverage_is_told_beside_the_level_that_was_promised(tmp_path, monkeypat
 
 def test_the_command_writes_both_ends_and_an_update_goes_on_with_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in stream(100)]
+    lines = [f"{one['k']},{one['n']},{one['x']:.5f},{one['y']:.5f}" for one in noisy_records(100)]
     for name, rows in (("whole", lines), ("first", lines[:120]), ("more", lines[120:])):
         Path(f"{name}.csv").write_text("\n".join(["k,n,x,y", *rows]) + "\n")
     options = ["-k", "k", "-t", "y", "--order", "n", "--no-report", "-q"]

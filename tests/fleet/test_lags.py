@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_records
 from undrift.cli.app import run
 from undrift.errors import InputError
 
@@ -21,10 +22,8 @@ def fleet_of(**more):
     return ud.Fleet(ud.OnlineRegressor(speed="light"), **{**FIELDS, "lags": LAGS, **more})
 
 
-def stream(rows=60, keys="ab", seed=0):
-    rng = np.random.default_rng(seed)
-    x, y = rng.normal(size=(rows, len(keys))), rng.normal(size=(rows, len(keys))).cumsum(axis=0)
-    return [{"k": k, "n": n, "x": x[n, j], "y": y[n, j]} for n in range(rows) for j, k in enumerate(keys)]
+def random_walks(rows=60, keys="ab", seed=0):
+    return draw_records(rows, lambda x, noise: noise.cumsum(axis=0), keys=keys, seed=seed)
 
 
 def with_lags(records, key, known=lambda row, now: True):
@@ -37,7 +36,7 @@ def with_lags(records, key, known=lambda row, now: True):
 
 @pytest.mark.parametrize("delay", [0, 2])
 def test_a_fleet_with_lags_is_a_loop_over_keys(delay):
-    records = stream()
+    records = random_walks()
     lags = (3, 5) if delay else LAGS
     fleet = fleet_of(lags=lags, delay=delay)
     found = fleet.run(records, batch=17)
@@ -53,7 +52,7 @@ def test_a_fleet_with_lags_is_a_loop_over_keys(delay):
 
 
 def test_cuts_workers_disorder_and_folders_change_no_bit(tmp_path):
-    records = stream()
+    records = random_walks()
     whole = fleet_of(wait=6).run(records, finish=True)
     mixed = sorted(records, key=lambda one: one["n"] + 5.9 * np.random.default_rng(one["n"]).random())
     cut = fleet_of(wait=6).run(mixed, batch=7, finish=True)
@@ -63,7 +62,7 @@ def test_cuts_workers_disorder_and_folders_change_no_bit(tmp_path):
 
 
 def test_a_label_that_comes_later_is_a_lag_from_then_on():
-    records = stream(20, "a")
+    records = random_walks(20, "a")
     asked = [{**one, "y": None} if 10 <= one["n"] < 12 else one for one in records]
     fleet = fleet_of()
     state, _ = fleet.advance(None, asked[:12])
@@ -113,7 +112,7 @@ def write(path, records):
 
 def test_the_command_learns_from_lags_alone_and_an_update_leaves_the_same_states(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    records = stream(80)
+    records = random_walks(80)
     season = np.tile([0.0, 5.0, -3.0, 8.0], 20)
     for one in records:
         one["y"] = season[one["n"]] + 0.01 * one["y"]

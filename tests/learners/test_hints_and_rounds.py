@@ -9,12 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.errors import InputError
-
-
-def stream(seed, rounds=60, dim=3):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(rounds, dim)), rng.normal(size=rounds)
 
 
 def argmin_prediction(Z, y, t, beta, reg, hint):
@@ -28,7 +24,7 @@ def argmin_prediction(Z, y, t, beta, reg, hint):
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), beta=st.floats(0.7, 1.0), reg=st.floats(1e-3, 1e3))
 def test_given_hints_solve_their_own_problem(seed, beta, reg):
-    Z, y = stream(seed, 30)
+    Z, y = draw_stream(30, 3, seed=seed)
     hints = np.random.default_rng(seed + 1).normal(size=30)
     yhat = ud.DiscountedVAW(beta=beta, reg=reg).play(Z, y, hint=hints).yhat
     direct = [argmin_prediction(Z, y, t, beta, reg, hints[t]) for t in range(30)]
@@ -36,7 +32,7 @@ def test_given_hints_solve_their_own_problem(seed, beta, reg):
 
 
 def test_named_hints_equal_the_values_they_stand_for():
-    Z, y = stream(0)
+    Z, y = draw_stream(60, 3, seed=0)
     last = np.concatenate([[0.0], y[:-1]])
     for name, values in [("zero", np.zeros(60)), ("last", last)]:
         a, b = ud.DiscountedVAW(hint=name), ud.DiscountedVAW()
@@ -51,7 +47,7 @@ def test_named_hints_equal_the_values_they_stand_for():
 
 
 def test_hints_never_enter_the_state():
-    Z, y = stream(1)
+    Z, y = draw_stream(60, 3, seed=1)
     a, b = ud.DiscountedVAW(), ud.DiscountedVAW()
     a.play(Z, y)
     b.play(Z, y, hint=1e6 * y)
@@ -59,7 +55,7 @@ def test_hints_never_enter_the_state():
 
 
 def test_a_hint_may_be_given_to_each_verb():
-    Z, y = stream(2)
+    Z, y = draw_stream(60, 3, seed=2)
     a, b = ud.DiscountedVAW(), ud.DiscountedVAW()
     whole = a.play(Z, y, hint=y)
     for t in range(60):
@@ -94,7 +90,7 @@ def test_stability_is_tight_for_one_round():
 
 
 def test_potential_is_reg_beta_to_the_t():
-    Z, y = stream(3)
+    Z, y = draw_stream(60, 3, seed=3)
     for model in (ud.DiscountedVAW(beta=0.9, reg=2.0), ud.DiscountedMean(beta=0.9, reg=2.0)):
         model.play(Z[:10], y[:10])
         trace = model.play(Z[10:], y[10:])
@@ -105,7 +101,7 @@ def test_potential_is_reg_beta_to_the_t():
 
 
 def test_the_mean_is_vaw_with_a_constant_feature():
-    _, y = stream(4)
+    _, y = draw_stream(60, 3, seed=4)
     mean, vaw = ud.DiscountedMean(beta=0.9), ud.DiscountedVAW(beta=0.9)
     a, b = mean.play(np.empty((60, 0)), y), vaw.play(np.ones((60, 1)), y)
     np.testing.assert_allclose(a.yhat, b.yhat, rtol=1e-12, atol=1e-14)
@@ -113,7 +109,7 @@ def test_the_mean_is_vaw_with_a_constant_feature():
 
 
 def test_coef_is_the_leader():
-    Z, y = stream(5)
+    Z, y = draw_stream(60, 3, seed=5)
     model = ud.DiscountedVAW(beta=0.9, reg=0.5)
     model.play(Z, y)
     w = 0.9 ** (59 - np.arange(60))
@@ -122,7 +118,7 @@ def test_coef_is_the_leader():
 
 
 def test_labels_of_two_classes_may_be_written_three_ways():
-    Z, y = stream(6)
+    Z, y = draw_stream(60, 3, seed=6)
     forms = [y > 0, (y > 0).astype(int), np.where(y > 0, 1.0, -1.0)]
     traces = [ud.DiscountedAIOLI().play(Z, form).yhat.tobytes() for form in forms]
     assert len(set(traces)) == 1
@@ -131,7 +127,7 @@ def test_labels_of_two_classes_may_be_written_three_ways():
 
 
 def test_a_dead_and_a_duplicated_column_do_no_harm():
-    Z, y = stream(7, rounds=3000)
+    Z, y = draw_stream(3000, 3, seed=7)
     wide = np.column_stack([Z, np.zeros(3000), Z[:, 0]])
     plain = ud.DiscountedVAW(beta=0.9, hint="ridge").play(Z, y).yhat
     model = ud.DiscountedVAW(beta=0.9, hint="ridge")

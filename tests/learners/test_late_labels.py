@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.ensemble import ResidualScale, SelfConfident
 from undrift.errors import InputError, ModelFileError
 from undrift.learners.files import learner_from_snapshot
@@ -15,10 +16,8 @@ from undrift.losses import squared
 ROUNDS, DIM = 120, 3
 
 
-def stream(seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(ROUNDS, DIM))
-    return Z, Z @ [1.0, -2.0, 0.5] + np.cumsum(rng.normal(scale=0.1, size=ROUNDS))
+def drifting_line(seed=0):
+    return draw_stream(ROUNDS, DIM, lambda Z: Z @ [1.0, -2.0, 0.5], noise=0.1, drift=True, seed=seed)
 
 
 def ensemble(**more):
@@ -27,7 +26,7 @@ def ensemble(**more):
 
 
 def test_a_served_prediction_says_what_it_knows():
-    Z, y = stream()
+    Z, y = drifting_line()
     model = ud.DiscountedVAW(half_life=20)
     first = model.ask(Z[0])
     assert (first.yhat, first.known, first.serial) == (0.0, False, 1)
@@ -41,7 +40,7 @@ def test_a_served_prediction_says_what_it_knows():
 
 
 def test_asking_changes_nothing_that_a_label_could_change():
-    Z, y = stream()
+    Z, y = drifting_line()
     model = ensemble()
     model.play(Z[:50], y[:50])
     before = model.predict(Z[50:])
@@ -64,7 +63,7 @@ def delayed_by_hand(model, Z, y, delay):
 
 @pytest.mark.parametrize("delay", [1, 7, 200])
 def test_a_delay_is_ask_now_and_tell_later(delay):
-    Z, y = stream()
+    Z, y = drifting_line()
     model, by_hand = ensemble(), ensemble()
     trace = model.play(Z, y, delay=delay)
     assert trace.yhat.tobytes() == delayed_by_hand(by_hand, Z, y, delay).tobytes()
@@ -74,7 +73,7 @@ def test_a_delay_is_ask_now_and_tell_later(delay):
 
 
 def test_labels_that_are_known_but_not_due_survive_every_kind_of_copy(tmp_path):
-    Z, y = stream()
+    Z, y = drifting_line()
     whole = ensemble()
     expected = whole.play(Z, y, delay=9).yhat
     half = ensemble()
@@ -93,7 +92,7 @@ def test_labels_that_are_known_but_not_due_survive_every_kind_of_copy(tmp_path):
 
 
 def test_a_shorter_delay_settles_what_became_due():
-    Z, y = stream()
+    Z, y = drifting_line()
     model = ud.DiscountedMean()
     model.play(Z[:20], y[:20], delay=10)
     model.play(Z[20:21], y[20:21], delay=2)
@@ -105,7 +104,7 @@ def test_a_shorter_delay_settles_what_became_due():
 
 def test_mixers_judge_the_answers_that_were_served():
     """Members' losses are those of what they answered when the row came, by a plain loop over the same records."""
-    Z, y = stream()
+    Z, y = drifting_line()
     model, delay = ensemble(mixer=SelfConfident()), 5
     answers, yhat = [], []
     for t, z in enumerate(Z):
@@ -122,7 +121,7 @@ def test_mixers_judge_the_answers_that_were_served():
 @pytest.mark.parametrize("delay", [0, 1, 10, 60])
 def test_cost_bounds_the_served_loss_under_delay(mixer, delay):
     for seed in range(5):
-        Z, y = stream(seed)
+        Z, y = drifting_line(seed)
         y = y + 100.0 * (seed % 2) * (np.arange(ROUNDS) > 70)
         model = ensemble(mixer=mixer)
         yhat = model.play(Z, y, delay=delay).yhat
@@ -132,7 +131,7 @@ def test_cost_bounds_the_served_loss_under_delay(mixer, delay):
 
 
 def test_the_last_label_is_that_of_the_row_served_last():
-    Z, y = stream()
+    Z, y = drifting_line()
     for model in (ud.DiscountedVAW(half_life=9, hint="last"), ud.DriftVAW(9.0, hint="last"), ensemble()):
         model.play(Z[:30], y[:30])
         ordered, swapped = model.copy(), model.copy()
@@ -153,7 +152,7 @@ def test_the_last_label_is_that_of_the_row_served_last():
 
 
 def test_records_of_others_are_refused_in_one_sentence():
-    Z, y = stream()
+    Z, y = drifting_line()
     model, other = ud.DiscountedVAW(half_life=20), ud.DiscountedVAW(half_life=21)
     served = model.ask(Z[0])
     other.ask(Z[0])
@@ -173,7 +172,7 @@ def test_records_of_others_are_refused_in_one_sentence():
 
 
 def test_a_refused_label_leaves_its_record_waiting():
-    Z, _ = stream()
+    Z, _ = drifting_line()
     model = ud.DiscountedAIOLI()
     served = model.ask(Z[0])
     with pytest.raises(InputError):
@@ -194,11 +193,11 @@ def test_a_refused_label_leaves_its_record_waiting():
 )
 def test_wrong_calls_are_refused(call, text):
     with pytest.raises(InputError, match=text):
-        call(ensemble(), *stream())
+        call(ensemble(), *drifting_line())
 
 
 def pending_learner():
-    Z, y = stream()
+    Z, y = drifting_line()
     model = ud.DiscountedVAW(half_life=20)
     model.play(Z[:10], y[:10], delay=3)
     return model

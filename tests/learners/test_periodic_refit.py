@@ -7,6 +7,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.errors import InputError, ModelFileError
 
 
@@ -23,10 +24,8 @@ class Counter:
         return np.full(len(X), float(self.size))
 
 
-def stream(rounds, dim=2, seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rounds, dim))
-    return Z, 3.0 * Z[:, 0] - Z[:, 1] + 0.1 * rng.normal(size=rounds)
+def noisy_line(rounds, dim=2, seed=0):
+    return draw_stream(rounds, dim, lambda Z: 3.0 * Z[:, 0] - Z[:, 1], noise=0.1, seed=seed)
 
 
 def test_it_is_fitted_when_its_past_has_grown_and_to_the_window():
@@ -44,7 +43,7 @@ def test_it_is_fitted_when_its_past_has_grown_and_to_the_window():
 
 
 def test_a_linear_model_is_followed_and_forgotten_with_the_window():
-    Z, y = stream(2000)
+    Z, y = noisy_line(2000)
     y[1000:] *= -1.0
     error = np.abs(ud.PeriodicRefit(LinearRegression(), window=100).play(Z, y).yhat - y)
     assert error[500:1000].mean() < 0.2
@@ -53,7 +52,7 @@ def test_a_linear_model_is_followed_and_forgotten_with_the_window():
 
 
 def test_classifiers_predict_log_odds_and_one_class_is_a_base_rate():
-    Z, y = stream(600)
+    Z, y = noisy_line(600)
     labels = np.where(y > 0.0, 1.0, -1.0)
     labels[:40] = 1.0  # when the first fit is due
     model = ud.PeriodicRefit(LogisticRegression(), grow=2.0)
@@ -64,7 +63,7 @@ def test_classifiers_predict_log_odds_and_one_class_is_a_base_rate():
 
 
 def test_missing_numbers_go_to_models_that_take_them():
-    Z, y = stream(300)
+    Z, y = noisy_line(300)
     Z[::7, 1] = np.nan
     trees = ud.PeriodicRefit(HistGradientBoostingClassifier(max_iter=5, random_state=0))
     trees.play(Z, y > 0.0)
@@ -74,7 +73,7 @@ def test_missing_numbers_go_to_models_that_take_them():
 
 
 def test_a_file_needs_the_model_and_goes_on_with_it(tmp_path):
-    Z, y = stream(300)
+    Z, y = noisy_line(300)
     model = ud.PeriodicRefit(ud.BoostedTrees(trees=5, seed=3), window=80)
     model.play(Z[:200], y[:200])
     model.save(tmp_path / "m")
@@ -98,7 +97,7 @@ def test_a_model_that_fails_leaves_the_learner_as_it_was():
                 raise ZeroDivisionError("no more\nthan 40")
             return super().fit(X, y)
 
-    Z, y = stream(200)
+    Z, y = noisy_line(200)
     model = ud.PeriodicRefit(Fragile(), window=64)
     model.play(Z[:35], y[:35])
     before = model.copy()
@@ -111,7 +110,7 @@ def test_a_model_that_fails_leaves_the_learner_as_it_was():
 
 
 def test_it_is_a_member_like_any_other(tmp_path):
-    Z, y = stream(400)
+    Z, y = noisy_line(400)
     y = y + np.where(Z[:, 0] > 0.5, 4.0, 0.0)
     members = [ud.DiscountedVAW(half_life=100), ud.PeriodicRefit(ud.BoostedTrees(trees=30, columns=1.0), window=200)]
     model = ud.Ensemble(members)
@@ -146,7 +145,7 @@ def test_wrong_arguments_are_refused(call, says):
 
 
 def test_damaged_counts_are_refused():
-    Z, y = stream(60)
+    Z, y = noisy_line(60)
     model = ud.PeriodicRefit(LinearRegression(), window=40)
     model.play(Z, y)
     header, arrays = model.snapshot()

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.errors import InputError
 from undrift.losses import logistic, softmax, squared
 
@@ -27,10 +28,8 @@ BASELINES = [ud.BaseRate(beta=0.9), ud.Persistence(binary=True, beta=0.9), ud.lo
 EVERY = [*LINEAR, *OTHERS, *BINARY, *BASELINES, *CLASSES, ud.softmax_ensemble(3)]
 
 
-def stream(learner, seed=0, rounds=T):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rounds, D))
-    y = Z[:, 0] - 2.0 * Z[:, 1] + rng.normal(size=rounds)
+def labelled_rows(learner, seed=0, rounds=T):
+    Z, y = draw_stream(rounds, D, lambda Z: Z[:, 0] - 2.0 * Z[:, 1], seed=seed)
     if learner.outputs > 1:
         return Z, np.digitize(y, [-1.0, 1.0]).astype(float)
     return Z, np.where(y > 0.0, 1.0, -1.0) if learner.binary else y
@@ -49,7 +48,7 @@ def names(learner):
 
 @pytest.mark.parametrize("learner", EVERY, ids=names)
 def test_ones_are_rows_to_the_bit_and_blocks_are_their_rows(learner):
-    Z, y = stream(learner)
+    Z, y = labelled_rows(learner)
     weight, elapsed = weights()
     plain, ones = learner.clone(), learner.clone()
     trace, same = plain.play(Z, y), ones.play(Z, y, weight=np.ones(T), elapsed=np.ones(T))
@@ -72,7 +71,7 @@ def test_ones_are_rows_to_the_bit_and_blocks_are_their_rows(learner):
 
 @pytest.mark.parametrize("learner", EVERY, ids=names)
 def test_weights_survive_files_and_late_labels(learner, tmp_path):
-    Z, y = stream(learner, 3)
+    Z, y = labelled_rows(learner, 3)
     weight, elapsed = weights(4)
     half = T // 2
     one = learner.clone()
@@ -109,7 +108,7 @@ def test_weights_survive_files_and_late_labels(learner, tmp_path):
 
 @pytest.mark.parametrize("learner", LINEAR, ids=names)
 def test_squared_loss_state_is_that_of_copies_at_elapsed_0(learner):
-    Z, y = stream(learner)
+    Z, y = labelled_rows(learner)
     rng = np.random.default_rng(5)
     weight, elapsed = rng.integers(0, 4, T).astype(float), rng.choice([0.0, 1.0, 2.5], T)
     weighted, copies = learner.clone(), learner.clone()
@@ -129,7 +128,7 @@ def test_squared_loss_state_is_that_of_copies_at_elapsed_0(learner):
 
 @pytest.mark.parametrize("learner", [*LINEAR, *BINARY, *CLASSES, OTHERS[1]], ids=names)
 def test_weight_0_is_served_and_not_learned(learner):
-    Z, y = stream(learner)
+    Z, y = labelled_rows(learner)
     one = learner.clone()
     one.play(Z, y)
     before = one.coef.copy() if hasattr(one, "coef") else np.array([other.coef for other in one.learners])
@@ -159,7 +158,7 @@ def expansions(m, h, k, a, sign, weight):
 
 def test_the_state_agrees_with_multi_precision():
     """Discounted least squares and the surrogates of AIOLI from their definitions, with 60 digits."""
-    Z, y = stream(LINEAR[0], 7)
+    Z, y = labelled_rows(LINEAR[0], 7)
     weight, elapsed = weights(8)
     linear, binary, signs = ud.DiscountedVAW(beta=0.9), ud.DiscountedAIOLI(beta=0.9, bound=2.0), np.sign(y)
     trace = linear.play(Z, y, weight=weight, elapsed=elapsed)
@@ -185,7 +184,7 @@ def test_the_state_agrees_with_multi_precision():
 
 
 def test_drift_adds_movement_for_the_time_that_passed():
-    Z, y = stream(LINEAR[0], 9)
+    Z, y = labelled_rows(LINEAR[0], 9)
     _, elapsed = weights(10)
     tau, reg, learner = 5.0, 0.5, ud.DriftVAW(5.0, reg=0.5, hint="ridge")
     trace = learner.play(Z, y, elapsed=elapsed)
@@ -201,7 +200,7 @@ def test_drift_adds_movement_for_the_time_that_passed():
 @pytest.mark.parametrize(("learner", "loss"), [(LINEAR[0], squared), (LINEAR[3], squared), (BINARY[0], logistic)])
 def test_the_price_of_a_weighted_round_is_its_loss_less_the_leaders(learner, loss):
     """The sum of prices is the weighted loss less the least value of what the learner keeps, by the definition."""
-    Z, y = stream(learner, 11)
+    Z, y = labelled_rows(learner, 11)
     weight, elapsed = weights(12)
     one = learner.clone()
     trace = one.play(Z, y, weight=weight, elapsed=elapsed)
@@ -232,7 +231,7 @@ def test_the_price_of_a_weighted_round_is_its_loss_less_the_leaders(learner, los
 
 
 def test_mixers_count_every_row_once():
-    Z, y = stream(LINEAR[0], 13)
+    Z, y = labelled_rows(LINEAR[0], 13)
     weight, elapsed = weights(14)
     model = ud.Ensemble([ud.DiscountedVAW(beta=0.9), ud.DiscountedVAW(beta=0.99)])
     yhat = [one.play(Z, y, weight=weight, elapsed=elapsed).yhat for one in (m.clone() for m in model._prototypes)]
@@ -281,7 +280,7 @@ def test_large_weights_do_not_diverge(classes, beta):
 
 @pytest.mark.parametrize("learner", [*BINARY, *(ud.DiscountedSoftmax(3, beta=b) for b in (0.9, 1.0))], ids=names)
 def test_a_weight_a_little_above_1_is_a_round_a_little_different(learner):
-    Z, y = stream(learner, 21)
+    Z, y = labelled_rows(learner, 21)
     plain, more = learner.clone(), learner.clone()
     trace, near = plain.play(Z, y), more.play(Z, y, weight=np.full(T, 1.0 + 1e-9))
     np.testing.assert_allclose(near.yhat, trace.yhat, atol=1e-7)
@@ -337,7 +336,7 @@ def test_certificates_with_weights_are_finite_at_the_ends_of_the_range(seed):
 def test_softmax_loss_and_surrogate_count_as_often_as_the_weight_says():
     """Two copies of a row that are predicted once are one row of weight 2: the gradient of its loss doubles."""
     learner = ud.DiscountedSoftmax(3, beta=1.0, reg=1e6)
-    Z, y = stream(learner, 15, 1)
+    Z, y = labelled_rows(learner, 15, 1)
     once, twice = learner.clone(), learner.clone()
     once.play(Z, y)
     twice.play(Z, y, weight=[2.0])

@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_classes
 
 
-def stream(rows=250, seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rows, 4))
-    labels = np.array(["c", "a", "b"])[np.argmax(3.0 * Z[:, :3] + rng.gumbel(size=(rows, 3)), axis=1)]
-    return Z, labels
+def rows_of_letters(rows=250, seed=0):
+    Z, labels = draw_classes(rows, 4, seed=seed)
+    return Z, np.array(["c", "a", "b"])[labels]
 
 
 @pytest.mark.parametrize("delay", [0, 9])
 def test_the_cost_covers_what_was_served(delay):
-    Z, labels = stream()
+    Z, labels = rows_of_letters()
     model = ud.OnlineClassifier(speed="fast")
     served, lost = [], 0.0
     for t, label in enumerate(labels):
@@ -34,7 +33,7 @@ def test_the_cost_covers_what_was_served(delay):
 
 
 def test_the_mean_spectrum_is_that_of_the_estimators():
-    Z, labels = stream()
+    Z, labels = rows_of_letters()
     model = ud.OnlineClassifier(speed="fast")
     model.play(Z, labels)
     each = [one.spectrum().weights for one in model.estimators]
@@ -42,7 +41,7 @@ def test_the_mean_spectrum_is_that_of_the_estimators():
 
 
 def test_effects_are_of_the_features_that_matter():
-    Z, labels = stream(500)
+    Z, labels = rows_of_letters(500)
     model = ud.OnlineClassifier(speed="fast")
     model.play(Z, labels)
     found = model.effects(Z[-80:])
@@ -51,7 +50,7 @@ def test_effects_are_of_the_features_that_matter():
 
 
 def test_level_2_begins_with_the_log_odds_as_they_are():
-    Z, labels = stream()
+    Z, labels = rows_of_letters()
     model = ud.OnlineClassifier(speed="fast")
     model.play(Z[:3], ["b", "a", "c"])
     assert model.combination() == pytest.approx({"a": 1.0, "b": 1.0, "c": 1.0})

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.online.families import HINGES, PRODUCTS
 
 MODELS = (ud.OnlineRegressor, ud.OnlineClassifier)
 
 
-def stream(rows, dim, seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rows, dim))
-    return Z, Z[:, 0] * Z[:, 1] + 0.1 * rng.normal(size=rows)
+def products_of_features(rows, dim, seed=0):
+    return draw_stream(rows, dim, lambda Z: Z[:, 0] * Z[:, 1], noise=0.1, seed=seed)
 
 
 def labels_for(model, y):
@@ -21,7 +20,7 @@ def labels_for(model, y):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_product_of_features_is_learned(model):
-    Z, y = stream(1500, 4)
+    Z, y = products_of_features(1500, 4)
     labels = labels_for(model, y)
     losses = {}
     for speed in ("fast", "best"):
@@ -43,7 +42,7 @@ def test_a_feature_whose_level_wanders_is_seen_against_its_running_means():
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("dim", "families"), [(2, {HINGES, PRODUCTS}), (30, {HINGES}), (60, set())])
 def test_wide_rows_have_fewer_families_and_no_wider_ones(model, dim, families):
-    Z, y = stream(40, dim)
+    Z, y = products_of_features(40, dim)
     one = model()
     one.play(Z, labels_for(model, y))
     plans = one.plan.family_plans
@@ -54,7 +53,7 @@ def test_wide_rows_have_fewer_families_and_no_wider_ones(model, dim, families):
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("late_at", [3, 20, 300])
 def test_rows_may_grow_while_records_wait(model, late_at):
-    Z, y = stream(330, 60, seed=2)
+    Z, y = products_of_features(330, 60, seed=2)
     labels = labels_for(model, y)
     one, waiting = model(seed=3), []
     for t in range(330):
@@ -73,7 +72,7 @@ def test_rows_may_grow_while_records_wait(model, late_at):
 
 @pytest.mark.parametrize("kind", ["one value", "two values", "never seen"])
 def test_features_that_hardly_move_have_no_hinges(kind):
-    Z, y = stream(300, 3)
+    Z, y = products_of_features(300, 3)
     Z[:, 2] = 7.0 if kind == "one value" else Z[:, 2] > 0.0 if kind == "two values" else np.nan
     model = ud.OnlineRegressor()
     yhat = model.play(Z, y).yhat
@@ -86,7 +85,7 @@ def test_features_that_hardly_move_have_no_hinges(kind):
 
 
 def test_a_table_of_columns_that_points_nowhere_reads_nothing():
-    Z, y = stream(300, 3)
+    Z, y = products_of_features(300, 3)
     model = ud.OnlineRegressor()
     model.play(Z, y)
     for bad in (1e9, -5.0, 1e300):

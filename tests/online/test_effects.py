@@ -4,21 +4,23 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from tests.twins.estimator_stages import classification_features, regression_features
 from undrift.errors import InputError
 from undrift.kernels import layout
 from undrift.online.inspection import LAST_LABEL, level2_shares
 
 
-def stream(rows=1500, seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rows, 4)) * [1.0, 10.0, 1.0, 1.0] + [0.0, 500.0, 0.0, 0.0]
-    return Z, 100.0 + 3.0 * Z[:, 0] + 0.1 * Z[:, 1] + 0.2 * rng.normal(size=rows)
+def two_effects(rows=1500, seed=0):
+    scale, offset = [1.0, 10.0, 1.0, 1.0], [0.0, 500.0, 0.0, 0.0]
+    return draw_stream(
+        rows, 4, lambda Z: 100.0 + 3.0 * Z[:, 0] + 0.1 * Z[:, 1], noise=0.2, seed=seed, scale=scale, offset=offset
+    )
 
 
 @pytest.mark.parametrize("speed", ["light", "fast", "best"])
 def test_effects_are_sizes_of_coefficients_where_the_world_is_linear(speed):
-    Z, y = stream()
+    Z, y = two_effects()
     model = ud.OnlineRegressor(speed=speed)
     model.play(Z, y)
     before, rows = model.part("numbers").copy(), Z[-300:]
@@ -29,7 +31,7 @@ def test_effects_are_sizes_of_coefficients_where_the_world_is_linear(speed):
 
 
 def test_effects_of_two_classes_are_log_odds_and_names_may_come_in_any_order():
-    Z, y = stream()
+    Z, y = two_effects()
     rows = [dict(zip("abcd", row, strict=True)) for row in Z.tolist()]
     model = ud.OnlineClassifier(speed="fast")
     model.play(rows, (y > 150.0).astype(float))
@@ -64,7 +66,7 @@ def test_features_of_a_text_that_is_noise_move_little_as_a_group(labels):
 
 
 def test_a_group_moves_its_features_at_once_by_name_or_place():
-    Z, y = stream()
+    Z, y = two_effects()
     names = ["a", "b", "c", "d"]
     model = ud.OnlineRegressor(speed="light")
     model.play(ud.online.Table(names, Z), y)
@@ -82,7 +84,7 @@ def test_a_group_moves_its_features_at_once_by_name_or_place():
     ("groups", "got"), [([["a", "x"]], "'x'"), (["a"], "'a'"), ([[4]], "4")], ids=["name", "no list", "place"]
 )
 def test_groups_of_unknown_features_are_refused(groups, got):
-    Z, y = stream(50)
+    Z, y = two_effects(50)
     model = ud.OnlineRegressor(speed="light")
     model.play(ud.online.Table(["a", "b", "c", "d"], Z), y)
     sentence = rf"OnlineRegressor: groups must be lists of features \(a, b, c, d\), got {got}; write \[\[one, another\]"
@@ -112,7 +114,7 @@ def test_before_the_first_row_there_is_nothing_to_tell():
 @pytest.mark.parametrize("binary", [False, True])
 def test_shares_of_level_2_are_its_coefficients_by_family(binary):
     """What level 2 answers changes by a family's share when all answers of that family change by 1."""
-    Z, y = stream(400)
+    Z, y = two_effects(400)
     model = ud.OnlineClassifier() if binary else ud.OnlineRegressor()
     model.play(Z, (y > 150.0).astype(float) if binary else y)
     plan, rng = model.plan, np.random.default_rng(1)

@@ -22,7 +22,7 @@ KINDS = [ud.OnlineRegressor, ud.OnlineClassifier]
 both_speeds = pytest.mark.parametrize("speed", ["best", "max"])
 
 
-def stream(kind, rows=ROWS, seed=0):
+def interaction_with_holes(kind, rows=ROWS, seed=0):
     """Return rows whose relation is an interaction, with holes and rows without a label."""
     rng = np.random.default_rng(seed)
     Z = rng.uniform(-1, 1, size=(rows, 3))
@@ -53,7 +53,7 @@ def score(model, z):
 @both_speeds
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_one_by_one_asked_and_told_copied_and_pickled_are_the_block_bit_for_bit(kind, speed, early):
-    Z, y = stream(kind)
+    Z, y = interaction_with_holes(kind)
     whole = kind(speed=speed)
     yhat = whole.play(Z, y).yhat
     assert whole._forests._grown
@@ -78,7 +78,7 @@ def test_rows_one_by_one_asked_and_told_copied_and_pickled_are_the_block_bit_for
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", [1, 40])
 def test_late_labels_are_learned_from_what_was_served_however_the_stream_is_cut(kind, delay, speed, early, tmp_path):
-    Z, y = stream(kind)
+    Z, y = interaction_with_holes(kind)
     whole = kind(speed=speed)
     yhat = whole.play(Z, y, delay=delay).yhat
     parts, cut = [], kind(speed=speed)
@@ -101,7 +101,7 @@ def test_late_labels_are_learned_from_what_was_served_however_the_stream_is_cut(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("delay", [0, 30])
 def test_weights_reach_the_trees_however_the_stream_is_cut(kind, delay, speed, early):
-    Z, y = stream(kind)
+    Z, y = interaction_with_holes(kind)
     rng = np.random.default_rng(8)
     rows = {"weight": rng.choice([0.0, 0.5, 1.0, 3.0], ROWS), "elapsed": rng.choice([0.5, 1.0, 2.0], ROWS)}
     whole, cut, asked = (kind(speed=speed) for _ in range(3))
@@ -126,7 +126,7 @@ def test_weights_reach_the_trees_however_the_stream_is_cut(kind, delay, speed, e
 
 @both_speeds
 def test_trees_learn_rows_as_often_as_they_weigh_and_not_at_all_at_0(speed, early):
-    Z, y = stream(ud.OnlineRegressor)
+    Z, y = interaction_with_holes(ud.OnlineRegressor)
     spoiled = np.arange(ROWS) % 2 == 1
     labels = np.where(spoiled, 50.0 + y, y)
     ones, halves, zeros = (ud.OnlineRegressor(speed=speed) for _ in range(3))
@@ -160,7 +160,7 @@ def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
 
 
 def test_features_that_make_rows_too_wide_end_the_trees(early, monkeypatch):
-    Z, y = stream(ud.OnlineRegressor, 400)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 400)
     rows = [dict(zip("abc", row, strict=True)) for row in np.nan_to_num(Z).tolist()]
     narrow = SPEEDS["best"]._replace(forests=DEFAULT_TREES._replace(most_features=3))
     monkeypatch.setitem(SPEEDS, "best", narrow)
@@ -174,7 +174,7 @@ def test_features_that_make_rows_too_wide_end_the_trees(early, monkeypatch):
 
 @both_speeds
 def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_cost(speed):
-    Z, y = stream(ud.OnlineRegressor, 1200, seed=1)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 1200, seed=1)
     y = np.where(np.isnan(y), 0.0, y)
     model, known = ud.OnlineRegressor(speed=speed), slice(600, None)
     yhat = model.play(Z, y).yhat
@@ -190,7 +190,7 @@ def test_an_interaction_is_found_and_the_excess_over_every_candidate_is_within_c
 @pytest.mark.parametrize(("a", "s"), [(-1e6, 1.0), (1e3, 3.0), (0.0, 0.5)])
 @both_speeds
 def test_shifted_and_scaled_labels_shift_and_scale_predictions(a, s, speed):
-    Z, y = stream(ud.OnlineRegressor, 700)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 700)
     plain, moved = (ud.OnlineRegressor(speed=speed).play(Z, labels).yhat[1:] for labels in (y, a + s * y))
     assert np.max(np.abs(moved - (a + s * plain))) <= 1e-9 * s + 1e3 * np.finfo(float).eps * abs(a)
     assert (a, s) != (0.0, 0.5) or (s * plain).tobytes() == moved.tobytes()
@@ -230,7 +230,7 @@ def test_a_row_asked_before_features_came_can_be_told_after(speed):
 
 @both_speeds
 def test_own_candidates_come_beside_the_forests(speed, early):
-    Z, y = stream(ud.OnlineRegressor, 300)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 300)
     rows = np.column_stack([Z, np.where(np.isnan(y), 0.0, y)])
     model = ud.OnlineRegressor(speed=speed, candidates=[3])
     whole = model.play(rows, y).yhat
@@ -244,7 +244,7 @@ def test_own_candidates_come_beside_the_forests(speed, early):
 @both_speeds
 def test_river_learns_with_forests_what_was_predicted(speed, early):
     host = pytest.importorskip("undrift.river")
-    Z, y = stream(ud.OnlineRegressor, 250)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 250)
     Z, y = np.nan_to_num(Z), np.nan_to_num(y)
     rows = [dict(zip("abc", row, strict=True)) for row in Z.tolist()]
     river, plain = host.DriftRegressor(speed=speed), ud.OnlineRegressor(speed=speed)
@@ -267,7 +267,7 @@ def test_river_learns_with_forests_what_was_predicted(speed, early):
 @both_speeds
 def test_scikit_learn_fits_with_forests(speed, early):
     host = pytest.importorskip("undrift.sklearn")
-    Z, y = stream(ud.OnlineRegressor, 250)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 250)
     Z, y = np.nan_to_num(Z), np.nan_to_num(y)
     plain = ud.OnlineRegressor(speed=speed)
     plain.play(Z, y)
@@ -287,7 +287,7 @@ def test_fleets_take_estimators_without_trees_and_refuse_max_with_one_sentence()
 
 
 def test_files_whose_forests_do_not_fit_are_refused(early):
-    Z, y = stream(ud.OnlineRegressor, 215)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 215)
     model = ud.OnlineRegressor(speed="max")
     model.play(Z, y)
     served = model.ask(Z[0])
@@ -396,7 +396,7 @@ def test_answers_to_rows_are_those_of_the_twin(logistic):
 
 @both_speeds
 def test_single_rows_are_kept_without_python_between_fits(speed, early):
-    Z, y = stream(ud.OnlineRegressor, 90)
+    Z, y = interaction_with_holes(ud.OnlineRegressor, 90)
     model = ud.OnlineRegressor(speed=speed)
     model.learn(Z[0], 0.0)
     learn = model._forests.learn

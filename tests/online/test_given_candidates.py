@@ -8,7 +8,7 @@ from undrift.errors import InputError
 from undrift.losses import logistic, squared
 
 
-def stream(rounds=900, seed=0):
+def hidden_signal(rounds=900, seed=0):
     """Return rows, labels whose bends no row explains, and a forecast that knows them."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(rounds, 3))
@@ -22,7 +22,7 @@ def no_worse_than_candidates(model, total):
 
 
 def test_a_forecast_that_knows_more_is_used_and_corrected():
-    Z, y, forecast = stream()
+    Z, y, forecast = hidden_signal()
     model = ud.OnlineRegressor(speed="fast", candidates=[3])
     error = (model.play(np.column_stack([Z, forecast]), y).yhat - y)[300:]
     alone = (ud.OnlineRegressor(speed="fast").play(Z, y).yhat - y)[300:]
@@ -35,7 +35,7 @@ def test_a_forecast_that_knows_more_is_used_and_corrected():
 
 @pytest.mark.parametrize("late", [0, 3])
 def test_cost_covers_every_candidate_and_silence_is_the_mixtures_own_answer(late):
-    Z, y, forecast = stream()
+    Z, y, forecast = hidden_signal()
     forecast[::3] = np.nan
     forecast[400:600] = 1e6  # broken for a while
     model = ud.OnlineRegressor(speed="fast", candidates=[0])
@@ -53,7 +53,7 @@ def test_cost_covers_every_candidate_and_silence_is_the_mixtures_own_answer(late
 
 
 def test_probabilities_for_two_classes():
-    Z, y, forecast = stream()
+    Z, y, forecast = hidden_signal()
     labels = y > 0.0
     p = 1.0 / (1.0 + np.exp(-forecast))
     p[::5] = np.nan
@@ -71,7 +71,7 @@ def test_probabilities_for_two_classes():
 
 
 def test_names_numbers_rows_blocks_and_files_agree(tmp_path):
-    Z, y, forecast = stream(400)
+    Z, y, forecast = hidden_signal(400)
     forecast[5::7] = np.nan
     by_number = ud.OnlineRegressor(candidates=[1])
     rows = np.column_stack([Z[:, 0], forecast, Z[:, 1:]])
@@ -106,7 +106,7 @@ def test_names_numbers_rows_blocks_and_files_agree(tmp_path):
 
 
 def test_a_column_may_be_called_like_a_candidate_of_ours():
-    Z, y, forecast = stream(60)
+    Z, y, forecast = hidden_signal(60)
     model = ud.OnlineRegressor(speed="fast", candidates=["linear"])
     model.play([{"a": z, "linear": f} for z, f in zip(Z[:, 0], forecast, strict=True)], y)
     assert {"linear", "column 'linear'"} < set(model.candidates)
@@ -114,7 +114,7 @@ def test_a_column_may_be_called_like_a_candidate_of_ours():
 
 
 def test_design_and_intervals_leave_them_out():
-    Z, y, forecast = stream(400)
+    Z, y, forecast = hidden_signal(400)
     rows = np.column_stack([Z, forecast])
     model = ud.OnlineRegressor(speed="fast", candidates=[3])
     assert model.design(rows, y).rows.shape == (400, 4)
@@ -131,7 +131,7 @@ def test_wrong_candidates_are_refused(wrong):
 
 
 def test_rows_that_do_not_fit_are_refused():
-    Z, y, _ = stream(50)
+    Z, y, _ = hidden_signal(50)
     with pytest.raises(InputError, match="candidates name column 3, counted from 0, but rows have 3"):
         ud.OnlineRegressor(candidates=[3]).play(Z, y)
     with pytest.raises(InputError, match="candidates have names, but rows have none"):

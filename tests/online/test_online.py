@@ -16,7 +16,7 @@ R2 = {"bike_hourly": 0.942, "metro_traffic": 0.963, "air_quality_co": 0.938}
 LOG_LOSS = {"elec2": 0.200, "weather_nebraska": 0.409, "flights_late": 0.458}
 
 
-def stream(name):
+def load_stream(name):
     path = DATA / f"{name}.csv.gz"
     if not path.exists():
         pytest.skip(f"{path} is not here; set UNDRIFT_DATA")
@@ -32,7 +32,7 @@ def no_worse_than_candidates(model, total):
 
 @pytest.mark.parametrize("name", R2)
 def test_regression_streams(name):
-    Z, y = stream(name)
+    Z, y = load_stream(name)
     model = ud.OnlineRegressor()
     yhat = model.play(Z, y).yhat
     assert 1.0 - np.mean((yhat - y) ** 2) / np.var(y) >= R2[name]
@@ -44,7 +44,7 @@ def test_regression_streams(name):
 
 @pytest.mark.parametrize("name", LOG_LOSS)
 def test_classification_streams(name):
-    Z, y = stream(name)
+    Z, y = load_stream(name)
     model = ud.OnlineClassifier()
     signs = np.where(y > 0.0, 1.0, -1.0)
     losses = logistic.value(model.play(Z, y).yhat, signs)

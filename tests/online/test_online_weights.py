@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 
 KINDS = ["regressor", "classifier", "classes"]
 T = 290
@@ -13,10 +14,9 @@ def model_of(kind):
     return ud.OnlineRegressor(speed="fast") if kind == "regressor" else ud.OnlineClassifier(speed="fast")
 
 
-def stream(kind, seed=0, rounds=T):
+def weighted_rows(kind, seed=0, rounds=T):
     rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rounds, 3))
-    y = Z[:, 0] - 2.0 * Z[:, 1] + rng.normal(size=rounds)
+    Z, y = draw_stream(rounds, 3, lambda Z: Z[:, 0] - 2.0 * Z[:, 1], seed=rng)
     y[rounds // 2 :] -= 4.0 * Z[rounds // 2 :, 0]
     labels = {"regressor": y, "classifier": (y > 0.0).astype(float), "classes": np.digitize(y, [-1.0, 1.0]) + 1.0}
     weight = np.where(rng.random(rounds) < 0.5, 1.0, rng.choice([0.0, 0.5, 3.0], rounds))
@@ -26,7 +26,7 @@ def stream(kind, seed=0, rounds=T):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_ones_are_rows_to_the_bit(kind):
-    Z, y, _, _ = stream(kind)
+    Z, y, _, _ = weighted_rows(kind)
     plain, ones, single = model_of(kind), model_of(kind), model_of(kind)
     trace, same = plain.play(Z, y), ones.play(Z, y, weight=np.ones(T), elapsed=np.ones(T))
     assert trace.yhat.tobytes() == same.yhat.tobytes()
@@ -37,7 +37,7 @@ def test_ones_are_rows_to_the_bit(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_rows_and_asked_rows_agree_to_the_bit(kind):
-    Z, y, weight, elapsed = stream(kind, 1)
+    Z, y, weight, elapsed = weighted_rows(kind, 1)
     whole, cut, single, asked = (model_of(kind) for _ in range(4))
     trace = whole.play(Z, y, weight=weight, elapsed=elapsed)
     for a, b in ((0, 1), (1, 30), (30, 31), (31, 200), (200, T)):
@@ -57,7 +57,7 @@ def test_blocks_rows_and_asked_rows_agree_to_the_bit(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_late_labels_age_the_past_when_they_are_settled_and_files_keep_them(kind, tmp_path):
-    Z, y, weight, elapsed = stream(kind, 2)
+    Z, y, weight, elapsed = weighted_rows(kind, 2)
     late, told, served = model_of(kind), model_of(kind), []
     late.play(Z[:270], y[:270], delay=5, weight=weight[:270], elapsed=elapsed[:270])
     late.save(tmp_path / "late.undrift")
@@ -74,7 +74,7 @@ def test_late_labels_age_the_past_when_they_are_settled_and_files_keep_them(kind
 
 def test_weights_of_the_warm_up_are_kept_when_it_is_learned_again():
     """A weight in the first rows still counts after the last refit: doubled rows count like rows that came twice."""
-    Z, y, _, _ = stream("regressor", 3, 300)
+    Z, y, _, _ = weighted_rows("regressor", 3, 300)
     Z[:, 1] = 0.0
     odd = np.arange(300) % 2 == 1
     y = np.where(odd, 3.0, -1.0) + 0.01 * y  # two kinds of rows that nothing tells apart
@@ -101,7 +101,7 @@ def test_a_long_time_makes_room_for_what_is_new():
 
 
 def test_mixers_and_intervals_count_rows_once():
-    Z, y, weight, _ = stream("regressor", 5)
+    Z, y, weight, _ = weighted_rows("regressor", 5)
     one, other = ud.OnlineRegressor(speed="fast"), ud.OnlineRegressor(speed="fast")
     trace = one.play(Z, y, weight=weight)
     other.play(Z, y)

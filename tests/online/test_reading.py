@@ -4,20 +4,23 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.errors import InputError
 from undrift.online import Table
 
 
-def stream(rounds, seed=0, jump=None):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rounds, 2)) * [1.0, 100.0] + [5.0, -300.0]
+def scaled_line(rounds, seed=0, jump=None):
     level = np.where(np.arange(rounds) < (jump or rounds), 0.0, 40.0)
-    return Z, 7.0 + 2.0 * Z[:, 0] - 0.03 * Z[:, 1] + level + 0.1 * rng.normal(size=rounds)
+
+    def signal(Z):
+        return 7.0 + 2.0 * Z[:, 0] - 0.03 * Z[:, 1] + level
+
+    return draw_stream(rounds, 2, signal, noise=0.1, seed=seed, scale=[1.0, 100.0], offset=[5.0, -300.0])
 
 
 @pytest.mark.parametrize("speed", ["fast", "best"])
 def test_the_line_is_in_the_units_of_the_rows(speed):
-    Z, y = stream(3000)
+    Z, y = scaled_line(3000)
     model = ud.OnlineRegressor(speed=speed)
     model.play(Z, y)
     line = model.line()
@@ -63,7 +66,7 @@ def test_before_the_first_row_there_is_nothing_to_read():
 
 @pytest.mark.parametrize("level", [0.9, 0.85])
 def test_intervals_of_a_block_are_those_before_each_round(level):
-    Z, y = stream(400, jump=300)
+    Z, y = scaled_line(400, jump=300)
     y[50:60] = np.nan
     model, slow = ud.OnlineRegressor(speed="fast"), ud.OnlineRegressor(speed="fast")
     trace = model.play(Z, y, interval=level)
@@ -83,7 +86,7 @@ def test_intervals_of_a_block_are_those_before_each_round(level):
 
 
 def test_one_half_life_replaces_the_learned_memories(tmp_path):
-    Z, y = stream(600, jump=300)
+    Z, y = scaled_line(600, jump=300)
     for cls, labels in ((ud.OnlineRegressor, y), (ud.OnlineClassifier, y > np.median(y))):
         model = cls(half_life=30.0)
         model.play(Z, labels)
@@ -96,7 +99,7 @@ def test_one_half_life_replaces_the_learned_memories(tmp_path):
 
 
 def test_tables_are_named_rows_and_may_grow():
-    Z, y = stream(400)
+    Z, y = scaled_line(400)
     wide = np.column_stack([Z, (np.arange(400) >= 300) * 1.0])
     a, b = ud.OnlineRegressor(speed="fast"), ud.OnlineRegressor(speed="fast")
     a.play(Table(["p", "q"], Z[:300]), y[:300])

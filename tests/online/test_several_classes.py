@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_classes
 from undrift.errors import InputError
-
-
-def stream(rows=400, seed=0):
-    rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(rows, 3))
-    return Z, np.argmax(Z @ (3.0 * np.eye(3)) + rng.gumbel(size=(rows, 3)), axis=1)
-
 
 KINDS = {
     "numbers": np.array([0, 1, 2]),
@@ -24,7 +18,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_several_classes_are_learned_whatever_they_are_called(kind):
-    Z, y = stream(800)
+    Z, y = draw_classes(800)
     labels = KINDS[kind][y]
     model = ud.OnlineClassifier(speed="fast")
     trace = model.play(Z, labels)
@@ -42,7 +36,7 @@ def test_several_classes_are_learned_whatever_they_are_called(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_are_rows_and_files_go_on(kind, tmp_path):
-    Z, y = stream(120)
+    Z, y = draw_classes(120)
     labels = KINDS[kind][y].tolist()
     whole, single, told = (ud.OnlineClassifier(speed="fast") for _ in range(3))
     logs = whole.play(Z, labels).yhat
@@ -63,7 +57,7 @@ def test_blocks_are_rows_and_files_go_on(kind, tmp_path):
 
 @pytest.mark.parametrize("delay", [1, 7])
 def test_late_labels_are_the_same_wherever_the_stream_is_cut(delay):
-    Z, y = stream(90)
+    Z, y = draw_classes(90)
     whole, part = ud.OnlineClassifier(speed="fast"), ud.OnlineClassifier(speed="fast")
     whole.play(Z, y, delay=delay)
     for a, b in ((0, 2), (2, 40), (40, 90)):
@@ -75,7 +69,7 @@ def test_late_labels_are_the_same_wherever_the_stream_is_cut(delay):
 
 def test_a_class_that_appears_is_scored_by_the_share_kept_for_it():
     model = ud.OnlineClassifier(speed="fast")
-    Z, y = stream(99)
+    Z, y = draw_classes(99)
     model.play(Z, np.where(y > 0, "a", "b"))
     trace = model.play(Z[:1], ["new"])
     assert trace.yhat[0, model.classes.index("new")] == pytest.approx(np.log(1.0 / 100.0))
@@ -83,7 +77,7 @@ def test_a_class_that_appears_is_scored_by_the_share_kept_for_it():
 
 
 def test_rows_without_a_label_are_served_and_change_no_count():
-    Z, y = stream(60)
+    Z, y = draw_classes(60)
     labels = y.astype(float)
     labels[[20, 21, 40]] = np.nan
     model, single = ud.OnlineClassifier(speed="fast"), ud.OnlineClassifier(speed="fast")
@@ -96,7 +90,7 @@ def test_rows_without_a_label_are_served_and_change_no_count():
 
 
 def test_two_classes_called_as_ever_keep_the_compiled_round():
-    Z, y = stream(200)
+    Z, y = draw_classes(200)
     model = ud.OnlineClassifier(speed="fast")
     trace = model.play(Z, (y > 0).astype(int))
     assert trace.yhat.shape == (200,)
@@ -119,7 +113,7 @@ def test_two_classes_among_any_labels_lose_what_is_kept_for_a_third_and_no_more(
 
 
 def test_wrong_labels_are_one_sentence_and_change_nothing():
-    Z, y = stream(60)
+    Z, y = draw_classes(60)
     model = ud.OnlineClassifier(speed="fast")
     model.play(Z, y)
     before = model.copy()

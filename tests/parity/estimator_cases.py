@@ -57,7 +57,7 @@ def plan(case: Case, twin: bool = False) -> EstimatorPlan:
         return EstimatorPlan(**settings)
 
 
-def stream(case: Case) -> tuple[Array, Array]:
+def draw_case(case: Case) -> tuple[Array, Array]:
     """Draw the rows and labels of a case."""
     rng = np.random.default_rng([case.rows, case.dim, len(case.kind)])
     n, kind = case.rows, case.kind
@@ -101,7 +101,7 @@ class Outcome(NamedTuple):
 
 def run_late(case: Case, which: EstimatorPlan) -> Outcome:
     """Serve every row and settle it `delay` rows later."""
-    Z, y = stream(case)
+    Z, y = draw_case(case)
     state, Z, y = first_state(case), Z[case.begin :], y[case.begin :]
     records = np.full((len(Z), which.kernel.record_size), np.nan)
     assert which.kernel.play_late(state, Z, y, records, 0, case.delay) == 0
@@ -110,7 +110,7 @@ def run_late(case: Case, which: EstimatorPlan) -> Outcome:
 
 def run_weighted(case: Case, which: EstimatorPlan) -> Outcome:
     """The same with rows that count other than once, and come after other times than 1."""
-    Z, y = stream(case)
+    Z, y = draw_case(case)
     rng = np.random.default_rng(6)
     weight = np.where(rng.random(len(y)) < 0.4, 1.0, rng.choice([0.0, 0.5, 3.0], len(y)))
     elapsed = np.where(rng.random(len(y)) < 0.4, 1.0, rng.choice([0.0, 0.5, 4.0], len(y)))
@@ -121,7 +121,7 @@ def run_weighted(case: Case, which: EstimatorPlan) -> Outcome:
 
 def first_state(case: Case) -> Array:
     """Return the state after the rows that are played for both, the same at every level."""
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     state, yhat, none = which.blank(), np.empty(case.begin), np.empty((0, which.quantiles))
     with kernels.use_level("portable"):
         assert which.kernel.play(state, Z[: case.begin], y[: case.begin], yhat, none, np.empty(0)) == 0
@@ -130,7 +130,7 @@ def first_state(case: Case) -> Array:
 
 def run_shuffled(case: Case, which: EstimatorPlan) -> Outcome:
     """Serve rows in order, and settle the waiting ones in any order; some are never settled."""
-    Z, y = stream(case)
+    Z, y = draw_case(case)
     rng = np.random.default_rng(5)
     state, records = which.blank(), np.full((len(Z), which.kernel.record_size), np.nan)
     waiting: list[int] = []
@@ -145,7 +145,7 @@ def run_shuffled(case: Case, which: EstimatorPlan) -> Outcome:
 
 def run_peeked(case: Case, which: EstimatorPlan) -> Outcome:
     """Make records without commitment, three rows ahead of their labels; the rows count as come with the label."""
-    (Z, y), delay = stream(case), 3
+    (Z, y), delay = draw_case(case), 3
     state, records = which.blank(), np.zeros((len(y), which.kernel.record_size))
     for t in range(len(y)):
         assert which.kernel.serve(state, Z[t], records[t], False) == 0

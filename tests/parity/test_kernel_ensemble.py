@@ -20,7 +20,7 @@ from undrift.kernels.layout import MixerArguments
 MIXERS = [RangeMean(), Aggregating(), SelfConfident(), ResidualScale(), SelfConfident(share=0.01)]
 
 
-def stream(dim, rounds, binary, seed=0):
+def badly_scaled_rows(dim, rounds, binary, seed=0):
     rng = np.random.default_rng([seed, dim])
     Z = rng.normal(size=(rounds, dim)) * 10.0 ** rng.integers(-3, 4, size=dim)
     Z[:, dim // 2] = 0.0
@@ -64,7 +64,7 @@ def cases():
 
 @pytest.mark.parametrize(("case", "mixer"), list(cases()))
 def test_one_call_gives_the_bits_of_the_calls_it_joins(case, mixer) -> None:
-    Z, y = stream(3, 300, "odds" in case)
+    Z, y = badly_scaled_rows(3, 300, "odds" in case)
     one, many = Ensemble(CASES[case](), mixer), Ensemble(CASES[case](), unknown_to_kernels(mixer))
     for part in (slice(0, 1), slice(1, 150), slice(150, 300)):
         assert np.array_equal(one.predict(Z[part]), many.predict(Z[part]))
@@ -85,14 +85,14 @@ def test_every_case_is_one_call(case, mixer, monkeypatch) -> None:
         raise Called
 
     monkeypatch.setattr(kernels, "EnsembleKernel", refuse)
-    Z, y = stream(3, 5, "odds" in case)
+    Z, y = badly_scaled_rows(3, 5, "odds" in case)
     with pytest.raises(Called):
         Ensemble(CASES[case](), mixer).play(Z, y)
 
 
 @pytest.mark.parametrize(("case", "mixer"), list(cases()))
 def test_row_by_row_is_the_same_as_a_block(case, mixer) -> None:
-    Z, y = stream(3, 150, "odds" in case)
+    Z, y = badly_scaled_rows(3, 150, "odds" in case)
     block, rows = Ensemble(CASES[case](), mixer), Ensemble(CASES[case](), mixer)
     yhat = block.play(Z, y).yhat
     for t in range(len(y)):
@@ -105,7 +105,7 @@ def test_row_by_row_is_the_same_as_a_block(case, mixer) -> None:
 @pytest.mark.parametrize("mixed", [False, True])
 def test_the_twin_agrees(binary, mixed) -> None:
     dim, count = 4, 5 if mixed else 1
-    Z, y = stream(dim, 120, binary)
+    Z, y = badly_scaled_rows(dim, 120, binary)
     results = []
     for kind in (kernels.EnsembleKernel, EnsembleKernel):
         state = layout.fresh(dim, np.ones(count))
@@ -139,7 +139,7 @@ def test_the_twin_agrees(binary, mixed) -> None:
 @pytest.mark.parametrize("model", [ud.DiscountedVAW(hint="last"), ud.DiscountedAIOLI(), Ensemble(vaws(3))])
 def test_copies_have_rounds_of_their_own(model) -> None:
     model = model.clone()
-    Z, y = stream(3, 60, model.binary)
+    Z, y = badly_scaled_rows(3, 60, model.binary)
     model.play(Z[:30], y[:30])
     for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.copy()):
         before = model.copy()
@@ -167,7 +167,7 @@ def test_copies_have_rounds_of_their_own(model) -> None:
 )
 def test_a_refused_row_changes_nothing(model, z, y) -> None:
     model = model.clone()
-    Z, labels = stream(3, 20, False)
+    Z, labels = badly_scaled_rows(3, 20, False)
     model.play(Z, labels)
     before = model.copy()
     with pytest.raises(ud.errors.InputError):
@@ -176,7 +176,7 @@ def test_a_refused_row_changes_nothing(model, z, y) -> None:
 
 
 def test_whole_numbers_booleans_lists_and_strided_rows_take_the_long_way() -> None:
-    Z, y = stream(3, 20, False)
+    Z, y = badly_scaled_rows(3, 20, False)
     plain, other = Ensemble(vaws(3)), Ensemble(vaws(3))
     for t in range(20):
         plain.learn(Z[t], float(round(y[t])))

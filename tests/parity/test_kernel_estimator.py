@@ -11,12 +11,12 @@ from tests.parity.estimator_cases import (
     COLUMNS,
     Case,
     Outcome,
+    draw_case,
     plan,
     run_late,
     run_peeked,
     run_shuffled,
     run_weighted,
-    stream,
 )
 from tests.parity.tolerances import TOLERANCES
 from undrift import kernels
@@ -99,7 +99,7 @@ def agree(case: Case, got: Outcome, want: Outcome) -> None:
             allowed = TOLERANCES["estimator log-weights" if loose else "estimator"]
             most = np.max(np.abs(twins))
             if name.endswith("numbers") or name == "given.members":  # sums of differences of losses, as large as these
-                most = max(most, 0.5 * np.nanmax(np.abs(stream(case)[1])) ** 2)
+                most = max(most, 0.5 * np.nanmax(np.abs(draw_case(case)[1])) ** 2)
             if name == "spread.coefficients":  # of a logarithm: 1 is a factor of e
                 most = max(most, 1.0)
             np.testing.assert_allclose(ours, twins, rtol=0.0, atol=allowed.relative * most, err_msg=name)
@@ -156,7 +156,7 @@ BITS = [
 
 @pytest.mark.parametrize("case", BITS, ids=name_of)
 def test_blocks_cuts_and_single_rows_give_the_same_bits(case):
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     whole = which.blank()
     said = play(which, whole, Z, y)
     late = run_late(case, which)
@@ -177,7 +177,7 @@ def test_blocks_cuts_and_single_rows_give_the_same_bits(case):
 @pytest.mark.parametrize("ordered", [True, False])
 def test_keys_give_the_same_bits_with_any_number_of_threads(ordered):
     case = Case(False, rows=900, dim=3, began=3, kind="holes")
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     slots = np.random.default_rng(0).integers(0, 12, len(y))
     slots = np.sort(slots) if ordered else slots
     found = []
@@ -194,7 +194,7 @@ def test_keys_give_the_same_bits_with_any_number_of_threads(ordered):
 
 def test_late_play_can_be_cut_anywhere():
     case = Case(False, rows=300, kind="holes", delay=5)
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     want, state, size = run_late(case, which), which.blank(), which.kernel.record_size
     waiting, labels = np.empty((0, size)), np.empty(0)
     for rows, new in zip(np.split(Z, [3, 4, 90]), np.split(y, [3, 4, 90]), strict=True):
@@ -207,7 +207,7 @@ def test_late_play_can_be_cut_anywhere():
 
 def test_an_unlabelled_row_delays_the_interval_alike_in_blocks_and_row_by_row():
     case = Case(False)
-    which, (Z, _) = plan(case), stream(case)
+    which, (Z, _) = plan(case), draw_case(case)
     y = np.array([1.0, 2.0, np.nan, 4.0, 3.0, 5.0])
     state, records = which.blank(), np.empty((6, which.kernel.record_size))
     assert which.kernel.play_late(state, Z[:6], y, records, 0, 0) == 0
@@ -219,7 +219,7 @@ def test_an_unlabelled_row_delays_the_interval_alike_in_blocks_and_row_by_row():
 
 def test_the_last_label_is_that_of_the_newest_row_after_a_refit_too():
     case = Case(False)
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     state, records = which.blank(), np.empty((4, which.kernel.record_size))
     for t in range(4):
         which.kernel.serve(state, Z[t], records[t], True)
@@ -232,7 +232,7 @@ def test_the_last_label_is_that_of_the_newest_row_after_a_refit_too():
 
 def test_rows_of_two_classes_served_before_any_label_have_no_hint_and_no_last_labels():
     case = Case(True, delay=3)
-    which, (Z, _) = plan(case), stream(case)
+    which, (Z, _) = plan(case), draw_case(case)
     state, records = which.blank(), np.empty((9, which.kernel.record_size))
     y = np.array([1.0, 1.0, 1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
     assert which.kernel.play_late(state, Z[:9], y, records, 0, 3) == 0
@@ -246,7 +246,7 @@ def test_rows_of_two_classes_served_before_any_label_have_no_hint_and_no_last_la
 def test_prompt_rows_after_late_ones_give_the_same_bits_in_blocks_and_row_by_row(given):
     """No prediction has been judged when the first prompt row comes."""
     case = Case(True, rows=60, expanded=True, given=given)
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     start, records = which.blank(), np.empty((20, which.kernel.record_size))
     for t in range(20):
         assert which.kernel.serve(start, Z[t], records[t], True) == 0
@@ -270,7 +270,7 @@ def test_rows_predicted_before_they_come_agree_with_the_twin(binary, levels):
 @pytest.mark.parametrize("binary", [False, True])
 def test_serving_without_commitment_changes_nothing(binary):
     case = Case(binary, rows=50, kind="holes")
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     state, records = which.blank(), np.empty((2, which.kernel.record_size))
     play(which, state, Z[:-1], y[:-1])
     before = state.tobytes()
@@ -285,7 +285,7 @@ def test_serving_without_commitment_changes_nothing(binary):
 @pytest.mark.parametrize("twin", [False, True])
 def test_numbers_that_may_not_be_used_are_refused_and_nothing_changes(binary, value, twin):
     case = Case(binary, rows=6)
-    which, (Z, y) = plan(case, twin), stream(case)
+    which, (Z, y) = plan(case, twin), draw_case(case)
     state, size = which.blank(), which.kernel.record_size
     record, records, yhat, none = np.empty(size), np.empty((6, size)), np.empty(6), np.empty((0, size))
     assert which.kernel.serve(state, Z[0], record, True) == 0
@@ -303,7 +303,7 @@ def test_numbers_that_may_not_be_used_are_refused_and_nothing_changes(binary, va
 
 
 def test_shapes_that_do_not_fit_are_refused():
-    which, (Z, y) = plan(Case(False)), stream(Case(False))
+    which, (Z, y) = plan(Case(False)), draw_case(Case(False))
     kernel, state, size, rows = which.kernel, which.blank(), which.kernel.record_size, len(y)
     ends, record, records = np.empty((rows, which.quantiles)), np.empty(size), np.empty((rows, size))
     calls = [
@@ -328,7 +328,7 @@ def test_shapes_that_do_not_fit_are_refused():
 
 def test_a_refit_needs_rows_that_are_still_kept():
     case = Case(False, rows=300)
-    which, (Z, y) = plan(case), stream(case)
+    which, (Z, y) = plan(case), draw_case(case)
     state = which.blank()
     play(which, state, Z, y)
     with pytest.raises(ValueError, match="do not fit together"):

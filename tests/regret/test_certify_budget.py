@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 import undrift as ud
+from tests.helpers import draw_stream
 from undrift.regret import HindsightLeaves, ReferenceLearners, certify, composite
 from undrift.regret.comparators import piecewise
 from undrift.regret.comparators.piecewise import fixed
 from undrift.trace import Trace
 
 
-def stream(T=400, d=3, seed=0):
+def sums_of_features(T=400, d=3, seed=0):
     rng = np.random.default_rng(seed)
-    Z = rng.normal(size=(T, d))
-    return rng, Z, Z @ np.ones(d) + rng.normal(size=T)
+    return rng, *draw_stream(T, d, lambda Z: Z @ np.ones(d), seed=rng)
 
 
 def test_a_composite_of_many_leaves_is_certified_through_some_of_them(monkeypatch):
-    _, Z, y = stream()
+    _, Z, y = sums_of_features()
     model = ud.OnlineRegressor()
     trace = model.play(Z, y)
     whole = certify(model.clone(), Z, y, trace, fixed)
@@ -34,7 +34,7 @@ def test_a_composite_of_many_leaves_is_certified_through_some_of_them(monkeypatc
 
 
 def test_logistic_leaves_count_what_every_move_asks_for(monkeypatch):
-    _, Z, y = stream()
+    _, Z, y = sums_of_features()
     model = ud.OnlineClassifier()
     trace = model.play(Z, y > 0.0)
     u = np.repeat(fixed(*model.design(Z, y > 0.0)[:2], ud.losses.logistic, margin=4.0)[:1], 400, axis=0)
@@ -46,7 +46,7 @@ def test_logistic_leaves_count_what_every_move_asks_for(monkeypatch):
 
 
 def test_a_bound_above_the_loss_itself_says_nothing():
-    _, Z, y = stream()
+    _, Z, y = sums_of_features()
     learner = ud.DiscountedVAW(beta=0.99)
     trace = learner.play(Z, y)
     assert not certify(learner.clone(), Z, y, trace, fixed).vacuous
@@ -59,7 +59,7 @@ def test_a_bound_above_the_loss_itself_says_nothing():
 
 
 def test_wide_rows_have_fewer_candidate_cuts(monkeypatch):
-    _, Z, y = stream(T=300, d=2)
+    _, Z, y = sums_of_features(T=300, d=2)
     monkeypatch.setattr(sys.modules[piecewise.__module__], "SEARCH_WORK", 1.0)
     u = piecewise(Z, y, segments=4)
     cuts = np.flatnonzero((u[1:] != u[:-1]).any(axis=1)) + 1
@@ -69,7 +69,7 @@ def test_wide_rows_have_fewer_candidate_cuts(monkeypatch):
 
 @pytest.mark.slow
 def test_comparators_of_wide_rows_take_seconds_not_forever():
-    rng, Z, y = stream(T=240, d=120)
+    rng, Z, y = sums_of_features(T=240, d=120)
     u = piecewise(Z, y, segments=6, pull=1.0)
     assert certify(HindsightLeaves(), Z, y, Trace(y + rng.normal(size=240)), u).holds
 

@@ -15,7 +15,7 @@ from undrift.regret import certify
 ROUNDS, DIM = 80, 3
 
 
-def stream(seed, binary):
+def piecewise_rows(seed, binary):
     rng = np.random.default_rng(seed)
     Z = rng.uniform(-0.5, 0.5, size=(ROUNDS, DIM))
     u = np.repeat(rng.uniform(-0.5, 0.5, size=(4, DIM)), ROUNDS // 4, axis=0)
@@ -37,7 +37,7 @@ MODELS = {
 @settings(max_examples=15, deadline=None)
 def test_the_bound_of_a_late_run_holds(name, seed, delay):
     model = MODELS[name]()
-    Z, y, u = stream(seed, model.binary)
+    Z, y, u = piecewise_rows(seed, model.binary)
     trace = model.clone().play(Z, y, delay=delay)
     found = certify(model, Z, y, trace, u)
     loss = logistic if model.binary else squared
@@ -50,7 +50,7 @@ def test_the_bound_of_a_late_run_holds(name, seed, delay):
 def test_lateness_costs_what_was_measured(name):
     """The bound of a late run exceeds that of the prompt one by exactly what the served predictions lost beyond it."""
     model = MODELS[name]()
-    Z, y, u = stream(3, model.binary)
+    Z, y, u = piecewise_rows(3, model.binary)
     prompt, late = model.clone().play(Z, y), model.clone().play(Z, y, delay=7)
     loss = logistic if model.binary else squared
     excess = math.fsum(loss.value(late.yhat, y)) - math.fsum(loss.value(prompt.yhat, y))
@@ -60,7 +60,7 @@ def test_lateness_costs_what_was_measured(name):
 
 
 def test_a_late_run_of_another_learner_is_refused():
-    Z, y, u = stream(0, binary=False)
+    Z, y, u = piecewise_rows(0, binary=False)
     trace = ud.DiscountedVAW(half_life=20).play(Z, y, delay=3)
     with pytest.raises(InputError, match="half_life"):
         certify(ud.DiscountedVAW(half_life=21), Z, y, trace, u)

@@ -14,7 +14,7 @@ from undrift.regret import comparators
 from undrift.run import RunData, Settings, play_file, read_run
 
 
-def stream(task: str, rounds: int, dim: int = 4, seed: int = 0):
+def jumping_rows(task: str, rounds: int, dim: int = 4, seed: int = 0):
     """Rows whose coefficients jump in the middle."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(rounds, dim))

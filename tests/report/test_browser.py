@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.report.fleet_runs import fleet_run
-from tests.report.report_runs import play_class_run, play_run, stream
+from tests.report.report_runs import jumping_rows, play_class_run, play_run
 from tests.report.test_render import EVIL
 from undrift.report import render, render_fleet
 
@@ -75,7 +75,7 @@ def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     hours = np.datetime64("2024-01-01", "us") + np.arange(700) * np.timedelta64(3600, "s")
     times = dict(zip(TASKS, (hours, None), strict=True))
-    pages = {t: render(play_run(t, *stream(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
+    pages = {t: render(play_run(t, *jumping_rows(t, 700), time=times[t]), folder / f"{t}.html") for t in TASKS}
     return pages | {"multiclass": render(play_class_run(folder, 400), folder / "multiclass.html")}
 
 
@@ -239,7 +239,7 @@ def test_a_phone_shows_dates_apart_and_says_where_tables_go_on(browser, reports)
 
 def test_markup_in_names_stays_text(browser, tmp_path):
     names = list(EVIL)
-    Z, y = stream("classification", 120, dim=len(names))
+    Z, y = jumping_rows("classification", 120, dim=len(names))
     terms = dict.fromkeys(("start", "stability", "variation", "potential_drift", "excess"), 1.0)
     certificate = {"name": EVIL[2], "leaf": EVIL[1], "refused": None, "refit_every": None, **terms}
     certificate |= {"regret": 1.0, "bound": 5.0, "comparator_loss": 9.0, "own_loss": 10.0, "rounds": 120}

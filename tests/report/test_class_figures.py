@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as peer
 
-from tests.report.report_runs import play_class_run, play_run, stream
+from tests.report.report_runs import jumping_rows, play_class_run, play_run
 from tests.report.test_render import EVIL, Elements
 from undrift.losses import sigmoid
 from undrift.metrics import class_scores, confusion, ranking_curve
@@ -27,7 +27,7 @@ def several(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two():
-    return play_run("classification", *stream("classification", 400), certify=False)
+    return play_run("classification", *jumping_rows("classification", 400), certify=False)
 
 
 def measure(data):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.report.report_runs import play_run, stream
+from tests.report.report_runs import jumping_rows, play_run
 from undrift.cli.run import summary_lines
 from undrift.report.figures.memory_spectrum import measure
 from undrift.report.half_life import MOST_CHANGES, find_changes, mean_half_life, memory_length
@@ -23,7 +23,7 @@ TWO_JUMPS = np.concatenate((SETTLED, RECOVERY, RECOVERY, SETTLED))
 
 @pytest.fixture(scope="module")
 def run():
-    data = play_run("regression", *stream("regression", len(TWO_JUMPS)), certify=False)
+    data = play_run("regression", *jumping_rows("regression", len(TWO_JUMPS)), certify=False)
     return make_context(with_spectrum(data, TWO_JUMPS))
 
 

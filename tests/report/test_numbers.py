@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.report.report_runs import play_run, stream
+from tests.report.report_runs import jumping_rows, play_run
 from undrift.losses import sigmoid
 from undrift.online.inspection import GateUse
 from undrift.report.blocks import cut_blocks
@@ -45,7 +45,7 @@ def test_blocks_cover_every_round_once(rounds, most, window):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_errors_through_time_begin_with_the_first_prediction(task):
-    data = play_run(task, *stream(task, 300), certify=False)
+    data = play_run(task, *jumping_rows(task, 300), certify=False)
     late = dataclasses.replace(data, yhat=np.where(np.arange(300) < 25, np.nan, data.yhat))
     loss = measure(late)["loss"]
     assert loss["window"] == 20
@@ -70,12 +70,12 @@ def test_an_early_spike_leaves_nothing_behind():
 
 @pytest.fixture(scope="module")
 def regression():
-    return play_run("regression", *stream("regression", 900), certify=False)
+    return play_run("regression", *jumping_rows("regression", 900), certify=False)
 
 
 @pytest.fixture(scope="module")
 def classification():
-    return play_run("classification", *stream("classification", 900), certify=False)
+    return play_run("classification", *jumping_rows("classification", 900), certify=False)
 
 
 def test_scores_are_the_usual_measures(regression, classification):
@@ -252,7 +252,7 @@ def test_gaps_are_those_of_distribution_functions():
 
 
 def test_contributions_are_medians_in_units_of_the_target():
-    Z, y = stream("regression", 600)
+    Z, y = jumping_rows("regression", 600)
     data = play_run("regression", Z, y, certify=False, snapshots=400)
     wild = data.coef.copy()
     wild[7] = 1e9  # one moment at which another memory led
@@ -267,7 +267,7 @@ def test_contributions_are_medians_in_units_of_the_target():
 
 @pytest.mark.parametrize("rounds", [1, 2, 20_000])
 def test_no_curve_grows_with_the_run(rounds):
-    data = play_run("regression", *stream("regression", rounds), certify=False)
+    data = play_run("regression", *jumping_rows("regression", rounds), certify=False)
     numbers = measure(data)
     for name in ("loss", "recent", "whole", "spectrum", "candidates", "contributions", "intervals"):
         if name == "intervals" and rounds <= 2:
@@ -282,7 +282,7 @@ def test_no_curve_grows_with_the_run(rounds):
 
 
 def test_times_that_cannot_order_rows_are_not_used():
-    Z, y = stream("regression", 50)
+    Z, y = jumping_rows("regression", 50)
     time = np.datetime64("2020-01-01", "us") + np.arange(50) * np.timedelta64(3600, "s")
     data = play_run("regression", Z, y, certify=False, time=time)
     assert make_timeline(data).spacing == 3600.0

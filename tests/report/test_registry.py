@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.report.report_runs import play_run, stream
+from tests.report.report_runs import jumping_rows, play_run
 from tests.report.test_render import Elements
 from undrift.report import figures, html_file, render, run_page
 from undrift.report.figures.figure import Figure, View, curve
@@ -44,7 +44,7 @@ def test_a_module_with_numbers_and_a_drawing_becomes_a_figure_of_the_page(tmp_pa
     module.SECTION, module.measure, module.draw = "trust", measure, draw
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(run_page, "RUN_FIGURES", (*RUN_FIGURES, "labels"))
-    data = play_run("regression", *stream("regression", 40), certify=False)
+    data = play_run("regression", *jumping_rows("regression", 40), certify=False)
     page = Elements(render(data, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert json.loads(page.blocks["figures"])[-1]["key"] == "labels"
     assert json.loads(page.blocks["numbers"])["labels"]["y"] == data.y.tolist()

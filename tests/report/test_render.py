@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.report.report_runs import play_run, stream
+from tests.report.report_runs import jumping_rows, play_run
 from undrift.errors import InputError
 from undrift.report import render
 
@@ -50,7 +50,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def run():
-    return {task: play_run(task, *stream(task, 600)) for task in ("regression", "classification")}
+    return {task: play_run(task, *jumping_rows(task, 600)) for task in ("regression", "classification")}
 
 
 def page(data, tmp_path):
@@ -131,7 +131,7 @@ def test_figures_and_tables_are_accessible(run, tmp_path):
 
 def test_user_text_cannot_inject_anything(tmp_path):
     names = list(EVIL)
-    Z, y = stream("classification", 120, dim=len(names))
+    Z, y = jumping_rows("classification", 120, dim=len(names))
     clean = play_run("classification", Z, y, certify=False)
     dirty = dataclasses.replace(
         clean,
@@ -197,13 +197,13 @@ def test_certificates_are_put_into_words(run, tmp_path):
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_one_row_is_enough(task, tmp_path):
-    Z, y = stream(task, 1)
+    Z, y = jumping_rows(task, 1)
     found = page(play_run(task, Z, y, certify=False), tmp_path)
     assert json.loads(found.blocks["numbers"])["rounds"] == 1
 
 
 def test_a_constant_target_and_no_snapshots_are_fine(tmp_path):
-    Z, _ = stream("regression", 40)
+    Z, _ = jumping_rows("regression", 40)
     data = play_run("regression", Z, np.full(40, 3.0), certify=False)
     empty = np.empty((0, 8))
     data = dataclasses.replace(

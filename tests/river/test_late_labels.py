@@ -17,7 +17,7 @@ from undrift.online.peeked import PeekedRow  # noqa: E402  (after that check too
 NAMES = "abc"
 
 
-def stream(count=400, seed=0):
+def random_walk_rows(count=400, seed=0):
     rng = np.random.default_rng(seed)
     Z = np.clip(rng.normal(size=(count, 3)), -2.0, 2.0)  # no outliers: limits advance when rows count as come
     y = Z @ [1.0, -2.0, 0.5] + np.cumsum(rng.normal(size=count))
@@ -46,7 +46,7 @@ def test_delayed_evaluation_is_a_late_play(delay):
 
     Light models have no running means of features, which advance when labels come, as `predict_one` changes nothing.
     """
-    names, Z, y = stream()
+    names, Z, y = random_walk_rows()
     model = host.DriftRegressor(speed="light")
     said = predictions(model, names, y.tolist(), delay)
     plain = ud.OnlineRegressor(speed="light")
@@ -58,7 +58,7 @@ def test_delayed_evaluation_is_a_late_play(delay):
 
 
 def test_delayed_evaluation_of_two_classes_is_a_late_play():
-    names, Z, y = stream()
+    names, Z, y = random_walk_rows()
     model = host.DriftClassifier(speed="light")
     said = predictions(model, names, (y > 0.0).tolist(), 8)
     trace = ud.OnlineClassifier(speed="light").play(Z, y > 0.0, delay=7)
@@ -68,7 +68,7 @@ def test_delayed_evaluation_of_two_classes_is_a_late_play():
 
 
 def test_predicting_changes_no_model():
-    names, _, y = stream(60)
+    names, _, y = random_walk_rows(60)
     model = host.DriftRegressor(speed="fast")
     for row, value in zip(names[:40], y[:40], strict=True):
         model.learn_one(row, value)
@@ -82,7 +82,7 @@ def test_predicting_changes_no_model():
 
 
 def test_a_row_predicted_twice_before_a_lesson_is_kept_once_and_at_most_as_many_as_said():
-    names, _, y = stream(60)
+    names, _, y = random_walk_rows(60)
     model = host.DriftRegressor(speed="fast", pending=5)
     for row, value in zip(names[:40], y[:40], strict=True):
         model.learn_one(row, value)
@@ -111,7 +111,7 @@ def test_equal_rows_are_taken_oldest_first():
 
 def test_names_may_appear_while_labels_wait():
     """The new feature's value is learned with the row that brought it, though its prediction did not know it."""
-    names, _, y = stream(300)
+    names, _, y = random_walk_rows(300)
     rows = [row if t < 100 else {**row, "late": float(t % 2)} for t, row in enumerate(names)]
     labels = y + 10.0 * np.array([row.get("late", 0.0) for row in rows])
     model = host.DriftRegressor(speed="fast")
@@ -122,7 +122,7 @@ def test_names_may_appear_while_labels_wait():
 
 
 def test_copies_and_pickles_keep_waiting_predictions():
-    names, _, y = stream(80)
+    names, _, y = random_walk_rows(80)
     model = host.DriftRegressor(speed="fast")
     for t in range(60):
         model.predict_one(names[t])
@@ -138,7 +138,7 @@ def test_copies_and_pickles_keep_waiting_predictions():
 
 
 def test_threads_may_predict_while_one_learns():
-    names, _, y = stream(300)
+    names, _, y = random_walk_rows(300)
     model = host.DriftRegressor(speed="fast", pending=64)
 
     def predict():

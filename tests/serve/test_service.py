@@ -21,7 +21,7 @@ NAMES = ["a", "b", "c"]
 
 
 @pytest.fixture
-def stream():
+def rows_with_holes():
     rng = np.random.default_rng(5)
     Z = rng.normal(size=(160, 3))
     Z[rng.random(Z.shape) < 0.05] = np.nan
@@ -29,8 +29,8 @@ def stream():
 
 
 @pytest.fixture
-def model_file(tmp_path, stream):
-    Z, y = stream
+def model_file(tmp_path, rows_with_holes):
+    Z, y = rows_with_holes
     model = ud.OnlineRegressor(speed="fast")
     model.play(Table(NAMES, Z[:40]), y[:40])
     model.save(tmp_path / "model.undrift")
@@ -41,9 +41,9 @@ def as_rows(Z):
     return [{name: None if np.isnan(v) else float(v) for name, v in zip(NAMES, z, strict=True)} for z in Z]
 
 
-def events(stream):
+def events(rows_with_holes):
     """Batches of rows, and labels late and out of order; the last rows keep waiting."""
-    y = stream[1]
+    y = rows_with_holes[1]
     rng, at, waiting = np.random.default_rng(0), 40, []
     while at < len(y):
         size = int(rng.integers(1, 6))
@@ -56,11 +56,11 @@ def events(stream):
             yield "labels", told
 
 
-def play_directly(model_file, stream):
+def play_directly(model_file, rows_with_holes):
     """The same by `ask` and `tell` of the model itself."""
-    Z, y = stream
+    Z, y = rows_with_holes
     model, served = ud.load(model_file), {}
-    for kind, places in events(stream):
+    for kind, places in events(rows_with_holes):
         for t in places:
             if kind == "rows":
                 served[t] = model.ask(Table(NAMES, Z[t : t + 1]))
@@ -69,11 +69,11 @@ def play_directly(model_file, stream):
     return model, [served[t].yhat for t in sorted(served)]
 
 
-def play_served(model_file, stream, restart):
+def play_served(model_file, rows_with_holes, restart):
     """The same by the service, which is left and opened again where `restart` says so."""
-    Z, y = stream
+    Z, y = rows_with_holes
     ids, yhat, step = {}, {}, 0
-    todo = list(events(stream))
+    todo = list(events(rows_with_holes))
     while step < len(todo):
         with open_service(model_file) as service:
             while step < len(todo):
@@ -92,21 +92,21 @@ def play_served(model_file, stream, restart):
 
 
 @pytest.mark.parametrize("every", [1000, 7, 1])
-def test_it_serves_and_learns_what_its_model_would_whenever_it_is_restarted(model_file, stream, every):
-    expected, yhat = play_directly(model_file, stream)
-    model, served = play_served(model_file, stream, lambda step: step % every == 0)
+def test_it_serves_and_learns_what_its_model_would_whenever_it_is_restarted(model_file, rows_with_holes, every):
+    expected, yhat = play_directly(model_file, rows_with_holes)
+    model, served = play_served(model_file, rows_with_holes, lambda step: step % every == 0)
     assert served == yhat
     assert model.rounds == expected.rounds > 100
     assert model == expected
     assert len(model.pending) > 0
-    probe = Table(NAMES, stream[0][:7])
+    probe = Table(NAMES, rows_with_holes[0][:7])
     np.testing.assert_array_equal(model.predict(probe), expected.predict(probe))
     left = ud.load(model_file.with_name("model-service") / "model.undrift")
     np.testing.assert_array_equal(left.predict(probe), expected.predict(probe))
 
 
-def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, stream, monkeypatch):
-    Z, y = stream
+def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, rows_with_holes, monkeypatch):
+    Z, y = rows_with_holes
     with open_service(model_file) as service:
         answers = service.predict(as_rows(Z[40:50]))
         service.learn([Label(one.id, float(v)) for one, v in zip(answers[:4], y[40:44], strict=True)])
@@ -121,8 +121,8 @@ def test_what_was_answered_survives_a_process_that_just_vanishes(model_file, str
         assert service.learn([Label(answers[4].id, float(y[44]))]) == (1, 0, 0)
 
 
-def test_a_label_is_learned_once(model_file, stream):
-    Z, y = stream
+def test_a_label_is_learned_once(model_file, rows_with_holes):
+    Z, y = rows_with_holes
     with open_service(model_file) as service:
         (one,) = service.predict(as_rows(Z[40:41]))
         assert service.learn([Label(one.id, float(y[40])), Label(one.id, 5.0)]) == (1, 1, 0)
@@ -132,8 +132,8 @@ def test_a_label_is_learned_once(model_file, stream):
         np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), before)
 
 
-def test_ids_count_rows_alone(model_file, stream):
-    Z, y = stream
+def test_ids_count_rows_alone(model_file, rows_with_holes):
+    Z, y = rows_with_holes
     ids = []
     for t in range(40, 44):
         with open_service(model_file) as service:
@@ -157,8 +157,8 @@ def test_a_journal_of_another_version_is_refused(model_file):
         pass
 
 
-def test_references_name_rows(model_file, stream):
-    Z, _ = stream
+def test_references_name_rows(model_file, rows_with_holes):
+    Z, _ = rows_with_holes
     with open_service(model_file) as service:
         service.predict(as_rows(Z[40:42]), ["order 1", None])
         with pytest.raises(InputError, match="'order 1' is that of another row"):
@@ -177,17 +177,17 @@ def test_references_name_rows(model_file, stream):
 
 
 @pytest.mark.parametrize("reference", [5, "\ud800"])
-def test_a_reference_that_cannot_be_stored_is_refused(model_file, stream, reference):
+def test_a_reference_that_cannot_be_stored_is_refused(model_file, rows_with_holes, reference):
     with open_service(model_file) as service:
         with pytest.raises(InputError, match="a reference must be a text"):
-            service.predict(as_rows(stream[0][40:41]), [reference])
-        assert [answer.id for answer in service.predict(as_rows(stream[0][40:41]))] == [1]
+            service.predict(as_rows(rows_with_holes[0][40:41]), [reference])
+        assert [answer.id for answer in service.predict(as_rows(rows_with_holes[0][40:41]))] == [1]
 
 
 @pytest.mark.parametrize("number", [True, 1.0, None])
-def test_an_id_is_a_whole_number(model_file, stream, number):
+def test_an_id_is_a_whole_number(model_file, rows_with_holes, number):
     with open_service(model_file) as service:
-        service.predict(as_rows(stream[0][40:42]))
+        service.predict(as_rows(rows_with_holes[0][40:42]))
         with pytest.raises(InputError, match="the id of a row must be a whole number"):
             service.learn([Label(number, 1.0)])
         assert service.waiting == 2
@@ -205,8 +205,8 @@ def test_an_id_is_a_whole_number(model_file, stream, number):
         (lambda s: s.learn([Label(1, 1e300)]), "at most 1e\\+75"),
     ],
 )
-def test_what_is_refused_changes_nothing(model_file, stream, call, words):
-    Z, _ = stream
+def test_what_is_refused_changes_nothing(model_file, rows_with_holes, call, words):
+    Z, _ = rows_with_holes
     with open_service(model_file) as service:
         service.predict(as_rows(Z[40:43]))
         last, rounds, probe = (
@@ -220,8 +220,8 @@ def test_what_is_refused_changes_nothing(model_file, stream, call, words):
         np.testing.assert_array_equal(service.models.model.predict(Table(NAMES, Z[:5])), probe)
 
 
-def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeypatch):
-    Z, y = stream
+def test_a_full_disk_takes_back_what_was_not_written(model_file, rows_with_holes, monkeypatch):
+    Z, y = rows_with_holes
     with open_service(model_file) as service:
         (one,) = service.predict(as_rows(Z[40:41]))
         probe = service.models.model.predict(Table(NAMES, Z[:5]))
@@ -240,8 +240,8 @@ def test_a_full_disk_takes_back_what_was_not_written(model_file, stream, monkeyp
         assert service.learn([Label(one.id, float(y[40]))]) == (1, 0, 0)
 
 
-def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
-    Z, _ = stream
+def test_rows_without_a_label_are_given_up(model_file, rows_with_holes, monkeypatch):
+    Z, _ = rows_with_holes
     with open_service(model_file, hold=60.0) as service:
         service.predict(as_rows(Z[40:43]))
         service.tend()
@@ -256,10 +256,10 @@ def test_rows_without_a_label_are_given_up(model_file, stream, monkeypatch):
         assert service.learn([Label(2, 100.0), Label(3, 100.0)]) == (0, 0, 2)
 
 
-def test_rows_that_expired_long_ago_are_forgotten(model_file, stream, monkeypatch):
+def test_rows_that_expired_long_ago_are_forgotten(model_file, rows_with_holes, monkeypatch):
     monkeypatch.setattr("undrift.serve.journal.KEPT_CLOSED", 2)
     with open_service(model_file, hold=60.0) as service:
-        service.predict(as_rows(stream[0][40:44]))
+        service.predict(as_rows(rows_with_holes[0][40:44]))
         monkeypatch.setattr("time.time", lambda: service.started + 3600.0)
         service.tend()
         assert service.learn([Label(number, 100.0) for number in (1, 2, 3, 4)]) == (0, 0, 4)
@@ -268,8 +268,8 @@ def test_rows_that_expired_long_ago_are_forgotten(model_file, stream, monkeypatc
         assert service.learn([Label(number, 100.0) for number in (1, 2, 3, 4)]) == (0, 2, 2)
 
 
-def test_snapshots_replace_old_entries(model_file, stream, monkeypatch):
-    Z, y = stream
+def test_snapshots_replace_old_entries(model_file, rows_with_holes, monkeypatch):
+    Z, y = rows_with_holes
     monkeypatch.setattr("undrift.serve.one_model.NUMBERS_PER_SNAPSHOT", 10)
     with open_service(model_file) as service:
         answers = service.predict(as_rows(Z[40:46]))
@@ -293,7 +293,7 @@ def test_only_one_process_serves_a_model(model_file):
         pass
 
 
-def test_a_journal_of_another_model_or_of_nobody_is_refused(model_file, stream):
+def test_a_journal_of_another_model_or_of_nobody_is_refused(model_file, rows_with_holes):
     with open_service(model_file):
         pass
     model = ud.load(model_file)
@@ -309,9 +309,9 @@ def test_a_journal_of_another_model_or_of_nobody_is_refused(model_file, stream):
         pass
 
 
-def test_a_forged_snapshot_is_one_sentence(model_file, stream):
+def test_a_forged_snapshot_is_one_sentence(model_file, rows_with_holes):
     with open_service(model_file) as service:
-        service.predict(as_rows(stream[0][40:43]))
+        service.predict(as_rows(rows_with_holes[0][40:43]))
     journal = Journal(model_file.with_name("model-service") / "journal.sqlite")
     saved = journal.last_snapshot()
     for change in ({"recent": [[1, 2]]}, {"rows_that_wait": 2}, {"next_row": 1}, {"next_row": 1e400}, {"events": 7}):
@@ -329,17 +329,17 @@ def test_a_forged_snapshot_is_one_sentence(model_file, stream):
     journal.close()
 
 
-def test_more_rows_than_may_wait_are_given_up_the_oldest_first(model_file, stream, monkeypatch):
+def test_more_rows_than_may_wait_are_given_up_the_oldest_first(model_file, rows_with_holes, monkeypatch):
     monkeypatch.setattr("undrift.serve.service.MOST_WAITING", 4)
     with open_service(model_file, hold=None) as service:
-        service.predict(as_rows(stream[0][40:50]))
+        service.predict(as_rows(rows_with_holes[0][40:50]))
         service.tend()
         assert service.waiting == 4
         assert service.learn([Label(number, 100.0) for number in range(1, 11)]) == (4, 0, 6)
 
 
-def test_a_snapshot_does_not_grow_with_the_rows_that_wait(model_file, stream):
-    Z, _ = stream
+def test_a_snapshot_does_not_grow_with_the_rows_that_wait(model_file, rows_with_holes):
+    Z, _ = rows_with_holes
     sizes = []
     with open_service(model_file) as service:
         for _ in range(3):
@@ -361,25 +361,25 @@ def test_a_snapshot_does_not_grow_with_the_rows_that_wait(model_file, stream):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="files have no modes")
-def test_the_journal_is_readable_by_its_owner_only(model_file, stream):
+def test_the_journal_is_readable_by_its_owner_only(model_file, rows_with_holes):
     before = os.umask(0)
     try:
         with open_service(model_file) as service:
-            service.predict(as_rows(stream[0][40:42]))
+            service.predict(as_rows(rows_with_holes[0][40:42]))
             files = list(model_file.with_name("model-service").glob("journal.sqlite*"))
             assert len(files) == 3
             assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
         files[0].with_name("journal.sqlite").chmod(0o644)  # as earlier versions left it
         with open_service(model_file) as service:
-            service.predict(as_rows(stream[0][40:42]))
+            service.predict(as_rows(rows_with_holes[0][40:42]))
             files = list(model_file.with_name("model-service").glob("journal.sqlite*"))
             assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     finally:
         os.umask(before)
 
 
-def test_the_status_says_why_rows_have_no_interval(model_file, stream):
-    Z, _ = stream
+def test_the_status_says_why_rows_have_no_interval(model_file, rows_with_holes):
+    Z, _ = rows_with_holes
     with open_service(model_file) as service:
         answers = service.predict(as_rows(np.tile(Z[40:90], (2, 1))))
         without = [answer.id for answer in answers if answer.lower is None]
@@ -391,9 +391,9 @@ def test_the_status_says_why_rows_have_no_interval(model_file, stream):
         assert service.predict(as_rows(Z[40:41]))[0].lower is not None
 
 
-def test_a_label_whose_row_was_lost_is_no_repeated_one(model_file, stream):
+def test_a_label_whose_row_was_lost_is_no_repeated_one(model_file, rows_with_holes):
     with open_service(model_file) as service:
-        service.predict(as_rows(stream[0][40:43]))
+        service.predict(as_rows(rows_with_holes[0][40:43]))
         service.journal._base.execute("DELETE FROM records WHERE row = 2")
         with pytest.raises(ModelFileError, match="row 2 does not match its checksum"):
             service.learn([Label(2, 1.0)])

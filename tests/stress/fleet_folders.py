@@ -35,7 +35,7 @@ OPTIONS = ["-k", "key", "-t", "y", "--order", "n", "--wait", "3", "--no-report",
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def stream(path: Path, rows: int = ROWS) -> Path:
+def write_keys(path: Path, rows: int = ROWS) -> Path:
     """Write a file of many keys, a little out of order, with copies and cells that are no numbers."""
     rng = np.random.default_rng(0)
     n = rows // KEYS * KEYS
@@ -153,7 +153,7 @@ def disturb_by_full_disk(file: Path, base: Path, expected: object, sizes: list[i
 
 def undisturbed(base: Path) -> tuple[Path, float, tuple[object, ...], int]:
     """Run a fleet that nobody disturbs: its file, how long it took, its results, and the kilobytes of its files."""
-    file = stream(base / "rows.csv")
+    file = write_keys(base / "rows.csv")
     begin = time.perf_counter()
     assert finished(file, base / "calm")[0] == 0
     calm, expected = time.perf_counter() - begin, results(base / "calm")

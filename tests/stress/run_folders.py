@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, stream
+from tests.stress.run_kills import COMMAND, OPTIONS, bits, committed, write_drifting_file
 
 ROWS = 40_000
 FINISHED = {"model.undrift", "predictions.parquet", "run.json", "trace.undrift", ".undrift"}
@@ -43,7 +43,7 @@ def end(process: subprocess.Popen[str], *codes: int) -> str:
 
 def calm_run(base: Path, seed: int = 0) -> tuple[Path, tuple[object, ...], float]:
     """Return a file, what a calm run of it holds, and how many seconds that took."""
-    file, folder = stream(base / f"stream{seed}.csv", ROWS, seed), base / f"calm{seed}"
+    file, folder = write_drifting_file(base / f"stream{seed}.csv", ROWS, seed), base / f"calm{seed}"
     begin = time.perf_counter()
     end(start(file, folder), 0)
     return file, bits(folder), time.perf_counter() - begin

@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-c", "from undrift.cli import main; main()", "run"]
 OPTIONS = ["-t", "y", "--lag", "1,24", "--calendar", "--no-report", "--no-certify", "--quiet", "--json"]
 
 
-def stream(path: Path, rows: int = ROWS, seed: int = 0) -> Path:
+def write_drifting_file(path: Path, rows: int = ROWS, seed: int = 0) -> Path:
     """Write a drifting stream with holes, a text that comes late, and times."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(rows, 6))
@@ -65,7 +65,7 @@ def kills(tries: int, seed: int = 0) -> None:
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
-        run = [*COMMAND, str(stream(base / "stream.csv")), *OPTIONS, "--resume"]
+        run = [*COMMAND, str(write_drifting_file(base / "stream.csv")), *OPTIONS, "--resume"]
         begin = time.perf_counter()
         subprocess.run([*run, "-o", str(base / "calm")], check=True, stdout=subprocess.DEVNULL)
         calm, expected = time.perf_counter() - begin, bits(base / "calm")

@@ -66,7 +66,7 @@ def aioli(Z, y, beta=1.0, reg=1.0, bend=2.0):
     return Run(yhat, stability, reg * beta ** np.arange(1.0, T + 1), leaders)
 
 
-def stream(rng, T, d, kind):
+def draw_design(rng, T, d, kind):
     """A random or adversarial design: dead, doubled, frozen, badly scaled, one-hot, silent."""
     Z = rng.normal(size=(T, d))
     if kind == "dead":

@@ -55,7 +55,7 @@ def test_discounted_regret_against_one_comparator_is_covered():
     rng = np.random.default_rng(4)
     for _ in range(150):
         T, d, beta = int(rng.integers(1, 30)), int(rng.integers(1, 4)), float(rng.choice([0.5, 0.9, 1.0]))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot"]))), rng.normal(size=d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot"]))), rng.normal(size=d)
         reach = np.abs(Z @ u).max() * rng.choice([1.0, 3.0])
         y = np.where(rng.random(T) < 0.5, 1.0, -1.0) if rng.integers(2) else np.where(Z @ u > 0, 1.0, -1.0)
         sides = aioli_rescaled(Z, y, u, bound=reach, radius=1.0, beta=beta, reg=10.0 ** rng.uniform(-3, 1))
@@ -67,7 +67,7 @@ def test_closed_form_covers_the_dynamic_regret(exact_path):
     rng = np.random.default_rng(5)
     for _ in range(60):
         T, d, beta = int(rng.integers(1, 40)), int(rng.integers(1, 4)), float(rng.uniform(0.3, 0.99))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot"]))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot"]))), direct.path(rng, T, d)
         radius, bound = np.linalg.norm(Z, axis=1).max(), np.linalg.norm(u, axis=1).max()
         y, reg = np.where(np.sum(Z * u, axis=1) + rng.normal(size=T) > 0, 1.0, -1.0), 10.0 ** rng.uniform(-2, 1)
         yhat = direct.aioli(Z, y, beta, reg, 1.0 + bound * radius).yhat

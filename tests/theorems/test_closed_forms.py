@@ -16,7 +16,7 @@ from undrift.theory import bounds
 
 def instance(rng, loss):
     T, d = int(rng.integers(2, 25)), int(rng.integers(1, 4))
-    Z = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))) * 10.0 ** rng.uniform(-1, 0.5)
+    Z = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))) * 10.0 ** rng.uniform(-1, 0.5)
     u = direct.path(rng, T, d) * 10.0 ** rng.uniform(-1, 0.5)
     y = np.sum(Z * u, axis=1) + rng.normal(size=T)
     return Z, np.where(y > 0.0, 1.0, -1.0) if loss is logistic else y, u

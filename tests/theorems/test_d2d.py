@@ -83,7 +83,7 @@ def test_ridge_against_its_own_leaders_leaves_no_slack_floors_included(kind, bet
     # The promise of the "ridge" hint is an equality at the leader, so every pseudo-observation must be accounted for.
     rng = np.random.default_rng(5)
     T = 150
-    Z = direct.stream(rng, T, 3, kind)
+    Z = direct.draw_design(rng, T, 3, kind)
     y = Z @ [1.0, -2.0, 0.5] + rng.normal(size=T)
     learner = DiscountedVAW(beta=beta, reg=0.1, hint="ridge")
     leaders = []
@@ -118,7 +118,7 @@ def test_vaw_never_exceeds_its_certificate(hint):
     for _ in range(400):
         T, d = int(rng.integers(1, 90)), int(rng.integers(1, 5))
         Z, u = (
-            direct.stream(rng, T, d, str(rng.choice(direct.KINDS))),
+            direct.draw_design(rng, T, d, str(rng.choice(direct.KINDS))),
             direct.path(rng, T, d) * 10.0 ** rng.integers(-1, 2),
         )
         y = labels(rng, Z, u)
@@ -133,7 +133,7 @@ def test_vaw_with_hints_from_outside_never_exceeds_its_certificate():
     rng = np.random.default_rng(29)
     for _ in range(150):
         T, d = int(rng.integers(1, 90)), int(rng.integers(1, 4))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(direct.KINDS))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(direct.KINDS))), direct.path(rng, T, d)
         y = labels(rng, Z, u)
         learner = DiscountedVAW(beta=float(rng.choice(BETAS)))
         cert = certify(learner, Z, y, learner.clone().play(Z, y, hint=y + rng.normal(size=T)), u)
@@ -145,7 +145,7 @@ def test_aioli_never_exceeds_its_certificate():
     floored = 0
     for _ in range(500):
         T, d, reach = int(rng.integers(1, 90)), int(rng.integers(1, 5)), 10.0 ** rng.uniform(-1, 1.5)
-        Z, u = direct.stream(rng, T, d, str(rng.choice(direct.KINDS))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(direct.KINDS))), direct.path(rng, T, d)
         u = u * min(1.0, reach / max(np.abs(u @ Z.T).max(), 1e-300))
         y = np.where(rng.random(T) < 0.5, 1, -1) if rng.integers(2) else np.where(np.sum(Z * u, axis=1) > 0, 1, -1)
         learner = DiscountedAIOLI(beta=float(rng.choice(BETAS)), reg=10.0 ** rng.uniform(-6, 2), bound=reach)

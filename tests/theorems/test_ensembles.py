@@ -42,7 +42,7 @@ def test_logistic_ensemble_is_covered():
     rng = np.random.default_rng(2)
     for _ in range(20):
         T, d, bound = int(rng.integers(2, 40)), int(rng.integers(1, 3)), float(10.0 ** rng.uniform(-1, 0.7))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot"]))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot"]))), direct.path(rng, T, d)
         radius = float(np.linalg.norm(Z, axis=1).max())
         u = u * bound / np.linalg.norm(u, axis=1).max()
         y = np.where(np.sum(Z * u, axis=1) + 0.3 * rng.normal(size=T) > 0, 1.0, -1.0)
@@ -74,7 +74,7 @@ def test_linear_ensemble_is_covered():
     rng = np.random.default_rng(3)
     for _ in range(60):
         T, d = int(rng.integers(1, 50)), int(rng.integers(1, 4))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))), direct.path(rng, T, d)
         y = np.sum(Z * u, axis=1) + rng.normal(size=T) * rng.choice([0.0, 1.0])
         yhat, experts = linear_ensemble(Z, y)
         mine, top = squared.value(yhat, y), np.max(y * y)

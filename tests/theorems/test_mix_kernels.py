@@ -47,7 +47,7 @@ def squared(E, y, rule, *, share=0.0, log_prior=None):
     return yhat, losses, w, state
 
 
-def stream(seed, rounds=60, kind=None):
+def draw_experts(seed, rounds=60, kind=None):
     """Random and adversarial predictions and labels: drifting experts, spikes, offsets, late huge labels."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 9))
@@ -98,7 +98,7 @@ def test_logistic_excess_is_at_most_the_log_of_the_prior(seed, share):
 @given(seed=st.integers(0, 2**32 - 1), rule=st.sampled_from(sorted(RULES)), share=st.sampled_from([0.0, 1e-2]))
 @example(seed=74, rule="confident", share=0.0)  # no gap is ever positive: the members are never told apart
 def test_squared_excess_is_at_most_the_accounted_cost(seed, rule, share):
-    E, y, log_prior = stream(seed)
+    E, y, log_prior = draw_experts(seed)
     yhat, losses, w, state = squared(E, y, RULES[rule], share=share, log_prior=log_prior)
     excess = 0.5 * np.sum((yhat - y) ** 2) - losses
     Y = float(np.max(np.abs(y)))
@@ -118,7 +118,7 @@ def test_squared_excess_is_at_most_the_accounted_cost(seed, rule, share):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), rule=st.sampled_from(["range", "aggregating"]))
 def test_the_range_rates_never_lose_to_the_mix_loss(seed, rule):
-    E, y, log_prior = stream(seed)
+    E, y, log_prior = draw_experts(seed)
     w, state, yhat = log_prior.copy(), np.zeros(len(MixerState)), np.empty(1)
     none, Y = (np.zeros(E.shape[1]), np.zeros(E.shape[1]), np.empty((0, E.shape[1]))), float(np.max(np.abs(y)))
     for t in range(len(y)):
@@ -140,7 +140,7 @@ def test_the_range_rates_never_lose_to_the_mix_loss(seed, rule):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_confident_rate_pays_at_most_the_worst_residual(seed):
-    E, y, _ = stream(seed)
+    E, y, _ = draw_experts(seed)
     *_, state = squared(E, y, MixingRule.SELF_CONFIDENT)  # which checks the accounted cost
     n = E.shape[1]
     low = np.concatenate(([0.0, y[0]], np.minimum.accumulate(y)[1:-1]))
@@ -206,7 +206,7 @@ def test_everyone_silent_predicts_even_odds():
 @pytest.mark.parametrize("s", [2.0**-100, 2.0**-30, 2.0**100, -1.0])
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 def test_scaling_labels_and_members_scales_the_mixture(rule, s):
-    E, y, _ = stream(7, kind=1)
+    E, y, _ = draw_experts(7, kind=1)
     plain, *_ = squared(E, y, rule)
     scaled, *_ = squared(E * s, y * s, rule)
     np.testing.assert_allclose(scaled, plain * s, rtol=1e-12)
@@ -225,7 +225,7 @@ def test_extreme_labels_never_give_a_nan(rule, scale):
 
 
 def test_a_cut_stream_gives_the_same_bits_and_the_weights_are_recorded():
-    E, y, prior = stream(3, kind=1)
+    E, y, prior = draw_experts(3, kind=1)
     whole, _, w, state = squared(E, y, MixingRule.SELF_CONFIDENT, share=1e-2, log_prior=prior)
     v, s, losses, clipped_losses = prior.copy(), np.zeros(len(MixerState)), np.zeros(E.shape[1]), np.zeros(E.shape[1])
     for part in (slice(0, 1), slice(1, 30), slice(30, None)):

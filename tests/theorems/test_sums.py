@@ -12,7 +12,7 @@ def test_weighted_leverages_stay_below_the_corrected_bound():
     rng = np.random.default_rng(1)
     for _ in range(300):
         T, d = int(rng.integers(1, 60)), int(rng.integers(1, 4))
-        Z = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot", "silent", "scaled"])))
+        Z = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot", "silent", "scaled"])))
         c = rng.normal(size=T) * (rng.random(T) < rng.choice([0.1, 1.0]))
         left, right = discounted_potential(Z, c, beta=float(rng.uniform(0.2, 1.0)), reg=10.0 ** rng.uniform(-2, 2))
         assert left <= right * (1 + 1e-10)

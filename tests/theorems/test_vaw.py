@@ -21,7 +21,7 @@ def test_discounted_regret_against_one_comparator_is_covered():
     rng = np.random.default_rng(1)
     for _ in range(300):
         T, d, beta = int(rng.integers(1, 40)), int(rng.integers(1, 4)), float(rng.choice([0.5, 0.9, 1.0]))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot"]))), rng.normal(size=d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot"]))), rng.normal(size=d)
         y = Z @ u + rng.normal(size=T) * rng.choice([0.0, 1.0, 10.0])
         sides = vaw_rescaled(Z, y, u, beta=beta, reg=10.0 ** rng.uniform(-3, 2))
         assert sides.left <= sides.right + 1e-11 * (abs(sides.left) + sides.right)
@@ -40,7 +40,7 @@ def test_closed_form_covers_the_dynamic_regret(exact_path):
     rng = np.random.default_rng(2)
     for _ in range(200):
         T, d, beta = int(rng.integers(1, 50)), int(rng.integers(1, 4)), float(rng.uniform(0.3, 0.99))
-        Z, u = direct.stream(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))), direct.path(rng, T, d)
+        Z, u = direct.draw_design(rng, T, d, str(rng.choice(["random", "one-hot", "silent"]))), direct.path(rng, T, d)
         y, reg = np.sum(Z * u, axis=1) + rng.normal(size=T), 10.0 ** rng.uniform(-2, 1)
         gamma = None if rng.integers(2) else float(rng.uniform(beta, 0.995))
         bound = bounds.vaw(Z, y, u, beta=beta, reg=reg, gamma=gamma, exact_path=exact_path).total

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
+from tests.helpers import draw_classes
 from undrift.metrics import class_scores
 from undrift.online import OnlineClassifier
 from undrift.run.finish import peers
 
 
-def stream(rows=300):
-    rng = np.random.default_rng(0)
-    Z = rng.normal(size=(rows, 3))
-    y = np.argmax(4.0 * Z + rng.gumbel(size=(rows, 3)), axis=1).astype(np.float64)
+def classes_with_a_gap(rows=300):
+    Z, labels = draw_classes(rows, sharpness=4.0)
+    y = labels.astype(np.float64)
     y[10] = np.nan
     return Z, y
 
@@ -40,7 +40,7 @@ def check(p, y):
 
 
 def test_ours_and_those_of_others_are_better_than_guessing():
-    Z, y = stream()
+    Z, y = classes_with_a_gap()
     models = peers._river_models("multiclass", 0)
     assert set(models) == {"SoftmaxRegression", "HoeffdingAdaptiveTreeClassifier", "ARFClassifier", "AMFClassifier"}
     assert check(peers._play_river(models["SoftmaxRegression"], "multiclass", Z, y), y) < np.log(3.0)
@@ -54,7 +54,7 @@ def test_ours_and_those_of_others_are_better_than_guessing():
 
 @pytest.mark.parametrize("changed", [150, 299])
 def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
-    Z, y = stream()
+    Z, y = classes_with_a_gap()
     other = y.copy()
     other[changed:] = (other[changed:] + 1.0) % 3.0
     for play in (
@@ -67,7 +67,7 @@ def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
 
 def test_a_model_is_fitted_to_all_past_rows_every_so_many_rows():
     Recorder.fits.clear()
-    Z, y = stream()
+    Z, y = classes_with_a_gap()
     p = peers.play_retrained(Recorder, 100, "multiclass", Z, y)
     assert [rows for rows, _ in Recorder.fits] == [100, 200]
     assert Recorder.fits[0][1] == 3 + 3  # the row, and the last label as one column for each class
