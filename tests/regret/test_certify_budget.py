@@ -7,6 +7,7 @@ import pytest
 
 import undrift as ud
 from tests.helpers import draw_stream
+from undrift._internal.discount import discounted_sums
 from undrift.regret import HindsightLeaves, ReferenceLearners, certify, composite
 from undrift.regret.comparators import piecewise
 from undrift.regret.comparators.piecewise import fixed
@@ -81,7 +82,7 @@ def test_weights_of_equal_blocks_are_used_again(rate):
     if rate == "changing":
         rates[130:400] = 0.2
         rates[500] = 3.0
-    got = ud.discount.discounted_sums(values, rates)
+    got = discounted_sums(values, rates)
     total = np.zeros(2)
     for t in range(700):
         total = np.exp(-rates[t]) * total + values[t]
