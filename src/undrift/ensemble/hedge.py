@@ -44,7 +44,7 @@ class Hedge(Mixer):
 
     def __init__(self, loss: str = "absolute") -> None:
         super().__init__(loss=loss)
-        self.parameters = {"loss": loss}
+        self.parameters = {"loss": loss}  # a copy is made with these: no share here
         self.loss: Loss = loss_named(self, loss)
 
     def cost(self) -> Vector:

@@ -26,8 +26,9 @@ class Mixer:
 
     Notes
     -----
-    A mixer of your own derives from this class and provides `_advance(E, y, weights)`, which changes its arrays and
-    returns the mixture's predictions, and `cost`.
+    A mixer of your own derives from this class and provides `binary`, `cost`, and `_advance(E, y, weights)`, which
+    changes its arrays and returns the mixture's predictions, each made before its label is used: `predict` calls it on
+    a copy with a label of no meaning. A copy is made with `parameters`: they are what the constructor takes.
     """
 
     binary: ClassVar[bool]

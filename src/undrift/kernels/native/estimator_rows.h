@@ -1,5 +1,5 @@
 // What an online estimator does with a row before a learner sees it: holes, scaling, waves; and with a label: spikes.
-// Every function works on its own part of the state vector. The twin is tests/twins/estimator.py.
+// Every function works on its own part of the state vector. The twin is tests/twins/estimator_rows.py.
 #pragma once
 #include <algorithm>
 #include <cmath>

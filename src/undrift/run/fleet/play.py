@@ -33,7 +33,7 @@ WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
 """Files of a fleet beside its states."""
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
-USED = (
+RECORDED = (
     "target",
     "time",
     "features",
@@ -49,7 +49,7 @@ USED = (
     "limit",
     "seed",
 )
-"""Settings that fleets have."""
+"""Settings of a fleet that are recorded with its results."""
 
 
 def play_fleet(
@@ -159,7 +159,7 @@ def finish_fleet(
     update = learned.source != first.source
     unused = find_unused_rows(outputs, update=update)
     warnings = find_warnings(outputs, unused, learned.path, ordered=run.fleet.fields.order is not None)
-    used = {name: asked[name] for name in USED if name in asked}
+    used = {name: asked[name] for name in RECORDED if name in asked}
     provenance: dict[str, Any] = {
         "undrift": undrift.__version__,
         "kernels": kernels.level(),
