@@ -98,23 +98,12 @@ $(VENV)/.all: build/editable/.built locks/test.txt
 	$(call install,.venv-spark,spark,test-spark)
 	touch $@
 
-# torch first, from the lock: what depends on it then asks for nothing more. A client that cannot be installed is left out
-# with a word, and its tests say so.
+# torch first, from the lock: what depends on it then asks for nothing more.
 .venv-networks/.ready: build/editable/.built locks/networks.txt | .venv-networks/bin/python
 	$(call locked,networks) .venv-networks/bin/python $(INSTALL) torch
-	$(call install,.venv-networks,networks,torch$(comma)optax)
-	$(call locked,networks) .venv-networks/bin/python $(INSTALL) absl-py expecttest hypothesis mypy pytest pytest-timeout pytest-xdist
-	for client in accelerate transformers lightning flax; do \
-	    $(call locked,networks) .venv-networks/bin/python $(INSTALL) $$client || echo "$$client cannot be installed here; its tests are left out"; \
-	done
+	$(call install,.venv-networks,networks,test-networks)
 	touch $@
 
-# A host that cannot be installed is left out with a word, and its tests say so.
 .venv-hosts/.ready: build/editable/.built locks/hosts.txt | .venv-hosts/bin/python
-	$(call install,.venv-hosts,hosts,sklearn)
-	$(call locked,hosts) .venv-hosts/bin/python $(INSTALL) "pandas<3" hypothesis pytest pytest-timeout
-	for host in sktime mlforecast skforecast; do \
-	    $(call locked,hosts) .venv-hosts/bin/python $(INSTALL) $$host || echo "$$host cannot be installed here; its tests are left out"; \
-	done
+	$(call install,.venv-hosts,hosts,test-hosts)
 	touch $@
-comma := ,

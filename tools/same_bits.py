@@ -1,12 +1,14 @@
-"""Play two checkouts on the same streams, in every path, and compare what they answer, bit for bit.
+"""Play two checkouts on the same streams, through the library and the commands, and compare every number.
 
     python tools/same_bits.py OLD NEW [--data FOLDER] [--rows N] [--only TEXT] [--list]
 
 OLD and NEW are checkouts, each with its own `.venv` (`make demo` makes one). Every case plays in a process of each
-checkout and writes arrays; numbers must agree in every bit, texts in every character. What depends on the clock or on
-where files lie is left out. Exit code 1 if anything differs: the table says where, and by how much of the largest
-number. The cases use public names and the command line only, so that they outlive a redesign. Those on the shipped file
-always run; those on the streams of the data folder (`../shared/data` beside NEW, or --data) where there is one.
+checkout and writes arrays; numbers must agree in every bit (0 and -0 count as equal), texts in every character. What
+depends on the clock or on where files lie is left out. Exit code 1 if anything differs, with a list of where and how
+much, or if a case fails on both sides. Cases use public names and the command line only: they outlive a redesign.
+Commands (run, update, predict, live, compare, certify, fleet, forecast, serve) are played on the shipped file;
+estimators, learners, forecasts, River's adapter and commands on the streams of the data folder (`../shared/data` beside
+NEW, or --data) where there is one.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Trace:
     """Predictions, made before the label was seen (T,)."""
     stability: Vector | None = None
     """Price of each round, $\\beta^t\\Lambda_t$ (T,): the exact one, which may be negative and is never above the
-    paper's (`lemmas.paper_stability`), whose sums ensembles keep as `stabilities`."""
+    paper's (`regret_lemmas.paper_stability`), whose sums ensembles keep as `stabilities`."""
     potential: Vector | None = None
     """Weight $w_t$ in $\\beta^t\\phi_t(u) = w_t|u|^2/2$ (T,), before pivot floors, which `certify` replays."""
     learner: str = ""

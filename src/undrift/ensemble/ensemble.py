@@ -152,7 +152,7 @@ class Ensemble(Learner):
         """Sum of each member's price of rounds so far (N,); 0 for members without a guarantee.
 
         For stacked members this is the paper's price, never below the exact one in the `stability` of their own traces
-        (`lemmas.paper_stability`): a bound made of it is valid, and looser. `certify` uses the exact ones.
+        (`regret_lemmas.paper_stability`): a bound made of it is valid, and looser. `certify` uses the exact ones.
         """
         return np.zeros(0) if self.dim is None else self._stability.copy()
 

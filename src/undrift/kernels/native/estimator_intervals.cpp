@@ -6,6 +6,9 @@ namespace undrift {
 
 namespace {
 
+// STEP_TAIL, LEAST_STEP and MISS_ROUNDS are in estimator.h; INTERVAL_ROUNDS, WILD, FIFTHS and SPREAD_PRIOR, which
+// Python needs too, in kernels/definitions.py.
+
 // Rounds of the longer of two recent means of |residuals| from which the spread is predicted.
 constexpr double RECENT_RESIDUALS = 20.0;
 // Rounds of the shorter of two recent means of |residuals| from which the spread is predicted.
