@@ -69,12 +69,11 @@ $(VENV)/bin/python .venv-networks/bin/python .venv-hosts/bin/python .venv-spark/
 	$(PYTHON) -m venv $(@:/bin/python=)
 
 # The wheel of an editable install knows the modules by name, so that it is made again when one comes or goes.
-.PHONY: list
-build/modules.txt: list
+FORCE:
+build/modules.txt: FORCE
 	@mkdir -p build
 	@find src/undrift -name '*.py' | sort > $@.new
 	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
-list: ;
 
 # The one compilation, whose wheel all environments install.
 build/editable/.built: $(NATIVE) build/modules.txt tools/editable.py | $(VENV)/bin/python
