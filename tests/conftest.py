@@ -75,7 +75,10 @@ def pytest_collection_modifyitems(config, items):
             if not is_quick(item):
                 item.add_marker(pytest.mark.skip(reason=SLOW))
     elif suite == "rest":
-        items[:] = [item for item in items if not is_quick(item) or (len(LEVELS) > 1 and loops_over_levels(item))]
+        chosen = [item for item in items if not is_quick(item) or (len(LEVELS) > 1 and loops_over_levels(item))]
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen
 
 
 @pytest.fixture(scope="module", autouse=True)
