@@ -132,7 +132,7 @@ class ExitCode(IntEnum):
 
 
 class ProgressBar:
-    """Shows how far a run is, on a terminal only; `quiet` says nothing at all."""
+    """Show how far a run is, on a terminal only; print nothing if `quiet`."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet

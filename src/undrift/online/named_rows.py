@@ -56,7 +56,7 @@ class GivenCandidates:
         return self.check(np.ascontiguousarray(Z[:, [*others, *self.numbers]])) if self.numbers else self.check(Z)
 
     def silence(self, z: Rows, Z: Matrix) -> Matrix:
-        """Return named rows in which a candidate whose name a row lacks says nothing, where a feature would be 0."""
+        """Return named rows in which a candidate that a row lacks is missing; a feature that it lacks would be 0."""
         each = [set(names) for names in names_of_rows(z)]
         for k, name in enumerate(self.names):
             lacking = [name not in names for names in each]

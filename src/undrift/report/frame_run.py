@@ -205,7 +205,7 @@ def _read_column(pl: Any, column: Any, *, used: bool) -> Any:
 
 
 def _as_texts(name: str, cells: list[Any]) -> list[str | None]:
-    """Return objects of mixed kinds as a file would hold them; refuse what is no number nor text."""
+    """Return objects of mixed kinds as a file would hold them; refuse anything but numbers and texts."""
     out = []
     for cell in cells:
         missing = cell is None or type(cell).__name__ == "NAType"

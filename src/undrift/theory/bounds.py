@@ -1,6 +1,6 @@
-"""Closed-form regret bounds: what can be promised before a run, from a few numbers about the stream.
+"""Closed-form regret bounds: the paper's theorems as functions of rows, labels and comparators.
 
-`certify` is sharper and needs no assumption; these are the paper's theorems, with their constants corrected.
+`certify` is sharper and needs no assumption; these have the paper's form, with constants corrected, and need no run.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ MOST_NAMED = 20
 
 
 def settle_target(path: str, settings: ForecastSettings, log: Callable[[str], None]) -> ForecastSettings:
-    """Return settings that name a target: the given one, or the only column of numbers, which is told."""
+    """Return settings that name a target: the given one, or the only column of numbers (a note is printed)."""
     if settings.target:
         return settings
     if path == "-":
