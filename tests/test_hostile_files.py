@@ -123,6 +123,7 @@ def use(model: ud.Learner | None) -> None:
         model.learn(z, np.ones(model.outputs) if isinstance(model, MultiOutputRegressor) else 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_no_header_breaks_load(name, tmp_path) -> None:
     path = tmp_path / "model.undrift"
@@ -144,6 +145,7 @@ def test_no_header_breaks_load(name, tmp_path) -> None:
             assert peak < 20 * size + 10_000_000, (place, value, peak)  # a row of a million features is 8 MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_no_array_breaks_load(name, tmp_path) -> None:
     """Arrays of other shapes, left out, or with numbers no learner writes."""

@@ -28,6 +28,7 @@ def test_a_ridge_certificate_is_useful_not_only_true():
     assert cert.ratio < 1.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_rounds_of_every_stream_are_covered(name):
     stream = STREAMS["load"](name, 1200)

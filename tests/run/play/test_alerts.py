@@ -48,6 +48,7 @@ def test_changes_are_told_and_predictions_stay(file, tmp_path, capsys):
     assert first["new category"]["row"] == 8502  # later than the rows from which columns are found
 
 
+@pytest.mark.slow
 def test_an_interrupted_watch_goes_on(file, tmp_path):
     whole = play_file(str(file), tmp_path / "whole", settings(alert=True))
     batches = iter(range(100))
