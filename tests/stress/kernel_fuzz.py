@@ -134,7 +134,7 @@ def whole_rounds(rng: np.random.Generator) -> None:
         model = SimpleNamespace(rounds=rounds)
         spoiled = Z[0].copy()
         spoiled[rng.integers(dim)] = rng.choice(BAD)
-        for z, label in ((spoiled, 1.0), (Z[0], rng.choice(BAD)), (np.ones(dim, np.float32), 1.0), (Z[0][:0], 1.0)):
+        for z, label in ((spoiled, 1.0), (Z[0], rng.choice(BAD)), (np.ones(dim + 1), 1.0), (Z[0][:0], 1.0)):
             assert not one.learn(model, z, float(label))
         assert one.predict(model, spoiled) is None
         assert np.isfinite(one.predict(model, Z[0]))
