@@ -18,6 +18,9 @@ from undrift.kernels._native import adam_apply as adam_apply
 from undrift.kernels._native import adam_measure as adam_measure
 from undrift.kernels._native import aioli_play as aioli_play
 from undrift.kernels._native import aioli_predict as aioli_predict
+from undrift.kernels._native import class_level_play as class_level_play
+from undrift.kernels._native import class_level_predict as class_level_predict
+from undrift.kernels._native import class_level_settle as class_level_settle
 from undrift.kernels._native import drift_errors as drift_errors
 from undrift.kernels._native import drift_play as drift_play
 from undrift.kernels._native import drift_predict as drift_predict

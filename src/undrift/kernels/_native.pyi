@@ -179,6 +179,13 @@ def softmax_predict(
     Z: Matrix,
     logits: Matrix,
 ) -> int: ...
+def class_level_play(
+    state: Vector, S: Matrix, y: Vector, weight: Vector, elapsed: Vector, given: Matrix, logs: Matrix
+) -> int: ...
+def class_level_predict(state: Vector, S: Matrix, elapsed: Vector, given: Matrix, records: Matrix) -> int: ...
+def class_level_settle(
+    state: Vector, classes: int, record: Vector, y: int, weight: float, elapsed: float
+) -> int: ...
 def aioli_play(
     state: State,
     beta: Vector,

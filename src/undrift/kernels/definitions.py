@@ -244,6 +244,63 @@ ENSEMBLE_SLOT = Layout(
 )
 """One key's ensemble in the states of `play_keys`: the states of its discounts, its mixer and its sums."""
 
+CLASS_MEMORIES = 3
+"""Memories of the softmax regression over the log-odds of several classes."""
+
+CLASS_CANDIDATES = 6
+"""What the last mixer of several classes chooses from: these memories, the log-odds as they are, base rates, the last
+class again; predictions made elsewhere are added."""
+
+CLASS_RIDGE = 10.0
+"""How firmly the regression begins with the log-odds as they are, in rows."""
+
+CLASS_SCALE = 0.5
+"""Log-odds are counted in units of the inverse of this."""
+
+
+class ClassNumber(IntEnum):
+    """The single numbers in the state of the level of several classes."""
+
+    ROUNDS = 0
+    """Labels counted."""
+    LAST = 1
+    """The last class."""
+    STAYED = 2
+    """How often a label was the one before."""
+    CHANGED = 3
+    """How often it was another."""
+    MIXED = 4
+    """Rounds of the last mixer."""
+    EXCESS = 5
+    """Sum of the losses of served predictions less those of the last mixer: the share for classes not seen yet, and
+    what late labels lost."""
+
+
+CLASS_MEMORY = Layout(
+    Field("information", "square", "The information matrix of the n parameters (n, n), without the ridge."),
+    Field("covariance", "square", "The inverse of it with the ridge (n, n)."),
+    Field("pull", "parameters", "The linear part of what is minimised."),
+    Field("leader", "parameters", "Its minimum: K slopes c_k, K offsets d_k, and the common slope c."),
+    Field("numbers", len(SoftmaxNumber), "The numbers of SoftmaxNumber."),
+)
+"""One memory of the softmax regression over log-odds; n = 2 K + 1."""
+
+CLASS_LEVEL = Layout(
+    Field("memories", "memories_size", "The memories, each of CLASS_MEMORY."),
+    Field("log_weights", "candidates", "The last mixer's log-weights."),
+    Field("losses", "candidates", "Sums of the candidates' losses."),
+    Field("counts", "classes", "How often each class was seen."),
+    Field("numbers", len(ClassNumber), "The numbers of ClassNumber."),
+)
+"""The state of the level of several classes."""
+
+CLASS_RECORD = Layout(
+    Field("log_probabilities", "classes", "What was served."),
+    Field("log_odds", "classes", "Of each class against the rest."),
+    Field("answers", "answers_size", "The candidates' log-probabilities (N, K); 1 for a missing candidate."),
+)
+"""What the level of several classes knew about a row when it was served."""
+
 
 WARMUP = 256
 """Labelled rows an online estimator keeps, to fit its scaling again when it has seen 4, 32 and this many."""

@@ -211,6 +211,99 @@ struct EnsembleSlotLayout {
         , size(clipped_losses + members) {}
 };
 
+// Memories of the softmax regression over the log-odds of several classes.
+constexpr int64_t CLASS_MEMORIES = 3;
+
+// What the last mixer of several classes chooses from: these memories, the log-odds as they are, base rates, the last
+// class again; predictions made elsewhere are added.
+constexpr int64_t CLASS_CANDIDATES = 6;
+
+// How firmly the regression begins with the log-odds as they are, in rows.
+constexpr double CLASS_RIDGE = 10.0;
+
+// Log-odds are counted in units of the inverse of this.
+constexpr double CLASS_SCALE = 0.5;
+
+// The single numbers in the state of the level of several classes.
+struct ClassNumber {
+    enum : int {
+        // Labels counted.
+        ROUNDS = 0,
+        // The last class.
+        LAST = 1,
+        // How often a label was the one before.
+        STAYED = 2,
+        // How often it was another.
+        CHANGED = 3,
+        // Rounds of the last mixer.
+        MIXED = 4,
+        // Sum of the losses of served predictions less those of the last mixer: the share for classes not seen yet,
+        // and     what late labels lost.
+        EXCESS = 5,
+    };
+    static constexpr size_t SIZE = 6;
+};
+
+// One memory of the softmax regression over log-odds; n = 2 K + 1.
+struct ClassMemoryLayout {
+    // The information matrix of the n parameters (n, n), without the ridge.
+    size_t information;
+    // The inverse of it with the ridge (n, n).
+    size_t covariance;
+    // The linear part of what is minimised.
+    size_t pull;
+    // Its minimum: K slopes c_k, K offsets d_k, and the common slope c.
+    size_t leader;
+    // The numbers of SoftmaxNumber.
+    size_t numbers;
+    size_t size;
+    constexpr explicit ClassMemoryLayout(size_t square, size_t parameters)
+        : information(0)
+        , covariance(information + square)
+        , pull(covariance + square)
+        , leader(pull + parameters)
+        , numbers(leader + parameters)
+        , size(numbers + 4) {}
+};
+
+// The state of the level of several classes.
+struct ClassLevelLayout {
+    // The memories, each of CLASS_MEMORY.
+    size_t memories;
+    // The last mixer's log-weights.
+    size_t log_weights;
+    // Sums of the candidates' losses.
+    size_t losses;
+    // How often each class was seen.
+    size_t counts;
+    // The numbers of ClassNumber.
+    size_t numbers;
+    size_t size;
+    constexpr explicit ClassLevelLayout(size_t memories_size, size_t candidates, size_t classes)
+        : memories(0)
+        , log_weights(memories + memories_size)
+        , losses(log_weights + candidates)
+        , counts(losses + candidates)
+        , numbers(counts + classes)
+        , size(numbers + 6) {}
+};
+
+// What the level of several classes knew about a row when it was served.
+struct ClassRecordLayout {
+    // What was served.
+    size_t log_probabilities;
+    // Of each class against the rest.
+    size_t log_odds;
+    // The candidates' log-probabilities (N, K); 1 for a missing candidate.
+    size_t answers;
+    size_t size;
+    constexpr explicit ClassRecordLayout(size_t classes, size_t answers_size)
+        : log_probabilities(0)
+        , log_odds(log_probabilities + classes)
+        , answers(log_odds + classes)
+        , size(answers + answers_size) {}
+};
+
 // Labelled rows an online estimator keeps, to fit its scaling again when it has seen 4, 32 and this many.
 constexpr int64_t WARMUP = 256;
 

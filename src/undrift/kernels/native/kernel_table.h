@@ -2,6 +2,7 @@
 // a newer processor can be run on an older one.
 #pragma once
 #include "adam.h"
+#include "class_level.h"
 #include "definitions.h"
 
 namespace undrift {
@@ -101,6 +102,7 @@ struct KernelTable {
     size_t (*keyed_scratch)(const EnsembleCall &);
     void (*keyed_play)(const EnsembleCall &, const KeyedCall &, double *scratch);
     const AdamTable *adam;
+    const ClassLevelTable *class_level;
     size_t (*outputs_scratch)(const OutputsCall &);
     void (*outputs_play)(const OutputsCall &, double *scratch);
     void (*outputs_predict)(const OutputsCall &, double *scratch);

@@ -176,22 +176,27 @@ size_t mixer_scratch(const MixerCall &mix) { return 10 * (mix.members + W); } //
 namespace undrift {
 #if UNDRIFT_LEVEL == 0
 #define ADAM_TABLE adam_portable
+#define CLASS_LEVEL_TABLE class_level_portable
 extern const KernelTable table_portable = {"portable",
 #elif UNDRIFT_LEVEL == 1
 #define ADAM_TABLE adam_neon
+#define CLASS_LEVEL_TABLE class_level_neon
 extern const KernelTable table_neon = {"neon",
 #elif UNDRIFT_LEVEL == 2
 #define ADAM_TABLE adam_v2
+#define CLASS_LEVEL_TABLE class_level_v2
 extern const KernelTable table_v2 = {"v2",
 #elif UNDRIFT_LEVEL == 3
 #define ADAM_TABLE adam_v3
+#define CLASS_LEVEL_TABLE class_level_v3
 extern const KernelTable table_v3 = {"v3",
 #else
 #define ADAM_TABLE adam_v4
+#define CLASS_LEVEL_TABLE class_level_v4
 extern const KernelTable table_v4 = {"v4",
 #endif
                                     W, invalid_input, learner_scratch, vaw_play, vaw_predict, aioli_play, aioli_predict,
                                     mixer_scratch, mix_logistic, mix_squared, ensemble_scratch, ensemble_play,
                                     ensemble_predict, SLOT_LANES, slot_size, keyed_scratch, keyed_play, &ADAM_TABLE,
-                                    outputs_scratch, outputs_play, outputs_predict, log_odds_of_arrays};
+                                    &CLASS_LEVEL_TABLE, outputs_scratch, outputs_play, outputs_predict, log_odds_of_arrays};
 } // namespace undrift

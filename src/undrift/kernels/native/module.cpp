@@ -235,6 +235,7 @@ void bind_given(nb::module_ &mod); // given_steps.cpp
 void bind_o2nc(nb::module_ &mod); // o2nc.cpp
 void bind_drift(nb::module_ &mod); // drift.cpp
 void bind_softmax(nb::module_ &mod); // softmax.cpp
+void bind_class_level(nb::module_ &mod); // class_level.cpp
 void bind_outputs(nb::module_ &mod); // outputs.cpp
 void bind_smoothers(nb::module_ &mod); // smoothers.cpp
 void bind_steps(nb::module_ &mod); // step_weights.cpp
@@ -253,6 +254,7 @@ NB_MODULE(_native, mod) {
     bind_o2nc(mod);
     bind_drift(mod);
     bind_softmax(mod);
+    bind_class_level(mod);
     bind_outputs(mod);
     bind_smoothers(mod);
     bind_steps(mod);

@@ -14,16 +14,6 @@ using namespace undrift;
 
 namespace {
 
-// The ridge is forgotten like the data, but never below this share of its first value.
-constexpr double SOFTMAX_LEAST_RIDGE = 1e-08;
-// The ridge stays above this share of the largest curvature, so that the information matrix can be inverted in
-// float64.
-constexpr double SOFTMAX_LEAST_SHARE = 1e-09;
-// After a row of larger leverage the covariance is computed again from the information matrix.
-constexpr double SOFTMAX_FRESH_LEVERAGE = 1000.0;
-// The covariance is computed again from the information matrix after this many rounds at the latest.
-constexpr int64_t SOFTMAX_FRESH_AGE = 1024;
-
 void check(bool fits) {
     if (!fits) throw nb::value_error("kernels: the arrays of a softmax kernel do not fit together");
 }

@@ -7,11 +7,9 @@
 
 #include "definitions.h"
 #include "dense.h"
+#include "softmax_limits.h"
 
 namespace undrift {
-
-// With more classes the point from which the search for equal prices would begin is played as it is.
-constexpr int64_t SOFTMAX_EXACT_CLASSES = 33;
 
 inline double log_sum(const double *a, size_t K) {
     const double most = *std::max_element(a, a + K);

@@ -1,0 +1,857 @@
+// The level of several classes at one instruction-set level: compiled once per level with its own flags and its number as
+// UNDRIFT_LEVEL (see vec.h). tests/twins/class_level.py is the twin, and says what the letters mean.
+//
+// The design of a row has three numbers for each class: logit k is s_k (c_k + c) + d_k. Parameters lie in three parts, slopes
+// c_k, offsets d_k and the common slope c, so that a product with a design is two or three operations on whole rows of a
+// matrix. Logits count up to a common constant. Their Hessian is H = diag(p) - p p' = B B', and B'w is sqrt(p_i) (w_i - p.w),
+// which no common constant changes: nothing needs a basis of the vectors that sum to 0.
+#include "class_level.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <string.h>
+
+#include "dense.h"
+#include "softmax_limits.h"
+#include "vec.h"
+
+namespace {
+using namespace undrift;
+
+// Memories of the regression, in rows after which a row counts half; the last one never forgets.
+constexpr double CLASS_SHORT_MEMORY = 300.0;
+constexpr double CLASS_LONG_MEMORY = 3000.0;
+// Size of the logits that the regression is careful about.
+constexpr double CLASS_REACH = 2.0;
+// Log-odds are cut here.
+constexpr double CLASS_MOST_LOG_ODDS = 30.0;
+// What is left of the past after however long a time, at least.
+constexpr double CLASS_LEAST_DISCOUNT = 1e-200;
+// Least probability that a prediction made elsewhere gives to a class.
+constexpr double CLASS_LEAST_GIVEN = 1e-12;
+// The answer of a missing candidate in a record.
+constexpr double CLASS_MISSING = 1.0;
+// No log-weight of the last mixer falls below this.
+constexpr double CLASS_LEAST_LOG_WEIGHT = -1e300;
+
+constexpr size_t STRIP = 2 * W; // columns that are computed together
+constexpr int ROWS = 4;         // rows that are computed together
+
+size_t padded(size_t count) { return (count + 15) / 16 * 16; }
+
+double sum_of(const double *a, size_t n) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t j = 0; j < n; ++j) sum += a[j];
+    return sum;
+}
+
+double product(const double *a, const double *b, size_t n) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (size_t j = 0; j < n; ++j) sum += a[j] * b[j];
+    return sum;
+}
+
+double largest(const double *a, size_t n) {
+    double most = 0.0;
+    for (size_t j = 0; j < n; ++j) most = larger(std::fabs(a[j]), most);
+    return most;
+}
+
+void subtract_mean(double *a, size_t n) {
+    const double mean = sum_of(a, n) / (double)n;
+    for (size_t j = 0; j < n; ++j) a[j] -= mean;
+}
+
+// y = M x with a symmetric M (n rows of `stride`).
+void symmetric_times(const double *M, size_t stride, const double *x, size_t n, double *y) {
+    for (size_t j = 0; j < n; ++j) y[j] = 0.0;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const double *a = M + i * stride, *b = a + stride, *c = b + stride, *d = c + stride;
+        const double p = x[i], q = x[i + 1], r = x[i + 2], s = x[i + 3];
+        for (size_t j = 0; j < n; ++j) y[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j]);
+    }
+    for (; i < n; ++i) add_scaled(y, x[i], M + i * stride, n);
+}
+
+// ROWS or 1 rows of the solution of U'X = T from row i on, in a strip of STRIP columns; X takes the place of T.
+template <int R> INLINE void solve_rows_of_strip(const double *U, size_t stride, const double *inverse, size_t i, double *T, size_t ld) {
+    V a[R], b[R];
+    UNROLL for (int r = 0; r < R; ++r) {
+        a[r] = load(T + (i + r) * ld);
+        b[r] = load(T + (i + r) * ld + W);
+    }
+    for (size_t k = 0; k < i; ++k) {
+        const V left = load(T + k * ld), right = load(T + k * ld + W);
+        UNROLL for (int r = 0; r < R; ++r) {
+            const V by = all(U[k * stride + i + r]);
+            a[r] = fnma(by, left, a[r]);
+            b[r] = fnma(by, right, b[r]);
+        }
+    }
+    UNROLL for (int r = 0; r < R; ++r) {
+        UNROLL for (int k = 0; k < r; ++k) {
+            const V by = all(U[(i + k) * stride + i + r]);
+            a[r] = fnma(by, a[k], a[r]);
+            b[r] = fnma(by, b[k], b[r]);
+        }
+        const V scale = all(inverse[i + r]);
+        a[r] = a[r] * scale;
+        b[r] = b[r] * scale;
+        store(T + (i + r) * ld, a[r]);
+        store(T + (i + r) * ld + W, b[r]);
+    }
+}
+
+// Solve U'X = T for X (K rows of ld, `columns` of them used) in place of T; `inverse` holds 1 / U_ii.
+void solve_transposed(const double *U, size_t stride, const double *inverse, size_t K, double *T, size_t ld, size_t columns) {
+    for (size_t c = 0; c < columns; c += STRIP) {
+        size_t i = 0;
+        for (; i + ROWS <= K; i += ROWS) solve_rows_of_strip<ROWS>(U, stride, inverse, i, T + c, ld);
+        for (; i < K; ++i) solve_rows_of_strip<1>(U, stride, inverse, i, T + c, ld);
+    }
+}
+
+// P (n rows of `stride`) = scale P - X'X with X (K rows of ld).
+void subtract_squares(double *P, size_t stride, size_t n, double scale, const double *X, size_t ld, size_t K) {
+    for (size_t r = 0; r < n; r += ROWS)
+        for (size_t c = 0; c < n; c += STRIP) {
+            V a[ROWS], b[ROWS];
+            UNROLL for (int i = 0; i < ROWS; ++i) a[i] = b[i] = all(0.0);
+            for (size_t k = 0; k < K; ++k) {
+                const V left = load(X + k * ld + c), right = load(X + k * ld + c + W);
+                UNROLL for (int i = 0; i < ROWS; ++i) {
+                    const V by = all(X[k * ld + r + i]);
+                    a[i] = fma(by, left, a[i]);
+                    b[i] = fma(by, right, b[i]);
+                }
+            }
+            const size_t rows = n - r < ROWS ? n - r : ROWS, columns = n - c < STRIP ? n - c : STRIP;
+            for (size_t i = 0; i < rows; ++i) {
+                double *to = P + (r + i) * stride + c;
+                double squares[STRIP];
+                store(squares, a[i]);
+                store(squares + W, b[i]);
+                for (size_t j = 0; j < columns; ++j) to[j] = scale * to[j] - squares[j];
+            }
+        }
+}
+
+// Factor S = U'U in its upper half (K rows of `stride`), by blocks of ROWS rows; inverse[i] = 1 / U_ii. Numbers below the
+// diagonal are not used. Returns whether S is positive.
+bool factor(double *S, size_t stride, size_t K, double *inverse) {
+    for (size_t i = 0; i < K; i += ROWS) {
+        const size_t rows = K - i < ROWS ? K - i : ROWS;
+        if (rows == ROWS && i)
+            for (size_t c = i / STRIP * STRIP; c < K; c += STRIP) {
+                V a[ROWS], b[ROWS];
+                UNROLL for (int r = 0; r < ROWS; ++r) {
+                    a[r] = load(S + (i + r) * stride + c);
+                    b[r] = load(S + (i + r) * stride + c + W);
+                }
+                for (size_t k = 0; k < i; ++k) {
+                    const V left = load(S + k * stride + c), right = load(S + k * stride + c + W);
+                    UNROLL for (int r = 0; r < ROWS; ++r) {
+                        const V by = all(S[k * stride + i + r]);
+                        a[r] = fnma(by, left, a[r]);
+                        b[r] = fnma(by, right, b[r]);
+                    }
+                }
+                UNROLL for (int r = 0; r < ROWS; ++r) {
+                    store(S + (i + r) * stride + c, a[r]);
+                    store(S + (i + r) * stride + c + W, b[r]);
+                }
+            }
+        else
+            for (size_t r = i; r < i + rows; ++r)
+                for (size_t k = 0; k < i; ++k) add_scaled(S + r * stride + r, -S[k * stride + r], S + k * stride + r, K - r);
+        for (size_t r = i; r < i + rows; ++r) {
+            double *row = S + r * stride;
+            for (size_t k = i; k < r; ++k) add_scaled(row + r, -S[k * stride + r], S + k * stride + r, K - r);
+            if (!(row[r] > 0.0) || !(row[r] < INFINITY)) return false;
+            inverse[r] = 1.0 / std::sqrt(row[r]);
+            for (size_t j = r; j < K; ++j) row[j] *= inverse[r];
+        }
+    }
+    return true;
+}
+
+// x = (U'U)^-1 x.
+void solve_factored(const double *U, size_t stride, const double *inverse, size_t K, double *x) {
+    for (size_t k = 0; k < K; ++k) {
+        x[k] *= inverse[k];
+        add_scaled(x + k + 1, -x[k], U + k * stride + k + 1, K - k - 1);
+    }
+    for (size_t k = K; k-- > 0;) x[k] = (x[k] - product(U + k * stride + k + 1, x + k + 1, K - k - 1)) * inverse[k];
+}
+
+// Probabilities of logits, and what H = diag(p) - p p' needs of them.
+struct Softmax {
+    double *p, *root; // (K): probabilities and their square roots
+    size_t top;       // the most probable class
+    double rest;      // the probability of all others, which 1 - p would round
+    double log_sum;   // ln of the sum of e^logits
+
+    void set(const double *logits, size_t K) {
+        top = 0;
+        for (size_t i = 1; i < K; ++i)
+            if (logits[i] > logits[top]) top = i;
+        rest = 0.0;
+        for (size_t i = 0; i < K; ++i) {
+            p[i] = std::exp(logits[i] - logits[top]);
+            if (i != top) rest += p[i];
+        }
+        const double sum = 1.0 + rest;
+        log_sum = logits[top] + std::log(sum);
+        for (size_t i = 0; i < K; ++i) p[i] /= sum;
+        rest /= sum;
+        for (size_t i = 0; i < K; ++i) root[i] = std::sqrt(p[i]);
+    }
+
+    double others(size_t i) const { return i == top ? rest : 1.0 - p[i]; } // 1 - p_i
+
+    // Replace w by H w.
+    void bend(double *w, size_t K) const {
+        const double high = w[top];
+        for (size_t i = 0; i < K; ++i) w[i] -= high;
+        const double mean = product(p, w, K);
+        for (size_t i = 0; i < K; ++i) w[i] = p[i] * (w[i] - mean);
+    }
+
+    // Replace w by scale B'w.
+    void project(double *w, size_t K, double scale) const {
+        const double high = w[top];
+        for (size_t i = 0; i < K; ++i) w[i] -= high;
+        const double mean = product(p, w, K);
+        for (size_t i = 0; i < K; ++i) w[i] = scale * root[i] * (w[i] - mean);
+    }
+
+    // Replace w by scale B w.
+    void expand(double *w, size_t K, double scale) const {
+        const double high = w[top], part = root[top];
+        w[top] = 0.0;
+        const double others = product(root, w, K), whole = others + part * high;
+        for (size_t i = 0; i < K; ++i) w[i] = scale * root[i] * (w[i] - root[i] * whole);
+        w[top] = scale * part * (high * rest - part * others);
+    }
+
+    // Replace each column of M (K rows of ld, `columns` of them used) by scale B' times it; mean is scratch of a row.
+    void project_columns(double *M, size_t ld, size_t columns, size_t K, double scale, double *mean) const {
+        double *high = M + top * ld;
+        for (size_t j = 0; j < columns; ++j) mean[j] = 0.0;
+        for (size_t i = 0; i < K; ++i) {
+            double *row = M + i * ld;
+            if (i == top) continue;
+            const double by = p[i];
+            for (size_t j = 0; j < columns; ++j) {
+                row[j] -= high[j];
+                mean[j] += by * row[j];
+            }
+        }
+        for (size_t i = 0; i < K; ++i) {
+            double *row = M + i * ld;
+            const double by = scale * root[i];
+            if (i == top)
+                for (size_t j = 0; j < columns; ++j) row[j] = -by * mean[j];
+            else
+                for (size_t j = 0; j < columns; ++j) row[j] = by * (row[j] - mean[j]);
+        }
+    }
+};
+
+struct Memory {
+    double *A, *P, *pull, *x, *numbers;
+};
+
+// All that a row means to one memory, and the search for its prediction.
+class Regression {
+  public:
+    const size_t K, n, kd, ld; // the last two: K and n with padding, the strides of scratch matrices
+    const double curvature;
+    double *s, *b; // (K): the scaled log-odds, and the prediction
+
+    static size_t scratch(size_t K) {
+        const size_t kd = padded(K), n = 2 * K + 1, ld = padded(n);
+        return 21 * kd + 2 * ld + 2 * kd * ld + 7 * kd * kd + 2 * n * n;
+    }
+
+    Regression(size_t K, double *scratch)
+        : K(K), n(2 * K + 1), kd(padded(K)), ld(padded(n)),
+          curvature(2.0 / (2.0 + std::log1p((double)(K - 1) * std::exp(2.0 * CLASS_REACH)))), at(scratch) {
+        double **vectors[] = {&s,    &b,    &m0,      &here.p, &here.root, &seen.p, &seen.root, &u,     &step, &moved, &trial,
+                              &c,    &F,    &F_trial, &sums,   &inverse,   &pivots, &off,       &ones_Y, &target, &offer};
+        for (double **one : vectors) *one = take(kd);
+        mean = take(ld), HX = take(ld);
+        G = take(kd * ld), T = take(kd * ld);
+        double **matrices[] = {&M0, &E, &factored, &Y, &M, &J, &D};
+        for (double **one : matrices) *one = take(kd * kd);
+        L = take(n * n), X = take(n * n);
+        for (double *one : {M0, E, factored}) clear_padding(one, kd, K); // padding takes part in sums
+        clear_padding(G, ld, n);
+    }
+
+    void set_row(const double *log_odds) {
+        for (size_t k = 0; k < K; ++k)
+            s[k] = CLASS_SCALE * smaller(larger(log_odds[k], -CLASS_MOST_LOG_ODDS), CLASS_MOST_LOG_ODDS);
+    }
+
+    // Fill m0 and M0 of the row, and G = design P / beta. Returns whether its leverage is usable.
+    bool look(const Memory &one, double beta) {
+        const double *shared = one.P + 2 * K * n, by = 1.0 / beta;
+        for (size_t k = 0; k < K; ++k) {
+            const double *slope = one.P + k * n, *offset = one.P + (K + k) * n;
+            double *g = G + k * ld, *row = M0 + k * kd;
+            const double size = s[k];
+            for (size_t j = 0; j < n; ++j) g[j] = by * (size * (slope[j] + shared[j]) + offset[j]);
+            const double common = g[2 * K];
+            for (size_t l = 0; l < K; ++l) row[l] = s[l] * (g[l] + common) + g[K + l];
+            m0[k] = size * (one.x[k] + one.x[2 * K]) + one.x[K + k];
+        }
+        double trace = 0.0, whole = 0.0;
+        for (size_t k = 0; k < K; ++k) {
+            for (size_t l = 0; l < k; ++l) M0[k * kd + l] = M0[l * kd + k]; // rounding is not symmetric
+            trace += M0[k * kd + k];
+        }
+        for (size_t k = 0; k < K; ++k) whole += sums[k] = sum_of(M0 + k * kd, K);
+        return trace - whole / (double)K <= LEVERAGE_LIMIT;
+    }
+
+    // Fill b, the prediction whose price is the same whatever the label, or with many classes the one that minimises the loss
+    // less the mean logit on top of the past.
+    void predict() {
+        least_loss(1.0, K);
+        if (K <= (size_t)SOFTMAX_EXACT_CLASSES) equalise_prices();
+    }
+
+    // Learn the label at the prediction b: once, or as the share `weight` of that. Beyond 1 the first copy is an ordinary round;
+    // the others, at the logits played, would be as many steps as long as the first one, and diverge: they are expanded at
+    // their own least loss on top of it.
+    void learn(const Memory &one, size_t label, double weight, double beta) {
+        one.numbers[SoftmaxNumber::AGE] += 1.0;
+        settle(one, label, smaller(weight, 1.0), beta);
+        if (!(weight > 1.0)) return;
+        look(one, 1.0);
+        least_loss(weight - 1.0, label);
+        settle(one, label, weight - 1.0, 1.0);
+    }
+
+    // Begin again with the log-odds as they are.
+    void restart(const Memory &one) {
+        for (size_t j = 0; j < n * n; ++j) one.A[j] = one.P[j] = 0.0;
+        for (size_t j = 0; j < n; ++j) one.pull[j] = one.x[j] = 0.0, one.P[j * n + j] = 1.0 / CLASS_RIDGE;
+        one.x[2 * K] = 1.0 / CLASS_SCALE;
+        one.pull[2 * K] = CLASS_RIDGE / CLASS_SCALE;
+        one.numbers[SoftmaxNumber::RIDGE] = CLASS_RIDGE;
+        one.numbers[SoftmaxNumber::AGE] = 0.0;
+        one.numbers[SoftmaxNumber::RESTARTS] += 1.0;
+    }
+
+    // m0 of a fresh memory, with which a row that is too far from all before it is predicted.
+    void look_fresh() {
+        for (size_t k = 0; k < K; ++k) {
+            for (size_t l = 0; l < K; ++l) M0[k * kd + l] = s[k] * s[l] / CLASS_RIDGE;
+            M0[k * kd + k] = (2.0 * s[k] * s[k] + 1.0) / CLASS_RIDGE;
+            m0[k] = s[k] / CLASS_SCALE;
+        }
+        for (size_t k = 0; k < K; ++k) sums[k] = sum_of(M0 + k * kd, K);
+    }
+
+  private:
+    double *at; // where free scratch begins
+    double *m0, *u, *step, *moved, *trial, *c, *F, *F_trial, *sums, *inverse, *pivots, *off, *ones_Y, *target, *offer;
+    double *mean, *HX, *G, *T, *M0, *E, *factored, *Y, *M, *J, *D, *L, *X;
+    Softmax here, seen; // at the prediction in question, and where `factored` belongs
+
+    void clear_padding(double *M, size_t stride, size_t columns) const {
+        for (size_t k = 0; k < K; ++k) memset(M + k * stride + columns, 0, (stride - columns) * sizeof(double));
+    }
+
+    double *take(size_t count) {
+        double *first = at;
+        at += count;
+        return first;
+    }
+
+    // E = I + scale B'M0 B, factored; T (kd columns) = sqrt(scale) B'M0. Returns whether that could be done.
+    bool factor_inner(const Softmax &q, double scale, double *into, double *pivots_of) {
+        const double by = std::sqrt(scale);
+        memcpy(T, M0, K * kd * sizeof(double));
+        q.project_columns(T, kd, K, K, by, mean);
+        for (size_t i = 0; i < K; ++i) {
+            double *row = into + i * kd;
+            memcpy(row, T + i * kd, K * sizeof(double));
+            q.project(row, K, by);
+            row[i] += 1.0;
+        }
+        return factor(into, kd, K, pivots_of);
+    }
+
+    // Minimise copies (ln sum exp b - b_label) + |b - m0|^2 / 2 in the norm of M0^-1, with the mean logit in place of b_label
+    // for label K. The minimum is b = m0 - M0 u with u = copies (p(b) - e_label). Newton's method; as long as its steps fall
+    // tenfold they are taken with the matrix factored before.
+    void least_loss(double copies, size_t label) {
+        for (size_t i = 0; i < K; ++i) u[i] = 0.0, b[i] = m0[i];
+        here.set(b, K);
+        double value = copies * (here.log_sum - level_of(b, label)), before = 0.0;
+        bool fresh = false, done = false;
+        for (int round = 0; round < 200 && !done; ++round) {
+            for (size_t i = 0; i < K; ++i) off[i] = copies * (here.p[i] - (label == K ? 1.0 / (double)K : 0.0));
+            if (label != K) off[label] = -copies * here.others(label);
+            for (size_t i = 0; i < K; ++i) off[i] = u[i] - off[i];
+            const bool reuse = round > 0 && newton_step(copies, 0.1 * before);
+            if (!reuse) {
+                memcpy(seen.p, here.p, K * sizeof(double));
+                memcpy(seen.root, here.root, K * sizeof(double));
+                seen.top = here.top, seen.rest = here.rest;
+                if (!factor_inner(seen, copies, factored, pivots)) return;
+                newton_step(copies, INFINITY);
+            }
+            fresh = !reuse;
+            before = largest(step, K);
+            symmetric_times(M0, kd, step, K, moved);
+            const double size = larger(largest(u, K), 1.0);
+            const bool close = fresh && before <= 1e-8 * size; // so close that one more step is exact
+            done = close || (largest(moved, K) <= 1e-9 && before <= 1e-9 * size);
+            double length = 1.0, lower = value;
+            const double fall = std::fabs(product(off, moved, K));
+            for (int turn = 0; turn < 30; ++turn) {
+                for (size_t i = 0; i < K; ++i) trial[i] = b[i] - length * moved[i];
+                here.set(trial, K);
+                for (size_t i = 0; i < K; ++i) offer[i] = u[i] + length * step[i];
+                lower = copies * (here.log_sum - level_of(trial, label)) + 0.5 * quadratic(trial);
+                if (reuse || done || lower <= value - 1e-6 * length * fall) break;
+                length *= 0.5;
+            }
+            memcpy(u, offer, K * sizeof(double));
+            memcpy(b, trial, K * sizeof(double));
+            value = lower;
+        }
+    }
+
+    // u'M0 u, from M0 u = m0 - b.
+    double quadratic(const double *logits) const {
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (size_t i = 0; i < K; ++i) sum += offer[i] * (m0[i] - logits[i]);
+        return sum;
+    }
+
+    double level_of(const double *logits, size_t label) const {
+        return label == K ? sum_of(logits, K) / (double)K : logits[label];
+    }
+
+    // step = -(I + copies H M0)^-1 off, with H where `factored` belongs. Returns whether no number of it exceeds `most`.
+    bool newton_step(double copies, double most) {
+        const double by = std::sqrt(copies);
+        symmetric_times(M0, kd, off, K, step);
+        seen.project(step, K, by);
+        solve_factored(factored, kd, pivots, K, step);
+        seen.expand(step, K, by);
+        for (size_t i = 0; i < K; ++i) step[i] -= off[i];
+        return largest(step, K) <= most;
+    }
+
+    // From the b and the factors of least_loss find the one with equal prices, the root of F. Where M0 is small the derivative
+    // of F is nearly I + M0 H, which is factored already; otherwise it is computed.
+    void equalise_prices() {
+        memcpy(offer, b, K * sizeof(double)); // the first guess
+        double size = distance(b, F);
+        bool newton = false;
+        for (int round = 0; round < 40 && size > 1e-9 * (1.0 + spread(b)); ++round) {
+            if (!newton) {
+                memcpy(step, F, K * sizeof(double));
+                seen.project(step, K, 1.0);
+                solve_factored(factored, kd, pivots, K, step);
+                seen.expand(step, K, 1.0);
+                symmetric_times(M0, kd, step, K, moved);
+                for (size_t i = 0; i < K; ++i) trial[i] = b[i] - F[i] + moved[i];
+                const double there = distance(trial, F_trial);
+                newton = !(there <= 0.25 * size);
+                if (newton) continue;
+                accept(size, there);
+                continue;
+            }
+            distance(b, F);
+            derivative();
+            for (size_t i = 0; i < K; ++i) step[i] = -F[i];
+            if (!solve_in_place(J, step, K, 1)) break;
+            double length = smaller(1.0, 4.0 / larger(largest(step, K), 1e-300));
+            bool better = false;
+            for (int turn = 0; turn < 20 && !better; ++turn, length *= 0.5) {
+                for (size_t i = 0; i < K; ++i) trial[i] = b[i] + length * step[i];
+                const double there = distance(trial, F_trial);
+                better = there < size * (1.0 - 1e-4 * length);
+                if (better) accept(size, there);
+            }
+            if (!better) break;
+        }
+        if (!(size <= 1e-6 * larger(1.0, spread(b)))) memcpy(b, offer, K * sizeof(double));
+    }
+
+    void accept(double &size, double there) {
+        memcpy(b, trial, K * sizeof(double));
+        memcpy(F, F_trial, K * sizeof(double));
+        size = there;
+    }
+
+    // The largest logit in size, less their mean.
+    double spread(const double *logits) const {
+        const double middle = sum_of(logits, K) / (double)K;
+        double most = 0.0;
+        for (size_t i = 0; i < K; ++i) most = larger(std::fabs(logits[i] - middle), most);
+        return most;
+    }
+
+    // Fill F (K) at the prediction `logits`, and Y with M = (M0^-1 + k H)^-1 = M0 - Y'Y. Returns |F|.
+    double distance(const double *logits, double *F) {
+        const double k = curvature, count = (double)K;
+        here.set(logits, K);
+        if (!factor_inner(here, k, E, inverse)) return INFINITY;
+        memcpy(Y, T, K * kd * sizeof(double));
+        solve_transposed(E, kd, inverse, K, Y, kd, K);
+        // the diagonal of C M C, C = I - 1 1' / K, from the diagonal of M and its sums
+        double whole = 0.0;
+        for (size_t i = 0; i < K; ++i) c[i] = M0[i * kd + i], moved[i] = sums[i];
+        for (size_t j = 0; j < K; ++j) {
+            const double *y = Y + j * kd, by = sum_of(y, K);
+            for (size_t i = 0; i < K; ++i) c[i] -= y[i] * y[i], moved[i] -= by * y[i];
+        }
+        whole = sum_of(moved, K);
+        for (size_t i = 0; i < K; ++i) c[i] += (whole / count - 2.0 * moved[i]) / count;
+        subtract_mean(c, K);
+        memcpy(moved, c, K * sizeof(double));
+        here.bend(moved, K);
+        for (size_t i = 0; i < K; ++i) moved[i] = here.p[i] - 1.0 / count - 0.5 * k * moved[i];
+        symmetric_times(M0, kd, moved, K, F);
+        for (size_t i = 0; i < K; ++i) F[i] += logits[i] - m0[i] - 0.5 * c[i];
+        subtract_mean(F, K);
+        const double size = std::sqrt(product(F, F, K));
+        return size < INFINITY ? size : INFINITY;
+    }
+
+    // J = the derivative of F where `distance` was last asked for, on vectors that sum to 0; it leaves a common constant as it
+    // is.
+    void derivative() {
+        const double k = curvature, *p = here.p;
+        memcpy(M, M0, K * kd * sizeof(double));
+        subtract_squares(M, kd, K, 1.0, Y, kd, K);
+        for (size_t i = 0; i < K; ++i) subtract_mean(M + i * kd, K);
+        subtract_column_means(M, kd);
+        // D = -k ((M * M) H - 2 (M p) (M H)), the derivative of the diagonal, then of c
+        for (size_t i = 0; i < K; ++i) {
+            const double *row = M + i * kd, middle = product(row, p, K);
+            double square = 0.0;
+            for (size_t j = 0; j < K; ++j) square += row[j] * row[j] * p[j];
+            for (size_t j = 0; j < K; ++j)
+                D[i * kd + j] = -k * p[j] * (row[j] * row[j] - square - 2.0 * middle * (row[j] - middle));
+        }
+        subtract_column_means(D, kd);
+        // Y = H - k/2 times the derivative of H c
+        const double middle = product(p, c, K);
+        for (size_t j = 0; j < K; ++j) mean[j] = 0.0;
+        for (size_t i = 0; i < K; ++i) add_scaled(mean, p[i], D + i * kd, K);
+        for (size_t i = 0; i < K; ++i) {
+            double *row = Y + i * kd;
+            const double far = c[i] - middle;
+            for (size_t j = 0; j < K; ++j)
+                row[j] = -p[i] * p[j] + 0.5 * k * p[i] * (p[j] * (far + c[j] - middle) - (D[i * kd + j] - mean[j]));
+            row[i] += p[i] - 0.5 * k * p[i] * far;
+        }
+        for (size_t i = 0; i < K; ++i) {
+            double *row = J + i * K;
+            for (size_t j = 0; j < K; ++j) row[j] = -0.5 * D[i * kd + j];
+            for (size_t l = 0; l < K; ++l) add_scaled(row, M0[i * kd + l], Y + l * kd, K);
+            row[i] += 1.0;
+        }
+        subtract_column_means(J, K);
+        for (size_t j = 0; j < K * K; ++j) J[j] += 1.0 / (double)K;
+    }
+
+    void subtract_column_means(double *A, size_t stride) {
+        for (size_t j = 0; j < K; ++j) mean[j] = 0.0;
+        for (size_t i = 0; i < K; ++i) add_scaled(mean, 1.0 / (double)K, A + i * stride, K);
+        for (size_t i = 0; i < K; ++i) add_scaled(A + i * stride, -1.0, mean, K);
+    }
+
+    // Add the quadratic of `copies` rows with this label around b, after the past was discounted by beta.
+    void settle(const Memory &one, size_t label, double copies, double beta) {
+        const double h = copies * curvature;
+        here.set(b, K);
+        const double *p = here.p;
+        memcpy(target, b, K * sizeof(double));
+        here.bend(target, K);
+        for (size_t k = 0; k < K; ++k) target[k] = h * target[k] - copies * (k == label ? -here.others(k) : p[k]);
+        for (size_t j = 0; j < n; ++j) one.pull[j] *= beta;
+        for (size_t k = 0; k < K; ++k) one.pull[k] += s[k] * target[k], one.pull[K + k] += target[k];
+        one.pull[2 * K] += product(s, target, K);
+        double most = 0.0, leverage = 0.0;
+        add_information(one, h, beta);
+        for (size_t j = 0; j < n; ++j) most = larger(one.A[j * n + j], most);
+        for (size_t k = 0; k < K; ++k) leverage = larger(h * p[k] * here.others(k) * M0[k * kd + k], leverage);
+        double ridge = beta * one.numbers[SoftmaxNumber::RIDGE];
+        const double least = larger(SOFTMAX_LEAST_RIDGE * CLASS_RIDGE, SOFTMAX_LEAST_SHARE * most);
+        if (ridge < least || leverage > SOFTMAX_FRESH_LEVERAGE || one.numbers[SoftmaxNumber::AGE] >= (double)SOFTMAX_FRESH_AGE) {
+            if (ridge < least) ridge = 2.0 * least;
+            if (!invert(one, ridge, larger(most, ridge))) return restart(one);
+            one.numbers[SoftmaxNumber::AGE] = 0.0;
+        } else if (copies > 0.0) {
+            // P / beta - W'W with W = U^-T sqrt(h) B'G is the new covariance
+            if (!factor_inner(here, h, E, inverse)) return restart(one);
+            memcpy(T, G, K * ld * sizeof(double));
+            here.project_columns(T, ld, n, K, std::sqrt(h), mean);
+            solve_transposed(E, kd, inverse, K, T, ld, n);
+            subtract_squares(one.P, n, n, 1.0 / beta, T, ld, K);
+        } else {
+            for (size_t j = 0; j < n * n; ++j) one.P[j] *= 1.0 / beta;
+        }
+        one.numbers[SoftmaxNumber::RIDGE] = ridge;
+        symmetric_times(one.P, n, one.pull, n, one.x);
+    }
+
+    // A = beta A + design' h H design.
+    void add_information(const Memory &one, double h, double beta) {
+        const double *p = here.p;
+        memcpy(moved, s, K * sizeof(double));
+        here.bend(moved, K); // H s
+        for (size_t k = 0; k < K; ++k) {
+            double *slope = one.A + k * n, *offset = one.A + (K + k) * n;
+            const double by = -h * p[k], size = s[k];
+            for (size_t l = 0; l < K; ++l) HX[K + l] = by * p[l];
+            HX[K + k] = h * p[k] * here.others(k);
+            for (size_t l = 0; l < K; ++l) HX[l] = HX[K + l] * s[l];
+            HX[2 * K] = h * moved[k];
+            for (size_t j = 0; j < n; ++j) {
+                slope[j] = beta * slope[j] + size * HX[j];
+                offset[j] = beta * offset[j] + HX[j];
+            }
+        }
+        double *shared = one.A + 2 * K * n;
+        for (size_t l = 0; l < K; ++l) {
+            shared[l] = beta * shared[l] + s[l] * (h * moved[l]);
+            shared[K + l] = beta * shared[K + l] + h * moved[l];
+        }
+        shared[2 * K] = beta * shared[2 * K] + h * product(s, moved, K);
+    }
+
+    // P = (A + ridge I + gauge 1 1' over the offsets)^-1. A common offset changes no probability, so that no row informs about
+    // it; without the gauge it would have a variance beside which the others lose their digits.
+    bool invert(const Memory &one, double ridge, double gauge) {
+        memcpy(L, one.A, n * n * sizeof(double));
+        for (size_t j = 0; j < n; ++j) L[j * n + j] += ridge;
+        for (size_t k = K; k < 2 * K; ++k)
+            for (size_t l = K; l < 2 * K; ++l) L[k * n + l] += gauge / (double)K;
+        if (!cholesky(L, n, -1.0)) return false;
+        invert_factor(L, n, X, one.P);
+        return true;
+    }
+};
+
+double discount(size_t memory, double elapsed) {
+    if (memory + 1 == (size_t)CLASS_MEMORIES) return 1.0;
+    const double beta = 1.0 + std::expm1(-std::log(2.0) / (memory ? CLASS_LONG_MEMORY : CLASS_SHORT_MEMORY));
+    return elapsed == 1.0 ? beta : larger(std::pow(beta, elapsed), CLASS_LEAST_DISCOUNT);
+}
+
+// ln(e^a + e^b).
+double log_add(double a, double b) {
+    const double high = larger(a, b), low = smaller(a, b);
+    return high + std::log1p(std::exp(low - high));
+}
+
+void normalise(double *logits, size_t K) {
+    double most = logits[0], sum = 0.0;
+    for (size_t k = 1; k < K; ++k) most = larger(logits[k], most);
+    for (size_t k = 0; k < K; ++k) sum += std::exp(logits[k] - most);
+    const double by = most + std::log(sum);
+    for (size_t k = 0; k < K; ++k) logits[k] -= by;
+}
+
+// The whole level: its state, the regression, and the last mixer.
+class Level {
+  public:
+    Level(const ClassLevelCall &run, double *scratch)
+        : K(run.classes), N(CLASS_CANDIDATES + run.given), at(memory_size() * CLASS_MEMORIES, N, K), state(run.state),
+          regression(K, scratch), row(K, N * K), record(scratch + Regression::scratch(K)), told(record + row.size) {}
+
+    static size_t scratch(size_t K, size_t given) {
+        const size_t N = CLASS_CANDIDATES + given;
+        return Regression::scratch(K) + ClassRecordLayout(K, N * K).size + 2 * N;
+    }
+
+    const double *served() const { return record; }
+    size_t record_size() const { return row.size; }
+
+    // Fill the record of a row; where there is a label, let the memories learn it.
+    void predict(const double *S, double elapsed, const double *offered, const double *label, double weight) {
+        memcpy(record + row.log_odds, S, K * sizeof(double));
+        double *answers = record + row.answers;
+        advance(S, elapsed, answers, label, weight);
+        double *plain = answers + CLASS_MEMORIES * K, *base = plain + K, *stay = base + K;
+        const double *counts = state + at.counts, *numbers = state + at.numbers;
+        memcpy(plain, S, K * sizeof(double));
+        const double other = std::log((numbers[ClassNumber::CHANGED] + 1.0) / (double)(K - 1));
+        for (size_t k = 0; k < K; ++k) base[k] = std::log(counts[k] + 1.0), stay[k] = other;
+        stay[(size_t)numbers[ClassNumber::LAST]] = std::log(numbers[ClassNumber::STAYED] + 1.0);
+        for (size_t i = CLASS_CANDIDATES; i < N; ++i) {
+            double *answer = answers + i * K;
+            bool missing = false;
+            for (size_t k = 0; k < K; ++k) {
+                const double p = *offered++;
+                missing = missing || p != p;
+                answer[k] = std::log(smaller(larger(p, CLASS_LEAST_GIVEN), 1.0));
+            }
+            if (missing)
+                for (size_t k = 0; k < K; ++k) answer[k] = CLASS_MISSING;
+        }
+        for (size_t i = 0; i < N; ++i)
+            if (!(answers[i * K] > 0.0) || i < (size_t)CLASS_CANDIDATES) normalise(answers + i * K, K);
+        mix();
+    }
+
+    // Let the memories learn a row that was served; what they answer now goes to `record`.
+    void learn_late(const double *S, double elapsed, const double *label, double weight) {
+        advance(S, elapsed, record + row.answers, label, weight);
+    }
+
+    // Close a round of the last mixer with the record of a row.
+    void learn_last(const double *served, size_t y) {
+        double *log_weights = state + at.log_weights, *losses = state + at.losses, *numbers = state + at.numbers;
+        const double *answers = served + row.answers;
+        const double mixed = mixture(answers, y);
+        double most = CLASS_LEAST_LOG_WEIGHT, sum = 0.0;
+        for (size_t i = 0; i < N; ++i) {
+            told[i] = answers[i * K] > 0.0 ? mixed : answers[i * K + y];
+            losses[i] -= told[i];
+            told[i] += log_weights[i];
+            most = larger(told[i], most);
+        }
+        for (size_t i = 0; i < N; ++i) sum += std::exp(told[i] - most);
+        const double rounds = numbers[ClassNumber::MIXED] += 1.0, share = FIRST_SHARE / (rounds + 1.0);
+        const double by = std::log1p(-share) - most - std::log(sum), back = std::log(share / (double)N);
+        for (size_t i = 0; i < N; ++i) log_weights[i] = larger(log_add(told[i] + by, back), CLASS_LEAST_LOG_WEIGHT);
+        numbers[ClassNumber::EXCESS] += mixed - served[row.log_probabilities + y];
+    }
+
+    void count(size_t y) {
+        double *numbers = state + at.numbers;
+        if (numbers[ClassNumber::ROUNDS] > 0.0)
+            numbers[(double)y == numbers[ClassNumber::LAST] ? ClassNumber::STAYED : ClassNumber::CHANGED] += 1.0;
+        numbers[ClassNumber::ROUNDS] += 1.0;
+        numbers[ClassNumber::LAST] = (double)y;
+        state[at.counts + y] += 1.0;
+    }
+
+  private:
+    const size_t K, N;
+    const ClassLevelLayout at;
+    double *state;
+    Regression regression;
+    const ClassRecordLayout row;
+    double *record, *told;
+
+    size_t memory_size() const { return ClassMemoryLayout((2 * K + 1) * (2 * K + 1), 2 * K + 1).size; }
+
+    // Fill the logits (memories, K) of a row, and learn its label if there is one.
+    void advance(const double *S, double elapsed, double *logits, const double *label, double weight) {
+        const size_t n = 2 * K + 1;
+        const ClassMemoryLayout part(n * n, n);
+        regression.set_row(S);
+        for (size_t i = 0; i < (size_t)CLASS_MEMORIES; ++i) {
+            double *first = state + at.memories + i * part.size;
+            const Memory one{first + part.information, first + part.covariance, first + part.pull, first + part.leader,
+                             first + part.numbers};
+            double beta = discount(i, elapsed);
+            if (!regression.look(one, beta)) {
+                if (label) {
+                    regression.restart(one);
+                    regression.look(one, beta = 1.0);
+                } else {
+                    regression.look_fresh();
+                }
+            }
+            regression.predict();
+            memcpy(logits + i * K, regression.b, K * sizeof(double));
+            if (label) regression.learn(one, (size_t)*label, weight, beta);
+        }
+    }
+
+    // The log-probability of class k in the mixture of the candidates that are not missing.
+    double mixture(const double *answers, size_t k) const {
+        const double *log_weights = state + at.log_weights;
+        double most = CLASS_LEAST_LOG_WEIGHT, most_weight = CLASS_LEAST_LOG_WEIGHT, sum = 0.0, whole = 0.0;
+        for (size_t i = 0; i < N; ++i) {
+            if (answers[i * K] > 0.0) continue;
+            most = larger(log_weights[i] + answers[i * K + k], most);
+            most_weight = larger(log_weights[i], most_weight);
+        }
+        for (size_t i = 0; i < N; ++i) {
+            if (answers[i * K] > 0.0) continue;
+            sum += std::exp(log_weights[i] + answers[i * K + k] - most);
+            whole += std::exp(log_weights[i] - most_weight);
+        }
+        return most + std::log(sum) - most_weight - std::log(whole);
+    }
+
+    // Fill the log-probabilities of the record: the mixture, less a share 1 / (t + 1) for a class not seen yet, t labels known.
+    void mix() {
+        const double rounds = state[at.numbers + ClassNumber::ROUNDS], *answers = record + row.answers;
+        double *out = record + row.log_probabilities, whole = 0.0;
+        for (size_t i = 0; i < N; ++i)
+            whole += told[i] = answers[i * K] > 0.0 ? 0.0 : std::exp(state[at.log_weights + i]);
+        for (size_t k = 0; k < K; ++k) out[k] = 0.0;
+        for (size_t i = 0; i < N; ++i)
+            if (const double by = told[i] / whole; by > 0.0)
+                for (size_t k = 0; k < K; ++k) out[k] += by * std::exp(answers[i * K + k]);
+        for (size_t k = 0; k < K; ++k) // where a sum would lose digits, logarithms are added
+            out[k] = out[k] > 1e-280 ? std::log(out[k]) : mixture(answers, k);
+        normalise(out, K);
+        const double kept = std::log1p(-1.0 / (rounds > 0.0 ? rounds + 1.0 : 2.0));
+        for (size_t k = 0; k < K; ++k) out[k] += kept;
+    }
+};
+
+void play(const ClassLevelCall &run, double *scratch) {
+    Level level(run, scratch);
+    for (size_t t = 0; t < run.rows; ++t) {
+        const size_t y = (size_t)run.y[t];
+        level.predict(run.S + t * run.classes, run.elapsed[t], run.offered + t * run.given * run.classes, run.y + t, run.weight[t]);
+        memcpy(run.out + t * run.width, level.served(), run.width * sizeof(double));
+        level.learn_last(level.served(), y);
+        level.count(y);
+    }
+}
+
+void predict(const ClassLevelCall &run, double *scratch) {
+    Level level(run, scratch);
+    for (size_t t = 0; t < run.rows; ++t) {
+        level.predict(run.S + t * run.classes, run.elapsed[t], run.offered + t * run.given * run.classes, nullptr, 0.0);
+        memcpy(run.out + t * run.width, level.served(), run.width * sizeof(double));
+    }
+}
+
+void settle(const ClassLevelCall &run, const double *record, double *scratch) {
+    Level level(run, scratch);
+    if (record) {
+        level.learn_late(run.S, *run.elapsed, run.y, *run.weight);
+        level.learn_last(record, (size_t)*run.y);
+    }
+    level.count((size_t)*run.y);
+}
+
+} // namespace
+
+namespace undrift {
+#if UNDRIFT_LEVEL == 0
+extern const ClassLevelTable class_level_portable = {Level::scratch, play, predict, settle};
+#elif UNDRIFT_LEVEL == 1
+extern const ClassLevelTable class_level_neon = {Level::scratch, play, predict, settle};
+#elif UNDRIFT_LEVEL == 2
+extern const ClassLevelTable class_level_v2 = {Level::scratch, play, predict, settle};
+#elif UNDRIFT_LEVEL == 3
+extern const ClassLevelTable class_level_v3 = {Level::scratch, play, predict, settle};
+#else
+extern const ClassLevelTable class_level_v4 = {Level::scratch, play, predict, settle};
+#endif
+} // namespace undrift
