@@ -49,3 +49,12 @@ def draw_records(rows, label, *, keys="ab", seed=0):
     x, noise = rng.normal(size=(rows, len(keys))), rng.normal(size=(rows, len(keys)))
     y = label(x, noise)
     return [{"k": k, "n": n, "x": x[n, j], "y": y[n, j]} for n in range(rows) for j, k in enumerate(keys)]
+
+
+def draw_log_odds(K: int, T: int, seed: int = 0):
+    """Draw log-odds of K classes against the rest, biased and too sure, and the classes."""
+    rng = np.random.default_rng(seed)
+    logits = 1.5 * rng.normal(size=(T, K))
+    y = np.argmax(logits + rng.gumbel(size=(T, K)), axis=1).astype(float)
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return 1.7 * np.log(p / (1.0 - p)) + rng.normal(size=K), y

@@ -86,7 +86,7 @@ def softmax_play(
         if weight[t] > 1.0:
             copies, M = weight[t] - 1.0, 0.5 * (M + M.T)
             m1 = b + M @ (v - g)
-            u = _least_loss(m1, M, basis, copies, basis[label])
+            u = least_loss(m1, M, basis, copies, basis[label])
             at = m1 - M @ u
             there = basis @ at
             p = softmax(there)
@@ -131,7 +131,7 @@ def softmax_predict(
 
 def equal_prices(m0: Vector, M0: Matrix, k: float, Q: Matrix) -> Vector:
     """Return the v of the prediction m0 - M0 v whose price is the same whatever the label."""
-    v = _least_loss(m0, M0, Q)
+    v = least_loss(m0, M0, Q)
     if len(Q) > SOFTMAX_EXACT_CLASSES:
         return v
     b = m0 - M0 @ v
@@ -198,7 +198,7 @@ def _divide(c: Vector, M0: Matrix) -> Vector:
     return x
 
 
-def _least_loss(m0: Vector, M0: Matrix, Q: Matrix, copies: float = 1.0, label: Vector | None = None) -> Vector:
+def least_loss(m0: Vector, M0: Matrix, Q: Matrix, copies: float = 1.0, label: Vector | None = None) -> Vector:
     """Return the v = copies (Q'p - label) at b = m0 - M0 v; `label` is a row of Q, or nothing.
 
     b minimises copies (ln sum exp - b.label) + |b - m0|^2 / 2 in the norm of M0^-1.

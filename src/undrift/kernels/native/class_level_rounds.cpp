@@ -37,7 +37,10 @@ constexpr double CLASS_LEAST_LOG_WEIGHT = -1e300;
 constexpr size_t STRIP = 2 * W; // columns that are computed together
 constexpr int ROWS = 4;         // rows that are computed together
 
-size_t padded(size_t count) { return (count + 15) / 16 * 16; }
+size_t padded(size_t count) {
+    constexpr size_t unit = STRIP > ROWS ? STRIP : ROWS;
+    return (count + unit - 1) / unit * unit;
+}
 
 double sum_of(const double *a, size_t n) {
     double sum = 0.0;
@@ -178,13 +181,22 @@ bool factor(double *S, size_t stride, size_t K, double *inverse) {
     return true;
 }
 
-// x = (U'U)^-1 x.
+// x = (U'U)^-1 x, with U' below the diagonal of U, see `mirror`.
 void solve_factored(const double *U, size_t stride, const double *inverse, size_t K, double *x) {
     for (size_t k = 0; k < K; ++k) {
         x[k] *= inverse[k];
         add_scaled(x + k + 1, -x[k], U + k * stride + k + 1, K - k - 1);
     }
-    for (size_t k = K; k-- > 0;) x[k] = (x[k] - product(U + k * stride + k + 1, x + k + 1, K - k - 1)) * inverse[k];
+    for (size_t k = K; k-- > 0;) {
+        x[k] *= inverse[k];
+        add_scaled(x, -x[k], U + k * stride, k);
+    }
+}
+
+// Copy what is above the diagonal of S (K rows of `stride`) below it.
+void mirror(double *S, size_t stride, size_t K) {
+    for (size_t i = 0; i < K; ++i)
+        for (size_t j = 0; j < i; ++j) S[i * stride + j] = S[j * stride + i];
 }
 
 // Probabilities of logits, and what H = diag(p) - p p' needs of them.
@@ -268,20 +280,20 @@ struct Memory {
 // All that a row means to one memory, and the search for its prediction.
 class Regression {
   public:
-    const size_t K, n, kd, ld; // the last two: K and n with padding, the strides of scratch matrices
+    const size_t K, n, kd, ld; // the last two: strides of scratch matrices, padding after K + 1 and n columns
     const double curvature;
     double *s, *b; // (K): the scaled log-odds, and the prediction
 
     static size_t scratch(size_t K) {
-        const size_t kd = padded(K), n = 2 * K + 1, ld = padded(n);
-        return 21 * kd + 2 * ld + 2 * kd * ld + 7 * kd * kd + 2 * n * n;
+        const size_t kd = padded(K + 1), n = 2 * K + 1, ld = padded(n);
+        return 20 * kd + 2 * ld + 2 * kd * ld + 7 * kd * kd + 2 * n * n;
     }
 
     Regression(size_t K, double *scratch)
-        : K(K), n(2 * K + 1), kd(padded(K)), ld(padded(n)),
+        : K(K), n(2 * K + 1), kd(padded(K + 1)), ld(padded(n)),
           curvature(2.0 / (2.0 + std::log1p((double)(K - 1) * std::exp(2.0 * CLASS_REACH)))), at(scratch) {
         double **vectors[] = {&s,    &b,    &m0,      &here.p, &here.root, &seen.p, &seen.root, &u,     &step, &moved, &trial,
-                              &c,    &F,    &F_trial, &sums,   &inverse,   &pivots, &off,       &ones_Y, &target, &offer};
+                              &c,    &F,    &F_trial, &inverse,   &pivots, &off,       &ones_Y, &target, &offer};
         for (double **one : vectors) *one = take(kd);
         mean = take(ld), HX = take(ld);
         G = take(kd * ld), T = take(kd * ld);
@@ -297,7 +309,7 @@ class Regression {
             s[k] = CLASS_SCALE * smaller(larger(log_odds[k], -CLASS_MOST_LOG_ODDS), CLASS_MOST_LOG_ODDS);
     }
 
-    // Fill m0 and M0 of the row, and G = design P / beta. Returns whether its leverage is usable.
+    // Fill m0 and M0 of the row, with the sums of M0 in its column K, and G = design P / beta. Returns whether its leverage is usable.
     bool look(const Memory &one, double beta) {
         const double *shared = one.P + 2 * K * n, by = 1.0 / beta;
         for (size_t k = 0; k < K; ++k) {
@@ -310,11 +322,9 @@ class Regression {
             m0[k] = size * (one.x[k] + one.x[2 * K]) + one.x[K + k];
         }
         double trace = 0.0, whole = 0.0;
-        for (size_t k = 0; k < K; ++k) {
-            for (size_t l = 0; l < k; ++l) M0[k * kd + l] = M0[l * kd + k]; // rounding is not symmetric
-            trace += M0[k * kd + k];
-        }
-        for (size_t k = 0; k < K; ++k) whole += sums[k] = sum_of(M0 + k * kd, K);
+        mirror(M0, kd, K); // rounding is not symmetric
+        for (size_t k = 0; k < K; ++k) trace += M0[k * kd + k];
+        for (size_t k = 0; k < K; ++k) whole += M0[k * kd + K] = sum_of(M0 + k * kd, K);
         return trace - whole / (double)K <= LEVERAGE_LIMIT;
     }
 
@@ -355,12 +365,12 @@ class Regression {
             M0[k * kd + k] = (2.0 * s[k] * s[k] + 1.0) / CLASS_RIDGE;
             m0[k] = s[k] / CLASS_SCALE;
         }
-        for (size_t k = 0; k < K; ++k) sums[k] = sum_of(M0 + k * kd, K);
+        for (size_t k = 0; k < K; ++k) M0[k * kd + K] = sum_of(M0 + k * kd, K);
     }
 
   private:
     double *at; // where free scratch begins
-    double *m0, *u, *step, *moved, *trial, *c, *F, *F_trial, *sums, *inverse, *pivots, *off, *ones_Y, *target, *offer;
+    double *m0, *u, *step, *moved, *trial, *c, *F, *F_trial, *inverse, *pivots, *off, *ones_Y, *target, *offer;
     double *mean, *HX, *G, *T, *M0, *E, *factored, *Y, *M, *J, *D, *L, *X;
     Softmax here, seen; // at the prediction in question, and where `factored` belongs
 
@@ -374,18 +384,20 @@ class Regression {
         return first;
     }
 
-    // E = I + scale B'M0 B, factored; T (kd columns) = sqrt(scale) B'M0. Returns whether that could be done.
-    bool factor_inner(const Softmax &q, double scale, double *into, double *pivots_of) {
+    // E = I + scale B'M0 B, factored; T (K rows of kd) = sqrt(scale) B'(M0, M0 1). Returns whether that could be done.
+    bool factor_inner(const Softmax &q, double scale, double *E, double *inverse) {
         const double by = std::sqrt(scale);
         memcpy(T, M0, K * kd * sizeof(double));
-        q.project_columns(T, kd, K, K, by, mean);
+        q.project_columns(T, kd, K + 1, K, by, mean);
+        q.project(mean, K, by); // M0 is symmetric: the means of its rows are those of its columns
         for (size_t i = 0; i < K; ++i) {
-            double *row = into + i * kd;
-            memcpy(row, T + i * kd, K * sizeof(double));
-            q.project(row, K, by);
+            double *row = E + i * kd;
+            const double *from = T + i * kd, middle = from[q.top] + mean[i];
+            for (size_t j = 0; j < K; ++j) row[j] = by * q.root[j] * (from[j] - middle);
+            row[q.top] = -by * q.root[q.top] * mean[i];
             row[i] += 1.0;
         }
-        return factor(into, kd, K, pivots_of);
+        return factor(E, kd, K, inverse);
     }
 
     // Minimise copies (ln sum exp b - b_label) + |b - m0|^2 / 2 in the norm of M0^-1, with the mean logit in place of b_label
@@ -406,6 +418,7 @@ class Regression {
                 memcpy(seen.root, here.root, K * sizeof(double));
                 seen.top = here.top, seen.rest = here.rest;
                 if (!factor_inner(seen, copies, factored, pivots)) return;
+                mirror(factored, kd, K);
                 newton_step(copies, INFINITY);
             }
             fresh = !reuse;
@@ -459,7 +472,7 @@ class Regression {
         memcpy(offer, b, K * sizeof(double)); // the first guess
         double size = distance(b, F);
         bool newton = false;
-        for (int round = 0; round < 40 && size > 1e-9 * (1.0 + spread(b)); ++round) {
+        for (int round = 0; round < 40 && size > 1e-8 * (1.0 + spread(b)); ++round) {
             if (!newton) {
                 memcpy(step, F, K * sizeof(double));
                 seen.project(step, K, 1.0);
@@ -510,12 +523,12 @@ class Regression {
         here.set(logits, K);
         if (!factor_inner(here, k, E, inverse)) return INFINITY;
         memcpy(Y, T, K * kd * sizeof(double));
-        solve_transposed(E, kd, inverse, K, Y, kd, K);
+        solve_transposed(E, kd, inverse, K, Y, kd, K + 1);
         // the diagonal of C M C, C = I - 1 1' / K, from the diagonal of M and its sums
         double whole = 0.0;
-        for (size_t i = 0; i < K; ++i) c[i] = M0[i * kd + i], moved[i] = sums[i];
+        for (size_t i = 0; i < K; ++i) c[i] = M0[i * kd + i], moved[i] = M0[i * kd + K];
         for (size_t j = 0; j < K; ++j) {
-            const double *y = Y + j * kd, by = sum_of(y, K);
+            const double *y = Y + j * kd, by = y[K];
             for (size_t i = 0; i < K; ++i) c[i] -= y[i] * y[i], moved[i] -= by * y[i];
         }
         whole = sum_of(moved, K);
