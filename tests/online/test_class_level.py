@@ -103,7 +103,7 @@ def test_it_learns_slopes_and_offsets_that_change():
     for part in (slice(1000, 2000), slice(3000, T)):
         assert loss[part].mean() < least[part].mean() + 0.06
         assert plain[part].mean() > least[part].mean() + 0.2
-    np.testing.assert_allclose(level.combination(), 3.0, rtol=0.25)
+    np.testing.assert_allclose(level.combination(), 3.0, rtol=0.35)
 
 
 def test_the_prediction_of_few_classes_has_the_same_price_whatever_the_label():

@@ -28,7 +28,9 @@ def states(level):
     return [level.arrays()["state"].copy() for _ in range(2)]
 
 
-@pytest.mark.parametrize(("K", "T", "given"), [(3, 60, 0), (3, 40, 2), (4, 40, 0), (7, 40, 1), (17, 12, 0), (36, 12, 1)])
+@pytest.mark.parametrize(
+    ("K", "T", "given"), [(3, 60, 0), (3, 40, 2), (4, 40, 0), (7, 40, 1), (17, 12, 0), (36, 12, 1)]
+)
 def test_compiled_rounds_are_those_of_the_twin(K, T, given):
     S, y, weight, elapsed, offered = draw_rounds(K, T, given)
     S[T // 2] *= 1e3  # log-odds that are cut

@@ -46,8 +46,8 @@ def softmax_play(
 ) -> int:
     """Close rounds; `numbers` are `SoftmaxNumber`, `beta` and `weight` have one number a round, y are class numbers.
 
-    Rows of Z are features (d,), with a coefficient for each feature and each of the m coordinates, or whole designs
-    (m n,). Fills logits (rounds, K), the price of each round and the ridge after it. Returns as `invalid_input`.
+    Rows of Z are features (d,), with a coefficient for each feature and each of the m coordinates. Fills logits
+    (rounds, K), the price of each round and the ridge after it. Returns as `invalid_input`.
 
     A loss counts `weight` times. Up to 1, its quadratic does. Beyond, the first copy is an ordinary round, and the
     others are expanded where they are least on top of it; `point` receives these logits, those played where there are
@@ -58,7 +58,7 @@ def softmax_play(
         return bad
     n, m = len(pull), basis.shape[1]
     for t in range(len(y)):
-        design = _design(Z[t], m, n)
+        design = _design(Z[t], m)
         P, x, fresh = covariance / beta[t], leader, False
         m0, M0 = design @ x, design @ P @ design.T
         if not np.trace(M0) <= LEVERAGE_LIMIT:
@@ -118,7 +118,7 @@ def softmax_predict(
         return bad
     m = basis.shape[1]
     for t in range(len(Z)):
-        design = _design(Z[t], m, len(leader))
+        design = _design(Z[t], m)
         m0, M0 = design @ leader, design @ covariance @ design.T / beta
         if not np.trace(M0) <= LEVERAGE_LIMIT:
             m0, M0 = np.zeros(m), design @ design.T / reg
@@ -291,6 +291,6 @@ def _hessian(p: Vector, Q: Matrix) -> Matrix:
     return np.asarray((p[:, None] * around).T @ around)
 
 
-def _design(z: Vector, m: int, n: int) -> Matrix:
-    """Return the design (m, n) of a row: as given, or one copy of the features for each coordinate."""
-    return np.asarray(z.reshape(m, n) if len(z) == m * n and m > 1 else np.kron(np.eye(m), z), dtype=np.float64)
+def _design(z: Vector, m: int) -> Matrix:
+    """Return the design (m, m d) of a row: one copy of the features (d,) for each coordinate."""
+    return np.kron(np.eye(m), z)

@@ -166,7 +166,7 @@ class AnyLabels(OnlineLearner):
         several = SeveralClasses(make, first, len(names), sign)  # type: ignore[arg-type]  # of this very class
         if self.dim is not None:
             last = self._number(EstimatorNumber.LAST)
-            several.count(self.rounds, counts, 0.0 if len(names) < 2 or last < 0.0 else 1.0)
+            several.count(counts, 0.0 if len(names) < 2 or last < 0.0 else 1.0)
             self._convert_pending(names)
         self._several, self._labels_seen = several, names
 

@@ -1,9 +1,9 @@
 r"""The level over the estimators of several classes: softmax regression over their log-odds, baselines, one mixer.
 
 Class k of K has log-odds $s_k$ against the rest. The regression gives it the logit $(c+c_k)s_k+d_k$; the coefficients
-are learned at three speeds of forgetting and begin at $c=1$, $c_k=d_k=0$. The last mixer averages the probabilities of
-these memories, of the log-odds as they are, of the base rates, of "same as last time" and of predictions made elsewhere.
-A share $1/(t+1)$ of the probability is kept for a class not seen yet.
+are learned at three speeds of forgetting and begin at $c=1$, $c_k=d_k=0$. The last mixer averages the probabilities
+of these memories, of the log-odds as they are, of the base rates, of "same as last time" and of predictions made
+elsewhere. A share $1/(t+1)$ of the probability is kept for a class not seen yet.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class ClassLevel:
         """
         record = np.empty((1, CLASS_RECORD.size(classes=self.classes, answers_size=self._answers_size())))
         self._fill(s.reshape(1, -1), elapsed, None if given is None else given[None], record)
-        return record[0]
+        return record.reshape(-1)
 
     def settle(self, record: Vector, y: int, weight: float = 1.0, elapsed: float = 1.0) -> None:
         """Learn the class of a row from its record; one made when there were fewer classes only counts the class.
@@ -167,7 +167,7 @@ class ClassLevel:
             np.asarray(y, np.float64),
             ones if weight is None else weight,
             ones if elapsed is None else elapsed,
-            self._offered(given, n),
+            self._flatten_given(given, n),
             logs,
         )
         _check.raise_on_status(self, status, self.classes)
@@ -238,11 +238,11 @@ class ClassLevel:
     def _fill(self, S: Matrix, elapsed: float | Vector, given: Matrix | None, out: Matrix) -> None:
         """Fill log-probabilities or whole records of rows that might come next."""
         times = np.full(len(S), elapsed, np.float64)
-        offered = self._offered(given, len(S))
+        offered = self._flatten_given(given, len(S))
         status = kernels.class_level_predict(self._state, np.ascontiguousarray(S), times, offered, out)
         _check.raise_on_status(self, status, self.classes)
 
-    def _offered(self, given: Matrix | None, rows: int) -> Matrix:
+    def _flatten_given(self, given: Matrix | None, rows: int) -> Matrix:
         """Return predictions made elsewhere as the kernels take them (n, G K)."""
         width = self.given * self.classes
         if given is None:

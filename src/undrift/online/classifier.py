@@ -19,11 +19,12 @@ from undrift.learners.serializable import below_prefix, list_items, number_items
 from undrift.learners.served import PREFIX, PendingRecords
 from undrift.losses import sigmoid
 from undrift.online.any_labels import AnyLabels
+from undrift.online.class_level import CANDIDATES
 from undrift.online.inspection import Groups
 from undrift.online.label_kinds import MOST_CLASSES, Label, label_array, plain_number
 from undrift.online.memories import Line, Spectrum
 from undrift.online.rows import Rows
-from undrift.online.several_classes import CANDIDATES, SeveralClasses
+from undrift.online.several_classes import SeveralClasses
 
 
 class ClassInspection(AnyLabels):

@@ -22,16 +22,11 @@ void check(bool fits) {
 class ServedRow {
   public:
     std::vector<double> design, G, m0, M0;
-    ServedRow(size_t m, size_t n, size_t width)
-        : design(m * n), G(m * n), m0(m), M0(m * m), m(m), n(n), copies(m == 1 || width != m * n) {}
+    ServedRow(size_t m, size_t n) : design(m * n), G(m * n), m0(m), M0(m * m), m(m), n(n) {}
 
+    // One copy of the features z (n / m) for each coordinate.
     void set_design(const double *z) {
-        if (!copies) {
-            std::copy(z, z + m * n, design.begin());
-            return;
-        }
         const size_t d = n / m;
-        std::fill(design.begin(), design.end(), 0.0);
         for (size_t i = 0; i < m; ++i) std::copy(z, z + d, &design[i * n + i * d]);
     }
 
@@ -54,7 +49,6 @@ class ServedRow {
 
   private:
     const size_t m, n;
-    const bool copies;
 
     bool finish() {
         double trace = 0.0;
@@ -185,7 +179,7 @@ int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector 
     const size_t n = pull.shape(0), K = basis.shape(0), m = basis.shape(1), rounds = Z.shape(0), width = Z.shape(1);
     check(m >= 1 && K == m + 1 && information.shape(0) == n && information.shape(1) == n && covariance.shape(0) == n &&
           covariance.shape(1) == n && leader.shape(0) == n && numbers.shape(0) == SoftmaxNumber::SIZE &&
-          (width * m == n || (m > 1 && width == m * n)) && beta.shape(0) == rounds && weight.shape(0) == rounds &&
+          width * m == n && beta.shape(0) == rounds && weight.shape(0) == rounds &&
           y.shape(0) == rounds && logits.shape(0) == rounds && logits.shape(1) == K && stability.shape(0) == rounds &&
           potential.shape(0) == rounds && (!point || (point->shape(0) == rounds && point->shape(1) == K)));
     for (size_t t = 0; t < rounds; ++t) check(y.data()[t] >= 0.0 && y.data()[t] < (double)K);
@@ -195,7 +189,7 @@ int64_t softmax_play(Matrix information, Matrix covariance, Vector pull, Vector 
     if (bad) return bad;
     const Learner one{information.data(), covariance.data(), pull.data(), leader.data(), numbers.data(), n, reg};
     const double *Q = basis.data();
-    ServedRow row(m, n, width);
+    ServedRow row(m, n);
     EqualPrices prices(Q, K, m, curvature);
     std::vector<double> v(m), b(m), p(K), H(m * m), g(m), M(m * m), moved(m), scratch;
     Copies copies(K, m);
@@ -253,12 +247,12 @@ int64_t softmax_predict(Inputs covariance, Input leader, Inputs basis, double cu
                         Inputs Z, Matrix logits) {
     const size_t n = leader.shape(0), K = basis.shape(0), m = basis.shape(1), rows = Z.shape(0), width = Z.shape(1);
     check(m >= 1 && K == m + 1 && covariance.shape(0) == n && covariance.shape(1) == n &&
-          (width * m == n || (m > 1 && width == m * n)) && logits.shape(0) == rows && logits.shape(1) == K);
+          width * m == n && logits.shape(0) == rows && logits.shape(1) == K);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     const int64_t bad = level.invalid_input(Z.data(), rows * width, nullptr, 0, false);
     if (bad) return bad;
-    ServedRow row(m, n, width);
+    ServedRow row(m, n);
     EqualPrices prices(basis.data(), K, m, curvature);
     std::vector<double> v(m), b(m), moved(m);
     for (size_t t = 0; t < rows; ++t) {
