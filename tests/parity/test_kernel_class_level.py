@@ -55,6 +55,21 @@ def test_compiled_rounds_are_those_of_the_twin(K, T, given):
     TOLERANCES["class level state"].check(ours, twin)
 
 
+def test_late_labels_are_learned_as_by_the_twin():
+    K, T, late = 4, 40, 6
+    S, y, weight, elapsed, offered = draw_rounds(K, T, 1)
+    ours, twin = states(ClassLevel(K, 1))
+    for module, state in ((kernels, ours), (reference, twin)):
+        records = np.empty((T, K * 9))
+        for t in range(T):
+            one = slice(t, t + 1)
+            assert module.class_level_predict(state, S[one], elapsed[one], offered[one], records[one]) == 0
+            if t >= late:
+                row = t - late
+                module.class_level_settle(state, K, records[row], int(y[row]), weight[row], elapsed[row])
+    TOLERANCES["class level state"].check(ours, twin)
+
+
 def test_long_memories_times_and_heavy_rows_start_afresh_as_the_twin():
     S, y, weight, elapsed, offered = draw_rounds(3, 40)
     elapsed[20], elapsed[30], weight[25] = 1e30, 3e4, 1e6

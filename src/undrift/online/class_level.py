@@ -70,7 +70,7 @@ class ClassLevel:
     def __init__(self, classes: int, given: int = 0) -> None:
         self.classes = _check.integer(self, "classes", classes, 3)
         self.given = _check.integer(self, "given", given, 0)
-        self._state = np.zeros(self._layout_size())
+        self._allocate()
         for memory in self._memories():
             n = 2 * self.classes + 1
             memory["covariance"].reshape(n, n)[...] = np.eye(n) / CLASS_RIDGE
@@ -135,7 +135,7 @@ class ClassLevel:
 
         Arguments as in `predict`, of one row.
         """
-        record = np.empty((1, CLASS_RECORD.size(classes=self.classes, answers_size=self._answers_size())))
+        record = np.empty((1, self._record_size))
         self._fill(s.reshape(1, -1), elapsed, None if given is None else given[None], record)
         return record.reshape(-1)
 
@@ -189,7 +189,7 @@ class ClassLevel:
         K, old, parts = self.classes, self._memories(), {name: self._part(name) for name in ("log_weights", "losses")}
         counts, numbers = self._part("counts"), self._part("numbers")
         self.classes += 1
-        self._state = np.zeros(self._layout_size())
+        self._allocate()
         n = 2 * K + 1
         kept = np.concatenate((np.arange(K), np.arange(K + 1, 2 * K + 1), [2 * K + 2]))  # where parameters lie now
         added = [K, 2 * K + 1]
@@ -249,20 +249,18 @@ class ClassLevel:
             return np.full((rows, width), np.nan)
         return np.ascontiguousarray(given, np.float64).reshape(rows, width)
 
-    def _answers_size(self) -> int:
-        return (CLASS_CANDIDATES + self.given) * self.classes
-
-    def _dimensions(self) -> dict[str, int]:
-        n = 2 * self.classes + 1
+    def _allocate(self) -> None:
+        """Make an empty state for the number of classes, and note what depends on it."""
+        K, n, members = self.classes, 2 * self.classes + 1, CLASS_CANDIDATES + self.given
         size = CLASS_MEMORIES * CLASS_MEMORY.size(square=n * n, parameters=n)
-        return {"memories_size": size, "candidates": CLASS_CANDIDATES + self.given, "classes": self.classes}
-
-    def _layout_size(self) -> int:
-        return CLASS_LEVEL.size(**self._dimensions())
+        dimensions = {"memories_size": size, "candidates": members, "classes": K}
+        self._state = np.zeros(CLASS_LEVEL.size(**dimensions))
+        self._slices = CLASS_LEVEL.slices(**dimensions)
+        self._record_size = CLASS_RECORD.size(classes=K, answers_size=members * K)
 
     def _part(self, name: str) -> Vector:
         """Return a part of the state, a view."""
-        return self._state[CLASS_LEVEL.slices(**self._dimensions())[name]]
+        return self._state[self._slices[name]]
 
     def _memories(self) -> list[Arrays]:
         """Return the parts of each memory, views."""
