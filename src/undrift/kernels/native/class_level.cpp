@@ -27,7 +27,8 @@ ClassLevelCall level_call(const Vector &state, size_t K) {
     run.state = state.data();
     run.classes = K;
     run.given = (state.shape(0) - least.size) / 2; // each has a log-weight and a loss
-    const double last = run.state[ClassLevelLayout(memories_size(K), CLASS_CANDIDATES + run.given, K).numbers + ClassNumber::LAST];
+    const ClassLevelLayout at(memories_size(K), CLASS_CANDIDATES + run.given, K);
+    const double last = run.state[at.numbers + ClassNumber::LAST];
     check(last >= 0.0 && last < (double)K);
     return run;
 }
@@ -60,7 +61,8 @@ int64_t class_level_play(Vector state, Inputs S, Input y, Input weight, Input el
 int64_t class_level_predict(Vector state, Inputs S, Input elapsed, Inputs given, Matrix records) {
     ClassLevelCall run = level_call(state, S.shape(1));
     set_rows(run, S, elapsed, given, records);
-    check(run.width == run.classes || run.width == ClassRecordLayout(run.classes, (CLASS_CANDIDATES + run.given) * run.classes).size);
+    const ClassRecordLayout row(run.classes, (CLASS_CANDIDATES + run.given) * run.classes);
+    check(run.width == run.classes || run.width == row.size);
     const KernelTable &level = table();
     nb::gil_scoped_release unlocked;
     if (const int64_t bad = level.invalid_input(run.S, run.rows * run.classes, nullptr, 0, false)) return bad;

@@ -34,6 +34,11 @@ constexpr double CLASS_MISSING = 1.0;
 // No log-weight of the last mixer falls below this.
 constexpr double CLASS_LEAST_LOG_WEIGHT = -1e300;
 
+// Largest change of a logit in the last step of the search for a prediction, and of one that only begins it.
+constexpr double CLASS_ACCURACY = 1e-08;
+constexpr double CLASS_GUESS = 0.001;
+
+constexpr size_t BROYDEN_STEPS = 6;
 constexpr size_t STRIP = 2 * W; // columns that are computed together
 constexpr int ROWS = 4;         // rows that are computed together
 
@@ -80,7 +85,8 @@ void symmetric_times(const double *M, size_t stride, const double *x, size_t n, 
 }
 
 // ROWS or 1 rows of the solution of U'X = T from row i on, in a strip of STRIP columns; X takes the place of T.
-template <int R> INLINE void solve_rows_of_strip(const double *U, size_t stride, const double *inverse, size_t i, double *T, size_t ld) {
+template <int R>
+INLINE void solve_rows_of_strip(const double *U, size_t stride, const double *inverse, size_t i, double *T, size_t ld) {
     V a[R], b[R];
     UNROLL for (int r = 0; r < R; ++r) {
         a[r] = load(T + (i + r) * ld);
@@ -117,10 +123,16 @@ void solve_transposed(const double *U, size_t stride, const double *inverse, siz
     }
 }
 
-// P (n rows of `stride`) = scale P - X'X with X (K rows of ld).
+// Copy what is above the diagonal of S (K rows of `stride`) below it.
+void mirror(double *S, size_t stride, size_t K) {
+    for (size_t i = 0; i < K; ++i)
+        for (size_t j = 0; j < i; ++j) S[i * stride + j] = S[j * stride + i];
+}
+
+// P (n rows of `stride`) = scale P - X'X with X (K rows of ld); P is symmetric.
 void subtract_squares(double *P, size_t stride, size_t n, double scale, const double *X, size_t ld, size_t K) {
     for (size_t r = 0; r < n; r += ROWS)
-        for (size_t c = 0; c < n; c += STRIP) {
+        for (size_t c = r / STRIP * STRIP; c < n; c += STRIP) {
             V a[ROWS], b[ROWS];
             UNROLL for (int i = 0; i < ROWS; ++i) a[i] = b[i] = all(0.0);
             for (size_t k = 0; k < K; ++k) {
@@ -140,6 +152,7 @@ void subtract_squares(double *P, size_t stride, size_t n, double scale, const do
                 for (size_t j = 0; j < columns; ++j) to[j] = scale * to[j] - squares[j];
             }
         }
+    mirror(P, stride, n);
 }
 
 // Factor S = U'U in its upper half (K rows of `stride`), by blocks of ROWS rows; inverse[i] = 1 / U_ii. Numbers below the
@@ -191,12 +204,6 @@ void solve_factored(const double *U, size_t stride, const double *inverse, size_
         x[k] *= inverse[k];
         add_scaled(x, -x[k], U + k * stride, k);
     }
-}
-
-// Copy what is above the diagonal of S (K rows of `stride`) below it.
-void mirror(double *S, size_t stride, size_t K) {
-    for (size_t i = 0; i < K; ++i)
-        for (size_t j = 0; j < i; ++j) S[i * stride + j] = S[j * stride + i];
 }
 
 // Probabilities of logits, and what H = diag(p) - p p' needs of them.
@@ -286,17 +293,18 @@ class Regression {
 
     static size_t scratch(size_t K) {
         const size_t kd = padded(K + 1), n = 2 * K + 1, ld = padded(n);
-        return 20 * kd + 2 * ld + 2 * kd * ld + 7 * kd * kd + 2 * n * n;
+        return (19 + BROYDEN_STEPS) * kd + 2 * ld + 2 * kd * ld + 7 * kd * kd + 2 * n * n;
     }
 
     Regression(size_t K, double *scratch)
         : K(K), n(2 * K + 1), kd(padded(K + 1)), ld(padded(n)),
           curvature(2.0 / (2.0 + std::log1p((double)(K - 1) * std::exp(2.0 * CLASS_REACH)))), at(scratch) {
-        double **vectors[] = {&s,    &b,    &m0,      &here.p, &here.root, &seen.p, &seen.root, &u,     &step, &moved, &trial,
-                              &c,    &F,    &F_trial, &inverse,   &pivots, &off,       &ones_Y, &target, &offer};
+        double **vectors[] = {&s,     &b,    &m0, &here.p, &here.root, &seen.p, &seen.root, &u,   &step,   &moved,
+                              &trial, &c,    &F,  &F_trial, &inverse,  &pivots, &off,       &target, &offer};
         for (double **one : vectors) *one = take(kd);
         mean = take(ld), HX = take(ld);
         G = take(kd * ld), T = take(kd * ld);
+        steps = take(BROYDEN_STEPS * kd);
         double **matrices[] = {&M0, &E, &factored, &Y, &M, &J, &D};
         for (double **one : matrices) *one = take(kd * kd);
         L = take(n * n), X = take(n * n);
@@ -309,7 +317,8 @@ class Regression {
             s[k] = CLASS_SCALE * smaller(larger(log_odds[k], -CLASS_MOST_LOG_ODDS), CLASS_MOST_LOG_ODDS);
     }
 
-    // Fill m0 and M0 of the row, with the sums of M0 in its column K, and G = design P / beta. Returns whether its leverage is usable.
+    // Fill m0 and M0 of the row, with the sums of M0 in its column K, and G = design P / beta. Returns whether its leverage is
+    // usable.
     bool look(const Memory &one, double beta) {
         const double *shared = one.P + 2 * K * n, by = 1.0 / beta;
         for (size_t k = 0; k < K; ++k) {
@@ -331,8 +340,9 @@ class Regression {
     // Fill b, the prediction whose price is the same whatever the label, or with many classes the one that minimises the loss
     // less the mean logit on top of the past.
     void predict() {
-        least_loss(1.0, K);
-        if (K <= (size_t)SOFTMAX_EXACT_CLASSES) equalise_prices();
+        const bool few = K <= (size_t)SOFTMAX_EXACT_CLASSES;
+        if (few) least_loss(1.0, K, CLASS_GUESS);
+        if (!few || !equalise_prices()) least_loss(1.0, K, CLASS_ACCURACY);
     }
 
     // Learn the label at the prediction b: once, or as the share `weight` of that. Beyond 1 the first copy is an ordinary round;
@@ -343,7 +353,7 @@ class Regression {
         settle(one, label, smaller(weight, 1.0), beta);
         if (!(weight > 1.0)) return;
         look(one, 1.0);
-        least_loss(weight - 1.0, label);
+        least_loss(weight - 1.0, label, CLASS_ACCURACY / weight);
         settle(one, label, weight - 1.0, 1.0);
     }
 
@@ -358,7 +368,7 @@ class Regression {
         one.numbers[SoftmaxNumber::RESTARTS] += 1.0;
     }
 
-    // m0 of a fresh memory, with which a row that is too far from all before it is predicted.
+    // m0 and M0 of a fresh memory, by which a row too far from all before it is predicted.
     void look_fresh() {
         for (size_t k = 0; k < K; ++k) {
             for (size_t l = 0; l < K; ++l) M0[k * kd + l] = s[k] * s[l] / CLASS_RIDGE;
@@ -370,8 +380,8 @@ class Regression {
 
   private:
     double *at; // where free scratch begins
-    double *m0, *u, *step, *moved, *trial, *c, *F, *F_trial, *inverse, *pivots, *off, *ones_Y, *target, *offer;
-    double *mean, *HX, *G, *T, *M0, *E, *factored, *Y, *M, *J, *D, *L, *X;
+    double *m0, *u, *step, *moved, *trial, *c, *F, *F_trial, *inverse, *pivots, *off, *target, *offer;
+    double *mean, *HX, *steps, *G, *T, *M0, *E, *factored, *Y, *M, *J, *D, *L, *X;
     Softmax here, seen; // at the prediction in question, and where `factored` belongs
 
     void clear_padding(double *M, size_t stride, size_t columns) const {
@@ -402,12 +412,12 @@ class Regression {
 
     // Minimise copies (ln sum exp b - b_label) + |b - m0|^2 / 2 in the norm of M0^-1, with the mean logit in place of b_label
     // for label K. The minimum is b = m0 - M0 u with u = copies (p(b) - e_label). Newton's method; as long as its steps fall
-    // tenfold they are taken with the matrix factored before.
-    void least_loss(double copies, size_t label) {
+    // tenfold they are taken with the matrix factored before. They end where one changes no logit by more than `accuracy`.
+    void least_loss(double copies, size_t label, double accuracy) {
         for (size_t i = 0; i < K; ++i) u[i] = 0.0, b[i] = m0[i];
         here.set(b, K);
         double value = copies * (here.log_sum - level_of(b, label)), before = 0.0;
-        bool fresh = false, done = false;
+        bool done = false;
         for (int round = 0; round < 200 && !done; ++round) {
             for (size_t i = 0; i < K; ++i) off[i] = copies * (here.p[i] - (label == K ? 1.0 / (double)K : 0.0));
             if (label != K) off[label] = -copies * here.others(label);
@@ -421,12 +431,11 @@ class Regression {
                 mirror(factored, kd, K);
                 newton_step(copies, INFINITY);
             }
-            fresh = !reuse;
             before = largest(step, K);
             symmetric_times(M0, kd, step, K, moved);
             const double size = larger(largest(u, K), 1.0);
-            const bool close = fresh && before <= 1e-8 * size; // so close that one more step is exact
-            done = close || (largest(moved, K) <= 1e-9 && before <= 1e-9 * size);
+            const bool close = !reuse && before <= 1e-8 * size; // so close that one more step is exact
+            done = close || (largest(moved, K) <= accuracy && before <= accuracy * size);
             double length = 1.0, lower = value;
             const double fall = std::fabs(product(off, moved, K));
             for (int turn = 0; turn < 30; ++turn) {
@@ -467,23 +476,21 @@ class Regression {
     }
 
     // From the b and the factors of least_loss find the one with equal prices, the root of F. Where M0 is small the derivative
-    // of F is nearly I + M0 H, which is factored already; otherwise it is computed.
-    void equalise_prices() {
-        memcpy(offer, b, K * sizeof(double)); // the first guess
+    // of F is nearly I + M0 H, which is factored already: Broyden's method begins with it, and its steps serve as long as they
+    // bring F down fourfold. Otherwise Newton's method follows. Returns whether the root was found.
+    bool equalise_prices() {
         double size = distance(b, F);
+        size_t taken = 0; // steps of Broyden's method
         bool newton = false;
-        for (int round = 0; round < 40 && size > 1e-8 * (1.0 + spread(b)); ++round) {
+        for (int round = 0; round < 40 && size > CLASS_ACCURACY * (1.0 + spread(b)); ++round) {
             if (!newton) {
-                memcpy(step, F, K * sizeof(double));
-                seen.project(step, K, 1.0);
-                solve_factored(factored, kd, pivots, K, step);
-                seen.expand(step, K, 1.0);
-                symmetric_times(M0, kd, step, K, moved);
-                for (size_t i = 0; i < K; ++i) trial[i] = b[i] - F[i] + moved[i];
+                double *next = steps + taken * kd;
+                broyden_step(taken, next);
+                for (size_t i = 0; i < K; ++i) trial[i] = b[i] + next[i];
                 const double there = distance(trial, F_trial);
-                newton = !(there <= 0.25 * size);
-                if (newton) continue;
-                accept(size, there);
+                const bool better = there <= 0.25 * size;
+                if (better) accept(size, there);
+                newton = !better || ++taken == BROYDEN_STEPS;
                 continue;
             }
             distance(b, F);
@@ -500,7 +507,25 @@ class Regression {
             }
             if (!better) break;
         }
-        if (!(size <= 1e-6 * larger(1.0, spread(b)))) memcpy(b, offer, K * sizeof(double));
+        return size <= 1e-6 * larger(1.0, spread(b));
+    }
+
+    // z = -J^-1 F with Broyden's J after so many steps, each of which added a matrix of rank one to the first J = I + M0 H.
+    void broyden_step(size_t taken, double *z) {
+        memcpy(step, F, K * sizeof(double));
+        seen.project(step, K, 1.0);
+        solve_factored(factored, kd, pivots, K, step);
+        seen.expand(step, K, 1.0);
+        symmetric_times(M0, kd, step, K, z);
+        for (size_t i = 0; i < K; ++i) z[i] -= F[i];
+        subtract_mean(z, K);
+        for (size_t j = 0; j < taken; ++j) {
+            const double *before = steps + j * kd, part = product(before, z, K) / product(before, before, K);
+            if (j + 1 < taken)
+                add_scaled(z, part, before + kd, K);
+            else
+                for (size_t i = 0; i < K; ++i) z[i] /= 1.0 - part;
+        }
     }
 
     void accept(double &size, double there) {
@@ -694,7 +719,6 @@ class Level {
     }
 
     const double *served() const { return record; }
-    size_t record_size() const { return row.size; }
 
     // Fill the record of a row; where there is a label, let the memories learn it.
     void predict(const double *S, double elapsed, const double *offered, const double *label, double weight) {
@@ -829,7 +853,8 @@ void play(const ClassLevelCall &run, double *scratch) {
     Level level(run, scratch);
     for (size_t t = 0; t < run.rows; ++t) {
         const size_t y = (size_t)run.y[t];
-        level.predict(run.S + t * run.classes, run.elapsed[t], run.offered + t * run.given * run.classes, run.y + t, run.weight[t]);
+        level.predict(run.S + t * run.classes, run.elapsed[t], run.offered + t * run.given * run.classes, run.y + t,
+                      run.weight[t]);
         memcpy(run.out + t * run.width, level.served(), run.width * sizeof(double));
         level.learn_last(level.served(), y);
         level.count(y);
