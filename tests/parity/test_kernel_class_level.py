@@ -41,7 +41,7 @@ def test_compiled_rounds_are_those_of_the_twin(K, T, given):
         assert kernels.class_level_play(ours, *rows, logs[0]) == 0
         assert reference.class_level_play(twin, *rows, logs[1]) == 0
         TOLERANCES["class level"].check(*logs)
-    TOLERANCES["class level state"].check(ours, twin)
+    check_states(ours, twin, K, given)
     for width in (K, K * (8 + given)):
         records = [np.empty((5, width)) for _ in range(2)]
         kernels.class_level_predict(ours, S[:5], elapsed[:5], offered[:5], records[0])
@@ -52,7 +52,7 @@ def test_compiled_rounds_are_those_of_the_twin(K, T, given):
     for state in (ours, twin):
         module = kernels if state is ours else reference
         assert module.class_level_settle(state, K, np.zeros(0), 2, 1.0, 1.0) == 0
-    TOLERANCES["class level state"].check(ours, twin)
+    check_states(ours, twin, K, given)
 
 
 def test_late_labels_are_learned_as_by_the_twin():
@@ -67,7 +67,7 @@ def test_late_labels_are_learned_as_by_the_twin():
             if t >= late:
                 row = t - late
                 module.class_level_settle(state, K, records[row], int(y[row]), weight[row], elapsed[row])
-    TOLERANCES["class level state"].check(ours, twin)
+    check_states(ours, twin, K, 1)
 
 
 def test_long_memories_times_and_heavy_rows_start_afresh_as_the_twin():

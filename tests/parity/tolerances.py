@@ -45,7 +45,6 @@ TOLERANCES = {
     "estimator": Tolerance(1e-12, 0.0),
     # The rate of level 2's mixer is a sum of mixability gaps, small differences of large losses: 5e-12 measured.
     "estimator log-weights": Tolerance(1e-10, 0.0),
-    # Both searches for a prediction stop within 1e-8 of it.
+    # The search for a prediction stops within 1e-8 of it: 3e-8 measured, in units of the largest number of a part.
     "class level": Tolerance(1e-6, 1e-6),
-    "class level state": Tolerance(1e-6, 1e-6),
 }
