@@ -28,6 +28,19 @@ def states(level):
     return [level.arrays()["state"].copy() for _ in range(2)]
 
 
+def check_states(ours, twin, K, given):
+    """Assert that the parts of two states agree, in units of the largest number of each."""
+    parts = []
+    for state in (ours, twin):
+        level = ClassLevel(K, given)
+        level.load_arrays({"state": state})
+        parts.append([part for memory in level._memories() for part in memory.values()])
+        parts[-1] += [level._part(name) for name in ("log_weights", "losses", "counts", "numbers")]
+    for a, b in zip(*parts, strict=True):
+        unit = max(1.0, np.abs(b).max())
+        TOLERANCES["class level"].check(a / unit, b / unit)
+
+
 @pytest.mark.parametrize(
     ("K", "T", "given"), [(3, 60, 0), (3, 40, 2), (4, 40, 0), (7, 40, 1), (17, 12, 0), (36, 12, 1)]
 )
