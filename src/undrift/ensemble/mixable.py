@@ -11,7 +11,6 @@ from undrift import _check, kernels
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.mixer import Mixer
 from undrift.errors import InputError
-from undrift.kernels.definitions import FIRST_SHARE
 from undrift.kernels.layout import MixerArguments
 from undrift.losses import log_softmax
 
@@ -73,8 +72,6 @@ class MixableProbabilities:
     share
         Part of the weight in [0, 1) that returns to the prior each round: follows the best member of the moment, for
         $\ln\frac1{1-\text{share}}$ a round.
-    growing
-        Give back $0.1/(t+1)$ after round t instead, which costs $0.1\ln(T+1)$ in all.
 
     Examples
     --------
@@ -86,9 +83,8 @@ class MixableProbabilities:
     ([0.5, 0.25, 0.25], [0.999, 0.001])
     """
 
-    def __init__(self, *, share: float = 0.0, growing: bool = False) -> None:
+    def __init__(self, *, share: float = 0.0) -> None:
         self.share = _check.interval(self, "share", share, "[0, 1)")
-        self.growing = _check.flag(self, "growing", growing)
         self._log_prior = np.zeros(0)
         self._log_weights, self._losses, self._rounds = np.zeros(0), np.zeros(0), np.zeros(1)
 
@@ -116,9 +112,8 @@ class MixableProbabilities:
             after -= np.max(after)
             after -= np.log(np.sum(np.exp(after)))
             self._rounds += 1.0
-            share = FIRST_SHARE / (self._rounds[0] + 1.0) if self.growing else self.share
-            if share:
-                after = np.logaddexp(np.log1p(-share) + after, np.log(share) + self._log_prior)
+            if self.share:
+                after = np.logaddexp(np.log1p(-self.share) + after, np.log(self.share) + self._log_prior)
             self._log_weights[...] = np.maximum(after, -1e300)
         return mixed
 
@@ -135,8 +130,6 @@ class MixableProbabilities:
 
     def cost(self) -> Vector:
         """Return a bound on (the mixture's losses so far) - (each member's): ln(1/p_i), and what the share may cost."""
-        if self.growing:
-            return np.asarray(FIRST_SHARE * np.log1p(self._rounds[0]) - self._log_prior)
         return np.asarray(-self._log_prior - self._rounds[0] * np.log1p(-self.share))
 
     def arrays(self) -> dict[str, Vector]:
