@@ -144,7 +144,7 @@ class ClassLevel:
 
         The row counts `weight` times in the regression, and came the time `elapsed` after the row before.
         """
-        status = kernels.class_level_settle(self._state, self.classes, record, y, weight, elapsed)
+        status = kernels.class_level_settle(self._state, self.classes, record, int(y), weight, elapsed)
         _check.raise_on_status(self, status, self.classes)
 
     def play(
