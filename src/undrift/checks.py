@@ -120,6 +120,17 @@ def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
         _claim(cut == whole, learner, f"cutting the stream at {at[1:-1]} changes bits of the state")
 
 
+def _weights_and_times_go_with_their_rows(learner: Learner, stream: Stream) -> None:
+    """What the learner supports is the same in blocks as row by row; all else is among the bad calls."""
+    given = {need: (0.5, 1.0, 2.0) * (len(stream.y) // 3) for need in ("weight", "elapsed") if need in learner.supports}
+    if given:
+        rows, slow = slice(0, len(stream.y) // 3 * 3), learner.clone()
+        learner.play(stream.Z[rows], stream.y[rows], **given)  # type: ignore[arg-type]  # the keywords of play
+        for row in zip(stream.Z, stream.y, *given.values(), strict=False):
+            slow.learn(*row[:2], **dict(zip(given, row[2:], strict=True)))
+        _claim(slow == learner, learner, "play with weights or times leaves another state than row by row")
+
+
 def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
     learner.play(stream.Z[:37], stream.y[:37])
     with tempfile.TemporaryDirectory() as folder:
@@ -327,6 +338,9 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
     if learner.outputs > 1:
         yield "a class beyond the last", lambda: learner.play(Z, with_value(y, float(learner.outputs)))
         yield "class 0.5", lambda: learner.learn(Z[0], 0.5)
+    for need in ("weight", "elapsed"):
+        value = -1.0 if need in learner.supports else 2.0
+        yield f"{need} = {value:g}", partial(learner.play, Z, y, **{need: np.full(len(y), value)})
     yield "fewer labels than rows", lambda: learner.play(Z, y[:-1])
     yield "a cube of features", lambda: learner.play(Z[None], y)
     yield "a matrix of labels", lambda: learner.play(Z, y[:, None])
@@ -383,6 +397,7 @@ _CHECKS: tuple[Check, ...] = (
     _predict_is_pure,
     _play_equals_row_by_row,
     _cuts_do_not_matter,
+    _weights_and_times_go_with_their_rows,
     _files_resume_exactly,
     _threads_take_turns,
     _inputs_are_left_alone,

@@ -81,12 +81,12 @@ class Sum(Learner):
     def _begin(self, dim):
         pass
 
-    def _predict(self, Z):
+    def _predict(self, Z, elapsed=1.0):
         if self.fault == "impure":
             self._sum += 1.0
         return np.full(len(Z), self._sum[0])
 
-    def _play(self, Z, y):
+    def _play(self, Z, y, context):
         yhat = np.empty(len(y))
         for t, label in enumerate(y):
             yhat[t] = self._sum[0]

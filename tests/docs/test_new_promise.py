@@ -30,11 +30,11 @@ class OwnMean(ud.Learner):
     def _arrays(self):
         return {"sums": self._sums}
 
-    def _predict(self, Z):
+    def _predict(self, Z, elapsed=1.0):
         A, b = self._sums
         return np.full(len(Z), self.beta * b / (self.beta * A + 1.0))
 
-    def _play(self, Z, y):
+    def _play(self, Z, y, context):
         yhat, stability = np.empty_like(y), np.empty_like(y)
         for t, label in enumerate(y):
             A = self.beta * self._sums[0] + 1.0

@@ -185,10 +185,10 @@ class Fragile(ud.DiscountedVAW):
 
     broken = True
 
-    def _play(self, Z, y, hint=None, rows=None):
+    def _play(self, Z, y, context, hint=None):
         if self.broken and (Z[:, 0] == 13.0).any():
             raise ZeroDivisionError("not my day")
-        return super()._play(Z, y, hint, rows)
+        return super()._play(Z, y, context, hint)
 
 
 def test_a_raising_model_stops_loudly_and_resumes_exactly_after_the_fix(tmp_path, monkeypatch):
@@ -218,10 +218,10 @@ def test_a_failing_key_can_be_reported_and_harms_no_other():
 class Picky(ud.DiscountedVAW):
     """A model that refuses a row in our way."""
 
-    def _play(self, Z, y, hint=None, rows=None):
+    def _play(self, Z, y, context, hint=None):
         if (Z == 4.0).any():
             raise InputError("Picky: 4 is not for me")
-        return super()._play(Z, y, hint, rows)
+        return super()._play(Z, y, context, hint)
 
 
 def test_a_row_the_model_refuses_is_poison_in_any_cut():

@@ -247,10 +247,12 @@ def test_what_has_no_meaning_is_refused_in_one_sentence():
         model.play([[1.0], [2.0]], [1.0, 2.0], elapsed=[1.0, -3.0])
     with pytest.raises(InputError, match="weight"):
         model.play([[1.0], [2.0]], [1.0, 2.0], weight=[1.0])
-    with pytest.raises(InputError, match="DiscountedMean: weight and elapsed are not supported by this learner; leave"):
+    with pytest.raises(InputError, match="DiscountedMean: weight is not supported; leave it out, or use a"):
         ud.DiscountedMean().learn([], 1.0, weight=2.0)
+    with pytest.raises(InputError, match="weight and elapsed are not supported; leave them out, or use a learner"):
+        ud.DiscountedMean().play([[]], [1.0], weight=[2.0], elapsed=[3.0])
     ensemble = ud.Ensemble([ud.DiscountedVAW(), ud.DiscountedMean()])
-    with pytest.raises(InputError, match="DiscountedMean: weight and elapsed are not supported"):
+    with pytest.raises(InputError, match="Ensemble: elapsed is not supported"):
         ensemble.learn([1.0], 1.0, elapsed=2.0)
     assert model.rounds == ensemble.rounds == 0
 

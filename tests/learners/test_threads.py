@@ -22,10 +22,10 @@ class Slow(ud.Learner):
     def _begin(self, dim):
         self._sum = np.zeros(1)
 
-    def _predict(self, Z):
+    def _predict(self, Z, elapsed=1.0):
         return np.full(len(Z), self._sum[0])
 
-    def _play(self, Z, y):
+    def _play(self, Z, y, context):
         yhat = np.empty(len(y))
         for t, label in enumerate(y):
             yhat[t] = total = self._sum[0]

@@ -12,6 +12,7 @@ from undrift import _check, kernels
 from undrift.ensemble.stacked_members import AIOLIStack, DiscountedLeaders, VAWStack
 from undrift.errors import InputError
 from undrift.kernels import layout
+from undrift.learners.row_context import ORDINARY
 
 SOURCE = Path(ud.__file__).parent
 STATUS = {"vaw_play", "vaw_predict", "aioli_play", "aioli_predict", "play_keys", "predict_rows", "o2nc_play"}
@@ -64,7 +65,7 @@ def test_what_a_kernel_refuses_is_an_error_and_never_an_empty_array() -> None:
                 call()
     for model in (ud.DiscountedVAW(), ud.DiscountedAIOLI(), ud.linear_ensemble()):
         model.play(np.ones((2, 3)), np.ones(2))
-        for call in (lambda model=model: model._play(Z, y), lambda model=model: model._predict(Z)):
+        for call in (lambda model=model: model._play(Z, y, ORDINARY), lambda model=model: model._predict(Z)):
             with pytest.raises(InputError, match="which z in row 3, feature 2 is not"):
                 call()
 

@@ -158,10 +158,10 @@ class LeakyDescent(Learner):
     def _arrays(self):
         return {"x": self._x}
 
-    def _predict(self, Z):
+    def _predict(self, Z, elapsed=1.0):
         return Z @ self._x
 
-    def _play(self, Z, y):
+    def _play(self, Z, y, context):
         yhat, stability = np.empty(len(y)), np.empty(len(y))
         for t, (z, label) in enumerate(zip(Z, y, strict=True)):
             yhat[t] = z @ self._x

@@ -38,10 +38,10 @@ class Fragile(ud.DiscountedVAW):
         super().__init__(**parameters)
         self.parameters["trap"] = trap
 
-    def _play(self, Z, y, hint=None, rows=None):
+    def _play(self, Z, y, context, hint=None):
         if os.path.exists(self.parameters["trap"]):
             raise ZeroDivisionError("not my day")
-        return super()._play(Z, y, hint, rows)
+        return super()._play(Z, y, context, hint)
 
 
 class Newer(ud.Fleet):

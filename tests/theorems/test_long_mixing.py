@@ -68,10 +68,10 @@ class Rogue(ud.Learner):
     def _begin(self, dim):
         pass
 
-    def _predict(self, Z):
+    def _predict(self, Z, elapsed=1.0):
         return np.full(len(Z), self.says)
 
-    def _play(self, Z, y):
+    def _play(self, Z, y, context):
         return Columns(self._predict(Z))
 
     def _arrays(self):

@@ -17,7 +17,7 @@ from undrift.learners import DiscountedSoftmax
 from undrift.learners.base import Columns
 from undrift.learners.class_learner import ClassLearner
 from undrift.learners.files import learner_from_snapshot
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, RowContext
 from undrift.learners.serializable import Construction, list_items, merge_parts, number_items, with_prefix
 
 
@@ -62,6 +62,7 @@ class ClassEnsemble(ClassLearner):
         self._prior = (
             np.ones(len(members)) if prior is None else _check.finite_array(self, "prior", prior, (len(members),))
         )
+        self.supports = WEIGHT_AND_TIME.intersection(*(one.supports for one in members))
         self.mixer = MixableProbabilities(share=share)
         self.mixer.begin(self._prior)
         super().__init__(classes=members[0].outputs, share=share)
@@ -107,24 +108,11 @@ class ClassEnsemble(ClassLearner):
         self.mixer = MixableProbabilities(share=self.mixer.share)
         self.mixer.begin(self._prior)
 
-    def _predict(self, Z: Matrix) -> Matrix:
-        return self._predict_after(Z, 1.0)
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
+        return self.mixer.predict(np.stack([one._predict(Z, elapsed) for one in self._members], axis=1))
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
-        return self.mixer.predict(np.stack([one._predict_at(Z, elapsed) for one in self._members], axis=1))
-
-    def _require_row_weights(self) -> None:
-        for one in self.prototypes:
-            one._require_row_weights()
-
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_members(Z, y, None)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_members(Z, y, rows)
-
-    def _play_members(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
-        logits = [one._advance(Z, y, rows).yhat for one in self._members]
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        logits = [one._advance(Z, y, context).yhat for one in self._members]
         return Columns(self.mixer.play(np.stack(logits, axis=1), y))
 
     def _arrays(self) -> Arrays:

@@ -19,8 +19,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.learners import DiscountedVAW, Learner
 from undrift.learners.base import Columns
 from undrift.learners.files import learner_from_snapshot
-from undrift.learners.late_labels import Delay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, Delay, RowContext
 from undrift.learners.serializable import Construction, list_items, number_items, with_prefix
 from undrift.losses import Loss
 from undrift.template import Leaf
@@ -80,6 +79,7 @@ class Ensemble(Learner):
             )
         self.least_dim = max(one.least_dim for one in members)  # type: ignore[misc]  # others have a constant
         self.needs_model = any(one.needs_model for one in members)
+        self.supports = WEIGHT_AND_TIME.intersection(*(one.supports for one in members))
         self._prior = None if prior is None else _check.finite_array(self, "prior", prior, (len(members),))
         if self._prior is not None and not (self._prior > 0.0).all():
             raise InputError(f"{_check.name_of(self)}: prior must be positive, got {self._prior.min():g}")
@@ -198,40 +198,28 @@ class Ensemble(Learner):
             _check.choice(self, "record", record, ("weights",))
         block = self._block(Z)
         labels = self._labels(y, len(block))
-        rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(late := self._read_delay(delay, len(block))):
+        context = self._check_context(len(block), weight=weight, elapsed=elapsed, delay=delay)
+        if self._waits(context):
             if record is not None:
                 raise InputError(f"{_check.name_of(self)}: record and delay cannot be given together; leave one out")
-            return self._play_late(block, labels, late, rows)
+            return self._play_late(block, labels, context)
         history: list[Matrix] | None = None if record is None else []
-        trace = self._close(block, lambda: self._play(block, labels, history, rows), rows)
+        trace = self._close(block, lambda: self._play(block, labels, context, history), context)
         if history is None:
             return trace
         weights = np.concatenate(history) if history else np.empty((0, len(self.weights)))
         return Trace(trace.yhat, None, None, trace.learner, trace.parameters, trace.first, weights, known=trace.known)
 
-    def _predict(self, Z: Matrix) -> Vector:
-        if self._kernel is None:
-            return self.mixer.predict(self._members.predict(Z, self.rounds))
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
+        if self._kernel is None or elapsed != 1.0:
+            return self.mixer.predict(self._members.predict(Z, self.rounds, elapsed))
         yhat = np.empty(len(Z))
         _check.raise_on_status(self, self._kernel.predict_rows(self.rounds, Z, yhat), Z.shape[1])
         return yhat
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self.mixer.predict(self._members.predict(Z, self.rounds, elapsed))
-
-    def _require_row_weights(self) -> None:
-        for one in self._prototypes:
-            one._require_row_weights()
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play(Z, y, None, rows)
-
-    def _play(
-        self, Z: Matrix, y: Vector, history: list[Matrix] | None = None, rows: RowWeights | None = None
-    ) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext, history: list[Matrix] | None = None) -> Columns:
         yhat = np.empty(len(y))
-        if self._kernel is not None and rows is None:
+        if self._kernel is not None and context.ordinary:
             weights = np.empty((0 if history is None else len(y), len(self._stability)))
             _check.raise_on_status(self, self._kernel.play(self.rounds, Z, y, yhat, weights), Z.shape[1])
             if history is not None:
@@ -239,8 +227,7 @@ class Ensemble(Learner):
             return Columns(yhat)
         for a in range(0, len(y), BLOCK):
             part = slice(a, a + BLOCK)
-            some = None if rows is None else rows.between(a, a + BLOCK)
-            played = self._members.play(Z[part], y[part], self.rounds + a, some)
+            played = self._members.play(Z[part], y[part], self.rounds + a, context.between(a, a + BLOCK))
             before = None if history is None else np.empty(played.yhat.shape)
             yhat[part] = self.mixer.play(played.yhat, y[part], weights=before)
             played.stability[0] += self._stability
@@ -254,12 +241,12 @@ class Ensemble(Learner):
         E = self._members.predict(Z, self.rounds, elapsed)
         return np.concatenate(([float(self.rounds > 0)], self.mixer.predict(E), E[0], Z[0]))
 
-    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+    def _settle(self, record: Vector, y: float, context: RowContext, *, newest: bool) -> None:
         """Let the members learn the row, and the mixer judge the answers that were served."""
         (served,), E, Z = (one[None] for one in np.split(record[1:], [1, 1 + len(self._stability)]))
         label = np.array([y])
         play = self._members.play if newest else self._members.play_late
-        played = play(np.ascontiguousarray(Z), label, self.rounds, rows)
+        played = play(np.ascontiguousarray(Z), label, self.rounds, context)
         mixed = self.mixer.play(E, label)
         self._stability += played.stability[0]
         self._pending.late_excess += float((self.loss.value(served, label) - self.loss.value(mixed, label))[0])

@@ -12,6 +12,7 @@ from undrift.ensemble.mixer import Mixer
 from undrift.ensemble.squared import RangeMean
 from undrift.errors import InputError
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
+from undrift.learners.row_context import WEIGHT_AND_TIME
 from undrift.learners.serializable import Construction
 from undrift.learners.vaw import HINTS
 
@@ -23,6 +24,7 @@ class DiscountGridEnsemble(Ensemble):
         self._setup(binary, mixer, **parameters)
         self._prototypes: list[Learner] = []
 
+    supports = WEIGHT_AND_TIME
     unusable = (KeyError, TypeError, ValueError)
 
     def _construction(self) -> Construction:
@@ -31,9 +33,6 @@ class DiscountGridEnsemble(Ensemble):
     @classmethod
     def _saved_construction(cls, header: store.Header) -> Construction:
         return Construction((), {**header["parameters"], "mixer": mixer_from_snapshot(header)})  # type: ignore[dict-item]  # __init__ checks every one of them
-
-    def _require_row_weights(self) -> None:
-        """All its members know what weights and times mean."""
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)

@@ -20,7 +20,7 @@ from undrift.kernels.definitions import DriftCount, Hint
 from undrift.kernels.layout import MixerArguments
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, DriftVAW, Learner, Zero
 from undrift.learners.drift import answer, hints, prices
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.learners.serializable import below_prefix, merge_parts
 from undrift.learners.vaw import HINTS, exact_stability
 
@@ -48,8 +48,8 @@ class Stack(ABC):
         """Return predictions (rows, members) of rows that might come after `first` rounds and this time."""
 
     @abstractmethod
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
-        """Close rounds after `first` earlier ones, with the weights of rows and the times between them, if any."""
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
+        """Close rounds after `first` earlier ones."""
 
     @abstractmethod
     def arrays(self) -> Arrays:
@@ -64,13 +64,13 @@ class Stack(ABC):
         for name, array in self.arrays().items():
             array[...] = arrays[name]
 
-    def play_late(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play_late(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds whose labels came after those of later rows: "last" hints go on repeating the newest label."""
         last = self.arrays().get("last")
         if last is None:
-            return self.play(Z, y, first, rows)
+            return self.play(Z, y, first, context)
         newest = last.copy()
-        played = self.play(Z, y, first, rows)
+        played = self.play(Z, y, first, context)
         last[...] = newest
         return played
 
@@ -105,11 +105,10 @@ class DiscountedLeaders:
         _check.raise_on_status(self, status, self.dim)
         return m, h
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> tuple[Matrix, Matrix]:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> tuple[Matrix, Matrix]:
         """Close rounds; return m and h of each."""
         m, h = np.empty((len(Z), len(self.beta))), np.empty((len(Z), len(self.beta)))
-        weight, elapsed = (None, None) if rows is None else rows
-        status = kernels.vaw_play(self.state, self.beta, first, Z, y, m, h, 1, weight, elapsed)
+        status = kernels.vaw_play(self.state, self.beta, first, Z, y, m, h, 1, context.weight, context.elapsed)
         _check.raise_on_status(self, status, self.dim)
         return m, h
 
@@ -151,12 +150,12 @@ class VAWStack(Stack):
         m, h = self._leaders.predict(Z, first, elapsed)
         return self._apply_hints(m, h, np.broadcast_to(self._last, len(Z)), np.zeros(len(Z))).yhat
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds."""
-        m, h = self._leaders.play(Z, y, first, rows)
+        m, h = self._leaders.play(Z, y, first, context)
         last = np.concatenate((self._last, y[:-1]))
         self._last[0] = y[-1]
-        return self._apply_hints(m, h, last, y, None if rows is None else rows.weight[:, None])
+        return self._apply_hints(m, h, last, y, None if context.weight is None else context.weight[:, None])
 
     def _apply_hints(
         self, m: Matrix, h: Matrix, last: Vector, y: Vector, weight: Matrix | None = None
@@ -221,16 +220,17 @@ class AIOLIStack(Stack):
         _check.raise_on_status(self, status, self.dim)
         return yhat
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds."""
         yhat, stability, h, point = (np.empty((len(y), len(self._beta))) for _ in range(4))
-        more = () if rows is None else (*rows, h, point)
+        weight = context.weight
+        more = () if weight is None else (weight, context.elapsed, h, point)
         state = (self._state, self._beta, self._inverse_curvature, first)
         _check.raise_on_status(self, kernels.aioli_play(*state, Z, y, yhat, stability, 1, *more), self.dim)
-        if rows is not None:
+        if weight is not None:
             for i, one in enumerate(self.learners):
-                own = one._weighted_stability(yhat[:, i], h[:, i], point[:, i], y, rows.weight)
-                stability[:, i] = np.where(rows.weight == 1.0, stability[:, i], own)
+                own = one._weighted_stability(yhat[:, i], h[:, i], point[:, i], y, weight)
+                stability[:, i] = np.where(weight == 1.0, stability[:, i], own)
         return MemberPredictions(yhat, stability)
 
     def arrays(self) -> Arrays:
@@ -261,17 +261,16 @@ class DriftStack(Stack):
         _check.raise_on_status(self, status, self.dim)
         return answer(m, h, self._guesses(m, self._last))
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds."""
         m, h, event = (np.empty((len(y), len(self._reg))) for _ in range(3))
-        weight, elapsed = (None, None) if rows is None else rows
         state = (self._factor, self._leader, self._counts, self._reg, self._step)
-        status = kernels.drift_play(*state, first, Z, y, m, h, event, weight, elapsed)
+        status = kernels.drift_play(*state, first, Z, y, m, h, event, context.weight, context.elapsed)
         _check.raise_on_status(self, status, self.dim)
         guess = self._guesses(m, np.concatenate((self._last, y[:-1])))
         yhat = answer(m, h, guess)
         self._last[0] = y[-1]
-        return MemberPredictions(yhat, prices(m, h, guess, event, yhat, y, weight))
+        return MemberPredictions(yhat, prices(m, h, guess, event, yhat, y, context.weight))
 
     def _guesses(self, m: Matrix, last: Vector) -> Matrix:
         columns = [hints(one.hint, m[:, i : i + 1], last) for i, one in enumerate(self.learners)]
@@ -310,11 +309,11 @@ class SingleMember(Stack):
 
     def predict(self, Z: Matrix, first: int, elapsed: float = 1.0) -> Matrix:
         """Return predictions (rows, 1)."""
-        return self.learner._predict_at(Z, elapsed)[:, None]
+        return self.learner._predict(Z, elapsed)[:, None]
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds."""
-        columns = self.learner._advance(Z, y, rows)
+        columns = self.learner._advance(Z, y, context)
         stability = np.zeros(len(y)) if columns.stability is None else columns.stability
         return MemberPredictions(columns.yhat[:, None], stability[:, None])
 
@@ -364,13 +363,13 @@ class StackedMembers:
         """Return every member's predictions (rows, members)."""
         return self._in_order([part.predict(Z, first, elapsed) for part in self.parts])
 
-    def play(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds for every member."""
-        return self._join([part.play(Z, y, first, rows) for part in self.parts])
+        return self._join([part.play(Z, y, first, context) for part in self.parts])
 
-    def play_late(self, Z: Matrix, y: Vector, first: int, rows: RowWeights | None = None) -> MemberPredictions:
+    def play_late(self, Z: Matrix, y: Vector, first: int, context: RowContext = ORDINARY) -> MemberPredictions:
         """Close rounds whose labels came after those of later rows."""
-        return self._join([part.play_late(Z, y, first, rows) for part in self.parts])
+        return self._join([part.play_late(Z, y, first, context) for part in self.parts])
 
     def learners(self, first: int) -> list[Learner]:
         """Return the members as learners of their own, in order."""

@@ -13,7 +13,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns
 from undrift.learners.information import InformationLearner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import logistic, sigmoid
 from undrift.template import Observations
 
@@ -87,25 +87,22 @@ class DiscountedAIOLI(InformationLearner):
         """$BR$: the guarantee is against comparators with $|u\\cdot z|$ at most this on the rows so far."""
         return 1.0 / self.curvature - 1.0
 
-    def _predict(self, Z: Matrix) -> Vector:
-        return self._predict_after(Z, 1.0)
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         yhat = np.empty((len(Z), 1))
         status = kernels.aioli_predict(self._state, self._betas, self.rounds, Z, yhat, elapsed=elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0]
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        yhat, printed = self._play_rows(self._state, self.rounds, Z, y)
-        return Columns(yhat, self._exact_stability(yhat, printed, y), self._potential(len(y)))
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        weight, potential = context.weight, self._potential(len(y), context)
+        if weight is None:
+            yhat, printed = self._play_rows(self._state, self.rounds, Z, y, context)
+            return Columns(yhat, self._exact_stability(yhat, printed, y), potential)
         h, point = np.empty((len(y), 1)), np.empty((len(y), 1))
-        yhat, printed = self._play_rows(self._state, self.rounds, Z, y, *rows, h, point)
+        yhat, printed = self._play_rows(self._state, self.rounds, Z, y, context, h, point)
         price = self._exact_stability(yhat, printed, y)
-        weighted = self._weighted_stability(yhat, h[:, 0], point[:, 0], y, rows.weight)
-        return Columns(yhat, np.where(rows.weight == 1.0, price, weighted), self._potential(len(y), rows))
+        weighted = self._weighted_stability(yhat, h[:, 0], point[:, 0], y, weight)
+        return Columns(yhat, np.where(weight == 1.0, price, weighted), potential)
 
     def _play_rows(
         self,
@@ -113,8 +110,7 @@ class DiscountedAIOLI(InformationLearner):
         first: int,
         Z: Matrix,
         y: Vector,
-        weight: Vector | None = None,
-        elapsed: Vector | None = None,
+        context: RowContext,
         leverage: Matrix | None = None,
         point: Matrix | None = None,
     ) -> tuple[Vector, Vector]:
@@ -123,14 +119,14 @@ class DiscountedAIOLI(InformationLearner):
         `leverage` and `point` (rounds, 1) receive the row's leverage and where copies beyond the first are expanded.
         """
         yhat, printed, k = np.empty((len(y), 1)), np.empty((len(y), 1)), self._inverse_curvature
-        counts = weight, elapsed, leverage, point
+        counts = context.weight, context.elapsed, leverage, point
         status = kernels.aioli_play(state, self._betas, k, first, Z, y, yhat, printed, 1, *counts)
         _check.raise_on_status(self, status, Z.shape[1])
         return yhat[:, 0], printed[:, 0]
 
     def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
         """Return the paper's price of each round of a run from the first round on."""
-        return self._play_rows(layout.fresh(Z.shape[1], np.array([self.reg])), 0, Z, y)[1]
+        return self._play_rows(layout.fresh(Z.shape[1], np.array([self.reg])), 0, Z, y, ORDINARY)[1]
 
     def _exact_stability(self, yhat: Vector, printed: Vector, y: Vector) -> Vector:
         r"""Return $\frac\kappa2(\sigma(y\hat y)^2/(1+k\kappa)-\tanh^2(\hat y/2))$: a round's loss less the leader's.
@@ -176,17 +172,18 @@ class DiscountedAIOLI(InformationLearner):
         copies = np.maximum(weight - 1.0, 0.0)
         return np.minimum(weight, 1.0) * self._curvature_at(yhat) + 0.25 * copies * self.curvature
 
-    def _terms_of_promise(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> dict[str, Any]:
-        terms = super()._terms_of_promise(Z, y, rows)
+    def _terms_of_promise(self, Z: Matrix, y: Vector, context: RowContext) -> dict[str, Any]:
+        terms = super()._terms_of_promise(Z, y, context)
         if terms["blur"] is not None:
-            terms["surrogates"] = self._surrogates(Z, y, rows or RowWeights(np.ones(len(y)), np.ones(len(y))))
+            terms["surrogates"] = self._surrogates(Z, y, context)
         return terms
 
-    def _surrogates(self, Z: Matrix, y: Vector, rows: RowWeights) -> Observations:
+    def _surrogates(self, Z: Matrix, y: Vector, context: RowContext) -> Observations:
         """Return the quadratics that a fresh learner keeps of the losses."""
-        h, at = np.empty((len(y), 1)), np.empty((len(y), 1))
-        yhat, _ = self._play_rows(layout.fresh(Z.shape[1], np.array([self.reg])), 0, Z, y, *rows, h, at)
-        once, copies, point = np.minimum(rows.weight, 1.0), np.maximum(rows.weight - 1.0, 0.0), at[:, 0]
+        h, at, weight = np.empty((len(y), 1)), np.empty((len(y), 1)), context.weights(len(y))
+        state, counts = layout.fresh(Z.shape[1], np.array([self.reg])), RowContext(weight, context.times(len(y)))
+        yhat, _ = self._play_rows(state, 0, Z, y, counts, h, at)
+        once, copies, point = np.minimum(weight, 1.0), np.maximum(weight - 1.0, 0.0), at[:, 0]
         bend = copies * self._curvature_at(point)
         weight = once * self._curvature_at(yhat) + bend
         slope = -once * logistic.slope(yhat, y) - copies * logistic.slope(point, y) + bend * (point - yhat)

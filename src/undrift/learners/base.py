@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,11 +18,10 @@ from undrift._internal import html, thread_lock
 from undrift._internal.discount import Discount, make_discount
 from undrift._typing import Arrays, Matrix, Scalar, Vector
 from undrift.errors import ConditionError, InputError, ModelFileError
-from undrift.learners.late_labels import Delay, LateLabels
-from undrift.learners.row_weights import RowWeights, check_row_weights, refuse_row_weights
+from undrift.learners.row_context import ORDINARY, Delay, RowContext, check_context
 from undrift.learners.save_point import SavePoint
 from undrift.learners.serializable import Construction, Serializable, fill_arrays
-from undrift.learners.served import PREFIX, PendingRecords
+from undrift.learners.served import PREFIX, PendingRecords, ServedPrediction
 from undrift.losses import Loss, logistic, squared
 from undrift.template import Leaf, Template
 from undrift.trace import Trace
@@ -28,6 +31,8 @@ Prediction = Any
 MOST_FEATURES = 1_000_000
 MOST_ROUNDS = 2**53
 """What a saved learner can have: float64 counts that far."""
+RECORD_LAYOUT = 2
+"""Number of the layout of records; raised when what they hold changes."""
 EXTRA_AGE = "extra_age"
 """Name of the saved array that holds a learner's age beyond its rounds; left out where that is 0."""
 
@@ -43,21 +48,21 @@ class Columns(NamedTuple):
     """Weight of |u|^2/2 after each round; None likewise."""
 
 
-class Learner(LateLabels, Serializable):
-    """Parameters (scalars) and named float64 arrays, changed by `learn` and `play` only.
+class Learner(Serializable):
+    """Parameters (scalars) and named float64 arrays, changed by `learn`, `play`, `ask` and `tell` only.
 
     A learner of your own derives from this class, hands its parameters to `super().__init__`, and provides
 
     - `_begin(dim)`: set up its arrays, called before the first row is learned;
-    - `_predict(Z)`: predictions for rows that might come next, changing nothing;
-    - `_play(Z, y)`: close the rounds and return `Columns`;
+    - `_predict(Z, elapsed=1.0)`: predictions for rows that might come next, after this time, changing nothing;
+    - `_play(Z, y, context)`: close the rounds and return `Columns`;
     - `_arrays()`: its arrays by name, the very objects, so that a saved file can fill them.
 
-    One that knows what weights of rows and times between them mean also provides `_play_weighted(Z, y, rows)` and
-    `_predict_after(Z, elapsed)`; all others refuse them.
+    `context` (`RowContext`) has the weights of rows and the times between them. A learner that knows what these mean
+    lists them in `supports`; all others refuse them, and only ever get an ordinary context and the time 1.
 
-    Late labels work as they are; a learner whose `_play` depends on what was predicted (a mixer) also provides
-    `_serve`, `_settle` and `_fits_record`.
+    Late labels work as they are: a record is the prediction and the row, and settling it is learning the row. A learner
+    whose `_play` depends on what was predicted (a mixer) also provides `_serve`, `_settle` and `_fits_record`.
 
     Input is checked before it gets there: `Z` (rounds, dim) and `y` (rounds,) are contiguous float64, finite, and at
     most 1e75 in size; labels of binary learners are -1 and +1.
@@ -66,6 +71,8 @@ class Learner(LateLabels, Serializable):
     forgets, it also says by `discount` how fast.
     """
 
+    supports: frozenset[str] = frozenset()
+    """What it takes beside rows and labels, of "weight", "elapsed" and "quantiles"; an ensemble what all members do."""
     accepts_nan: ClassVar[bool] = False
     """Whether missing features (NaN) are part of the learner's job."""
     mixes_columns: ClassVar[bool] = False
@@ -108,7 +115,7 @@ class Learner(LateLabels, Serializable):
     @thread_lock.hold_shared
     def _predict_rows(self, z: ArrayLike, elapsed: float | None) -> Prediction:
         Z, single = self._rows(z)
-        yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
+        yhat = self._predictor(Z)._predict(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat
 
     def learn(self, z: ArrayLike, y: float, *, weight: float | None = None, elapsed: float | None = None) -> None:
@@ -125,8 +132,8 @@ class Learner(LateLabels, Serializable):
     def _learn_row(self, z: ArrayLike, y: float, weight: float | None, elapsed: float | None) -> None:
         Z = self._row(z)
         labels = self._labels(y, 1)
-        rows = self._check_row_weight(weight, elapsed)
-        self._close(Z, lambda: self._play_rows_with(Z, labels, rows), rows)
+        context = self._check_context(1, weight=weight, elapsed=elapsed)
+        self._close(Z, lambda: self._play(Z, labels, context), context)
 
     @thread_lock.hold_exclusive
     def play(
@@ -146,41 +153,61 @@ class Learner(LateLabels, Serializable):
         """
         block = self._block(Z)
         labels = self._labels(y, len(block))
-        rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(late := self._read_delay(delay, len(block))):
-            return self._play_late(block, labels, late, rows)
-        return self._close(block, lambda: self._play_rows_with(block, labels, rows), rows)
+        context = self._check_context(len(block), weight=weight, elapsed=elapsed, delay=delay)
+        if self._waits(context):
+            return self._play_late(block, labels, context)
+        return self._close(block, lambda: self._play(block, labels, context), context)
 
-    def _check_row_weights(self, weight: ArrayLike | None, elapsed: ArrayLike | None, count: int) -> RowWeights | None:
-        """Return the checked weights and times of rows, None where all are 1; refuse others if they mean nothing."""
-        rows = check_row_weights(self, weight, elapsed, count)
-        if rows is not None:
-            self._require_row_weights()
-        return rows
+    @thread_lock.hold_exclusive
+    def ask(self, z: ArrayLike, *, elapsed: float | None = None) -> ServedPrediction:
+        """Serve a row that has really come: return its prediction, and keep a record of it until `tell`.
 
-    def _check_row_weight(self, weight: float | None, elapsed: float | None) -> RowWeights | None:
-        """Return the same for one row."""
-        if weight is None and elapsed is None:
-            return None
-        return self._check_row_weights([1.0 if weight is None else weight], [1.0 if elapsed is None else elapsed], 1)
+        Nothing that a label could change is changed. `ask` and `tell` at once are the same as `learn`. `elapsed` is the
+        time since the row before, 1 by default; the past grows older by it when the label is learned.
+        """
+        return self._ask(self._row(z, "ask"), self._time(elapsed))
 
-    def _require_row_weights(self) -> None:
-        """Refuse weights and times of rows unless the learner knows what they mean."""
-        if type(self)._play_weighted is Learner._play_weighted:
-            raise refuse_row_weights(self)
+    @thread_lock.hold_exclusive
+    def tell(self, served: ServedPrediction, y: float, *, weight: float | None = None) -> None:
+        """Learn the label of a row that was served, from what was served; NaN says that it will never come.
 
-    def _time(self, elapsed: float | None) -> float:
-        """Return the checked time since the row before."""
-        rows = self._check_row_weight(None, elapsed)
-        return 1.0 if rows is None else float(rows.elapsed[0])
+        The row counts `weight` times, once by default.
+        """
+        if not isinstance(served, ServedPrediction):
+            raise InputError(f"{_check.name_of(self)}: tell takes what ask returned, got {_check.describe(served)}")
+        serial = self._check_served(served)
+        context = self._check_context(1, weight=weight)
+        missing = isinstance(y, (float, np.floating)) and math.isnan(y)
+        label = math.nan if missing else float(self._labels([y], 1)[0])
+        self._tell(serial, label, context.weights(1).item())
 
-    def _predict_at(self, Z: Matrix, elapsed: float) -> Vector:
-        """Return predictions of checked rows that come after this time."""
-        return self._predict(Z) if elapsed == 1.0 else self._predict_after(Z, elapsed)
+    @thread_lock.hold_shared
+    def find_pending(self, serial: int) -> ServedPrediction:
+        """Return the prediction with this serial number, if its label was not learned yet."""
+        if serial not in self._pending:
+            raise InputError(f"{_check.name_of(self)}: no row {serial} waits for its label")
+        return self._make_served(serial, self._pending[serial])
 
-    def _play_rows_with(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
-        """Close rounds, with weights and times where there are any."""
-        return self._play(Z, y) if rows is None else self._play_weighted(Z, y, rows)
+    @property
+    @thread_lock.hold_shared
+    def pending(self) -> list[ServedPrediction]:
+        """Predictions that were served and whose label was not learned yet, oldest first."""
+        return [self._make_served(serial, self._pending[serial]) for serial in self._pending]
+
+    @property
+    def served_rows(self) -> int:
+        """Rows served so far: the serial number of the last one."""
+        return self.rounds + self._pending.unlearned
+
+    def require(self, *needs: str) -> None:
+        """Refuse what comes beside rows and labels, such as "weight", unless the learner supports it."""
+        missing = [need for need in needs if need not in self.supports]
+        if missing:
+            are, it = ("are", "them") if len(missing) > 1 else ("is", "it")
+            raise InputError(
+                f"{_check.name_of(self)}: {' and '.join(missing)} {are} not supported; leave {it} out, or use a "
+                f"learner that takes {it}, such as DiscountedVAW"
+            )
 
     @property
     def discount(self) -> Discount:
@@ -192,26 +219,19 @@ class Learner(LateLabels, Serializable):
         """The loss it is for."""
         return logistic if self.binary else squared
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
         """Return the promise that covers a run over these rows and labels from the first round on.
 
         A fresh clone plays them; its `stability` and `potential` are the promise.
         """
-        replayed = self.clone().play(Z, y)
+        replayed = self.clone().play(Z, y, weight=context.weight, elapsed=context.elapsed)
         if replayed.stability is None or replayed.potential is None:
             raise ConditionError(
                 f"certify: {_check.name_of(self)} makes no promise; pass a learner with a guarantee, a Template, or an "
                 "object with template(Z, y)"
             )
-        return Template(self.discount, loss=self.loss, replayed=replayed)
-
-    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
-        """Return the promise that covers a run in which rows had these weights and came after these times."""
-        replayed = self.clone().play(Z, y, weight=rows.weight, elapsed=rows.elapsed)
-        if replayed.stability is None or replayed.potential is None:
-            raise ConditionError(f"certify: {_check.name_of(self)} makes no promise about rows with weights")
-        betas = rows.discounts(self.discount)
-        return Template(self.discount, betas=betas, weights=rows.weight, loss=self.loss, replayed=replayed)
+        betas = None if context.ordinary else context.discounts(self.discount, len(y))
+        return Template(self.discount, betas=betas, weights=context.weight, loss=self.loss, replayed=replayed)
 
     def leaf(self, Z: Matrix, y: Vector, u: Matrix | None) -> Leaf:
         """Return this learner as a leaf of a composite's certificate: a fresh clone plays the rows as they are."""
@@ -229,8 +249,15 @@ class Learner(LateLabels, Serializable):
         return {}
 
     def _identity(self) -> list[object]:
+        """Return what a record's layout and meaning depend on, as JSON values."""
         composition = self._composition()
-        return [*super()._identity(), composition] if composition else super()._identity()
+        return [type(self).__name__, dict(self.parameters), *([composition] if composition else [])]
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """A short text that learners of other classes, parameters or record layouts do not share."""
+        text = json.dumps([RECORD_LAYOUT, *self._identity()], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @thread_lock.hold_exclusive
     def snapshot(self) -> tuple[store.Header, Arrays]:
@@ -298,17 +325,11 @@ class Learner(LateLabels, Serializable):
     def _begin(self, dim: int) -> None:
         raise NotImplementedError
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         raise NotImplementedError
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         raise NotImplementedError
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        raise refuse_row_weights(self)
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        raise refuse_row_weights(self)
 
     def _arrays(self) -> Arrays:
         raise NotImplementedError
@@ -345,8 +366,27 @@ class Learner(LateLabels, Serializable):
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         return _check.signs(self, y, count) if self.binary else _check.column(self, "y", y, count)
 
-    def _close(self, Z: Matrix, rounds: Callable[[], Columns], rows: RowWeights | None = None) -> Trace:
-        """Run checked rounds and count them; the past is older by the times of `rows`, or by one each."""
+    def _check_context(
+        self,
+        count: int,
+        *,
+        weight: ArrayLike | None = None,
+        elapsed: ArrayLike | None = None,
+        delay: Delay = 0,
+        levels: Vector | None = None,
+    ) -> RowContext:
+        """Return the checked context of `count` rows; refuse what the learner does not support."""
+        context = check_context(self, count, weight=weight, elapsed=elapsed, delay=delay, levels=levels)
+        self.require(*context.needs)
+        alike = isinstance(context.delay, list) and not self._pending.has_delays and len(set(context.delay)) < 2
+        return context._replace(delay=context.longest_delay) if alike else context
+
+    def _time(self, elapsed: float | None) -> float:
+        """Return the checked time since the row before."""
+        return 1.0 if elapsed is None else self._check_context(1, elapsed=elapsed).times(1).item()
+
+    def _close(self, Z: Matrix, rounds: Callable[[], Columns], context: RowContext = ORDINARY) -> Trace:
+        """Run checked rounds and count them; the past is older by the times of the rows."""
         first, who = self.rounds, (type(self).__name__, dict(self.parameters))
         if not len(Z):
             return Trace(np.empty(0 if self.outputs == 1 else (0, self.outputs)), np.empty(0), np.empty(0), *who, first)
@@ -354,7 +394,7 @@ class Learner(LateLabels, Serializable):
             self._fix_width(Z.shape[1])
             columns = rounds()
             self.rounds = first + len(Z)
-            self._grow_older(rows)
+            self._grow_older(context)
         known = np.ones(len(Z), bool)
         known[0] = first > 0
         return Trace(*columns, *who, first, known=known)
@@ -363,16 +403,16 @@ class Learner(LateLabels, Serializable):
         """Return what undoes a `with` block that raises, unless it was `committed`; rows that wait are left alone."""
         return SavePoint(self, leave=("_pending",), committed=committed)
 
-    def _grow_older(self, rows: RowWeights | None) -> None:
+    def _grow_older(self, context: RowContext) -> None:
         """Count the time that rows took beyond one round each; added up one by one, however they are cut."""
-        if rows is not None:
-            self._extra_age = float(np.cumsum(np.concatenate(([self._extra_age], rows.extra_age)))[-1])
+        if not context.ordinary:
+            self._extra_age = float(np.cumsum(np.concatenate(([self._extra_age], context.extra_age)))[-1])
 
-    def _advance(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
+    def _advance(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         """Close rounds as a part of another learner, and count them."""
-        columns = self._play_rows_with(Z, y, rows)
+        columns = self._play(Z, y, context)
         self.rounds += len(y)
-        self._grow_older(rows)
+        self._grow_older(context)
         return columns
 
     def _adopt_arrays(self, whole: Learner) -> None:
@@ -385,6 +425,84 @@ class Learner(LateLabels, Serializable):
         if self.dim is None:
             self._begin(dim)
             self.dim = dim
+
+    def _waits(self, context: RowContext) -> bool:
+        """Whether labels of a block are learned later than their rows, or earlier ones are due meanwhile."""
+        return context.delay != 0 or self._pending.scheduled
+
+    def _play_late(self, Z: Matrix, y: Vector, context: RowContext) -> Trace:
+        """Serve rows one by one, and settle each label when it is due; all of it or nothing."""
+        first = self.rounds
+        served: list[ServedPrediction] = []
+        with SavePoint(self):
+            for t, elapsed in enumerate(context.times(len(Z)).tolist()):
+                served.append(self._ask(Z[t : t + 1], elapsed))
+                self._schedule(served[-1].serial, float(y[t]), context, t)
+        return self._trace_served(served, first, context.longest_delay)
+
+    def _trace_served(self, served: list[ServedPrediction], first: int, latest: int) -> Trace:
+        """Return the trace of rows served after `first` rounds; the latest label comes after `latest` further rows."""
+        yhat, known = np.array([row.yhat for row in served]), np.array([row.known for row in served], bool)
+        return Trace(yhat, None, None, type(self).__name__, dict(self.parameters), first, known=known, delay=latest)
+
+    def _schedule(self, serial: int, label: float, context: RowContext, t: int) -> None:
+        """Keep the label of a block's row t, which was just served, and settle all that is due."""
+        own = context.delay[t] if isinstance(context.delay, list) else None
+        self._pending.schedule(serial, label, 1.0 if context.weight is None else float(context.weight[t]), own)
+        for due, y in self._pending.due(serial, context.longest_delay if own is None else own):
+            self._tell_waiting(due, y, self._pending.weight(due))
+
+    def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
+        """Serve a checked row that comes after this time, and keep its record."""
+        self._fix_width(Z.shape[1])
+        serial, record = self.served_rows + 1, self._serve(Z, elapsed)
+        self._pending.add(serial, record, elapsed)
+        return self._make_served(serial, record)
+
+    def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
+        """Settle a record with a checked label, or close it if the label is NaN; all of it or nothing."""
+        facts = self._pending.facts(serial)
+        try:
+            with self._save_point(committed=lambda: serial not in self._pending):
+                self._tell_waiting(serial, y, weight)
+        except BaseException:
+            if serial in self._pending:
+                self._pending.put_back(serial, *facts)
+            raise
+
+    def _tell_waiting(self, serial: int, y: float, weight: float) -> None:
+        if np.isnan(y):
+            self._pending.close(serial)
+            return
+        context = self._pending.context(serial, weight)
+        self.require(*context.needs)
+        newest = self._pending.is_newest(serial, self.served_rows)
+        self._settle(self._pending[serial], y, context, newest=newest)
+        self.rounds += 1
+        self._grow_older(context)
+        self._pending.settle(serial)
+
+    def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
+        """Return the record of a row: whether a label was learned before, the prediction, and the row."""
+        return np.concatenate(([float(self.rounds > 0)], self._predict(Z, elapsed).ravel(), Z[0]))
+
+    def _settle(self, record: Vector, y: float, context: RowContext, *, newest: bool) -> None:
+        """Learn a label from the record of its row; `newest` unless a row that was served later is settled already."""
+        self._play(np.ascontiguousarray(record[None, 1 + self.outputs :]), np.array([y]), context)
+
+    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
+        """Return what was served, from its record."""
+        return ServedPrediction(float(record[1]), bool(record[0]), serial, record.copy(), self._fingerprint)
+
+    def _fits_record(self, record: Vector) -> bool:
+        """Whether numbers of a file can be a record of this learner."""
+        within = np.abs(record) <= _check.LIMIT
+        size = 1 + self.outputs + (self.dim or 0)
+        return len(record) == size and bool((within | (self.accepts_nan & np.isnan(record))).all())
+
+    def _check_served(self, served: ServedPrediction) -> int:
+        """Return the serial number of a record that waits here; refuse all others."""
+        return self._pending.check(self, served, self._fingerprint, self.served_rows)
 
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items() if value is not None)
@@ -416,10 +534,9 @@ class DiscountedLearner(Learner):
         self.reg = _check.interval(self, "reg", reg, self._ridges)
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
 
-    def _potential(self, count: int, rows: RowWeights | None = None) -> Vector:
+    def _potential(self, count: int, context: RowContext) -> Vector:
         """Return the ridge after each of the coming rounds: it is forgotten like the data."""
-        age = self.rounds + self._extra_age
-        return self._discount.potential(self.reg, age, count, None if rows is None else rows.elapsed)
+        return self._discount.potential(self.reg, self.rounds + self._extra_age, count, context.elapsed)
 
     @property
     def discount(self) -> Discount:

@@ -9,7 +9,7 @@ from undrift._internal.discount import make_discount
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.baselines import base_rate_log_odds
 from undrift.learners.base import Columns, Learner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, RowContext
 
 
 class BaseRate(Learner):
@@ -36,6 +36,7 @@ class BaseRate(Learner):
 
     least_dim = 0
     binary = True
+    supports = WEIGHT_AND_TIME
 
     def __init__(self, *, beta: float | None = None, half_life: float | None = None, reg: float = 1.0) -> None:
         if beta is None and half_life is None:
@@ -51,21 +52,15 @@ class BaseRate(Learner):
     def _prediction(self) -> float:
         return float(base_rate_log_odds(self._counts[0], self._counts[1], self.reg))
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         return np.full(len(Z), self._prediction())
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self._predict(Z)
-
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        yhat, beta = np.empty_like(y), rows.discounts(self._discount)
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        yhat, beta, weight = np.empty_like(y), context.discounts(self._discount, len(y)), context.weights(len(y))
         for t, label in enumerate(y):
             yhat[t] = self._prediction()
             self._counts *= beta[t]
-            self._counts[int(label > 0.0)] += rows.weight[t]
+            self._counts[int(label > 0.0)] += weight[t]
         return Columns(yhat)
 
     def _arrays(self) -> Arrays:

@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._internal import thread_lock
-from undrift._typing import Matrix, Scalar, Vector
+from undrift._typing import Scalar, Vector
 from undrift.errors import InputError
 from undrift.learners.base import Learner, Prediction
-from undrift.learners.row_weights import RowWeights
 from undrift.learners.served import ServedPrediction
 from undrift.losses import Loss, log_softmax, softmax
 
@@ -44,7 +43,7 @@ class ClassLearner(Learner):
         `elapsed` is the time since the row before, 1 by default.
         """
         Z, single = self._rows(z)
-        logits = self._predictor(Z)._predict_at(Z, self._time(elapsed))
+        logits = self._predictor(Z)._predict(Z, self._time(elapsed))
         return logits[0] if single else logits
 
     def predict_proba(self, z: ArrayLike, *, elapsed: float | None = None) -> Prediction:
@@ -61,16 +60,6 @@ class ClassLearner(Learner):
             )
         return labels
 
-    def _serve(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
-        """Return the record of a row: whether a label was learned before, the logits, and the row."""
-        return np.concatenate(([float(self.rounds > 0)], self._predict_at(Z, elapsed)[0], Z[0]))
-
-    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
-        self._play_rows_with(np.ascontiguousarray(record[None, 1 + self.outputs :]), np.array([y]), rows)
-
     def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
         logits = record[1 : 1 + self.outputs].copy()
         return ServedPrediction(logits, bool(record[0]), serial, record.copy(), self._fingerprint)
-
-    def _fits_record(self, record: Vector) -> bool:
-        return len(record) == 1 + self.outputs + (self.dim or 0) and bool((np.abs(record) <= _check.LIMIT).all())

@@ -11,7 +11,7 @@ from undrift.errors import ModelFileError
 from undrift.kernels.definitions import DriftCount, DriftEvent
 from undrift.learners.base import Columns, Learner
 from undrift.learners.drift_dual import least_path_cost
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, WEIGHT_AND_TIME, RowContext
 from undrift.learners.vaw import HINTS, exact_stability
 from undrift.template import Template
 
@@ -53,6 +53,8 @@ class DriftVAW(Learner):
     [1.0, 3.9]
     """
 
+    supports = WEIGHT_AND_TIME
+
     def __init__(self, tau: float = 1e4, *, reg: float = 1.0, hint: str = "zero") -> None:
         self.tau = _check.interval(self, "tau", tau, "[1e-100, 1e100]")
         self.reg = _check.interval(self, "reg", reg, "[1e-100, 1e100]")
@@ -83,27 +85,17 @@ class DriftVAW(Learner):
         """How often a row of huge leverage made it start afresh; 0 on any sane data."""
         return 0 if self.dim is None else int(self._counts[0, DriftCount.RESTARTS])
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
-        """Return the promise that covers a run over these rows and labels: movement has a price."""
-        return Template(
-            1.0,
-            movement=self.tau,
-            loss=self.loss,
-            least_cost=least_path_cost(self.reg, self.tau, Z, y),
-            replayed=self.clone().play(Z, y),
-        )
-
-    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
-        """Return the same for rows with weights and times: a step that had the time dt costs tau / dt."""
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
+        """Return the promise that covers a run over these rows and labels: a step in the time dt costs tau / dt."""
         with np.errstate(divide="ignore"):
-            price = self.tau / rows.elapsed[1:]
+            price = self.tau if context.elapsed is None else self.tau / context.elapsed[1:]
         return Template(
             1.0,
-            weights=rows.weight,
+            weights=context.weight,
             movement=price,
             loss=self.loss,
-            least_cost=least_path_cost(self.reg, self.tau, Z, y, rows),
-            replayed=self.clone().play(Z, y, weight=rows.weight, elapsed=rows.elapsed),
+            least_cost=least_path_cost(self.reg, self.tau, Z, y, context),
+            replayed=self.clone().play(Z, y, weight=context.weight, elapsed=context.elapsed),
         )
 
     def _begin(self, dim: int) -> None:
@@ -114,10 +106,7 @@ class DriftVAW(Learner):
     def _min_array_size(self, dim: int) -> int:
         return dim * dim
 
-    def _predict(self, Z: Matrix) -> Vector:
-        return self._predict_after(Z, 1.0)
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
         status = kernels.drift_predict(
             self._factor, self._leader, self._regs, self._steps, self.rounds, Z, m, h, elapsed
@@ -125,29 +114,23 @@ class DriftVAW(Learner):
         _check.raise_on_status(self, status, Z.shape[1])
         return answer(m, h, hints(self.hint, m, self._last))[:, 0]
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_rows(Z, y, None, None)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_rows(Z, y, rows.weight, rows.elapsed)
-
-    def _play_rows(self, Z: Matrix, y: Vector, weight: Vector | None, elapsed: Vector | None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         m, h, event = (np.empty((len(y), 1)) for _ in range(3))
         state = (self._factor, self._leader, self._counts, self._regs, self._steps)
-        status = kernels.drift_play(*state, self.rounds, Z, y, m, h, event, weight, elapsed)
+        status = kernels.drift_play(*state, self.rounds, Z, y, m, h, event, context.weight, context.elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         guess = hints(self.hint, m, np.concatenate((self._last, y[:-1])))
         yhat = answer(m, h, guess)
-        stability = prices(m, h, guess, event, yhat, y, weight)
+        stability = prices(m, h, guess, event, yhat, y, context.weight)
         self._last[0] = y[-1]
         potential = np.where(event[:, 0] == DriftEvent.LEARNED, 0.0, self.reg)
         if not self.rounds:
             potential[0] = self.reg
         return Columns(yhat[:, 0], stability[:, 0], potential)
 
-    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+    def _settle(self, record: Vector, y: float, context: RowContext, *, newest: bool) -> None:
         last = float(self._last[0])
-        super()._settle(record, y, newest=newest, rows=rows)
+        super()._settle(record, y, context, newest=newest)
         if not newest:
             self._last[0] = last  # the last label is that of the row served last
 

@@ -21,7 +21,7 @@ import numpy as np
 from undrift import kernels
 from undrift._typing import Matrix, Rounds, Vector
 from undrift.kernels.definitions import DriftCount, DriftEvent
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 
 EPS = float(np.finfo(np.float64).eps)
 REFINEMENTS = 2
@@ -52,16 +52,15 @@ class _DriftRun(NamedTuple):
         return flags
 
 
-def least_path_cost(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> float:
+def least_path_cost(reg: float, tau: float, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> float:
     """Return a number that no path pays less than, of losses, start and movement, as a `DriftVAW` is priced for it.
 
-    `rows`: weights of the rows and times between them. Where the learner starts afresh, a path pays for a new start and
-    not for its step.
+    Where the learner starts afresh, a path pays for a new start and not for its step.
     """
     if not len(y):
         return 0.0
-    run = _play(reg, tau, Z, y, rows)
-    slowness = np.full(len(y), 0.25 / tau) if rows is None else 0.25 / tau * rows.elapsed
+    run = _play(reg, tau, Z, y, context)
+    slowness = 0.25 / tau * context.times(len(y))
     slowness[run.starts] = 0.5 / reg
     s = _residuals(run, run.y - run.m)
     best, scale = _dual_value(run, s, slowness)
@@ -75,15 +74,14 @@ def least_path_cost(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeigh
     return best
 
 
-def _play(reg: float, tau: float, Z: Matrix, y: Vector, rows: RowWeights | None) -> _DriftRun:
+def _play(reg: float, tau: float, Z: Matrix, y: Vector, context: RowContext) -> _DriftRun:
     """Play the rows with a fresh learner and keep its gains."""
     T, d = Z.shape
     m, h, event = (np.empty((T, 1)) for _ in range(3))
     gains = np.empty((T, d))
     state = (np.eye(d)[None] / math.sqrt(reg), np.zeros((1, d)), np.zeros((1, len(DriftCount))), np.array([reg]))
-    weight, elapsed = (None, None) if rows is None else rows
-    kernels.drift_play(*state, np.array([0.5 / tau]), 0, Z, y, m, h, event, weight, elapsed, gains)
-    count = np.ones(T) if rows is None else rows.weight
+    step, count = np.array([0.5 / tau]), context.weights(T)
+    kernels.drift_play(*state, step, 0, Z, y, m, h, event, context.weight, context.elapsed, gains)
     root, learned = np.sqrt(count), event[:, 0] != DriftEvent.IGNORED
     starts = np.union1d([0], np.flatnonzero(event[:, 0] != DriftEvent.LEARNED)).astype(np.int64)
     part = learned / (1.0 + count * h[:, 0])

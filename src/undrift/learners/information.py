@@ -14,12 +14,14 @@ from undrift.errors import ModelFileError
 from undrift.kernels import layout
 from undrift.learners.base import DiscountedLearner
 from undrift.learners.replay import replay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, WEIGHT_AND_TIME, RowContext
 from undrift.template import Template
 
 
 class InformationLearner(DiscountedLearner):
     """A learner whose past is the matrix A = L D L' and the vector theta, discounted by beta each round."""
+
+    supports = WEIGHT_AND_TIME
 
     def __init__(self, *, beta: float | None, half_life: float | None, reg: float, **parameters: Scalar) -> None:
         super().__init__(beta=beta, half_life=half_life, reg=reg, **parameters)
@@ -53,19 +55,16 @@ class InformationLearner(DiscountedLearner):
         one = layout.parts(self._state, 0, self.dim)
         return int(one["lost"][0] + one["resets"][0])
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
         """Return the promise that covers a run over these rows and labels: raised pivots and restarts are replayed."""
-        return Template(self.discount, **self._terms_of_promise(Z, y))
+        return Template(self.discount, **self._terms_of_promise(Z, y, context))
 
-    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
-        return Template(self.discount, **self._terms_of_promise(Z, y, rows))
-
-    def _terms_of_promise(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> dict[str, Any]:
+    def _terms_of_promise(self, Z: Matrix, y: Vector, context: RowContext) -> dict[str, Any]:
         """Return what the template of a run says besides its discount."""
-        again = replay(self, Z, y, rows)
-        timed = {} if rows is None else {"betas": rows.discounts(self.discount), "weights": rows.weight}
+        again = replay(self, Z, y, context)
         return {
-            **timed,
+            "betas": None if context.ordinary else context.discounts(self.discount, len(y)),
+            "weights": context.weight,
             "loss": self.loss,
             "limit": self.reach,
             "floors": again.floors,

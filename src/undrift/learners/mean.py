@@ -8,6 +8,7 @@ from undrift import kernels
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ConditionError
 from undrift.learners.base import Columns, DiscountedLearner
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.template import Template
 
 
@@ -42,20 +43,20 @@ class DiscountedMean(DiscountedLearner):
         super().__init__(beta=beta, half_life=half_life, reg=reg)
         self._state = np.array([self.reg, 0.0])
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
         """Return the promise that covers a run over these labels; the rows must be one constant feature."""
         if Z.shape[1] != 1 or (Z != 1.0).any():
             raise ConditionError("certify: DiscountedMean is certified on one constant feature; pass Z = ones (T, 1)")
-        return super().template(Z, y)
+        return super().template(Z, y, context)
 
     def _begin(self, dim: int) -> None:
         """Nothing depends on the features."""
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         A, b = self._state
         return np.full(len(Z), self.beta * b / (self.beta * A + 1.0))
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         yhat, stability = np.empty_like(y), np.empty_like(y)
         kernels.mean_play(self._state, y, self.beta, yhat, stability)
         # The kernel has the paper's price, y^2 / (2 A_t); the exact one is less by yhat^2 / (2 beta A_{t-1}).

@@ -15,8 +15,7 @@ from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import GivenLoss, GivenMember, GivenNumber
 from undrift.learners.base import Columns, Learner
-from undrift.learners.late_labels import Delay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import Delay, RowContext
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import ServedPrediction
 from undrift.losses import Loss, Quantile, absolute, squared
@@ -197,10 +196,10 @@ class Mix(Learner):
             y = array.ravel()
         return _check.column(self, "y", y, count, nan=True)
 
-    def _read_delay(self, delay: Delay, count: int) -> int | list[int]:
+    def _delay_in_forecasts(self, delay: Delay, count: int) -> Delay:
         """Return the delay in forecasts; with several steps, `delay` counts rows, and its shape fits (rows, steps)."""
         if self.horizon == 1:
-            return super()._read_delay(delay, count)
+            return delay
         steps, listed = self.horizon, np.asarray(delay)
         try:
             rows = np.broadcast_to(listed, (count // steps, steps))
@@ -229,10 +228,10 @@ class Mix(Learner):
     @thread_lock.hold_exclusive
     def learn(self, z: ArrayLike, y: Any, *, weight: float | None = None, elapsed: float | None = None) -> None:
         """Close one round: the label of row `z`, or its labels (H,), have become known; NaN for a missing one."""
-        self._check_row_weight(weight, elapsed)
+        context = self._check_context(1, weight=weight, elapsed=elapsed)
         Z = self._row(z)
         labels = self._labels(y, self.horizon)
-        self._close(Z, lambda: self._play(Z, labels))
+        self._close(Z, lambda: self._play(Z, labels, context))
 
     @thread_lock.hold_exclusive
     def play(
@@ -261,11 +260,13 @@ class Mix(Learner):
         """
         block = self._block(Z)
         labels = self._labels(y, len(block))
-        self._check_row_weights(weight, elapsed, len(block) // self.horizon)
-        if self._waits(late := self._read_delay(delay, len(block))):
-            return self._by_row(self._play_late(block, labels, late))
+        self._check_context(len(block) // self.horizon, weight=weight, elapsed=elapsed)
+        context = self._check_context(len(block), delay=self._delay_in_forecasts(delay, len(block)))
+        if self._waits(context):
+            return self._by_row(self._play_late(block, labels, context))
         weights = np.empty((len(block), block.shape[1] + len(COMBINED)))
-        return self._by_row(replace(self._close(block, lambda: self._play(block, labels, weights)), weights=weights))
+        trace = self._close(block, lambda: self._play(block, labels, context, weights))
+        return self._by_row(replace(trace, weights=weights))
 
     def _by_row(self, trace: Trace) -> Trace:
         """Return a trace of single forecasts with a row for all steps of one round."""
@@ -293,7 +294,7 @@ class Mix(Learner):
         with SavePoint(self):
             return [self._ask(Z[h : h + 1]) for h in range(self.horizon)]
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         return self._weigh(Z, 0)[0]
 
     def _weigh(self, Z: Matrix, step: int) -> tuple[Vector, Matrix]:
@@ -302,7 +303,7 @@ class Mix(Learner):
         kernels.given_predict(self._numbers, self._last, self._sums, *self._settings, step, Z, yhat, weights)
         return yhat, weights
 
-    def _play(self, Z: Matrix, y: Vector, weights: Matrix | None = None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext, weights: Matrix | None = None) -> Columns:
         yhat, before = np.empty(len(y)), np.empty((len(y), self._sums.shape[1])) if weights is None else weights
         kernels.given_play(self._numbers, self._last, self._sums, self._products, *self._settings, Z, y, yhat, before)
         return Columns(yhat)
@@ -312,7 +313,7 @@ class Mix(Learner):
         yhat, weights = self._weigh(Z, (serial - 1) % self.horizon)
         return np.concatenate(([float(self.rounds > 0)], yhat, [float(serial)], weights[0], Z[0]))
 
-    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+    def _settle(self, record: Vector, y: float, context: RowContext, *, newest: bool) -> None:
         serial, z = int(record[SERIAL]), np.ascontiguousarray(record[HEAD + self._sums.shape[1] :])
         step, late = (serial - 1) % self.horizon, float(self.served_rows - serial + 1)
         state = self._numbers, self._last, self._sums, self._products

@@ -11,7 +11,7 @@ from undrift import _check
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError
 from undrift.learners.base import Columns, DiscountedLearner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, WEIGHT_AND_TIME, RowContext
 from undrift.losses import Loss, loss_named
 from undrift.template import Tangents, Template
 
@@ -60,6 +60,7 @@ class DiscountedNewton(DiscountedLearner):
     True
     """
 
+    supports = WEIGHT_AND_TIME
     _ridges = "[1e-50, 1e50]"
 
     def __init__(
@@ -100,20 +101,16 @@ class DiscountedNewton(DiscountedLearner):
             raise InputError(f"{_check.name_of(self)}: a loss of your own cannot be saved; use one of ours by name")
         super().save(path)
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
         """Return the promise that covers a run over these rows and labels, in terms of the gradients it saw."""
-        return self._weighted_template(Z, y, None)
-
-    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Template:
-        weight, betas = (None, None) if rows is None else (rows.weight, rows.discounts(self.discount))
-        fresh, leaders, ones = self.clone(), np.empty_like(Z), np.ones(len(y))
-        replayed = fresh._close(Z, lambda: fresh._play_rounds(Z, y, rows or RowWeights(ones, ones), leaders), rows)
+        fresh, leaders = self.clone(), np.empty_like(Z)
+        replayed = fresh._close(Z, lambda: fresh._play(Z, y, context, leaders), context)
         slope, lost = self._loss.slope(replayed.yhat, y), self._loss.value(replayed.yhat, y)
         tangents = Tangents(slope[:, None] * Z, slope * replayed.yhat, lost, self.gamma, leaders)
         return Template(
             self.discount,
-            betas=betas,
-            weights=weight,
+            betas=None if context.ordinary else context.discounts(self.discount, len(y)),
+            weights=context.weight,
             loss=self._loss,
             tangents=tangents,
             bound=self.radius,
@@ -127,27 +124,19 @@ class DiscountedNewton(DiscountedLearner):
     def _arrays(self) -> Arrays:
         return {"point": self._x, "pull": self._pull, "sums": self._sums, "hessian": self._hessian}
 
-    def _predict(self, Z: Matrix) -> Vector:
-        return np.asarray(np.sum(Z * self._x, axis=1))
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
+        return np.asarray(np.sum(Z * self._x, axis=1))  # the point was chosen after the round before
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self._predict(Z)  # the point was chosen after the round before
-
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_rounds(Z, y, rows)
-
-    def _play_rounds(self, Z: Matrix, y: Vector, rows: RowWeights, leaders: Matrix | None = None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext, leaders: Matrix | None = None) -> Columns:
         """Close rounds; `leaders` is filled with the point after each of them."""
         yhat, stability, potential = np.empty_like(y), np.empty_like(y), np.empty_like(y)
-        beta, age = rows.discounts(self._discount), self.rounds + self._extra_age
+        beta, age = context.discounts(self._discount, len(y)), self.rounds + self._extra_age
+        weight, elapsed = context.weights(len(y)), context.times(len(y))
         for t in range(len(y)):
             yhat[t] = np.sum(Z[t : t + 1] * self._x, axis=1)[0]
-            g, age = float(self._loss.slope(yhat[t], y[t])) * Z[t], age + float(rows.elapsed[t])
+            g, age = float(self._loss.slope(yhat[t], y[t])) * Z[t], age + float(elapsed[t])
             step = self._newton_step if self.gamma else self._gradient_step
-            stability[t] = step(g, float(g @ self._x), float(rows.weight[t]), float(beta[t]), age)
+            stability[t] = step(g, float(g @ self._x), float(weight[t]), float(beta[t]), age)
             potential[t] = self._sums[1]
             if leaders is not None:
                 leaders[t] = self._x

@@ -8,7 +8,7 @@ from undrift._typing import Arrays, Matrix, Vector
 from undrift.learners.aioli import DiscountedAIOLI
 from undrift.learners.base import Columns
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import RowContext
 from undrift.learners.serializable import merge_parts
 
 
@@ -38,6 +38,8 @@ class OneVsRest(ClassLearner):
     >>> int(np.argmax(model.predict([0.0, 2.0])))
     1
     """
+
+    supports = DiscountedAIOLI.supports
 
     def __init__(
         self,
@@ -78,20 +80,10 @@ class OneVsRest(ClassLearner):
         for one in self._learners:
             one._adopt_arrays(self)
 
-    def _predict(self, Z: Matrix) -> Matrix:
-        return self._predict_after(Z, 1.0)
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
+        return np.column_stack([one._predict(Z, elapsed) for one in self._learners])
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
-        return np.column_stack([one._predict_at(Z, elapsed) for one in self._learners])
-
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_learners(Z, y, None)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_learners(Z, y, rows)
-
-    def _play_learners(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
-        columns = []
-        for k, one in enumerate(self._learners):
-            columns.append(one._advance(Z, np.where(y == k, 1.0, -1.0), rows).yhat)
-        return Columns(np.column_stack(columns))
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        signs = [np.where(y == k, 1.0, -1.0) for k in range(self.outputs)]
+        played = [one._advance(Z, sign, context).yhat for one, sign in zip(self._learners, signs, strict=True)]
+        return Columns(np.column_stack(played))

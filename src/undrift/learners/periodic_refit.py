@@ -13,6 +13,7 @@ from undrift import _check, store
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.learners.base import Columns, Learner
+from undrift.learners.row_context import RowContext
 from undrift.learners.serializable import Construction
 from undrift.losses import log_odds
 
@@ -136,7 +137,7 @@ class PeriodicRefit(Learner):
         """Return how many rows come after a fit of so many rows before the next one."""
         return math.ceil((self.grow - 1.0) * rows)
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         filled, used = self._counts.astype(int).tolist()
         if self._fitted is None:
             labels = self._past_labels[: used or filled]
@@ -170,7 +171,7 @@ class PeriodicRefit(Learner):
             )
         return out
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         yhat = np.empty(len(y))
         before = self._counts.copy(), self._fitted
         buffer: tuple[Matrix, Vector] | None = None

@@ -9,7 +9,7 @@ from undrift._internal.discount import make_discount
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.baselines import no_change_log_odds
 from undrift.learners.base import Columns, Learner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, RowContext
 
 
 class Persistence(Learner):
@@ -42,6 +42,7 @@ class Persistence(Learner):
     """
 
     least_dim = 0
+    supports = WEIGHT_AND_TIME
 
     def __init__(
         self,
@@ -66,28 +67,20 @@ class Persistence(Learner):
         last, stayed, changed = self._state[:, None]
         return float((no_change_log_odds(last, stayed, changed, self.reg) if self.binary else last)[0])
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         return np.full(len(Z), self._prediction())
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self._predict(Z)
-
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        if self.binary:
-            return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
-        yhat = np.concatenate((self._state[:1], y[:-1]))
-        self._state[0] = y[-1]
-        return Columns(yhat)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         if not self.binary:
-            return self._play(Z, y)
-        yhat, beta = np.empty_like(y), rows.discounts(self._discount)
+            yhat = np.concatenate((self._state[:1], y[:-1]))
+            self._state[0] = y[-1]
+            return Columns(yhat)
+        yhat, beta, weight = np.empty_like(y), context.discounts(self._discount, len(y)), context.weights(len(y))
         for t, label in enumerate(y):
             yhat[t] = self._prediction()
             if self._state[0]:
                 self._state[1:] *= beta[t]
-                self._state[1 if label == self._state[0] else 2] += rows.weight[t]
+                self._state[1 if label == self._state[0] else 2] += weight[t]
             self._state[0] = label
         return Columns(yhat)
 

@@ -25,7 +25,7 @@ from undrift.kernels.definitions import (
     RESIDUE_ROUNDING,
     SMALL_BETA,
 )
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import RowContext
 from undrift.template import Observations, no_observations
 from undrift.trace import Trace
 
@@ -49,15 +49,12 @@ class Replay(NamedTuple):
     """What ignored rounds and fresh starts cost, one number a round; None when there were none."""
 
 
-def replay(learner: InformationLearner, Z: Matrix, y: Vector, given: RowWeights | None = None) -> Replay:
-    """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised.
-
-    `given`: the weights of rows and the times between them, if they were not all 1.
-    """
+def replay(learner: InformationLearner, Z: Matrix, y: Vector, context: RowContext) -> Replay:
+    """Play the stream with a fresh clone, in whole chunks, and step by step where a pivot was raised."""
     fresh = learner.clone()
     discount = learner.discount
-    every = given or RowWeights(np.ones(len(y)), np.ones(len(y)))
-    rates = forgetting_rates(discount, len(y), None if given is None else given.discounts(discount))
+    betas = None if context.ordinary else context.discounts(discount, len(y))
+    rates = forgetting_rates(discount, len(y), betas)
     traces: list[Trace] = []
     catches: list[Observations] = []
     ignored: list[int] = []
@@ -65,23 +62,24 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector, given: RowWeights 
     blurs: list[Matrix] = []
     for begin in range(0, len(y), CHUNK):
         rows, labels = Z[begin : begin + CHUNK], y[begin : begin + CHUNK]
-        some = every.between(begin, begin + CHUNK)
+        some = context.between(begin, begin + CHUNK)
         before = fresh.copy()
-        traces.append(fresh.play(rows, labels, **some._asdict()))
-        weights = fresh.observation_weights(traces[-1].yhat, some.weight)
+        traces.append(fresh.play(rows, labels, weight=some.weight, elapsed=some.elapsed))
+        weights = fresh.observation_weights(traces[-1].yhat, some.weights(len(labels)))
         old, restarted = _column(before, Z.shape[1]), fresh.resets > before.resets
         blurs.append(_blur(old, rows, weights, discount, rates[begin : begin + CHUNK], restarted))
         if (fresh.floored, fresh.resets) == (before.floored, before.resets) and not before.resets:
             continue
-        single = fresh.resets > 0 or discount.beta < SMALL_BETA or given is not None
-        step = 1 if single else FLOOR_PERIOD
+        single = fresh.resets > 0 or discount.beta < SMALL_BETA or not context.ordinary
+        step, times = 1 if single else FLOOR_PERIOD, some.times(len(labels)).tolist()
         for k in range(0, len(rows), step):
-            time = float(some.elapsed[k])
-            if layout.is_floor_round(discount.beta, begin + k, time):
-                caught, restarted = _raised_pivots(_column(before, Z.shape[1]), Z.shape[1], discount, begin + k, time)
+            if layout.is_floor_round(discount.beta, begin + k, times[k]):
+                column = _column(before, Z.shape[1])
+                caught, restarted = _raised_pivots(column, Z.shape[1], discount, begin + k, times[k])
                 catches.append(caught)
                 restarts += [begin + k] if restarted else []
-            before.play(rows[k : k + step], labels[k : k + step], **some.between(k, k + step)._asdict())
+            part = some.between(k, k + step)
+            before.play(rows[k : k + step], labels[k : k + step], weight=part.weight, elapsed=part.elapsed)
             if single and INFORMATION.split(_column(before, Z.shape[1]), dim=Z.shape[1])["lost"]:
                 ignored.append(begin + k)
     floors = _join(catches, Z.shape[1])
@@ -95,7 +93,7 @@ def replay(learner: InformationLearner, Z: Matrix, y: Vector, given: RowWeights 
     blur = np.concatenate([np.empty((0, Z.shape[1])), *blurs]) if any(one.any() for one in blurs) else None
     if not ignored and not restarts:
         return Replay(trace, floors, blur, None)
-    lost, still = (every.weight * learner.loss.value(one, y) for one in (trace.yhat, np.zeros(len(y))))
+    lost, still = (context.weights(len(y)) * learner.loss.value(one, y) for one in (trace.yhat, np.zeros(len(y))))
     return Replay(trace, floors, blur, _restart_cost(lost, still, floors, ignored, restarts, rates))
 
 

@@ -17,7 +17,7 @@ from undrift import _check
 from undrift._internal import html
 from undrift._typing import Arrays, Vector
 from undrift.errors import InputError, ModelFileError
-from undrift.learners.row_weights import WEIGHT_LIMIT
+from undrift.learners.row_context import ORDINARY, WEIGHT_LIMIT, RowContext
 
 PREFIX = "pending."
 """Names of the arrays in which records are saved begin with this."""
@@ -152,6 +152,11 @@ class PendingRecords:
         """Return the time before the row."""
         return self._elapsed.get(serial, 1.0)
 
+    def context(self, serial: int, weight: float) -> RowContext:
+        """Return the context in which a record is settled, with a label of this weight."""
+        elapsed = self.time_before(serial)
+        return ORDINARY if weight == elapsed == 1.0 else RowContext(np.array([weight]), np.array([elapsed]))
+
     def delay(self, serial: int) -> int | None:
         """Return the delay of a scheduled label's own, if it has one."""
         return self._delays.get(serial)
@@ -221,6 +226,16 @@ class PendingRecords:
         oldest = next(iter(self._records)) == serial  # as it is when labels come in order
         later = len(self._records) - 1 if oldest else sum(one > serial for one in self._records)
         return later == served - serial
+
+    def check(self, who: object, served: ServedPrediction, fingerprint: str, newest: int) -> int:
+        """Return the serial number of a record that waits here, of `newest` rows served; refuse all others."""
+        name, serial = _check.name_of(who), served.serial
+        other = served.fingerprint != fingerprint or serial > newest
+        if not other and serial not in self:
+            raise InputError(f"{name}: row {serial} was told or closed before; each row has one label")
+        if other or self[serial].tobytes() != served.record.tobytes():
+            raise InputError(f"{name}: tell was given the record of another model or layout; pass its row to learn")
+        return serial
 
     def arrays(self) -> Arrays:
         """Return everything as named float64 arrays; none if every row asked was learned on time."""

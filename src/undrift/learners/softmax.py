@@ -13,7 +13,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.base import Columns, DiscountedLearner
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, RowContext
 
 LEAST_DISCOUNT = 1e-200
 """What is left of the past after however long a time, at least, unless `beta` itself is less."""
@@ -70,6 +70,7 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
     ((500, 3), 1)
     """
 
+    supports = WEIGHT_AND_TIME
     _ridges = "[1e-50, 1e50]"
 
     def __init__(
@@ -133,10 +134,7 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
     def _min_array_size(self, dim: int) -> int:
         return 2 * ((self.outputs - 1) * dim) ** 2
 
-    def _predict(self, Z: Matrix) -> Matrix:
-        return self._predict_after(Z, 1.0)
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Matrix:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Matrix:
         logits, beta = np.empty((len(Z), self.outputs)), self._discounts(np.array([elapsed])).item()
         status = kernels.softmax_predict(
             self._covariance, self._leader, self._basis, self.curvature, self.reg, beta, Z, logits
@@ -144,28 +142,22 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
         _check.raise_on_status(self, status, Z.shape[1])
         return logits
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_weighted(Z, y, RowWeights(np.ones(len(y)), np.ones(len(y))))
-
     def _discounts(self, elapsed: Vector) -> Vector:
         """Return beta^dt; a past older than a float64 ridge can stand counts as that old."""
-        rows = RowWeights(np.ones(len(elapsed)), elapsed)
-        return np.maximum(rows.discounts(self._discount), min(self.beta, LEAST_DISCOUNT))
+        betas = RowContext(elapsed=elapsed).discounts(self._discount, len(elapsed))
+        return np.maximum(betas, min(self.beta, LEAST_DISCOUNT))
 
-    def expansion_points(self, Z: Matrix, y: Vector, rows: RowWeights) -> Matrix:
+    def expansion_points(self, Z: Matrix, y: Vector, context: RowContext) -> Matrix:
         """Return the logits (T, K) at which a fresh learner expands the copies of rows of weight above 1.
 
         For other rows, the logits it plays.
         """
         fresh, points = self.clone(), np.empty((len(y), self.outputs))
         fresh._fix_width(Z.shape[1])
-        fresh._play_rows(Z, y, rows, points)
+        fresh._play(Z, y, context, points)
         return points
 
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_rows(Z, y, rows, None)
-
-    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights, points: Matrix | None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext, points: Matrix | None = None) -> Columns:
         logits, stability, potential = np.empty((len(y), self.outputs)), np.empty(len(y)), np.empty(len(y))
         status = kernels.softmax_play(
             self._information,
@@ -176,8 +168,8 @@ class DiscountedSoftmax(ClassLearner, DiscountedLearner):
             self._basis,
             self.curvature,
             self.reg,
-            self._discounts(rows.elapsed),
-            rows.weight,
+            self._discounts(context.times(len(y))),
+            context.weights(len(y)),
             Z,
             y,
             logits,

@@ -15,8 +15,7 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import Hint
 from undrift.learners.base import Columns, Learner, Prediction
 from undrift.learners.information import InformationLearner
-from undrift.learners.late_labels import Delay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, Delay, RowContext
 from undrift.template import ALIKE, Template, alike
 from undrift.trace import Trace
 
@@ -84,7 +83,7 @@ class DiscountedVAW(InformationLearner):
         with self._shared_lock:
             Z, single = self._rows(z)
             given = _check.column(self, "hint", hint, len(Z))
-            yhat = self._predictor(Z)._predict(Z, given, self._time(elapsed))
+            yhat = self._predictor(Z)._predict(Z, self._time(elapsed), given)
         return float(yhat[0]) if single else yhat
 
     def learn(
@@ -123,59 +122,51 @@ class DiscountedVAW(InformationLearner):
         block = self._block(Z)
         labels = self._labels(y, len(block))
         given = None if hint is None else _check.column(self, "hint", hint, len(block))
-        rows = self._check_row_weights(weight, elapsed, len(block))
-        if self._waits(late := self._read_delay(delay, len(block))):
+        context = self._check_context(len(block), weight=weight, elapsed=elapsed, delay=delay)
+        if self._waits(context):
             if given is not None:
                 raise InputError(f"{_check.name_of(self)}: hint and delay cannot be given together; leave one out")
-            return self._play_late(block, labels, late, rows)
-        return self._close(block, lambda: self._play(block, labels, given, rows), rows)
+            return self._play_late(block, labels, context)
+        return self._close(block, lambda: self._play(block, labels, context, given), context)
 
-    def template(self, Z: Matrix, y: Vector) -> Template:
+    def template(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Template:
         """Return the promise that covers a run over these rows and labels, whatever hints were given."""
-        return _HintedTemplate(self.discount, learner=self, **self._terms_of_promise(Z, y))
-
-    def _weighted_template(self, Z: Matrix, y: Vector, rows: RowWeights) -> Template:
-        return _HintedTemplate(self.discount, learner=self, rows=rows, **self._terms_of_promise(Z, y, rows))
+        terms = self._terms_of_promise(Z, y, context)
+        return _HintedTemplate(self.discount, learner=self, context=context, **terms)
 
     def _make_kernel(self) -> kernels.EnsembleKernel:
         return self._kernel_of_one(np.empty(0), HINTS.index(self.hint), self._last)
 
-    def _predict(self, Z: Matrix, hint: Vector | None = None, elapsed: float = 1.0) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0, hint: Vector | None = None) -> Vector:
         m, h = np.empty((len(Z), 1)), np.empty((len(Z), 1))
         status = kernels.vaw_predict(self._state, self._betas, self.rounds, Z, m, h, elapsed=elapsed)
         _check.raise_on_status(self, status, Z.shape[1])
         return self._apply_hint(m[:, 0], h[:, 0], self._hint_values(m[:, 0], hint, self._last))
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self._predict(Z, None, elapsed)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play(Z, y, None, rows)
-
-    def _play(self, Z: Matrix, y: Vector, hint: Vector | None = None, rows: RowWeights | None = None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext, hint: Vector | None = None) -> Columns:
         yhat, stability = np.empty(len(y)), np.empty(len(y))
         for a in range(0, len(y), BLOCK):  # what is needed beside the columns stays small
             rounds = slice(a, a + BLOCK)
             m, h, label = yhat[rounds], stability[rounds], y[rounds]
             first = self.rounds + a
-            both = (None, None) if rows is None else rows.between(a, a + BLOCK)
+            weight, elapsed = context.between(a, a + BLOCK)[:2]
             status = kernels.vaw_play(
-                self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None], 1, *both
+                self._state, self._betas, first, Z[rounds], label, m[:, None], h[:, None], 1, weight, elapsed
             )
             _check.raise_on_status(self, status, Z.shape[1])
             last = np.concatenate((self._last, label[:-1]))
             hints = self._hint_values(m, None if hint is None else hint[rounds], last)
-            price = exact_stability(m, h, hints, label, both[0])
+            price = exact_stability(m, h, hints, label, weight)
             m[...] = self._apply_hint(m, h, hints)
             h[...] = price
             self._last[0] = label[-1]
-        return Columns(yhat, stability, self._potential(len(y), rows))
+        return Columns(yhat, stability, self._potential(len(y), context))
 
-    def _leaders(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> tuple[Vector, Vector]:
+    def _leaders(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> tuple[Vector, Vector]:
         """Return the leader's prediction m and the leverage h of every round of a run from the first round on."""
         m, h = np.empty((len(y), 1)), np.empty((len(y), 1))
-        state, both = layout.fresh(Z.shape[1], np.array([self.reg])), (None, None) if rows is None else rows
-        _check.raise_on_status("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h, 1, *both), Z.shape[1])
+        state, counts = layout.fresh(Z.shape[1], np.array([self.reg])), (context.weight, context.elapsed)
+        _check.raise_on_status("certify", kernels.vaw_play(state, self._betas, 0, Z, y, m, h, 1, *counts), Z.shape[1])
         return m[:, 0], h[:, 0]
 
     def paper_stability(self, Z: Matrix, y: Vector) -> Vector:
@@ -184,9 +175,9 @@ class DiscountedVAW(InformationLearner):
         hints = self._hint_values(m, None, np.concatenate((np.zeros(1), y))[: len(y)])
         return np.asarray(0.5 * h / (1.0 + h) * (y - hints) ** 2)
 
-    def _settle(self, record: Vector, y: float, *, newest: bool, rows: RowWeights | None = None) -> None:
+    def _settle(self, record: Vector, y: float, context: RowContext, *, newest: bool) -> None:
         last = float(self._last[0])
-        super()._settle(record, y, newest=newest, rows=rows)
+        super()._settle(record, y, context, newest=newest)
         if not newest:
             self._last[0] = last  # the last label is that of the row served last
 
@@ -213,14 +204,14 @@ class _HintedTemplate(Template):
     """The promise of a VAW run, which hints of the caller's own may have changed."""
 
     learner: DiscountedVAW
-    rows: RowWeights | None = None
+    context: RowContext = ORDINARY
 
     def fits(self, trace: Trace, Z: Matrix, y: Vector) -> bool:
         """Whether hints exist that give this trace: yhat = m + q (hint - m), and the stability that goes with it."""
         if super().fits(trace, Z, y) or trace.stability is None:
             return True
-        m, h = self.learner._leaders(Z, y, self.rows)
-        q, counts = h / (1.0 + h), np.ones(len(y)) if self.rows is None else self.rows.weight
+        m, h = self.learner._leaders(Z, y, self.context)
+        q, counts = h / (1.0 + h), self.context.weights(len(y))
         moved = q > 0.0
         hint = m + np.divide(trace.yhat - m, q, out=np.zeros(len(y)), where=moved)
         wide = np.abs(hint) + np.abs(m) + np.abs(y)

@@ -8,7 +8,7 @@ from undrift import _check
 from undrift._internal.discount import Discount
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.learners.base import Columns, Learner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import WEIGHT_AND_TIME, RowContext
 from undrift.losses import logistic, squared
 
 
@@ -31,6 +31,7 @@ class Zero(Learner):
     """
 
     least_dim = 0
+    supports = WEIGHT_AND_TIME
 
     def __init__(self, *, binary: bool = False) -> None:
         self.binary = _check.flag(self, "binary", binary)
@@ -54,19 +55,13 @@ class Zero(Learner):
     def _begin(self, dim: int) -> None:
         """Nothing is kept."""
 
-    def _predict(self, Z: Matrix) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         return np.zeros(len(Z))
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         yhat = np.zeros(len(y))
-        return Columns(yhat, (logistic if self.binary else squared).value(yhat, y), np.zeros(len(y)))
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return self._predict(Z)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        columns = self._play(Z, y)
-        return Columns(columns.yhat, rows.weight * np.asarray(columns.stability), columns.potential)
+        lost = (logistic if self.binary else squared).value(yhat, y)
+        return Columns(yhat, context.weights(len(y)) * lost, np.zeros(len(y)))
 
     def _arrays(self) -> Arrays:
         return {}

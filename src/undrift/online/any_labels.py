@@ -17,8 +17,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import Columns, Prediction
-from undrift.learners.late_labels import Delay, longest_delay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, Delay, RowContext
 from undrift.learners.save_point import SavePoint
 from undrift.learners.served import PendingRecords, ServedPrediction
 from undrift.losses import softplus
@@ -201,15 +200,15 @@ class AnyLabels(OnlineLearner):
     # Rounds
 
     @thread_lock.hold_exclusive
-    def _learn_any(self, z: Rows, y: Any, rows: RowWeights | None = None) -> None:
+    def _learn_any(self, z: Rows, y: Any, context: RowContext = ORDINARY) -> None:
         if self._is_plain(y):
-            super()._learn_any(z, y, rows)
+            super()._learn_any(z, y, context)
             return
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             got = len(arriving.values)
             raise InputError(f"{_check.name_of(self)}: learn takes one row, got {got}; use play(Z, y) for a block")
-        self._play_any_labels(arriving, [y], 0, rows)
+        self._play_any_labels(arriving, [y], context)
 
     @thread_lock.hold_exclusive
     def _play_block(
@@ -226,12 +225,10 @@ class AnyLabels(OnlineLearner):
         arriving = self._rows_to_learn(Z)
         if arriving.single:
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
-        weights = self._check_row_weights(weight, elapsed, len(arriving.values))
-        return self._play_any_labels(arriving, y, delay, weights)
+        context = self._check_context(len(arriving.values), weight=weight, elapsed=elapsed, delay=delay)
+        return self._play_any_labels(arriving, y, context)
 
-    def _play_any_labels(
-        self, arriving: ArrivingRows, y: Any, delay: Delay, weights: RowWeights | None = None
-    ) -> Trace:
+    def _play_any_labels(self, arriving: ArrivingRows, y: Any, context: RowContext) -> Trace:
         """Close rounds of any labels; the trace holds log-probabilities in the order of `classes`.
 
         As long as labels are those of the compiled round it plays them, so that a block is the same as its rows.
@@ -242,8 +239,7 @@ class AnyLabels(OnlineLearner):
                 f"{_check.name_of(self)}: candidates are for two classes called 0 and 1, -1 and 1, or False and True; "
                 "leave them out, or join classes"
             )
-        late = self._read_delay(delay, len(labels))
-        first, waits = self.rounds, self._waits(late)
+        first, waits = self.rounds, self._waits(context)
         with SavePoint(self) if waits or self._several is None or len(labels) > 1 else OneCall(self):
             self._admit(arriving.names)
             rows, head = np.ascontiguousarray(arriving.values), 0
@@ -251,9 +247,9 @@ class AnyLabels(OnlineLearner):
             if self._several is None:
                 head = self._plain_rows(labels)
                 if head:
-                    early = late[:head] if isinstance(late, list) else late
-                    begin = (None, None) if weights is None else weights.between(0, head)
-                    plain = super()._play_block(rows[:head], np.array(labels[:head]), early, None, *begin)
+                    begin = context.between(0, head)
+                    early = begin.delay, None, begin.weight, begin.elapsed
+                    plain = super()._play_block(rows[:head], np.array(labels[:head]), *early)
                     known = np.maximum(
                         plain.first + np.arange(head), 1.0
                     )  # labels before each row, if all came at once
@@ -267,18 +263,16 @@ class AnyLabels(OnlineLearner):
             self._fix_width(rows.shape[1])
             if waits:
                 for t, number in enumerate(numbers, head):
-                    one = (1.0, 1.0) if weights is None else (float(weights.weight[t]), float(weights.elapsed[t]))
-                    played.append(self._play_one_late(rows[t : t + 1], number, late, t, *one))
+                    played.append(self._play_one_late(rows[t : t + 1], number, context, t))
             else:
-                later = None if weights is None else weights.between(head, len(rows))
-                played.append(several.play(rows[head:], numbers, later))
+                played.append(several.play(rows[head:], numbers, context.between(head, len(rows))))
                 self._pending.unlearned += int(np.isnan(numbers).sum())
             self.rounds = several.rounds
         logs = np.concatenate([np.empty((0, several.classes)), *(widen(one, several.classes) for one in played)])
         known_rows = np.ones(len(rows), bool)
         known_rows[:1] = first > 0
         who = type(self).__name__, dict(self.parameters)
-        return Trace(logs[:, self._order()], None, None, *who, first, known=known_rows, delay=longest_delay(late))
+        return Trace(logs[:, self._order()], None, None, *who, first, known=known_rows, delay=context.longest_delay)
 
     def _plain_rows(self, labels: list[Any]) -> int:
         """Return how many labels at the beginning the compiled round can learn."""
@@ -291,13 +285,11 @@ class AnyLabels(OnlineLearner):
                 high = middle - 1
         return low
 
-    def _play_one_late(
-        self, Z: Matrix, label: float, delay: int | list[int], t: int, weight: float, elapsed: float
-    ) -> Matrix:
+    def _play_one_late(self, Z: Matrix, label: float, context: RowContext, t: int) -> Matrix:
         """Serve a row, keep its label, and settle what is due; return the row's log-probabilities (1, K)."""
-        served = self._ask(Z, elapsed)
+        served = self._ask(Z, context.row(t).times(1).item())
         logs = ServedClasses.from_vector(served.record).log_probabilities
-        self._schedule(served.serial, float(label), weight, delay, t)
+        self._schedule(served.serial, float(label), context, t)
         return logs[None]
 
     @thread_lock.hold_exclusive
@@ -329,11 +321,11 @@ class AnyLabels(OnlineLearner):
             return
         serial = self._check_served(served)
         labels = self._check_labels([y], 1)
-        rows = self._check_row_weight(weight, None)
+        context = self._check_context(1, weight=weight)
         with SavePoint(self) if self._several is None else OneCall(self):
             if self._several is None:
                 self._become_several()
-            self._tell(serial, float(self._number_labels(labels)[0]), 1.0 if rows is None else float(rows.weight[0]))
+            self._tell(serial, float(self._number_labels(labels)[0]), context.weights(1).item())
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
         if self._several is None:
@@ -412,16 +404,13 @@ class AnyLabels(OnlineLearner):
             return False
         return len(served.row) <= (self.dim or 0) and len(served.serials) <= len(self._several.estimators)
 
-    def _predict(self, Z: Matrix) -> Vector:
-        return super()._predict(Z) if self._several is None else self._several.predict(Z)
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
+        return super()._predict(Z, elapsed) if self._several is None else self._several.predict(Z, elapsed)
 
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
-        return super()._predict_after(Z, elapsed) if self._several is None else self._several.predict(Z, elapsed)
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
+        return super()._play(Z, y, context) if self._several is None else Columns(self._several.play(Z, y, context))
 
-    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
-        return super()._play_rows(Z, y, rows) if self._several is None else Columns(self._several.play(Z, y, rows))
-
-    def _close_rounds(self, Z: Matrix, signs: Vector, rows: RowWeights) -> Vector:
+    def _close_rounds(self, Z: Matrix, signs: Vector, context: RowContext) -> Vector:
         """Close rounds of checked rows, labels -1, +1 or NaN, and weights, none of which is late; return the log-odds.
 
         It is what `play` does, for an estimator of one class among several, which needs no check of what was checked.
@@ -429,8 +418,7 @@ class AnyLabels(OnlineLearner):
         self._fix_width(Z.shape[1])
         if self._label_names[0] != -1 and (signs == -1.0).any():
             self._label_names = (-1, 1)
-        usual = bool((rows.weight == 1.0).all() and (rows.elapsed == 1.0).all())
-        yhat = self._play_rows(Z, signs, None if usual else rows).yhat
+        yhat = self._play(Z, signs, context if context.needs else ORDINARY).yhat
         self._count()
         return yhat
 

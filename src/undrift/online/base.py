@@ -19,8 +19,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.kernels import layout
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
 from undrift.learners.base import MOST_FEATURES, MOST_ROUNDS, Columns, Prediction
-from undrift.learners.late_labels import Delay, longest_delay
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, WEIGHT_AND_TIME, Delay, RowContext
 from undrift.learners.save_point import HeldInterrupt, SavePoint, put_back
 from undrift.learners.serializable import number_items
 from undrift.learners.served import PendingRecords, ServedPrediction
@@ -83,6 +82,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
 
     accepts_nan: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    supports = WEIGHT_AND_TIME
     _limits: Limits = (None, None)
     _loss: float | None = None
     """Level of the pinball loss by which given candidates are combined; None: that of the task."""
@@ -176,17 +176,17 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         default.
         """
         label = self._plain_label(y)
-        rows = self._check_row_weight(weight, elapsed)
-        if rows is None and label is not None:
+        context = self._check_context(1, weight=weight, elapsed=elapsed)
+        if context.ordinary and label is not None:
             if self._one_row.learn(self, z, label):
                 return
             z = read_series(z)
             if self._one_row.learn(self, z, label):
                 return
-        self._learn_any(z, y, rows)
+        self._learn_any(z, y, context)
 
     @thread_lock.hold_exclusive
-    def _learn_any(self, z: Rows, y: float, rows: RowWeights | None = None) -> None:
+    def _learn_any(self, z: Rows, y: float, context: RowContext = ORDINARY) -> None:
         arriving = self._rows_to_learn(z)
         if len(arriving.values) != 1:
             raise InputError(
@@ -196,7 +196,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         with self._save_point():
             self._name_labels(y)
             self._admit(arriving.names)
-            self._close(arriving.values, lambda: self._play_rows_with(arriving.values, labels, rows), rows)
+            self._close(arriving.values, lambda: self._play(arriving.values, labels, context), context)
 
     @thread_lock.hold_exclusive
     def ask(self, z: Rows, *, elapsed: float | None = None) -> ServedPrediction:
@@ -248,67 +248,58 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
             raise InputError(f"{_check.name_of(self)}: play takes rows (n, d), got one row; use learn(z, y)")
         rows = arriving.values
         labels = self._labels(y, len(rows))
-        weights = self._check_row_weights(weight, elapsed, len(rows))
-        late = self._read_delay(delay, len(rows))
+        context = self._check_context(len(rows), weight=weight, elapsed=elapsed, delay=delay)
         if not len(rows):
             empty = None if levels is None else np.empty((0, len(levels)))
             return replace(self._close(rows, lambda: Columns(np.empty(0))), quantiles=empty)
-        first, who, waits = self.rounds, (type(self).__name__, dict(self.parameters)), self._waits(late)
+        first, who, waits = self.rounds, (type(self).__name__, dict(self.parameters)), self._waits(context)
         several_calls = waits or (self._forests is not None and len(rows) > 1)
         with SavePoint(self) if several_calls else OneCall(self):
             self._name_labels(y)
             self._admit(arriving.names)
             self._fix_width(rows.shape[1])
             if waits:
-                records = self._serve_and_settle(rows, labels, late, weights)
+                records = self._serve_and_settle(rows, labels, context)
                 yhat, known = records[:, RecordPart.YHAT].copy(), records[:, RecordPart.KNOWN] > 0.0
                 tracked = read_quantiles(records, self._plan.kernel.quantiles_at) if levels is not None else None
             else:
                 yhat, some_known = np.empty(len(rows)), np.empty(len(rows))
                 tracked = np.empty((0 if levels is None else len(rows), self._plan.quantiles))
-                self._play_at_once(rows, labels, yhat, tracked, some_known, weights)
+                self._play_at_once(rows, labels, yhat, tracked, some_known, context)
                 known = some_known > 0.0
                 self._count()
         quantiles = None if levels is None or tracked is None else self._quantiles_at(tracked, levels)
-        return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=longest_delay(late))
+        return Trace(yhat, None, None, *who, first, quantiles=quantiles, known=known, delay=context.longest_delay)
 
     def _quantiles_at(self, tracked: Matrix, levels: Vector) -> Matrix:
         """Return the quantiles of some levels (n, levels) from the tracked ones."""
         raise NotImplementedError
 
-    def _predict(self, Z: Matrix) -> Vector:
-        return self._predict_after(Z, 1.0)
-
-    def _predict_after(self, Z: Matrix, elapsed: float) -> Vector:
+    def _predict(self, Z: Matrix, elapsed: float = 1.0) -> Vector:
         yhat, rows = np.empty(len(Z)), self._add_answers(Z)
         status = self._plan.kernel.predict_rows(self._state, rows, yhat, elapsed)
         _check.raise_on_status(self, status, rows.shape[1])
         return yhat
 
-    def _play(self, Z: Matrix, y: Vector) -> Columns:
-        return self._play_rows(Z, y, None)
-
-    def _play_weighted(self, Z: Matrix, y: Vector, rows: RowWeights) -> Columns:
-        return self._play_rows(Z, y, rows)
-
-    def _play_rows(self, Z: Matrix, y: Vector, rows: RowWeights | None) -> Columns:
+    def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
         yhat, none = np.empty(len(y)), np.empty((0, self._plan.quantiles))
-        self._play_at_once(Z, y, yhat, none, np.empty(0), rows)
+        self._play_at_once(Z, y, yhat, none, np.empty(0), context)
         return Columns(yhat)
 
-    def _serve_and_settle(self, Z: Matrix, y: Vector, delay: int | list[int], rows: RowWeights | None = None) -> Matrix:
+    def _serve_and_settle(self, Z: Matrix, y: Vector, context: RowContext) -> Matrix:
         """Serve rows and settle what was served `delay` rows before each; return the records of the rows."""
+        delay = context.delay
         waiting, size, before = list(self._pending), self._plan.kernel.record_size, len(self._pending)
         scheduled, others = self._pending.scheduled_labels, self._pending.has_delays
         if isinstance(delay, list) or others or before > delay or len(scheduled) < before:
-            return self._serve_and_settle_singly(Z, y, delay, rows)
+            return self._serve_and_settle_singly(Z, y, context)
         if any(len(self._pending[k]) != size for k in waiting):
-            return self._serve_and_settle_singly(Z, y, delay, rows)
+            return self._serve_and_settle_singly(Z, y, context)
         records = np.zeros((before + len(y), size))
         for k, serial in enumerate(waiting):
             records[k] = self._pending[serial]
         labels = np.concatenate(([scheduled[serial] for serial in waiting], y))
-        contexts = self._play_late_blocks(Z, labels, records, waiting, delay, rows)
+        contexts = self._play_late_blocks(Z, labels, records, waiting, delay, context)
         self._pending = PendingRecords()
         settled = max(0, len(labels) - delay)
         for k in range(settled, len(labels)):
@@ -320,15 +311,14 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         self._count()
         return records[before:]
 
-    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, delay: int | list[int], rows: RowWeights | None) -> Matrix:
+    def _serve_and_settle_singly(self, Z: Matrix, y: Vector, context: RowContext) -> Matrix:
         """Do the same where other records wait too: row by row, every scheduled label when it is due."""
         records = []
-        for t in range(len(Z)):
-            served = self._ask(Z[t : t + 1], 1.0 if rows is None else float(rows.elapsed[t]))
+        for t, elapsed in enumerate(context.times(len(Z)).tolist()):
+            served = self._ask(Z[t : t + 1], elapsed)
             records.append(served.record)
-            weight = 1.0 if rows is None else float(rows.weight[t])
-            self._pending[served.serial][RecordPart.WEIGHT] = weight
-            self._schedule(served.serial, float(y[t]), weight, delay, t)
+            self._pending[served.serial][RecordPart.WEIGHT] = context.weights(len(Z))[t]
+            self._schedule(served.serial, float(y[t]), context, t)
         return np.stack(records)
 
     def _ask(self, Z: Matrix, elapsed: float = 1.0) -> ServedPrediction:
@@ -401,7 +391,7 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
         fits = 1 <= width <= plan.dim and len(record) == self._plan_at(width).kernel.record_size
         return fits and bool(np.isfinite(record).all())
 
-    def _close(self, Z: Matrix, rounds: object, rows: RowWeights | None = None) -> Trace:
+    def _close(self, Z: Matrix, rounds: object, context: RowContext = ORDINARY) -> Trace:
         trace = super()._close(Z, rounds)  # type: ignore[arg-type]
         if len(Z):
             self._count()  # a round is a labelled row
@@ -507,5 +497,5 @@ class OnlineLearner(Inspection, PeekedRows, DesignedLearner):
     @thread_lock.hold_shared
     def _score_any(self, z: Rows, elapsed: float | None = None) -> Prediction:
         Z, single = self._rows_to_predict(z)
-        yhat = self._predictor(Z)._predict_at(Z, self._time(elapsed))
+        yhat = self._predictor(Z)._predict(Z, self._time(elapsed))
         return float(yhat[0]) if single else yhat

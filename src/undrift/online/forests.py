@@ -32,7 +32,7 @@ from undrift import _check, kernels, store
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import LabelContext
-from undrift.learners.row_weights import WEIGHT_LIMIT
+from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.online.families import SPANS
 from undrift.online.forest_refit import BLOCK, LEAVES, ForestRefit, RowBuffer
 from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work

@@ -14,7 +14,7 @@ from undrift._internal import thread_lock
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import EstimatorNumber, RecordPart
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.learners.save_point import SavePoint
 from undrift.online.forests import Forests
 from undrift.online.growth import widen_record
@@ -56,7 +56,7 @@ class BlockRounds(NamedRows):
         return record
 
     def _play_at_once(
-        self, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector, weights: RowWeights | None = None
+        self, Z: Matrix, y: Vector, yhat: Vector, quantiles: Matrix, known: Vector, context: RowContext = ORDINARY
     ) -> None:
         """Serve and settle rows; fill the predictions, and quantiles and what was known where there is room."""
         at = 0
@@ -67,7 +67,7 @@ class BlockRounds(NamedRows):
                 X = self._forests.serve(self._features(Z[at:end]), y[at:end])
                 rows = np.column_stack([Z[at:end], self._forests.answer(X)])
             play = self._plan.kernel.play
-            both = (None, None) if weights is None else weights.between(at, end)
+            both = context.between(at, end)[:2]
             status = play(self._state, rows, y[at:end], yhat[at:end], quantiles[at:end], known[at:end], *both)
             _check.raise_on_status(self, status, rows.shape[1])
             if self._forests is not None:
@@ -81,7 +81,7 @@ class BlockRounds(NamedRows):
         records: Matrix,
         waiting: list[int],
         delay: int,
-        weights: RowWeights | None = None,
+        context: RowContext = ORDINARY,
     ) -> Matrix:
         """Fill the records of rows and settle those that are due; return the rows in context that forests see.
 
@@ -89,7 +89,7 @@ class BlockRounds(NamedRows):
         """
         forests, before, kernel = self._forests, len(waiting), self._plan.kernel
         if forests is None:
-            both = (None, None) if weights is None else weights
+            both = context[:2]
             status = kernel.play_late(self._state, Z, labels, records, before, delay, *both)
             _check.raise_on_status(self, status, Z.shape[1])
             return np.empty((0, 0))
@@ -105,7 +105,7 @@ class BlockRounds(NamedRows):
             rows = np.column_stack([Z[at:end], forests.answer(contexts[now])])
             first = max(0, before + at - delay)
             part, open_rows = slice(first, before + end), before + at - first
-            both = (None, None) if weights is None else weights.between(at, end)
+            both = context.between(at, end)[:2]
             status = kernel.play_late(self._state, rows, labels[part], records[part], open_rows, delay, *both)
             _check.raise_on_status(self, status, rows.shape[1])
             settled = slice(first, max(first, before + end - delay))
@@ -164,12 +164,12 @@ class PeekedRows(BlockRounds):
         What depends on features alone advances now: rows between the two did not know this one's. The row counts
         `weight` times in the memories, once by default.
         """
-        label, record, rows = self._plain_label(y), peeked.record.copy(), self._check_row_weight(weight, None)
-        if rows is not None and len(record):
-            record[RecordPart.WEIGHT] = rows.weight[0]
+        label, record, context = self._plain_label(y), peeked.record.copy(), self._check_context(1, weight=weight)
+        if not context.ordinary and len(record):
+            record[RecordPart.WEIGHT] = context.weights(1)[0]
         z = read_series(z)
         if label is None or not self._one_row.learn_peeked(self, z, label, record, peeked.rounds):
-            self._learn_peeked_any(z, y, peeked, 1.0 if rows is None else float(rows.weight[0]))
+            self._learn_peeked_any(z, y, peeked, context.weights(1).item())
 
     @thread_lock.hold_exclusive
     def _learn_peeked_any(self, z: Rows, y: float, peeked: PeekedRow, weight: float) -> None:

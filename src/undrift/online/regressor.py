@@ -15,7 +15,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import RecordPart
 from undrift.learners.base import Prediction
-from undrift.learners.late_labels import Delay
+from undrift.learners.row_context import Delay
 from undrift.learners.served import ServedPrediction
 from undrift.online.base import OnlineLearner
 from undrift.online.intervals import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import log_softmax, softplus
 from undrift.online.class_level import ClassLevel
 
@@ -108,15 +108,14 @@ class SeveralClasses:
         """Return log-probabilities (rows, K) of rows that might come next, after this time; nothing changes."""
         if not self.classes:
             return np.empty((len(Z), 0))
-        scores = np.column_stack([np.atleast_1d(one._predict_at(Z, elapsed)) for one in self.estimators])
+        scores = np.column_stack([np.atleast_1d(one._predict(Z, elapsed)) for one in self.estimators])
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
         return self._level.predict(scores * self._signs, elapsed)
 
-    def play(self, Z: Matrix, y: Vector, rows: RowWeights | None = None) -> Matrix:
+    def play(self, Z: Matrix, y: Vector, rows: RowContext = ORDINARY) -> Matrix:
         """Close rounds; return log-probabilities (rounds, classes at the end), a class's share before it appeared."""
         parts, at = [], 0
-        rows = rows or RowWeights(np.ones(len(y)), np.ones(len(y)))
         while at < len(y):
             if y[at] >= self.classes:
                 parts.append(self._play_new(Z[at : at + 1], rows.between(at, at + 1)))
@@ -202,7 +201,7 @@ class SeveralClasses:
         if len(self._signs) != len(self.estimators) or not set(self._signs) <= {-1.0, 1.0}:
             raise ModelFileError("OnlineClassifier: the saved arrays of several classes cannot be used")
 
-    def _play_known(self, Z: Matrix, y: Vector, rows: RowWeights) -> Matrix:
+    def _play_known(self, Z: Matrix, y: Vector, rows: RowContext) -> Matrix:
         """Close rounds whose labels are classes that are known."""
         scores = [one._close_rounds(Z, self._signs_of(k, y), rows) for k, one in enumerate(self.estimators)]
         rounds = self.rounds + np.arange(float(len(y)))
@@ -212,16 +211,16 @@ class SeveralClasses:
             return self._of_two(scores[0], rounds)
         return self._level.play(np.column_stack(scores) * self._signs, y, rows.weight, rows.elapsed)
 
-    def _play_unlabelled(self, Z: Matrix, missing: Vector, rows: RowWeights) -> Matrix:
+    def _play_unlabelled(self, Z: Matrix, missing: Vector, rows: RowContext) -> Matrix:
         """Serve rows whose labels never come: running means of features advance, nothing else does."""
         scores = np.column_stack([one._close_rounds(Z, missing, rows) for one in self.estimators])
         if self.classes <= 2:
             return self._of_two(scores[:, 0])
-        return self._level.predict(scores * self._signs, rows.elapsed)
+        return self._level.predict(scores * self._signs, rows.times(len(missing)))
 
-    def _play_new(self, Z: Matrix, rows: RowWeights) -> Matrix:
+    def _play_new(self, Z: Matrix, rows: RowContext) -> Matrix:
         """Close the round in which a class appears that was never seen."""
-        out = self.predict(Z, float(rows.elapsed[0]))
+        out = self.predict(Z, rows.times(1).item())
         before = self.classes
         self._add_class()
         for k, one in enumerate(self.estimators):

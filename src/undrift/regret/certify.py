@@ -17,7 +17,7 @@ from undrift._typing import Matrix, Rounds, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.row_weights import RowWeights, check_row_weights
+from undrift.learners.row_context import RowContext, check_context
 from undrift.losses import Loss, logistic, squared
 from undrift.regret._input import (
     add_exactly,
@@ -114,12 +114,12 @@ def certify(
             raise InputError(f"{WHO}: give trace, what play returned; {type(learner).__name__} cannot be played again")
         fresh = learner.clone() if isinstance(learner, Learner) else learner
         trace = fresh.play(Z, y, weight=weight, elapsed=elapsed)
-    counts = check_row_weights(WHO, weight, elapsed, len(trace))
+    context = check_context(WHO, len(trace), weight=weight, elapsed=elapsed)
     if isinstance(learner, Restarted):
-        return _certify_stretches(learner, Z, y, trace, u, loss, counts)
+        return _certify_stretches(learner, Z, y, trace, u, loss, context)
     if isinstance(learner, ClassLearner):
-        return certify_classes(learner, Z, y, trace, u, counts)
-    if counts is not None and (isinstance(learner, Composite) or trace.delay or not isinstance(learner, Learner)):
+        return certify_classes(learner, Z, y, trace, u, context)
+    if not context.ordinary and (isinstance(learner, Composite) or trace.delay or not isinstance(learner, Learner)):
         raise ConditionError(
             f"{WHO}: certificates with weight or elapsed are for single learners whose labels came at once; certify a "
             "member by itself, or leave them out"
@@ -138,7 +138,7 @@ def certify(
     if isinstance(learner, Learner):
         check_same_learner(type(learner).__name__, learner.parameters, trace)
         _check_loss(f"the promise of {type(learner).__name__}", learner.loss, wanted)
-    template = _template(learner, rows, labels, counts)
+    template = _template(learner, rows, labels, context)
     _check_loss("the promise", template.loss, wanted)
     yhat, stability, potential = check_columns(trace, template.discount)
     check_same_run(template, trace, rows, labels)
@@ -170,7 +170,7 @@ def _certify_stretches(
     trace: Trace,
     u: Comparator,
     loss: Loss | None,
-    counts: RowWeights | None,
+    context: RowContext,
 ) -> Certificate:
     """Return the sum of the certificates of the stretches, each a run of a fresh learner by itself."""
     rows, labels = _check_labels(Z, y, loss or restarted.loss)
@@ -178,9 +178,9 @@ def _certify_stretches(
     path = check_comparator(WHO, u(rows, labels) if callable(u) else u, *rows.shape)
     parts = []
     for part in restarted.stretches(len(labels)):
-        given = {} if counts is None else counts.between(part.start, part.stop)._asdict()
-        own = restarted.cut_trace(trace, part)
-        parts.append(certify(restarted.learner, rows[part], labels[part], own, path[part], loss, **given))
+        own, given = restarted.cut_trace(trace, part), context.between(part.start, part.stop)
+        stretch = restarted.learner, rows[part], labels[part], own, path[part], loss
+        parts.append(certify(*stretch, weight=given.weight, elapsed=given.elapsed))
     return add_certificates(parts)
 
 
@@ -200,12 +200,12 @@ def _check_loss(what: str, promised: Loss | None, wanted: Loss) -> None:
         raise ConditionError(f"{WHO}: {what} is for {promised.name} loss, not for {wanted.name}")
 
 
-def _template(learner: object, Z: Matrix, y: Vector, counts: RowWeights | None) -> Template:
+def _template(learner: object, Z: Matrix, y: Vector, context: RowContext) -> Template:
     """Return the promise that covers the run."""
     if isinstance(learner, Template):
         return learner
-    if isinstance(learner, Learner) and counts is not None:
-        return learner._weighted_template(Z, y, counts)
+    if isinstance(learner, Learner) and not context.ordinary:
+        return learner.template(Z, y, context)
     if isinstance(learner, Certifiable):
         return learner.template(Z, y)
     raise ConditionError(

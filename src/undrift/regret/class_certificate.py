@@ -22,7 +22,7 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners import DiscountedSoftmax
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.row_weights import RowWeights
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import log_softmax, softmax
 from undrift.regret._input import add_exactly, add_sizes, check_same_learner, check_whole
 from undrift.regret.d2d import Certificate
@@ -36,12 +36,12 @@ STATE_ROUNDING = 1e-7
 
 
 def certify_classes(
-    learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Trace, u: object, counts: RowWeights | None = None
+    learner: ClassLearner, Z: ArrayLike, y: ArrayLike, trace: Trace, u: object, context: RowContext = ORDINARY
 ) -> Certificate:
     """Return the certificate of a run of a learner of several classes; comparators are (K, d) or (T, K, d).
 
-    An ensemble is certified through its best member: what the ensemble lost more than that one is measured. `counts`:
-    weights of the rows and times between them, as played; losses count by weight.
+    An ensemble is certified through its best member: what the ensemble lost more than that one is measured. Losses
+    count by the weights of `context`.
     """
     rows = _check.rows(WHO, Z)
     labels = learner._labels(y, len(rows))
@@ -50,11 +50,10 @@ def certify_classes(
     if trace.delay:
         raise ConditionError(f"{WHO}: certificates of several classes are for labels that came at once; got a delay")
     path = _comparators(u, rows, labels, learner.outputs)
-    counts = counts or RowWeights(np.ones(len(labels)), np.ones(len(labels)))
-    incurred = counts.weight * softmax.value(trace.yhat, labels)
+    incurred = context.weights(len(labels)) * softmax.value(trace.yhat, labels)
     members: list[ClassLearner] = getattr(learner, "prototypes", [learner])
     able = [one for one in members if isinstance(one, DiscountedSoftmax)]
-    found = [_through(one, rows, labels, path, incurred, counts) for one in able]
+    found = [_through(one, rows, labels, path, incurred, context) for one in able]
     if not found:
         raise ConditionError(
             f"{WHO}: {type(learner).__name__} makes no promise against softmax regression; DiscountedSoftmax does"
@@ -63,11 +62,11 @@ def certify_classes(
 
 
 def _through(
-    learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurred: Vector, counts: RowWeights
+    learner: DiscountedSoftmax, Z: Matrix, y: Vector, u: Matrix, incurred: Vector, context: RowContext
 ) -> Certificate:
     """Return the certificate of losses that were incurred through a learner that plays the rows afresh."""
-    fresh = learner.clone()
-    trace = fresh.play(Z, y, weight=counts.weight, elapsed=counts.elapsed)
+    fresh, weight, elapsed = learner.clone(), context.weights(len(y)), context.times(len(y))
+    trace = fresh.play(Z, y, weight=weight, elapsed=elapsed)
     if fresh.resets:
         raise ConditionError(
             f"{WHO}: {type(learner).__name__} started afresh {fresh.resets} times, as some rows are too far from all "
@@ -75,18 +74,18 @@ def _through(
         )
     assert trace.stability is not None
     assert trace.potential is not None
-    own = counts.weight * softmax.value(trace.yhat, y)
-    theirs = counts.weight * softmax.value(np.einsum("tkd,td->tk", u, Z), y)
+    own = weight * softmax.value(trace.yhat, y)
+    theirs = weight * softmax.value(np.einsum("tkd,td->tk", u, Z), y)
     flat = np.einsum("tkd,tkd->t", u - u.mean(axis=1, keepdims=True), u - u.mean(axis=1, keepdims=True))
     ridge = 0.5 * trace.potential * flat
-    betas = fresh._discounts(counts.elapsed)
-    kept = [_Expansion(trace.yhat, np.minimum(counts.weight, 1.0))]
-    if (counts.weight > 1.0).any():
-        points = learner.expansion_points(Z, y, counts)
-        kept.append(_Expansion(points, np.maximum(counts.weight - 1.0, 0.0)))
+    betas = fresh._discounts(elapsed)
+    kept = [_Expansion(trace.yhat, np.minimum(weight, 1.0))]
+    if (weight > 1.0).any():
+        points = learner.expansion_points(Z, y, context)
+        kept.append(_Expansion(points, np.maximum(weight - 1.0, 0.0)))
     charged, sizes = _charges(Z, y, u, kept, learner.curvature, betas)
     price = trace.stability + STATE_ROUNDING * np.abs(trace.stability)
-    share = np.append(np.where(counts.elapsed == 1.0, learner.discount.one_minus_beta, 1.0 - betas)[1:], 1.0)[: len(y)]
+    share = np.append(np.where(elapsed == 1.0, learner.discount.one_minus_beta, 1.0 - betas)[1:], 1.0)[: len(y)]
     rounding = add_exactly(share * ROUNDING * sizes)
     excess = add_exactly(incurred, -own)
     terms = (price, share * ridge, share * charged, np.array([rounding, excess]))

@@ -13,7 +13,7 @@ from undrift._typing import Vector
 from undrift.errors import ConditionError, InputError
 from undrift.learners.base import Learner
 from undrift.learners.class_learner import ClassLearner
-from undrift.learners.row_weights import check_row_weights
+from undrift.learners.row_context import check_context
 from undrift.template import Designed
 from undrift.trace import Trace
 
@@ -74,11 +74,11 @@ class Restarted:
         Z, y = _check.rows(self, Z), np.asarray(y)
         if y.shape != (len(Z),):
             raise InputError(f"Restarted: y must have one label for each of {len(Z)} rows, got shape {y.shape}")
-        rows = check_row_weights(self, weight, elapsed, len(y))
+        context = check_context(self, len(y), weight=weight, elapsed=elapsed)
         traces = []
         for part in self.stretches(len(y)):
-            given = {} if rows is None else rows.between(part.start, part.stop)._asdict()
-            traces.append(self.learner.clone().play(Z[part], y[part], **given))
+            own = context.between(part.start, part.stop)
+            traces.append(self.learner.clone().play(Z[part], y[part], weight=own.weight, elapsed=own.elapsed))
         joined: dict[str, Any] = {name: _join([getattr(trace, name) for trace in traces]) for name in COLUMNS}
         return Trace(**joined)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
 from undrift.fleet.key_state import fill_lags, lag_names
-from undrift.learners.row_weights import WEIGHT_LIMIT
+from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.run.prepare.calendar import fill_calendar
 from undrift.run.prepare.columns import ColumnRoles, require_short
 from undrift.run.prepare.first_rows import not_a_number
