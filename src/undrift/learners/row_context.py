@@ -115,8 +115,8 @@ def check_context(
 def _check_column(who: object, name: str, values: ArrayLike | None, count: int) -> Vector:
     if values is None:
         return np.ones(count)
-    # A number alone becomes an array of stride 0, for whose powers NumPy has a loop with other roundings.
-    column = _check.column(who, name, [values] if np.ndim(values) == 0 else values, count)  # type: ignore[list-item]
+    # A number alone becomes an array of stride 0, whose powers NumPy rounds otherwise than those of a block.
+    column = _check.column(who, name, values, count).copy()
     wrong = ~((column >= 0.0) & (column <= WEIGHT_LIMIT))
     if wrong.any():
         raise InputError(
