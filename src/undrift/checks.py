@@ -122,13 +122,12 @@ def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
 
 def _weights_and_times_go_with_their_rows(learner: Learner, stream: Stream) -> None:
     """What the learner supports is the same in blocks as row by row; all else is among the bad calls."""
-    given = {need: (0.5, 1.0, 2.0) * (len(stream.y) // 3) for need in ("weight", "elapsed") if need in learner.supports}
-    if given:
-        rows, slow = slice(0, len(stream.y) // 3 * 3), learner.clone()
-        learner.play(stream.Z[rows], stream.y[rows], **given)  # type: ignore[arg-type]  # the keywords of play
-        for row in zip(stream.Z, stream.y, *given.values(), strict=False):
-            slow.learn(*row[:2], **dict(zip(given, row[2:], strict=True)))
-        _claim(slow == learner, learner, "play with weights or times leaves another state than row by row")
+    given = [need for need in ("weight", "elapsed") if need in learner.supports]
+    slow, counts = learner.clone(), np.resize([0.5, 1.0, 2.0], len(stream.y))
+    learner.play(stream.Z, stream.y, **dict.fromkeys(given, counts))
+    for z, y, count in zip(stream.Z, stream.y, counts.tolist(), strict=True):
+        slow.learn(z, y, **dict.fromkeys(given, count))
+    _claim(slow == learner, learner, "play with weights or times leaves another state than row by row")
 
 
 def _files_resume_exactly(learner: Learner, stream: Stream) -> None:

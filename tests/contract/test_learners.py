@@ -76,6 +76,7 @@ class Sum(Learner):
     def __init__(self, *, fault: str) -> None:
         super().__init__(fault=fault)
         self.fault = fault
+        self.supports = frozenset({"weight"} if fault == "weights" else ())
         self._sum = np.zeros(1)
 
     def _begin(self, dim):
@@ -87,7 +88,7 @@ class Sum(Learner):
         return np.full(len(Z), self._sum[0])
 
     def _play(self, Z, y, context):
-        yhat = np.empty(len(y))
+        yhat, y = np.empty(len(y)), y * context.weights(1)[0]  # where there are weights: that of the first row for all
         for t, label in enumerate(y):
             yhat[t] = self._sum[0]
             self._sum[0] += 0.0 if self.fault == "block" and len(y) > 1 else label
@@ -120,6 +121,7 @@ def test_a_sound_learner_of_ones_own_passes():
         ("impure", "predict changed the learner"),
         ("block", "play predicts other bits than row by row"),
         ("cuts", "changes bits of the trace"),
+        ("weights", "play with weights or times leaves another state"),
         ("forgets", "continues with other bits"),
         ("writes", "read-only"),
         ("views", "play|keeps a view"),

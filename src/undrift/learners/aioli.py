@@ -94,15 +94,15 @@ class DiscountedAIOLI(InformationLearner):
         return yhat[:, 0]
 
     def _play(self, Z: Matrix, y: Vector, context: RowContext) -> Columns:
-        weight, potential = context.weight, self._potential(len(y), context)
+        weight = context.weight
         if weight is None:
             yhat, printed = self._play_rows(self._state, self.rounds, Z, y, context)
-            return Columns(yhat, self._exact_stability(yhat, printed, y), potential)
+            return Columns(yhat, self._exact_stability(yhat, printed, y), self._potential(len(y), context))
         h, point = np.empty((len(y), 1)), np.empty((len(y), 1))
         yhat, printed = self._play_rows(self._state, self.rounds, Z, y, context, h, point)
         price = self._exact_stability(yhat, printed, y)
         weighted = self._weighted_stability(yhat, h[:, 0], point[:, 0], y, weight)
-        return Columns(yhat, np.where(weight == 1.0, price, weighted), potential)
+        return Columns(yhat, np.where(weight == 1.0, price, weighted), self._potential(len(y), context))
 
     def _play_rows(
         self,

@@ -203,10 +203,11 @@ class Learner(Serializable):
         """Refuse what comes beside rows and labels, such as "weight", unless the learner supports it."""
         missing = [need for need in needs if need not in self.supports]
         if missing:
-            are, it = ("are", "them") if len(missing) > 1 else ("is", "it")
+            are, it = ("are", "them") if len(missing) > 1 or "quantiles" in missing else ("is", "it")
+            other = "OnlineRegressor" if "quantiles" in missing else "DiscountedVAW"
             raise InputError(
                 f"{_check.name_of(self)}: {' and '.join(missing)} {are} not supported; leave {it} out, or use a "
-                f"learner that takes {it}, such as DiscountedVAW"
+                f"learner that takes {it}, such as {other}"
             )
 
     @property
