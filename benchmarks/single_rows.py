@@ -3,8 +3,8 @@
     python -m benchmarks single_rows [--turns N] [--write FILE]
 
 Each kind has a fresh `fast` estimator that predicts and learns the same 15 features row by row, 300 rows at a time in
-turn with the others. The figure is the median over these pieces, the difference that to a float64 array and a Python
-float. Times are CPU seconds.
+turn with the others; the usual kind also by `ask` and `tell`, and by `peek`. The figure is the median over these
+pieces, the difference that to a float64 array and a Python float. Times are CPU seconds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from benchmarks import pages
 MARK = "<!-- made by python -m benchmarks single_rows -->"
 ROWS, FEATURES, PIECE = 3000, 15, 300
 USUAL = "array, Python float"
+ASKED = "array, Python float, by `ask` and `tell`"
+PEEKED = "array, Python float, by `peek` and `learn(served=)`"
 
 
 def kinds(Z: np.ndarray, y: np.ndarray) -> dict[str, tuple[Sequence[Any], Sequence[Any]]]:
@@ -57,13 +59,19 @@ def measure(classes: bool) -> dict[str, list[float]]:
     models = {}
     for name, (rows, labels) in kinds(Z, y).items():
         given = [type(one)(one > 0) for one in labels] if classes else labels
-        models[name] = (ud.OnlineClassifier if classes else ud.OnlineRegressor)(speed="fast"), rows, given
+        for also in (name, ASKED, PEEKED) if name == USUAL else (name,):
+            models[also] = (ud.OnlineClassifier if classes else ud.OnlineRegressor)(speed="fast"), rows, given
     for begin in range(0, ROWS, PIECE):
         for name, (model, rows, labels) in models.items():
             start = time.process_time()
             for t in range(begin, begin + PIECE):
-                model.predict(rows[t])
-                model.learn(rows[t], labels[t])
+                if name == ASKED:
+                    model.tell(model.ask(rows[t]), labels[t])
+                elif name == PEEKED:
+                    model.learn(rows[t], labels[t], served=model.peek(rows[t]))
+                else:
+                    model.predict(rows[t])
+                    model.learn(rows[t], labels[t])
             if begin >= 2 * PIECE:
                 spent.setdefault(name, []).append(time.process_time() - start)
     return spent

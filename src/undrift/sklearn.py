@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 
 from undrift import _check
-from undrift.errors import MissingExtraError
+from undrift.errors import InputError, MissingExtraError
 from undrift.kernels import Lock
-from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.online.intervals import Interval, Limits
+from undrift.learners.intervals import Interval, Limits
+from undrift.learners.row_context import Delay
+from undrift.online import OnlineClassifier, OnlineRegressor, Table
+from undrift.online.columns import Candidates
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -42,16 +44,51 @@ def _explain_texts() -> Iterator[None]:
         raise
 
 
-class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What both estimators share: parameters as scikit-learn wants them, and an online learner in `model_`."""
 
-    def __init__(self, speed: str = "best", indicators: bool = False, seed: int = 0) -> None:
+    model_: Any
+
+    def __init__(
+        self,
+        speed: str = "best",
+        indicators: bool = False,
+        seed: int = 0,
+        candidates: Candidates | None = None,
+    ) -> None:
         self.speed = speed
         self.indicators = indicators
         self.seed = seed
+        self.candidates = candidates
 
-    def _model_parameters(self) -> dict[str, Any]:
-        return {"speed": self.speed, "indicators": self.indicators, "seed": self.seed}
+    def _make_model(self) -> OnlineRegressor | OnlineClassifier:
+        """Return a fresh model with the parameters."""
+        raise NotImplementedError
+
+    def _learn_rows(
+        self, X: Data, y: Data, sample_weight: Data, elapsed: Data, delay: Delay, *, reset: bool, classes: Data = None
+    ) -> Self:
+        """Check rows and learn them in order, by a fresh model or the one there is; one that refuses is not kept."""
+        with self._lock:
+            self._refuse_missing_labels(y)
+            fresh = reset or not hasattr(self, "model_")
+            X, y = self._check_input(X, y, reset=fresh)
+            weight = sample_weight
+            if weight is not None:
+                weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+            labels = self._encode(y, (y if classes is None else classes) if fresh else None)
+            model = self._make_model() if fresh else self.model_
+            model.play(self._name_columns(X), labels, weight=weight, elapsed=elapsed, delay=delay)
+            self.model_ = model
+        return self
+
+    def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+        """Return rows and labels as scikit-learn wants them checked."""
+        raise NotImplementedError
+
+    def _encode(self, y: Data, classes: Data) -> Data:
+        """Return checked labels as the model takes them; `classes` are given before the first ones."""
+        return y
 
     @property
     def _lock(self) -> Lock:
@@ -63,12 +100,28 @@ class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         with _explain_texts():
             return validate_data(self, rows, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
 
-    @staticmethod
-    def _weights(X: Data, sample_weight: Data) -> Data:
-        """Return how often each checked row counts; None: once."""
-        if sample_weight is None:
-            return None
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    def _read_rows(self, X: Data) -> Data:
+        """Return checked rows as the model takes them."""
+        return self._name_columns(self._check_rows(X, reset=False))
+
+    def _name_columns(self, X: Data) -> Data:
+        """Return checked rows with the names of a frame's columns where candidates need them."""
+        names = getattr(self, "feature_names_in_", None)
+        return X if names is None or self.candidates is None else Table(names.tolist(), X)
+
+    def _refuse_missing_labels(self, y: Data) -> None:
+        """Refuse labels that are missing, which scikit-learn knows nothing of."""
+        name, own = _check.name_of(self), "OnlineClassifier" if isinstance(self, ClassifierMixin) else "OnlineRegressor"
+        given = np.asarray(_check.fill_masked(y))
+        holes = np.isnan(given) if given.dtype.kind == "f" else np.zeros(given.shape, bool)
+        if given.dtype.kind == "O" and given.ndim:
+            unknown = [one is None or type(one).__name__ == "NAType" or one != one for one in given.flat]
+            holes = np.array(unknown, dtype=bool)
+        if holes.any():
+            raise InputError(
+                f"{name}: y contains NaN, in row {int(np.argmax(holes))}, but scikit-learn requires a label for every "
+                f"row; leave such rows out, or pass them to {own}.play(Z, y)"
+            )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -79,13 +132,15 @@ class _OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return tags
 
 
-class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DriftRegressor(RegressorMixin, _DriftEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineRegressor` for scikit-learn. Rows are a stream: do not shuffle them, and score what comes after.
 
     Parameters
     ----------
     speed, indicators, seed, half_life, limits
         As in `OnlineRegressor`, which is kept as `model_`.
+    candidates
+        Columns with predictions made elsewhere, which are no features: names if rows are frames, else numbers.
 
     Examples
     --------
@@ -96,6 +151,8 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
     True
     """
 
+    model_: OnlineRegressor
+
     def __init__(
         self,
         speed: str = "best",
@@ -103,17 +160,18 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
         seed: int = 0,
         half_life: float | None = None,
         limits: Limits | None = None,
+        candidates: Sequence[str] | Sequence[int] | None = None,
     ) -> None:
-        super().__init__(speed, indicators, seed)
+        super().__init__(speed, indicators, seed, candidates)
         self.half_life = half_life
         self.limits = limits
 
-    def _model_parameters(self) -> dict[str, Any]:
-        return {**super()._model_parameters(), "half_life": self.half_life, "limits": self.limits}
+    def _make_model(self) -> OnlineRegressor:
+        return OnlineRegressor(**self.get_params(deep=False))
 
     @property
     def coef_(self) -> Data:
-        """Coefficients of the linear memory that leads, in the units of the rows; see `OnlineRegressor.line`."""
+        """Coefficients of the linear memory that leads, in the units of the features; see `OnlineRegressor.line`."""
         check_is_fitted(self)
         with self._lock.shared:
             return self.model_.line().coef
@@ -125,43 +183,39 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
         with self._lock.shared:
             return self.model_.line().intercept
 
-    def fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
-        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories."""
-        with self._lock:
-            X, y = self._check_input(X, y, reset=True)
-            weight = self._weights(X, sample_weight)
-            self.model_ = OnlineRegressor(**self._model_parameters())
-            self.model_.play(X, y, weight=weight)
-        return self
+    def fit(self, X: Data, y: Data, sample_weight: Data = None, *, elapsed: Data = None, delay: Delay = 0) -> Self:
+        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories.
 
-    def partial_fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
-        """Learn further rows in order; each counts `sample_weight` times in the memories."""
-        with self._lock:
-            first = not hasattr(self, "model_")
-            X, y = self._check_input(X, y, reset=first)
-            weight = self._weights(X, sample_weight)
-            if first:
-                self.model_ = OnlineRegressor(**self._model_parameters())
-            self.model_.play(X, y, weight=weight)
-        return self
+        A row comes the time `elapsed` after the one before; its label is learned after `delay` further rows, the last
+        ones with the next `partial_fit`.
+        """
+        return self._learn_rows(X, y, sample_weight, elapsed, delay, reset=True)
 
-    def predict(self, X: Data) -> Data:
-        """Return predictions, each as if its row came next."""
+    def partial_fit(
+        self, X: Data, y: Data, sample_weight: Data = None, *, elapsed: Data = None, delay: Delay = 0
+    ) -> Self:
+        """Learn further rows in order, as `fit` does."""
+        return self._learn_rows(X, y, sample_weight, elapsed, delay, reset=False)
+
+    def predict(self, X: Data, *, elapsed: float | None = None) -> Data:
+        """Return predictions, each as if its row came next, the time `elapsed` after the last one."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict(self._check_rows(X, reset=False))
+            return self.model_.predict(self._read_rows(X), elapsed=elapsed)
 
-    def predict_interval(self, X: Data, level: float = 0.9) -> Interval:
+    def predict_interval(self, X: Data, level: float = 0.9, *, elapsed: float | None = None) -> Interval:
         """Return an interval for the label of each row, its lower and upper ends; infinite before there is one."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict_interval(self._check_rows(X, reset=False), level)
+            return self.model_.predict_interval(self._read_rows(X), level, elapsed=elapsed)
 
-    def predict_quantiles(self, X: Data, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Data:
+    def predict_quantiles(
+        self, X: Data, levels: Sequence[float] = (0.1, 0.5, 0.9), *, elapsed: float | None = None
+    ) -> Data:
         """Return quantiles of the label of each row (n, levels)."""
         check_is_fitted(self)
         with self._lock.shared:
-            return self.model_.predict_quantiles(self._check_rows(X, reset=False), levels)
+            return self.model_.predict_quantiles(self._read_rows(X), levels, elapsed=elapsed)
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X, y = _check.fill_masked(X), _check.fill_masked(y)
@@ -171,13 +225,16 @@ class DriftRegressor(RegressorMixin, _OnlineEstimator):  # type: ignore[misc]  #
         return X, y
 
 
-class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class DriftClassifier(ClassifierMixin, _DriftEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """`OnlineClassifier` for scikit-learn, classes of any name and number. Rows are a stream: do not shuffle them.
 
     Parameters
     ----------
     speed, indicators, seed
         As in `OnlineClassifier`, which is kept as `model_`.
+    candidates
+        Columns with probabilities made elsewhere, which are no features, by name if rows are frames, else by number: of
+        the second of two `classes_`, as a list, or of every class, `{"mine": {"red": "p_red", "blue": "p_blue"}}`.
 
     Examples
     --------
@@ -189,65 +246,82 @@ class DriftClassifier(ClassifierMixin, _OnlineEstimator):  # type: ignore[misc] 
     True
     """
 
-    def fit(self, X: Data, y: Data, sample_weight: Data = None) -> Self:
-        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories."""
-        with self._lock:
-            X, y = self._check_input(X, y, reset=True)
-            weight = self._weights(X, sample_weight)
-            self._start(np.unique(y), y)
-            return self._learn(X, y, weight)
+    model_: OnlineClassifier
 
-    def partial_fit(self, X: Data, y: Data, classes: Data = None, sample_weight: Data = None) -> Self:
-        """Learn further rows in order; the first call may name all classes. Rows count `sample_weight` times."""
-        with self._lock:
-            first = not hasattr(self, "model_")
-            X, y = self._check_input(X, y, reset=first)
-            weight = self._weights(X, sample_weight)
-            if first:
-                self._start(np.unique(y) if classes is None else np.unique(classes), y)
-            return self._learn(X, y, weight)
+    def fit(self, X: Data, y: Data, sample_weight: Data = None, *, elapsed: Data = None, delay: Delay = 0) -> Self:
+        """Forget everything and learn the rows in order; each counts `sample_weight` times in the memories.
 
-    def predict(self, X: Data) -> Data:
-        """Return the likelier class of each row, as if it came next."""
+        A row comes the time `elapsed` after the one before; its label is learned after `delay` further rows, the last
+        ones with the next `partial_fit`.
+        """
+        return self._learn_rows(X, y, sample_weight, elapsed, delay, reset=True)
+
+    def partial_fit(
+        self,
+        X: Data,
+        y: Data,
+        classes: Data = None,
+        sample_weight: Data = None,
+        *,
+        elapsed: Data = None,
+        delay: Delay = 0,
+    ) -> Self:
+        """Learn further rows in order, as `fit` does; the first call may name all classes."""
+        return self._learn_rows(X, y, sample_weight, elapsed, delay, reset=False, classes=classes)
+
+    def predict(self, X: Data, *, elapsed: float | None = None) -> Data:
+        """Return the likelier class of each row, as if it came next, the time `elapsed` after the last one."""
         check_is_fitted(self)
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        return self.classes_[np.argmax(self.predict_proba(X, elapsed=elapsed), axis=1)]
 
-    def predict_proba(self, X: Data) -> Data:
+    def predict_proba(self, X: Data, *, elapsed: float | None = None) -> Data:
         """Return the probability of each class (rows, classes)."""
         check_is_fitted(self)
         with self._lock.shared:
-            p = self.model_.predict_proba(self._check_rows(X, reset=False))
+            p = self.model_.predict_proba(self._read_rows(X), elapsed=elapsed)
+            labels = np.asarray(self.model_.columns, dtype=np.int64)  # of two classes the first is 0 before it came
             out = np.zeros((len(p), len(self.classes_)))
-            out[:, self._numbers(self.model_.columns)] = p
+            out[:, (labels > 0).astype(np.int64) if len(self.classes_) == 2 else labels] = p
             return out
 
-    def decision_function(self, X: Data) -> Data:
+    def decision_function(self, X: Data, *, elapsed: float | None = None) -> Data:
         """Return the log-odds of the second class; of more than two, the logarithms of their probabilities."""
         check_is_fitted(self)
-        if len(self.classes_) > 2:
-            return np.log(np.maximum(self.predict_proba(X), 1e-300))
-        with self._lock.shared:
-            return self.model_.log_odds(self._check_rows(X, reset=False))
+        if len(self.classes_) == 2 and not self.model_.several_classes:
+            with self._lock.shared:
+                return self.model_.log_odds(self._read_rows(X), elapsed=elapsed)
+        logs = np.log(np.maximum(self.predict_proba(X, elapsed=elapsed), 1e-300))
+        return logs if len(self.classes_) > 2 else logs[:, 1] - logs[:, 0]
 
-    def _numbers(self, labels: Data) -> Data:
-        """Return the numbers of the classes that the model calls so: -1 and 1 if there are two, else their numbers."""
-        labels = np.asarray(labels, dtype=np.int64)
-        return (labels > 0).astype(np.int64) if len(self.classes_) == 2 else labels
-
-    def _start(self, classes: Data, y: Data) -> None:
-        if len(classes) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present: {classes[0]!r}")
-        self.classes_ = classes
-        self.model_ = OnlineClassifier(**self._model_parameters())
-
-    def _learn(self, X: Data, y: Data, weight: Data) -> Self:
+    def _encode(self, y: Data, classes: Data) -> Data:
+        if classes is not None:
+            known = np.unique(classes)
+            if len(known) < 2:
+                raise ValueError(f"Classifier can't train when only one class is present: {known[0]!r}")
+            self.classes_ = known
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has a class that was not there before: {unknown[0]!r}; classes are {self.classes_!r}")
-        two = len(self.classes_) == 2
-        labels = np.where(y == self.classes_[-1], 1.0, -1.0) if two else np.searchsorted(self.classes_, y)
-        self.model_.play(X, labels, weight=weight)
-        return self
+        return self._codes(y)
+
+    def _codes(self, y: Data) -> Data:
+        """Return what the model calls known labels: -1 and 1 if there are two, else their numbers."""
+        numbers = np.searchsorted(self.classes_, y)
+        return 2 * numbers - 1 if len(self.classes_) == 2 else numbers
+
+    def _make_model(self) -> OnlineClassifier:
+        codes = dict(zip(self.classes_.tolist(), self._codes(self.classes_).tolist(), strict=True))
+        candidates: Any = self.candidates
+        if isinstance(candidates, Mapping):
+            named = [label for one in candidates.values() if isinstance(one, Mapping) for label in one]
+            other = [label for label in named if label not in codes]
+            if other:
+                raise ValueError(f"candidates name a class that y has not: {other[0]!r}; classes are {list(codes)!r}")
+            candidates = {
+                name: {codes[label]: column for label, column in one.items()} if isinstance(one, Mapping) else one
+                for name, one in candidates.items()
+            }
+        return OnlineClassifier(**{**self.get_params(deep=False), "candidates": candidates})
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X = self._check_rows(X, reset=reset)

@@ -27,8 +27,8 @@ from safetensors import SafetensorError, deserialize, safe_open
 from undrift._typing import Scalar
 from undrift.errors import ModelFileError
 
-FORMAT = 2
-"""Number of the file format; a reader refuses a larger one and keeps reading every smaller one from 2 on."""
+FORMAT = 3
+"""Number of the file format; no other one is read until 1.0, from which on files stay readable."""
 
 Header = dict[str, "Scalar | Header"]
 Arrays = Mapping[str, NDArray[np.float64]]
@@ -157,10 +157,10 @@ def _check_contents(
         raise ModelFileError(
             f"{path}: format {version!s:.20} is newer than this undrift reads ({FORMAT}); upgrade undrift"
         )
-    if version == 1:
+    if 1 <= version < FORMAT:
         raise ModelFileError(
-            f"{path}: written by undrift 0.1, whose files later versions do not read; learn the data again "
-            "(files of 0.2 and later stay readable)"
+            f"{path}: written by undrift 0.{version} before its release, whose files later versions do not read; learn "
+            "the data again"
         )
     if version < 1:
         raise ModelFileError(f"{path}: the header is damaged; save it again")

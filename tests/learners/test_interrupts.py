@@ -26,7 +26,10 @@ CLASSES = np.digitize(Y, [-1.0, 1.0])
 
 
 PACKAGE = os.path.dirname(ud.__file__) + os.sep
-COMMITTING = ("base.py", "served.py", "any_labels.py", "multi_output.py", "forecaster.py", __file__)
+COMMITTING = (
+    *("base.py", "served.py", "estimator.py", "core.py", "classes.py", "classifier.py", "multi_output.py"),
+    *("forecaster.py", __file__),
+)
 """Files whose lines are all tried; of the others, some."""
 
 
@@ -226,6 +229,18 @@ def test_several_classes_are_learned_whole_or_not_at_all(old):
 )
 def test_learners_of_several_classes_learn_whole_blocks_or_nothing(make):
     require_all_or_nothing(started(make, CLASSES), lambda model: model.play(Z[40:44], CLASSES[40:44]))
+
+
+@pytest.mark.parametrize("kinds", [["no", "yes"], ["no", "yes", "maybe"]])
+def test_rows_that_were_asked_or_peeked_at_are_learned_or_not(kinds):
+    base = ud.OnlineClassifier(speed="light")
+    labels = np.array(kinds)[np.arange(60) % len(kinds)].tolist()
+    base.play(Z[:50], labels[:50])
+    served, peeked = base.ask(Z[50]), base.peek(Z[51])
+    require_all_or_nothing(base, lambda one: one.tell(one.find_pending(served.serial), labels[50]), press_ctrl_c)
+    require_all_or_nothing(base, lambda one: one.tell(one.find_pending(served.serial), np.nan), press_ctrl_c)
+    act = raise_interrupt if len(kinds) == 2 else press_ctrl_c
+    require_all_or_nothing(base, lambda one: one.learn(Z[51], labels[51], served=peeked), act)
 
 
 @pytest.mark.parametrize("model", [Ensemble([ud.DiscountedVAW()]), ud.OnlineRegressor(speed="light")])

@@ -5,7 +5,7 @@ declaration. A cell has one status for all parts of its feature, or one for each
 
 - `says` is a regular expression that the path's error message matches;
 - `does` is what the path does instead, by the name that the scenario or the driver has for it;
-- `why` is the reason, for readers of docs/matrix.md.
+- `why` is the reason, for readers of docs/matrix.md; what works may have one too, as a remark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Status(NamedTuple):
     """What becomes of one part of a feature."""
 
     name: str
-    """works, refused, absent, differs, or wrong."""
+    """works, refused, excluded, absent, differs, or wrong."""
     evidence: str = ""
     """What the path says, or does instead."""
     why: str = ""
@@ -34,6 +34,16 @@ Cell = Status | dict[str, Status]
 def refused(says: str, why: str) -> Status:
     """The path knows the feature and refuses it with a sentence."""
     return Status("refused", says, why)
+
+
+def excluded(says: str, why: str) -> Status:
+    """The host library itself has no place for it, and the path says so; the cell is what its other parts are."""
+    return Status("excluded", says, why)
+
+
+def works_as(does: str, why: str) -> Status:
+    """It works, measured by another reference than `play`, which its documentation names."""
+    return Status("works", does, why)
 
 
 def absent(says: str, why: str) -> Status:
@@ -65,7 +75,7 @@ def status_of(cell: Cell) -> str:
     """Return the status of a whole cell: that of its parts if they agree, wrong if one of them is, else partial."""
     if isinstance(cell, Status):
         return "partial" if cell.name == "differs" else cell.name
-    names = {status.name for status in cell.values()}
+    names = {status.name for status in cell.values()} - {"excluded"}
     if "wrong" in names:
         return "wrong"
     if names == {"refused", "absent"}:
@@ -75,8 +85,13 @@ def status_of(cell: Cell) -> str:
 
 works = Status("works")
 
+PEEKED = works_as(
+    "features advance with the label",
+    "nothing says which row has come before its label comes, so that what depends on features alone, running means and "
+    "last-seen values, advances with the label; the reference is `peek` and `learn(served=...)`, which is `play` at "
+    "speed light where no value is missing",
+)
 ARRAYS = "estimators take numbers; only the command line builds features from tables"
-HOST = "the host library has no argument for it"
 COMMAND = "the command has no option for it"
 NOT_LIVE = "not for rows as they come"
 LIVE = "not supported for rows from a pipe yet"
@@ -92,7 +107,7 @@ RUN_LEVEL = "runs have 90% intervals only"
 CELLS: dict[str, dict[str, Cell | None]] = {
     "several classes": {
         "play": works,
-        "predict, learn": works,
+        "predict, learn": {"labels in time": works, "late labels": PEEKED, "late labels at speed light": works},
         "ask, tell": works,
         "run": works,
         "live": refused("--live predicts numbers or two classes", LIVE),
@@ -106,13 +121,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve by key": refused("has several classes .* where a fleet takes two", FLEET),
         "forecast": None,
         "forecast by key": None,
-        "River": {
-            "labels in time": works,
-            "late labels": differs(
-                "learned as if just predicted",
-                "from the third class on, late rows are learned as if they had just arrived",
-            ),
-        },
+        "River": {"labels in time": works, "late labels": PEEKED, "late labels at speed light": works},
         "sklearn": works,
     },
     "weights": {
@@ -136,11 +145,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
     },
     "elapsed": {
         "play": works,
-        "predict, learn": {
-            "whole gaps": works,
-            "uneven times": works,
-            "intervals": no_argument("elapsed", "`predict_interval` has no `elapsed`"),
-        },
+        "predict, learn": works,
         "ask, tell": works,
         "run": works,
         "live": refused(f"--elapsed: {NOT_LIVE}", LIVE),
@@ -172,12 +177,12 @@ CELLS: dict[str, dict[str, Cell | None]] = {
             ),
             "intervals": works,
         },
-        "River": no_argument("elapsed", HOST),
-        "sklearn": no_argument("elapsed", HOST),
+        "River": works,
+        "sklearn": works,
     },
     "late labels": {
         "play": works,
-        "predict, learn": no_argument("delay", "a row is learned at once; use `ask` and `tell`"),
+        "predict, learn": {"labels": PEEKED, "labels at speed light": works},
         "ask, tell": works,
         "run": works,
         "live": works,
@@ -197,11 +202,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve by key": works,
         "forecast": works,
         "forecast by key": works,
-        "River": differs(
-            "means of features advance with the label",
-            "running means of the features advance when the label arrives, not when the row is predicted",
-        ),
-        "sklearn": no_argument("delay", HOST),
+        "River": {"labels": PEEKED, "labels at speed light": works},
+        "sklearn": works,
     },
     "lags": {
         "play": no_argument("lag", ARRAYS),
@@ -296,7 +298,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "River": works,
         "sklearn": {
             "cells": works,
-            "labels": refused("Input y contains NaN", "scikit-learn requires a label for every row"),
+            "labels": excluded(
+                "scikit-learn requires a label for every row", "scikit-learn requires a label for every row"
+            ),
             "indicators": works,
         },
     },
@@ -321,8 +325,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve by key": no_option("candidate", "fleets take no candidates yet"),
         "forecast": works,
         "forecast by key": works,
-        "River": no_argument("candidates", HOST),
-        "sklearn": no_argument("candidates", HOST),
+        "River": works,
+        "sklearn": works,
     },
     "intervals, quantiles": {
         "play": works,
@@ -410,24 +414,9 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "sklearn": no_argument("calendar", ARRAYS),
     },
     "alerts": {
-        "play": {
-            "events": works,
-            "signal": no_argument(
-                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
-            ),
-        },
-        "predict, learn": {
-            "events": works,
-            "signal": no_argument(
-                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
-            ),
-        },
-        "ask, tell": {
-            "events": works,
-            "signal": no_argument(
-                "alert", "a `Watch` called in the loop finds the events; the estimator reports none itself"
-            ),
-        },
+        "play": works,
+        "predict, learn": works,
+        "ask, tell": works,
         "run": works,
         "live": works,
         "update": {
@@ -448,8 +437,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         },
         "forecast": no_option("alert", COMMAND),
         "forecast by key": no_option("alert", COMMAND),
-        "River": no_argument("alert", HOST),
-        "sklearn": no_argument("alert", HOST),
+        "River": works,
+        "sklearn": works,
     },
     "save, resume": {
         "play": works,

@@ -10,7 +10,7 @@ from .cells import CELLS, STATUSES, Cell, Status, status_of
 PAGE = Path(__file__).parents[2] / "docs" / "matrix.md"
 MARKS = {"works": "●", "partial": "◐", "refused": "○", "absent": "\N{EN DASH}", "wrong": "✗"}
 MEANINGS = {
-    "works": "predictions are those of the library's `play` on the same rows",
+    "works": "predictions are those of the library's `play` on the same rows; \\* or as a remark below says",
     "partial": "some parts work; the list below says which",
     "refused": "an error message says that it is not supported",
     "absent": "there is no option or argument for it",
@@ -29,12 +29,14 @@ FEATURES = {
     "speed max": "the most accurate and slowest speed",
     "certificates": "proven bounds on the regret",
     "calendar": "hour, weekday and time of year as features",
-    "alerts": "events when something changes, and a signal such as exit code 6 that there are some",
+    "alerts": "events when something changes, and a signal that there are some: exit code 6, or the function that "
+    "`undrift.events.Watch(on_event=...)` calls, also beside the estimators of River and scikit-learn",
     "save, resume": "stop and continue later with the same bits",
 }
 PATHS = {
     "play": "`OnlineRegressor.play` and `OnlineClassifier.play`, block by block",
-    "predict, learn": "`predict` and `learn` of these estimators, row by row",
+    "predict, learn": "`predict` and `learn` of these estimators, row by row; with late labels, `peek` and "
+    "`learn(served=...)`",
     "ask, tell": "`ask` and `tell` of these estimators, with labels that arrive later",
     "run": "`undrift run` on a file",
     "live": "`undrift run --live` on a pipe",
@@ -51,13 +53,14 @@ PATHS = {
     "River": "`undrift.river.DriftRegressor` and `DriftClassifier`",
     "sklearn": "`undrift.sklearn.DriftRegressor` and `DriftClassifier`",
 }
-WORDS = {"wrong": "silently wrong", "differs": "different"}
+WORDS = {"wrong": "silently wrong", "differs": "different", "excluded": "refused"}
 """Statuses of parts in other words."""
 HEADINGS = {
     "wrong": "Silently wrong",
     "partial": "In part",
     "refused": "Refused",
     "absent": "Absent",
+    "works": "Remarks",
 }
 
 
@@ -108,8 +111,16 @@ def _plural(status: str) -> str:
 
 
 def _row(feature: str, row: dict[str, Cell | None]) -> str:
-    marks = ["" if cell is None else MARKS[status_of(cell)] for cell in row.values()]
+    marks = ["" if cell is None else MARKS[status_of(cell)] + _star(cell) for cell in row.values()]
     return f"| **{feature}** | " + " | ".join(marks) + " |"
+
+
+def _star(cell: Cell) -> str:
+    return "\\*" if status_of(cell) == "works" and _has_reason(cell) else ""
+
+
+def _has_reason(cell: Cell) -> bool:
+    return any(status.why for status in ([cell] if isinstance(cell, Status) else cell.values()))
 
 
 def _definitions(words: dict[str, str]) -> list[str]:
@@ -121,7 +132,7 @@ def _notes(status: str) -> list[str]:
     paths: dict[tuple[str, str], list[str]] = {}
     for feature, row in CELLS.items():
         for path, cell in row.items():
-            if cell is not None and status_of(cell) == status:
+            if cell is not None and status_of(cell) == status and _has_reason(cell):
                 paths.setdefault((feature, _explain(cell)), []).append(path)
     return [f"- **{feature}** ({'; '.join(where)}): {why}." for (feature, why), where in paths.items()]
 

@@ -57,6 +57,25 @@ def expect_seen_classes(scenario: Scenario, reference: Reference) -> Answers:
     return Answers({name: p / total for name, p in expected.columns.items()})
 
 
+def expect_peeked(scenario: Scenario) -> Answers:
+    """Return what a model predicts that takes a row in when its label comes, and learns from what it predicted."""
+    reference, delay = scenario.reference, scenario.options["delay"]
+    model, peeked = reference.make_model(), []
+    for t in range(scenario.rows):
+        peeked.append(model.peek(reference.rows(slice(t, t + 1))))
+        if t >= delay:
+            row = reference.rows(slice(t - delay, t - delay + 1))
+            model.learn(row, reference.y[t - delay], served=peeked[t - delay])
+    if not reference.classes:
+        return Answers({"yhat": np.array([served.yhat for served in peeked])})
+    p = [model.served_probabilities(served) for served in peeked]
+    totals = [sum(one.values()) or 1.0 for one in p]
+    each = {
+        name: [one.get(name, 0.0) / total for one, total in zip(p, totals, strict=True)] for name in reference.classes
+    }
+    return Answers({f"p({name})": np.array(column) for name, column in each.items()})
+
+
 def expect_run(scenario: Scenario, reference: Reference) -> Answers:
     """Return what the folder of a run must hold: certificates do not charge rows before the first known label."""
     if "certify" not in scenario.options:

@@ -197,6 +197,17 @@ def late_labels(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
+def at_light_speed(make: Callable[[int, int], dict[str, Any]], seed: int, rows: int) -> dict[str, Any]:
+    """The same at the speed that has no running means of features, which advance with rows or with labels."""
+    made = make(seed, rows)
+    return {
+        **made,
+        "options": {**made["options"], "speed": "light"},
+        "reference": made["reference"].with_model(speed="light"),
+        "others": {name: other.with_model(speed="light") for name, other in made["others"].items()},
+    }
+
+
 def run_with_delay(seed: int, rows: int) -> dict[str, Any]:
     """Labels that were late already while a run learned the rows before a service began."""
     made = late_labels(seed, rows)
@@ -385,6 +396,23 @@ def candidates_of_file(seed: int, rows: int) -> dict[str, Any]:
     }
 
 
+def candidates_of_classes(seed: int, rows: int) -> dict[str, Any]:
+    """Columns with the probabilities of three classes, made elsewhere."""
+    made = several_classes(seed, rows)
+    reference, names = made["reference"], ("blue", "green", "red")
+    p = np.random.default_rng(seed + 85).dirichlet(np.ones(3), size=rows) * 0.3
+    given = {f"p_{name}": p[:, k] + 0.7 * np.equal(reference.y, name) for k, name in enumerate(names)}
+    both = {**reference.columns, **given}
+    columns = {"mine": {name: f"p_{name}" for name in names}}
+    return {
+        **made,
+        "columns": {**made["columns"], **{name: column.tolist() for name, column in given.items()}},
+        "options": {"classes": 3, "candidate": columns},
+        "reference": Reference(both, reference.y, {"candidates": columns}),
+        "others": {"ignored": reference, "features": Reference(both, reference.y)},
+    }
+
+
 def intervals(level: float, seed: int, rows: int) -> dict[str, Any]:
     """Intervals of one level."""
     cells, Z, y = number_rows(seed, rows)
@@ -499,18 +527,26 @@ def update_after_service(seed: int, rows: int) -> dict[str, Any]:
 
 
 FEATURES: dict[str, dict[str, Callable[[int, int], dict[str, Any]]]] = {
-    "several classes": {"labels in time": several_classes, "late labels": late_classes},
+    "several classes": {
+        "labels in time": several_classes,
+        "late labels": late_classes,
+        "late labels at speed light": lambda seed, rows: at_light_speed(late_classes, seed, rows),
+    },
     "weights": {"": weights},
     "elapsed": {
         "whole gaps": lambda seed, rows: elapsed(WHOLE_HOURS, seed, rows),
         "uneven times": lambda seed, rows: elapsed((0.25, 2.5), seed, rows),
         "intervals": elapsed_intervals,
     },
-    "late labels": {"labels": late_labels, "run with --delay": run_with_delay},
+    "late labels": {
+        "labels": late_labels,
+        "labels at speed light": lambda seed, rows: at_light_speed(late_labels, seed, rows),
+        "run with --delay": run_with_delay,
+    },
     "lags": {"predictions": lags, "intervals": lag_intervals},
     "many texts": {"two texts": two_texts, "three texts": few_texts, "thirty texts": many_texts},
     "missing values": {"cells": missing_cells, "labels": missing_labels, "indicators": missing_indicators},
-    "candidates": {"a run": candidates, "a model file": candidates_of_file},
+    "candidates": {"a run": candidates, "several classes": candidates_of_classes, "a model file": candidates_of_file},
     "intervals, quantiles": {
         "90%": lambda seed, rows: intervals(0.9, seed, rows),
         "80%": lambda seed, rows: intervals(0.8, seed, rows),
@@ -523,8 +559,13 @@ FEATURES: dict[str, dict[str, Callable[[int, int], dict[str, Any]]]] = {
     "save, resume": {"restart": save_resume, "update after a service": update_after_service},
 }
 """Rows of the matrix, and what makes their scenarios by part."""
+PEEKING = ("predict, learn", "River")
+"""Paths that do not say which row has come before its label comes."""
 ONLY = {
-    ("several classes", "late labels"): ("play", "ask, tell", "run", "update", "serve", "River"),
+    ("several classes", "late labels"): ("play", "ask, tell", "run", "update", "serve", *PEEKING),
+    ("several classes", "late labels at speed light"): PEEKING,
+    ("late labels", "labels at speed light"): PEEKING,
+    ("candidates", "several classes"): ("play", "predict, learn", "ask, tell", "River", "sklearn"),
     ("late labels", "run with --delay"): ("serve",),
     ("lags", "intervals"): ("predict",),
     ("candidates", "a model file"): ("serve",),

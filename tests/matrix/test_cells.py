@@ -40,7 +40,8 @@ def test_what_does_not_work_has_evidence_and_a_reason():
         for path, cell in row.items():
             statuses = [] if cell is None else [cell] if isinstance(cell, Status) else cell.values()
             for status in statuses:
-                assert (status.name == "works") == (not status.evidence) == (not status.why), (feature, path)
+                assert (status.name == "works") <= (bool(status.evidence) == bool(status.why)), (feature, path)
+                assert status.name == "works" or (status.evidence and status.why), (feature, path)
 
 
 @pytest.mark.parametrize("feature", FEATURES)

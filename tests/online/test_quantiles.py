@@ -14,7 +14,7 @@ from tests.twins.constants import FIRST_STEP, LEAST_RATIO, LEAST_STEP, STEP_ROUN
 from undrift import metrics
 from undrift.errors import InputError
 from undrift.kernels.definitions import IntervalState
-from undrift.online.intervals import LEVELS, QUANTILES, START, TAILS, interval_levels
+from undrift.learners.intervals import LEVELS, QUANTILES, START, TAILS, interval_levels
 
 
 def changing_spread(seed, rows=3000):
@@ -107,7 +107,7 @@ def test_what_was_served_is_what_was_promised(delay):
         assert (*promised[0], promised[1]) == (trace.lower[t], trace.upper[t], trace.quantiles[t, 0])
         if t >= delay:
             model.tell(waiting[t - delay], y[t - delay])
-    assert np.array_equal(model._state, played._state)
+    assert np.array_equal(model._core.state, played._core.state)
 
 
 def test_without_an_interval_quantiles_are_infinite_and_the_median_is_the_prediction():
@@ -152,8 +152,17 @@ def test_wrong_levels_are_refused(learned):
         model.predict_interval(Z[0], level=0.999)
     with pytest.raises(InputError, match=r"levels must be in \[0.005, 0.995\], got 0.999"):
         model.predict_quantiles(Z[0], [0.5, 0.999])
-    with pytest.raises(InputError, match=r"no quantile was served at level 0\.3; levels are 0\.005, "):
-        model.copy().ask(Z[0]).quantile(0.3)
+    with pytest.raises(InputError, match=r"levels must be in \[0.005, 0.995\], got 0.001"):
+        model.copy().ask(Z[0]).quantile(0.001)
+
+
+def test_levels_between_those_that_are_followed_are_served_as_they_are_predicted(learned):
+    model, Z, _, _ = learned
+    model = model.copy()
+    promised = model.predict_quantiles(Z[0], [0.3, 0.77]).tolist(), model.predict_interval(Z[0], 0.85)
+    served = model.ask(Z[0])
+    assert ([served.quantile(0.3), served.quantile(0.77)], served.interval(0.85)) == promised
+    assert served.interval(0.8).low < served.interval(0.77).low
 
 
 def test_columns_that_never_change_stay_harmless():
@@ -254,7 +263,7 @@ def test_seasons_survive_predictions_without_error():
     y = np.concatenate([rng.normal(size=300), np.zeros(20_000), rng.normal(size=300)])
     model = ud.OnlineRegressor(speed="fast")
     model.play(np.ones((len(y), 1)), y)
-    assert np.isfinite(model._state).all()
+    assert np.isfinite(model._core.state).all()
     _, sums, places = np.split(model.part("seasons"), [5, 9])
     means = np.split(places, np.cumsum([7, 24, 48]))
     np.testing.assert_allclose(sums, [np.sum(part) for part in means])

@@ -63,15 +63,15 @@ def learn_singly(model, rows, labels):
 @pytest.fixture
 def _short_way(monkeypatch):
     """After the first row, which sets everything up, no single row takes the general way."""
-    from undrift.online.base import OnlineLearner
+    from undrift.online.estimator import OnlineEstimator
 
-    general = OnlineLearner._learn_any
+    general = OnlineEstimator._learn_any
 
     def learn_first(self, *args):
         assert self.rounds == 0, "this row takes the general way"
         return general(self, *args)
 
-    monkeypatch.setattr(OnlineLearner, "_learn_any", learn_first)
+    monkeypatch.setattr(OnlineEstimator, "_learn_any", learn_first)
 
 
 @pytest.mark.usefixtures("_short_way")
@@ -127,7 +127,7 @@ def test_peeked_and_asked_rows_take_the_same_kinds():
         asked, peeked = (ud.OnlineRegressor(speed="light") for _ in models)
         for row, label in zip(ROWS[kind](), Y, strict=True):
             asked.tell(asked.ask(row), label)
-            peeked.learn_peeked(row, label, peeked.peek(row))
+            peeked.learn(row, label, served=peeked.peek(row))
         assert asked == reference
         assert peeked.predict(Z[0]) == reference.predict(Z[0])
 

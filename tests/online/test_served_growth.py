@@ -6,7 +6,6 @@ import pytest
 import undrift as ud
 from undrift.errors import ModelFileError
 from undrift.online import Table
-from undrift.online.served_blocks import adopt_record, ask_rows, release_record, tell_rows
 
 
 def rows_of(rng, names):
@@ -22,14 +21,14 @@ def test_an_interval_is_read_as_it_was_served_however_many_features_came_since(s
     Z = rng.normal(size=(learned, 2))
     model.play(Table(names, Z), Z @ [1.0, 2.0] + rng.normal(size=learned))
     served = model.ask(rows_of(rng, names))
-    (block,) = ask_rows(model, rows_of(rng, names))
+    (block,) = model.ask_rows(rows_of(rng, names))
     assert served.interval(0.9).low < served.interval(0.9).high
     model.ask(rows_of(rng, [*names, *(f"new {k}" for k in range(added))]))
     found = model.find_pending(served.serial)
     assert (found.intervals, found.quantiles, found.yhat) == (served.intervals, served.quantiles, served.yhat)
     assert [one.intervals for one in model.pending[:1]] == [served.intervals]
     twin = model.copy()
-    assert tell_rows(model, [block.serial], [1.5]) == [block]
+    model.tell_rows([block], [1.5])
     twin.tell(twin.find_pending(block.serial), 1.5)
     probe = rows_of(rng, names)
     assert model.predict_interval(probe) == twin.predict_interval(probe)
@@ -62,19 +61,18 @@ def test_records_kept_elsewhere_are_learned_as_if_they_had_stayed(kind, speed):
         served[t] = own.ask(row)
         other = lent.ask(row)
         np.testing.assert_array_equal(other.yhat, served[t].yhat)
-        kept[t] = other.serial, release_record(lent, other.serial), make_labels(kind, row.values)[0]
+        kept[t] = other.serial, lent.release_record(other.serial), make_labels(kind, row.values)[0]
         assert not lent.pending
         with_labels = rng.permutation(sorted(kept))[: len(kept) // 3].tolist()
         for k in with_labels:
             serial, record, y = kept.pop(k)
             label = np.nan if rng.random() < 0.1 else y
             own.tell(served.pop(k), label)
-            adopt_record(lent, serial, record)
-            lent.tell(lent.find_pending(serial), label)
+            lent.tell(lent.adopt_record(serial, record), label)
     for _, (serial, record, _) in sorted(kept.items()):
-        adopt_record(lent, serial, record)
+        lent.adopt_record(serial, record)
     assert lent == own
     assert len(own.pending) == len(kept) > 0
     for wrong in (record[:5], record[1:], record[:0], np.full(4, np.nan), np.zeros(40), record + 1.0):
         with pytest.raises(ModelFileError, match="cannot be used"):
-            adopt_record(lent, serial, wrong)
+            lent.adopt_record(serial, wrong)

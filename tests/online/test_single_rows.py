@@ -121,7 +121,7 @@ def test_a_peeked_row_is_learned_from_what_was_said_then(kind):
     model, label = fitted(kind), True if kind.binary else 1.5
     prompt, other = model.copy(), model.copy()
     row, between = np.array([0.3, -0.2, 0.1]), np.array([-0.5, 0.4, 0.2])
-    prompt.learn_peeked(row, label, prompt.peek(row))
+    prompt.learn(row, label, served=prompt.peek(row))
     other.learn(row, label)
     assert prompt == other
     late, asked = model.copy(), model.copy()
@@ -129,7 +129,7 @@ def test_a_peeked_row_is_learned_from_what_was_said_then(kind):
     assert peeked.yhat == served.yhat
     late.learn(between, label)
     asked.tell(asked.ask(between), label)
-    late.learn_peeked(row, label, peeked)
+    late.learn(row, label, served=peeked)
     asked.tell(served, label)
     assert late.rounds == asked.rounds
     for name in ("linear", "curvature 1"):
@@ -141,8 +141,8 @@ def test_a_row_peeked_before_the_first_label_is_not_judged():
     model = ud.OnlineRegressor(speed="fast")
     first, second = model.peek([1.0]), model.peek([2.0])
     assert first.yhat == 0.0
-    model.learn_peeked([1.0], 3.0, first)
-    model.learn_peeked([2.0], 4.0, second)
+    model.learn([1.0], 3.0, served=first)
+    model.learn([2.0], 4.0, served=second)
     assert model.losses.tolist() == [0.0] * len(model.candidates)
     trace = ud.OnlineRegressor(speed="fast").play([[1.0], [2.0]], [3.0, 4.0])
     assert trace.known.tolist() == [False, True]
@@ -152,5 +152,7 @@ def test_peeking_takes_one_row():
     model = fitted(ud.OnlineRegressor)
     with pytest.raises(ud.errors.InputError, match="peek takes one row, got 2"):
         model.peek(np.zeros((2, 3)))
-    with pytest.raises(ud.errors.InputError, match="learn_peeked takes one row, got 2"):
-        model.learn_peeked(np.zeros((2, 3)), 1.0, model.peek(np.zeros(3)))
+    with pytest.raises(ud.errors.InputError, match="learn takes one row, got 2"):
+        model.learn(np.zeros((2, 3)), 1.0, served=model.peek(np.zeros(3)))
+    with pytest.raises(ud.errors.InputError, match="a row that was peeked at is learned by learn"):
+        model.tell(model.peek(np.zeros(3)), 1.0)

@@ -7,8 +7,8 @@ from tests.helpers import draw_log_odds
 from tests.parity.tolerances import TOLERANCES
 from tests.twins import class_level as reference
 from undrift import kernels
+from undrift.ensemble.class_level import ClassLevel
 from undrift.kernels.definitions import SoftmaxNumber
-from undrift.online.class_level import ClassLevel
 
 pytestmark = pytest.mark.every_level
 

@@ -12,7 +12,7 @@ from river import evaluate, metrics  # noqa: E402  (after the check that River i
 
 import undrift as ud  # noqa: E402  (after that check too)
 import undrift.river as host  # noqa: E402  (after that check too)
-from undrift.online.peeked import PeekedRow  # noqa: E402  (after that check too)
+from undrift.learners.served import ServedPrediction  # noqa: E402  (after that check too)
 
 NAMES = "abc"
 
@@ -67,6 +67,58 @@ def test_delayed_evaluation_of_two_classes_is_a_late_play():
     np.testing.assert_allclose(odds, trace.yhat[both:], rtol=1e-9, atol=1e-12)
 
 
+def test_delayed_evaluation_of_three_classes_is_a_late_play():
+    """The third class appears while labels wait; River is told of no share for a class that has not appeared."""
+    names, Z, y = random_walk_rows()
+    labels = np.array(["down", "same", "up"])[np.digitize(y, np.quantile(y, [0.33, 0.66]))]
+    assert len(set(labels[:10])) < 3
+    model = host.DriftClassifier(speed="light")
+    said = predictions(model, names, labels.tolist(), 8)
+    p = np.exp(ud.OnlineClassifier(speed="light").play(Z, labels, delay=7).yhat)
+    third = max(np.flatnonzero(labels == one)[0] for one in ("down", "same", "up")) + 8
+    mine = np.array([[one[label] for label in ("down", "same", "up")] for one in said[third:]])
+    np.testing.assert_allclose(mine, (p / p.sum(axis=1, keepdims=True))[third:], rtol=1e-12)
+    assert model.model.rounds == len(y)
+    assert len(model._predicted) == 0
+
+
+@pytest.mark.parametrize("classes", [0, 3])
+def test_late_labels_of_rows_at_uneven_times_are_a_late_play(classes):
+    """The times of the first rows count too, which were predicted when nothing was known."""
+    names, Z, y = random_walk_rows(120)
+    labels = np.array(["a", "b", "c"])[np.digitize(y, [-2.0, 2.0])] if classes else y
+    elapsed = np.random.default_rng(1).choice([1.0, 0.5, 20.0], size=120).tolist()
+    model = host.DriftClassifier(speed="light") if classes else host.DriftRegressor(speed="light")
+    uneven, even = (type(model.model)(speed="light") for _ in range(2))
+    for t, row in enumerate(names):
+        model.predict_one(row, elapsed=elapsed[t])
+        if t >= 4:
+            model.learn_one(names[t - 4], labels[t - 4].item(), elapsed=elapsed[t - 4])
+    uneven.play(Z, labels, delay=4, elapsed=elapsed)
+    even.play(Z, labels, delay=4)
+    ask = "predict_proba" if classes else "predict"
+    np.testing.assert_array_equal(getattr(model.model, ask)(names[5]), getattr(uneven, ask)(Z[5]))
+    assert not np.array_equal(getattr(uneven, ask)(Z[5]), getattr(even, ask)(Z[5]))
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_late_labels_are_learned_by_what_was_predicted_at_any_speed(classes):
+    """What the estimator's own `peek` and `learn(served=...)` do; learning as if just predicted is something else."""
+    names, _, y = random_walk_rows(120)
+    labels = {0: y, 2: y > 0.0, 3: np.array(["a", "b", "c"])[np.digitize(y, [-2.0, 2.0])]}[classes].tolist()
+    model = host.DriftClassifier(speed="fast") if classes else host.DriftRegressor(speed="fast")
+    peeked, blind = (type(model.model)(speed="fast") for _ in range(2))
+    waiting = []
+    for t, row in enumerate(names):
+        model.predict_one(row)
+        waiting.append(peeked.peek(row))
+        if t >= 5:
+            model.learn_one(names[t - 5], labels[t - 5])
+            peeked.learn(names[t - 5], labels[t - 5], served=waiting[t - 5])
+            blind.learn(names[t - 5], labels[t - 5])
+    assert model.model == peeked != blind
+
+
 def test_predicting_changes_no_model():
     names, _, y = random_walk_rows(60)
     model = host.DriftRegressor(speed="fast")
@@ -92,20 +144,24 @@ def test_a_row_predicted_twice_before_a_lesson_is_kept_once_and_at_most_as_many_
     for row in names[43:50]:
         model.predict_one(row)
     assert len(model._predicted) == 5
-    assert model._predicted.take(names[44]) is None  # the oldest went first
-    assert model._predicted.take(names[45]) is not None
+    assert model._predicted.take(names[44], None) is None  # the oldest went first
+    assert model._predicted.take(names[45], None) is not None
     none = host.DriftRegressor(speed="fast", pending=0)
     none.predict_one(names[0])
     assert len(none._predicted) == 0
 
 
-def test_equal_rows_are_taken_oldest_first():
+def test_equal_rows_are_taken_oldest_first_and_those_of_other_times_are_others():
     kept = host.KeptPredictions(10)
-    for rounds in (1, 2, 3):
-        kept.keep({"a": 1}, PeekedRow(float(rounds), np.empty(0), rounds))
-    assert [kept.take({"a": 1.0}).yhat for _ in range(3)] == [1.0, 2.0, 3.0]
-    assert kept.take({"a": 1}) is None
-    kept.keep({"a": []}, PeekedRow(0.0, np.empty(0), 1))  # a value that cannot be looked up
+    peeked = [ServedPrediction(float(rounds), True, 0, np.empty(0), "", rounds) for rounds in range(4)]
+    for one in peeked[1:]:
+        kept.keep({"a": 1}, None, one)
+    kept.keep({"a": 1}, 2.0, peeked[0])
+    assert kept.take({"a": 1.0}, 3.0) is None
+    assert [kept.take({"a": 1.0}, None) for _ in range(3)] == peeked[1:]
+    assert kept.take({"a": 1}, None) is None
+    assert kept.take({"a": 1}, 2.0) is peeked[0]
+    kept.keep({"a": []}, None, peeked[1])  # a value that cannot be looked up
     assert len(kept) == 0
 
 

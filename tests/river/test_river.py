@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 river = pytest.importorskip("river")
-from river import checks, evaluate, metrics, preprocessing  # noqa: E402  (after the check that River is there)
+from river import checks, compose, evaluate, metrics, preprocessing  # noqa: E402  (after the check that River is there)
 
 import undrift as ud  # noqa: E402  (after that check too)
 import undrift.river as host  # noqa: E402  (after that check too)
@@ -166,3 +166,87 @@ def test_a_label_that_is_a_list_is_refused_before_anything_is_learned():
     with pytest.raises(ud.errors.InputError, match="DriftClassifier: y must be a text, a number or a bool, got a list"):
         model.learn_one({"x": 1.0}, ["b"])
     assert (model.model, model.classes) == (before, ["a"])
+
+
+def test_labels_come_back_as_they_were_given_and_a_missing_one_closes_its_row():
+    for labels in ([3, 5], [-1, 1], ["a", "b"], [True, False], [np.str_("a"), np.str_("b"), np.str_("c")]):
+        model = host.DriftClassifier(speed="fast")
+        for k in np.random.default_rng(0).integers(0, len(labels), size=80).tolist():
+            model.predict_one({f"is {k}": 1.0})
+            model.learn_one({f"is {k}": 1.0}, labels[k])
+            model.predict_one({"is 0": 0.5})
+            model.learn_one({"is 0": 0.5}, float("nan"))
+        assert model.classes == sorted(labels)
+        assert [model.predict_one({f"is {k}": 1.0}) for k in range(len(labels))] == labels
+        assert (model.model.rounds, model.model.unlabelled) == (80, 80)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_elapsed_times_are_those_of_the_estimators_and_pipelines_pass_them_on(classes):
+    names, _, y = rows(120)
+    labels = {0: y, 2: y > 0.0, 3: np.array(["a", "b", "c"])[np.digitize(y, [-1.0, 1.0])]}[classes].tolist()
+    elapsed = np.random.default_rng(1).choice([1.0, 1.0, 30.0], size=120).tolist()
+    kind = host.DriftClassifier if classes else host.DriftRegressor
+    model, plain = kind(speed="fast"), kind(speed="fast").model
+    pipeline, unaware = compose.FuncTransformer(dict) | kind(speed="fast"), kind(speed="fast")
+    for row, label, time in zip(names, labels, elapsed, strict=True):
+        assert model.predict_one(row, elapsed=time) == pipeline.predict_one(row, elapsed=time)
+        model.learn_one(row, label, elapsed=time)
+        pipeline.learn_one(row, label, elapsed=time)
+        unaware.learn_one(row, label)
+        plain.learn(row, label, elapsed=time)
+    row, inside = names[0], pipeline[kind.__name__]
+    if classes:
+        assert inside.predict_proba_one(row, elapsed=9.0) == model.predict_proba_one(row, elapsed=9.0)
+        own = model.predict_proba_one(row, elapsed=9.0)
+        expected = plain.predict_proba(row, elapsed=9.0).tolist()
+        assert [own[label] for label in model.classes] == pytest.approx(expected, rel=1e-9)
+        assert own != model.predict_proba_one(row) != unaware.predict_proba_one(row)
+    else:
+        assert model.predict_one(row, elapsed=9.0) == inside.predict_one(row, elapsed=9.0)
+        assert model.predict_one(row, elapsed=9.0) == pytest.approx(plain.predict(row, elapsed=9.0), rel=1e-9)
+        assert model.predict_one(row, elapsed=9.0) != model.predict_one(row) != unaware.predict_one(row)
+        assert model.predict_interval(row, elapsed=9.0) == model.model.predict_interval(row, elapsed=9.0)
+        assert model.predict_interval(row, elapsed=9.0) != model.predict_interval(row)
+        assert list(model.predict_quantiles(row, elapsed=9.0).values()) != list(model.predict_quantiles(row).values())
+
+
+def test_a_time_that_learning_alone_is_told_is_learned_as_if_just_predicted():
+    names, _, y = rows(60)
+    model, plain = host.DriftRegressor(speed="fast"), ud.OnlineRegressor(speed="fast")
+    for t, (row, value) in enumerate(zip(names, y.tolist(), strict=True)):
+        model.predict_one(row)
+        model.learn_one(row, value, elapsed=1.0 + t % 3)
+        plain.learn(row, value, elapsed=1.0 + t % 3)
+    assert model.model == plain
+
+
+@pytest.mark.parametrize("late", [0, 4])
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_candidates_that_know_the_answer_win(classes, late):
+    """Features say nothing; a candidate does, and a row may lack it."""
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=200)
+    names = [{"noise": float(one)} for one in rng.normal(size=200)]
+    if classes == 3:
+        labels = np.array(["blue", "green", "red"])[np.digitize(y, [-0.5, 0.5])].tolist()
+        given = [{f"p_{one}": 0.9 if one == label else 0.05 for one in ("blue", "green", "red")} for label in labels]
+        candidates = {"mine": {one: f"p_{one}" for one in ("blue", "green", "red")}}
+    else:
+        labels = (y > 0.0).tolist() if classes else y.tolist()
+        given = [{"mine": 0.95 if label else 0.05} if classes else {"mine": label} for label in labels]
+        candidates = ["mine"]
+    given[150] = {}
+    losses = []
+    for more in ({}, {"candidates": candidates}):
+        model = host.DriftClassifier(speed="fast", **more) if classes else host.DriftRegressor(speed="fast", **more)
+        stream = [{**row, **(one if more else {})} for row, one in zip(names, given, strict=True)]
+        found = []
+        for t, row in enumerate(stream):
+            found.append(model.predict_proba_one(row).get(labels[t], 0.0) if classes else model.predict_one(row))
+            if t >= late:
+                model.learn_one(stream[t - late], labels[t - late])
+        losses.append(-np.mean(np.log(found[100:])) if classes else np.mean(np.abs(np.array(found) - y)[100:]))
+        assert model.model.names == ["noise"]
+        assert model.clone().candidates == more.get("candidates")
+    assert losses[1] < 0.4 * losses[0]

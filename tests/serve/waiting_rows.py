@@ -1,14 +1,12 @@
 """What a service keeps of rows that wait for their label."""
 
-from undrift.online.served_blocks import adopt_record
-
 
 def model_with_rows(service):
     """Return a copy of a service's model that keeps the rows which wait, as a model that was asked itself would."""
     model = service.models.model.copy()
     for number, _ in service.journal.oldest_rows(service.waiting):
         row = service.journal.find_row(number).row
-        adopt_record(model, row.serial, row.record)
+        model.adopt_record(row.serial, row.record)
     return model
 
 

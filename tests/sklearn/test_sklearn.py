@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -106,3 +107,109 @@ def test_texts_and_times_are_told_what_to_do(make):
     ):
         with pytest.raises((TypeError, ValueError), match=advice):
             make().fit(pd.DataFrame({"x": [1.0, 2.0], "c": column}), [0, 1])
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_elapsed_times_are_those_of_the_estimators(classes):
+    X = np.random.default_rng(2).normal(size=(150, 2))
+    elapsed = np.random.default_rng(3).choice([1.0, 1.0, 40.0], size=150)
+    y = X[:, 0] + np.where(np.arange(150) < 75, 0.0, X[:, 1])
+    labels = {0: y, 2: np.where(y > 0.0, 1, -1), 3: np.digitize(y, [-0.5, 0.5])}[classes]
+    make = host.DriftClassifier if classes else host.DriftRegressor
+    own = ud.OnlineClassifier(speed="fast") if classes else ud.OnlineRegressor(speed="fast")
+    own.play(X, labels, elapsed=elapsed)
+    unaware = make(speed="fast").fit(X, labels)
+    model = make(speed="fast").fit(X, labels, elapsed=elapsed)
+    parts = make(speed="fast").partial_fit(X[:90], labels[:90], elapsed=elapsed[:90])
+    parts.partial_fit(X[90:], labels[90:], elapsed=elapsed[90:])
+    assert model.model_ == parts.model_ == own != unaware.model_
+    methods = ("predict_proba",) if classes else ("predict", "predict_interval", "predict_quantiles")
+    for name in methods:
+        found = getattr(model, name)(X[:5], elapsed=20.0)
+        np.testing.assert_array_equal(found, getattr(own, name)(X[:5], elapsed=20.0))
+        assert not np.array_equal(found, getattr(model, name)(X[:5]))
+    if classes:
+        assert not np.array_equal(model.decision_function(X[:5], elapsed=20.0), model.decision_function(X[:5]))
+        assert model.predict(X[:5], elapsed=20.0).shape == (5,)
+    before = model.model_
+    with pytest.raises(ValueError, match="elapsed"):
+        model.fit(X, labels, elapsed=-elapsed)
+    assert model.model_ is before == own
+
+
+@pytest.mark.parametrize("by", ["name", "number"])
+@pytest.mark.parametrize("classes", [0, 2, "two by label", 3])
+def test_candidates_that_know_the_answer_win(classes, by):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    y = rng.normal(size=240)
+    names = np.array(["low", "high", "middle"])[np.digitize(y, [-0.5, 0.5])] if classes == 3 else (
+        np.where(y > 0.0, "up", "down")
+    )  # fmt: skip
+    kinds = sorted(set(names))
+    if classes in (3, "two by label"):
+        columns = {f"p_{one}": np.where(names == one, 0.9, 0.1 / (len(kinds) - 1)) for one in kinds}
+        places = columns if by == "name" else range(len(kinds))
+        candidates = {"mine": dict(zip(kinds, places, strict=True))}
+    else:
+        columns = {"mine": np.where(names == "up", 0.95, 0.05) if classes else y}
+        candidates = ["mine"] if by == "name" else [0]
+    frame = pd.DataFrame({**columns, "noise": rng.normal(size=240)})
+    X = frame if by == "name" else frame.to_numpy()
+    labels = names if classes else y
+    make = host.DriftClassifier if classes else host.DriftRegressor
+    losses = []
+    for rows, more in ((frame[["noise"]].to_numpy(), {}), (X, {"candidates": candidates})):
+        model = clone(make(speed="fast", **more)).fit(rows[:200], labels[:200])
+        if classes:
+            p = model.predict_proba(rows[200:])
+            losses.append(-np.mean(np.log(p[np.arange(40), np.searchsorted(kinds, labels[200:])])))
+            assert np.array_equal(np.argmax(p, axis=1), np.searchsorted(kinds, model.predict(rows[200:])))
+            assert len(model.decision_function(rows[200:])) == 40
+        else:
+            losses.append(np.mean(np.abs(model.predict(rows[200:]) - y[200:])))
+        assert model.model_.dim == 1
+    assert losses[1] < 0.4 * losses[0]
+    assert model.n_features_in_ == X.shape[1]
+
+
+def test_candidates_of_a_class_that_is_not_there_are_refused_by_name():
+    X, y = np.random.default_rng(0).random((20, 3)), np.arange(20) % 3
+    with pytest.raises(ValueError, match="candidates name a class that y has not: 7; classes are"):
+        host.DriftClassifier(candidates={"mine": {0: 0, 7: 1}}).fit(X, y)
+    with pytest.raises(ValueError, match="candidates have names, but rows have none"):
+        host.DriftRegressor(candidates=["mine"]).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [host.DriftRegressor, host.DriftClassifier])
+def test_missing_labels_are_refused_by_name_with_the_reason(make):
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 2.0
+    model = make(speed="fast").fit(X, y)
+    before = model.model_.copy()
+    holes = np.where(np.arange(30) == 5, np.nan, y)
+    for labels in (holes, holes.tolist(), np.where(np.isnan(holes), None, y)):
+        for learn in (model.fit, model.partial_fit):
+            with pytest.raises(ud.errors.InputError, match="y contains NaN, in row 5, but scikit-learn requires"):
+                learn(X, labels)
+    assert model.model_ == before
+
+
+def test_late_labels_are_learned_when_they_are_due():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] + np.cumsum(rng.normal(size=300))
+    played = ud.OnlineRegressor(speed="fast")
+    trace = played.play(X, y, delay=4)
+    model, said = host.DriftRegressor(speed="fast"), [0.0]
+    for t in range(300):
+        if t:
+            said.append(model.predict(X[t : t + 1])[0])
+        model.partial_fit(X[t : t + 1], y[t : t + 1], delay=4)
+    np.testing.assert_array_equal(said, trace.yhat)
+    assert model.model_ == host.DriftRegressor(speed="fast").fit(X, y, delay=4).model_ == played
+
+
+def test_the_second_class_may_come_first():
+    model = host.DriftClassifier(speed="fast").partial_fit([[1.0]], ["up"], classes=["down", "up"])
+    assert model.predict_proba([[1.0]]).shape == (1, 2)
+    assert model.predict([[1.0]]).tolist() == ["up"]

@@ -74,7 +74,7 @@ class Outcome:
         rival = float(np.sum(lose(loss, p @ u, self.labels)))
         scale = self.total + float(u @ np.sum(lose(loss, p, self.labels[:, None]), axis=0))
         slopes = self.model.part("given.members")[:, GivenMember.SLOPES]
-        bound = float(u @ (slopes if complete else self.model._given_cost()))
+        bound = float(u @ (slopes if complete else self.model.inspect._given_cost()))
         return (self.total - rival - bound) / (scale + np.finfo(float).tiny)
 
 

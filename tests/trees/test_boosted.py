@@ -60,16 +60,37 @@ def test_one_row_gives_one_number(fitted, data):
     assert fitted.predict(X[:0]).shape == (0,)
 
 
-def test_a_weight_counts_as_so_many_rows():
-    rng = np.random.default_rng(3)
-    X = rng.integers(0, 9, size=(400, 3)).astype(float)  # few values, so that bins do not depend on weights
-    y = X[:, 0] * X[:, 1] + rng.normal(size=400)
-    weight = rng.integers(0, 4, size=400)
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("rows", [400, 3000])  # the edges of bins come from all rows, or from a sample of 4,096
+def test_a_row_of_weight_w_is_w_rows_bit_for_bit(loss, rows):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(rows, 3))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 1]) + rng.normal(size=rows)
+    y = y if loss == "squared" else (y > 0.0).astype(float)
+    weight = rng.choice([0, 1, 2, 3, 7, 40], size=rows)
     options = {"trees": 10, "leaf_weight": 10.0}
-    weighted = ud.BoostedTrees(**options).fit(X, y, weight)
-    repeated = ud.BoostedTrees(**options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-9)
-    assert np.abs(weighted.predict(X) - ud.BoostedTrees(**options).fit(X, y).predict(X)).max() > 0.1
+    weighted = ud.BoostedTrees(loss, **options).fit(X, y, weight)
+    repeated = ud.BoostedTrees(loss, **options).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    assert weighted.predict(X).tobytes() == repeated.predict(X).tobytes()
+    once = ud.BoostedTrees(loss, **options).fit(X, y)
+    assert np.abs(weighted.predict(X) - once.predict(X)).max() > 0.01
+    more = (
+        weighted.refresh(X, y, weight, trees=4),
+        repeated.refresh(np.repeat(X, weight, axis=0), np.repeat(y, weight), trees=4),
+    )
+    assert more[0].predict(X).tobytes() == more[1].predict(X).tobytes()
+
+
+def test_weights_of_any_size_give_the_trees_of_their_ratios():
+    """Powers of two are exact: leaves of so much weight, and no others, have the same sums in another unit."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 3))
+    y, weight = X[:, 0] + rng.normal(size=500), rng.integers(1, 9, size=500).astype(float)
+    usual = ud.BoostedTrees(trees=5, leaf_weight=2.0**21).fit(X, y, 2.0**17 * weight).predict(X)
+    large = ud.BoostedTrees(trees=5, leaf_weight=2.0**29).fit(X, y, 2.0**25 * weight).predict(X)
+    np.testing.assert_allclose(large, usual, rtol=0.0, atol=1e-6)  # the ridge counts less: 3e-7 measured
+    assert np.ptp(usual) > 0.1
 
 
 def test_missing_numbers_go_where_they_do_better():

@@ -155,6 +155,7 @@ class Estimator(IntervalStages, EstimatorBlocks):
 
         record[[R.SERIAL, R.WIDTH, R.KNOWN, R.BOUNDED]] = serial, self.dim, known, bounded
         record[[R.RAW, R.HINT, R.WEIGHT, R.ELAPSED, R.UNCOUNTED]] = raw, hint, 1.0, elapsed, 0.0
+        record[[R.ROUNDS, R.CLASSES]] = numbers[N.ROUNDS], np.sum(numbers[[N.NEGATIVE, N.POSITIVE]] > 0.0)
         self._finish_serving(state, record, given[: self.offered], robust, serial - float(numbers[N.LAST_SERIAL]))
         never = np.isnan(filled)  # records hold numbers only
         seen = [

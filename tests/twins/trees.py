@@ -21,6 +21,8 @@ from tests.twins.constants import (
     GRADIENT_BITS,
     LEAST_GAIN,
     LOGISTIC_CURVATURE,
+    MOST_COPIES,
+    MOST_WEIGHT,
     SUM_BITS,
     TREE_BINS,
     TREE_RIDGE,
@@ -36,10 +38,16 @@ Trees = NDArray[np.float64]
 """Shape (trees, 2 leaves - 1, numbers of `TreeNode`)."""
 
 
+def sample_rows(weight: Vector) -> list[int]:
+    """Return the rows whose values decide the edges of bins: evenly spaced in the sum of their weights."""
+    ends = np.cumsum(weight)
+    count = max(1, math.ceil(min(ends[-1], BIN_SAMPLE)))
+    places = [i * float(ends[-1]) / count for i in range(count)]
+    return [min(int(np.searchsorted(ends, place, side="right")), len(weight) - 1) for place in places]
+
+
 def bin_edges(x: Vector) -> list[float]:
-    """Return the upper edges of all bins of a column but the last: between values, about as many rows in each bin."""
-    sample = min(len(x), BIN_SAMPLE)
-    x = x[[i * len(x) // sample for i in range(sample)]]
+    """Return the upper edges of all bins of a sampled column but the last: about as many rows in each bin."""
     values, counts = np.unique(x[~np.isnan(x)], return_counts=True)
     edges: list[float] = []
     inside, left, bins = 0, int(counts.sum()), TREE_BINS - 1
@@ -84,6 +92,13 @@ def trees_predict(trees: Trees, base: float, X: Matrix, score: Vector) -> None:
             score[i] += tree[at, TreeNode.VALUE]
 
 
+def weigh(units: Units, weight: Vector) -> Units:
+    """Return whole numbers times the weights: exactly, where these are whole too."""
+    whole = weight % 1.0 == 0.0
+    exact = units * np.where(whole, weight, 0.0).astype(np.int64)
+    return np.where(whole, exact, np.rint(units * weight).astype(np.int64))
+
+
 class GrowingLeaf:
     """A leaf of the tree that grows: its node, its rows, and its best split."""
 
@@ -125,7 +140,8 @@ class TreeBuilder:
     def _fit_base(self) -> float:
         total = label_sum = 0.0
         for w, y in zip(self.weight.tolist(), self.y.tolist(), strict=True):
-            label_sum += w * y
+            for part in [y] * int(w) if w <= MOST_COPIES and w % 1.0 == 0.0 else [w * y]:
+                label_sum += part
             total += w
         if self.logistic:
             return math.log((label_sum + 1.0) / (total - label_sum + 1.0))
@@ -133,7 +149,7 @@ class TreeBuilder:
 
     def step(self, budget: int, threads: int = 1) -> bool:
         """Grow all trees; the compiled builder stops when the budget is used up and goes on in the next call."""
-        self.edges = [bin_edges(column) for column in self.X.T]
+        self.edges = [bin_edges(column) for column in self.X[sample_rows(self.weight)].T]
         bins = [np.searchsorted(edges, x) for edges, x in zip(self.edges, self.X.T, strict=True)]
         self.bins = np.where(np.isnan(self.X), MISSING_BIN, np.column_stack(bins))
         score = np.empty(len(self.y))
@@ -149,16 +165,20 @@ class TreeBuilder:
         """Set gradients and curvatures as whole numbers, and what depends on their units."""
         if self.logistic:
             p = np.array([1.0 / (1.0 + math.exp(-one)) for one in score.tolist()])
-            g, h = self.weight * (p - self.y), self.weight * (p * (1.0 - p))
+            g, h = p - self.y, p * (1.0 - p)
         else:
-            g, h = self.weight * (score - self.y), self.weight
-        bits = min(GRADIENT_BITS, SUM_BITS - (len(g) - 1).bit_length())
+            g, h = score - self.y, np.ones(len(self.y))
+        total, excess = float(sum(self.weight.tolist())), 0
+        while math.ldexp(total, -excess) > MOST_WEIGHT:
+            excess += 1
+        bits = min(GRADIENT_BITS, SUM_BITS - max(0, math.ceil(math.ldexp(total, -excess)) - 1).bit_length())
         exponents = [min(bits - math.frexp(float(np.abs(one).max()))[1], 1000) for one in (g, h)]
         self.g_unit, self.h_unit = (math.ldexp(1.0, -one) for one in exponents)
-        self.g, self.h = (np.rint(np.ldexp(one, e)).astype(np.int64) for one, e in zip((g, h), exponents, strict=True))
+        units = [np.rint(np.ldexp(one, e)).astype(np.int64) for one, e in zip((g, h), exponents, strict=True)]
+        self.g, self.h = (weigh(one, np.ldexp(self.weight, -excess)) for one in units)
         curvature = LOGISTIC_CURVATURE if self.logistic else 1.0
-        self.ridge = TREE_RIDGE * curvature / self.h_unit
-        self.least = math.ceil(min(self.leaf_weight * curvature / self.h_unit, 4e18))
+        self.ridge = math.ldexp(TREE_RIDGE * curvature / self.h_unit, -excess)
+        self.least = math.ceil(min(math.ldexp(self.leaf_weight * curvature / self.h_unit, -excess), 4e18))
 
     def _grow(self, tree: Matrix, score: Vector, columns: list[int]) -> list[GrowingLeaf]:
         """Fill the nodes of a tree and return its leaves."""

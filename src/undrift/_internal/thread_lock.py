@@ -14,27 +14,33 @@ from contextlib import AbstractContextManager
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
-class Locked(Protocol):
-    """An object that can be guarded: it has a lock and the shared side of it."""
-
-    @property
-    def _exclusive_lock(self) -> AbstractContextManager[None]: ...
+class Readable(Protocol):
+    """An object whose reading can be guarded: it has the shared side of a lock."""
 
     @property
     def _shared_lock(self) -> AbstractContextManager[None]: ...
 
 
-Self = TypeVar("Self", bound=Locked)
+class Changeable(Protocol):
+    """An object whose changes can be guarded: it has a lock."""
+
+    @property
+    def _exclusive_lock(self) -> AbstractContextManager[None]: ...
+
+
+Reader = TypeVar("Reader", bound=Readable)
+Self = TypeVar("Self", bound=Changeable)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-Method = Callable[Concatenate[Self, Given], Result]
+Owner = TypeVar("Owner")
+Method = Callable[Concatenate[Owner, Given], Result]
 
 
-def hold_shared(method: Method[Self, Given, Result]) -> Method[Self, Given, Result]:
+def hold_shared(method: Method[Reader, Given, Result]) -> Method[Reader, Given, Result]:
     """Let `method` run at the same time as others that hold the lock shared, but not while the object changes."""
 
     @functools.wraps(method)
-    def call(self: Self, /, *args: Given.args, **more: Given.kwargs) -> Result:
+    def call(self: Reader, /, *args: Given.args, **more: Given.kwargs) -> Result:
         with self._shared_lock:
             return method(self, *args, **more)
 

@@ -19,8 +19,8 @@ from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import ERROR, NO_INTERVAL, Key, OutputRow, Outputs
 from undrift.fleet.record_batch import AcceptedInput, Fields, RecordBatch, batch_from_frame, batch_from_records
 from undrift.learners import Learner
+from undrift.learners.intervals import LEVELS
 from undrift.online import OnlineRegressor
-from undrift.online.intervals import LEVELS
 
 if TYPE_CHECKING:
     from undrift.fleet.run import FleetRun

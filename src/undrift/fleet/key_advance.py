@@ -15,7 +15,8 @@ from undrift.fleet.model_pool import ModelPool
 from undrift.fleet.outputs import ABSENT, STATUSES, Key, OutputRow
 from undrift.fleet.record_batch import RecordBatch
 from undrift.learners import Learner
-from undrift.learners.served import Interval, ServedPrediction
+from undrift.learners.intervals import Interval
+from undrift.learners.served import ServedPrediction
 from undrift.metrics import round_losses
 from undrift.online import OnlineRegressor
 from undrift.trace import Trace

@@ -13,8 +13,10 @@ from undrift.errors import InputError, ModelFileError
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.state_codec import StateCodec
 from undrift.learners import Learner
+from undrift.learners.serializable import restore
 from undrift.learners.served import PREFIX
-from undrift.online.base import OnlineLearner
+from undrift.online import OnlineClassifier
+from undrift.online.estimator import OnlineEstimator
 
 
 class ModelPool:
@@ -26,7 +28,7 @@ class ModelPool:
     """
 
     def __init__(self, prototype: Learner, features: Sequence[str], lags: int = 0) -> None:
-        self.prototype, self.dim = prototype, len(features)
+        self.prototype, self.dim = take_two_classes(prototype), len(features)
         self.spec = prototype.snapshot()[0]
         text = json.dumps([self.spec, list(features)], sort_keys=True)
         self.fingerprint = hashlib.blake2b(text.encode(), digest_size=8).digest()
@@ -42,11 +44,10 @@ class ModelPool:
             return self.prototype.clone()
         arrays = {name: np.array(array) for name, array in (state.arrays | state.records).items()}
         try:
-            model = type(self.prototype)._from_snapshot({**self.spec, **state.header}, arrays)
+            made_with = self.prototype._construction()
+            model = restore(type(self.prototype), made_with, {**self.spec, **state.header}, arrays)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
             raise _misfit_error(error) from None
-        if model.any_labels:
-            model.two_classes_only = True  # type: ignore[attr-defined]  # as its prototype
         return model
 
     def acquire(self, state: KeyState) -> Learner:
@@ -107,10 +108,15 @@ def fresh_prototype(make_model: Learner | Callable[[], Learner]) -> Learner:
             f"Fleet: make_model must give a model that is data only, got {_check.describe(model)}, which keeps a model "
             "of your own; give its predictions as a column instead"
         )
-    fresh = model.without_trees() if isinstance(model, OnlineLearner) else model.clone()  # which take megabytes a key
-    if fresh.any_labels:
-        fresh.two_classes_only = True  # type: ignore[attr-defined]  # states of keys have one layout
-    return fresh
+    fresh = model.without_trees() if isinstance(model, OnlineEstimator) else model.clone()  # which take megabytes a key
+    return take_two_classes(fresh)
+
+
+def take_two_classes(model: Learner) -> Learner:
+    """Return a fresh model that takes two classes only, where it would take more: states of keys have one layout."""
+    if not isinstance(model, OnlineClassifier) or model.two_classes_only:
+        return model
+    return type(model)(**{**model._construction().named, "two_classes_only": True})
 
 
 def initial_model(prototype: Learner, dim: int) -> Learner:

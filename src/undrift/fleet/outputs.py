@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.errors import ModelFileError
-from undrift.learners.served import Interval
+from undrift.learners.intervals import Interval
 
 Key = Any
 """What names a stream: text or an integer; None where a record had no usable key."""

@@ -12,7 +12,8 @@ from undrift.kernels import layout
 from undrift.kernels.definitions import ENSEMBLE_SLOT, EstimatorNumber
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
 from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
+from undrift.online.plan import EstimatorPlan
 from undrift.store import Header
 
 Integers = NDArray[np.int64]
@@ -34,14 +35,14 @@ def has_compiled_rounds(model: Learner) -> bool:
 
 def slot_layout(initial: Learner) -> SlotLayout | EstimatorSlots:
     """Return how models of this kind lie in slots."""
-    return EstimatorSlots(initial) if isinstance(initial, OnlineLearner) else SlotLayout(initial)
+    return EstimatorSlots(initial) if isinstance(initial, OnlineEstimator) else SlotLayout(initial)
 
 
 class EstimatorSlots:
     """Slots with an online estimator each: a slot is its state vector."""
 
-    def __init__(self, initial: OnlineLearner) -> None:
-        self.plan = initial.plan
+    def __init__(self, initial: OnlineEstimator) -> None:
+        self.plan: EstimatorPlan = initial.plan
         self.blank = self.plan.blank()
         self.size = len(self.blank)
         self._rounds = self.plan.layout.starts["numbers"] + EstimatorNumber.ROUNDS

@@ -429,6 +429,10 @@ class RecordPart(IntEnum):
     """The unit of the gate: its mean |residual|."""
     GATED = 13
     """What the gate made of the two arms; the same as RAW without a robust arm."""
+    ROUNDS = 14
+    """How many labels were known."""
+    CLASSES = 15
+    """How many different ones, of two classes; 0 for numbers."""
 
 
 GATE_BUCKETS = 4

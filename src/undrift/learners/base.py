@@ -26,12 +26,14 @@ from undrift.losses import Loss, logistic, squared
 from undrift.template import Leaf, Template
 from undrift.trace import Trace
 
+RowsLike = Any
+"""Rows as a learner takes them: an array (n, d); online estimators take mappings and data frames too."""
 Prediction = Any
 """A float for one row, a vector for rows."""
 MOST_FEATURES = 1_000_000
 MOST_ROUNDS = 2**53
 """What a saved learner can have: float64 counts that far."""
-RECORD_LAYOUT = 2
+RECORD_LAYOUT = 3
 """Number of the layout of records; raised when what they hold changes."""
 EXTRA_AGE = "extra_age"
 """Name of the saved array that holds a learner's age beyond its rounds; left out where that is 0."""
@@ -135,10 +137,9 @@ class Learner(Serializable):
         context = self._check_context(1, weight=weight, elapsed=elapsed)
         self._close(Z, lambda: self._play(Z, labels, context), context)
 
-    @thread_lock.hold_exclusive
     def play(
         self,
-        Z: ArrayLike,
+        Z: RowsLike,
         y: ArrayLike,
         *,
         delay: Delay = 0,
@@ -151,9 +152,14 @@ class Learner(Serializable):
         It is one number, or one for each row: `23 - hour` where the labels of a day become known together, at its end.
         A row counts `weight` times, and comes the time `elapsed` after the one before; both have a number for each row.
         """
+        return self._play_block(Z, y, delay=delay, weight=weight, elapsed=elapsed)
+
+    @thread_lock.hold_exclusive
+    def _play_block(self, /, Z: RowsLike, y: ArrayLike, **given: Any) -> Trace:
+        """Close a block of rounds in the context that is given."""
         block = self._block(Z)
         labels = self._labels(y, len(block))
-        context = self._check_context(len(block), weight=weight, elapsed=elapsed, delay=delay)
+        context = self._check_context(len(block), **given)
         if self._waits(context):
             return self._play_late(block, labels, context)
         return self._close(block, lambda: self._play(block, labels, context), context)

@@ -6,10 +6,9 @@ kept as a record of plain numbers, so that settling can learn from what was real
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,20 @@ from undrift import _check
 from undrift._internal import html
 from undrift._typing import Arrays, Vector
 from undrift.errors import InputError, ModelFileError
+from undrift.kernels.definitions import RecordPart
+from undrift.learners.intervals import (
+    LEVELS,
+    PLACES,
+    QUANTILES,
+    Interval,
+    Limits,
+    check_level,
+    check_quantile_levels,
+    cut,
+    interval_levels,
+    quantiles_at,
+    read_quantiles,
+)
 from undrift.learners.row_context import ORDINARY, WEIGHT_LIMIT, RowContext
 
 PREFIX = "pending."
@@ -35,47 +48,76 @@ NO_LABEL, SCHEDULED, SCHEDULED_WITHOUT_LABEL = 0.0, 1.0, 2.0
 """What a saved record says about its label: not known, known but to be settled later, known to be missing."""
 
 
-class Interval(NamedTuple):
-    """Where the label should lie."""
-
-    low: Vector | float
-    """Lower end."""
-    high: Vector | float
-    """Upper end."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class ServedPrediction:
-    """The answer of `Learner.ask` to a row that has come; give it back to `Learner.tell` with the label."""
+    """The answer of `Learner.ask` to a row that has come; give it back to `Learner.tell` with the label.
 
-    yhat: Any
-    """The prediction: a number, log-odds of the label +1 for two classes, an array of logits for more of them."""
-    known: bool
-    """Whether any label had been learned before; if not, the prediction says nothing."""
-    serial: int
-    """The row's number among all rows served, from 1 on."""
-    record: Vector
-    """What settling needs, in the learner's own layout."""
-    fingerprint: str
-    """Tells apart learners of other classes, parameters or record layouts."""
-    intervals: Mapping[float, Interval] = field(default_factory=dict)
-    """Intervals by level, as served, of learners that have them, ..."""
-    quantiles: Mapping[float, float] = field(default_factory=dict)
-    """... and the quantiles by level: the ends of these, and the median."""
+    Also what `peek` answered to a row that may come, whose serial number is 0.
+    """
+
+    __slots__ = ("_limits", "_quantiles_at", "fingerprint", "known", "record", "rounds", "serial", "yhat")
+
+    def __init__(
+        self,
+        yhat: Any,
+        known: bool,
+        serial: int,
+        record: Vector,
+        fingerprint: str,
+        rounds: int = 0,
+        quantiles_at: int | None = None,
+        limits: Limits = (None, None),
+    ) -> None:
+        self.yhat = yhat
+        """The prediction: a number, log-odds of the label +1 for two classes, an array of logits for more of them."""
+        self.known = known
+        """Whether any label had been learned before; if not, the prediction says nothing."""
+        self.serial = serial
+        """The row's number among all rows served, from 1 on; 0 of a row that was peeked at."""
+        self.record = record
+        """What settling needs, in the learner's own layout."""
+        self.fingerprint = fingerprint
+        """Tells apart learners of other classes, parameters or record layouts."""
+        self.rounds = rounds
+        """How many labels were known, of a row that was peeked at."""
+        self._quantiles_at, self._limits = quantiles_at, limits  # where the record has quantiles, and their bounds
 
     def interval(self, level: float = 0.9) -> Interval:
-        """Return the interval at this level as it was served."""
-        if level not in self.intervals:
-            levels = ", ".join(f"{one:g}" for one in self.intervals) or "none"
-            raise InputError(f"ServedPrediction: no interval was served at level {level!r}; levels are {levels}")
-        return self.intervals[level]
+        """Return the interval at this level as it was served, infinite where there was none."""
+        if (at := self._quantiles_at) is not None and level in PLACES and self.record.item(RecordPart.BOUNDED):
+            low, high = PLACES[level]
+            return Interval(
+                cut(self.record.item(at + low), self._limits), cut(self.record.item(at + high), self._limits)
+            )
+        return Interval(*self._read(interval_levels(check_level(self, level))))
+
+    def bounds(self, level: float = 0.9) -> tuple[float | None, float | None]:
+        """Return the ends of the interval at this level as it was served, None where there was none."""
+        if self._quantiles_at is None or not self.record.item(RecordPart.BOUNDED):
+            return None, None
+        low, high = self.interval(level)
+        return float(low), float(high)
 
     def quantile(self, level: float = 0.5) -> float:
         """Return the quantile at this level as it was served."""
-        if level not in self.quantiles:
-            levels = ", ".join(f"{one:g}" for one in self.quantiles) or "none"
-            raise InputError(f"ServedPrediction: no quantile was served at level {level!r}; levels are {levels}")
-        return self.quantiles[level]
+        return self._read(check_quantile_levels(self, [level]))[0]
+
+    @property
+    def intervals(self) -> dict[float, Interval]:
+        """Intervals as served, by the levels that are followed; none of learners that have no intervals."""
+        return {} if self._quantiles_at is None else {level: self.interval(level) for level in LEVELS.tolist()}
+
+    @property
+    def quantiles(self) -> dict[float, float]:
+        """Quantiles as served, by level: the ends of these intervals, and the median."""
+        if self._quantiles_at is None:
+            return {}
+        return dict(zip(QUANTILES.tolist(), self._read(QUANTILES), strict=True))
+
+    def _read(self, levels: Vector) -> list[float]:
+        if self._quantiles_at is None:
+            raise InputError("ServedPrediction: this learner has no intervals; use OnlineRegressor")
+        tracked = read_quantiles(self.record[None], self._quantiles_at)
+        return [float(value) for value in quantiles_at(tracked, levels, self._limits)[0]]
 
     def __repr__(self) -> str:
         return f"<ServedPrediction: {'; '.join(f'{name} {text}' for name, text in self._facts().items())}>"
@@ -89,8 +131,8 @@ class ServedPrediction:
         shown = ", ".join(f"{x:.4g}" for x in numbers[:SHOWN_LOGITS])
         more = len(numbers) - SHOWN_LOGITS
         facts = {"yhat": f"{shown} and {more} more" if more > 0 else shown}
-        if SHOWN_LEVEL in self.intervals:
-            low, high = self.intervals[SHOWN_LEVEL]
+        if self._quantiles_at is not None:
+            low, high = self.interval(SHOWN_LEVEL)
             facts[f"{SHOWN_LEVEL:.0%} interval"] = f"from {low:.4g} to {high:.4g}"
         return facts | {"serial": f"{self.serial:,}"} | ({} if self.known else {"learned": "nothing yet"})
 
@@ -176,6 +218,10 @@ class PendingRecords:
         """All labels that are to be settled later, by serial number; NaN for missing ones."""
         return dict(self._labels)
 
+    def relabel(self, number: Callable[[float], float]) -> None:
+        """Give each scheduled label, unless it is missing, another number."""
+        self._labels.update({serial: y if np.isnan(y) else number(y) for serial, y in self._labels.items()})
+
     @property
     def has_delays(self) -> bool:
         """Whether some scheduled label has a delay of its own."""
@@ -229,13 +275,17 @@ class PendingRecords:
 
     def check(self, who: object, served: ServedPrediction, fingerprint: str, newest: int) -> int:
         """Return the serial number of a record that waits here, of `newest` rows served; refuse all others."""
-        name, serial = _check.name_of(who), served.serial
-        other = served.fingerprint != fingerprint or serial > newest
-        if not other and serial not in self:
+        serial = served.serial
+        if serial in self and served.fingerprint == fingerprint and serial <= newest:
+            kept = self[serial]
+            if kept is served.record or kept.tobytes() == served.record.tobytes():
+                return serial
+        name = _check.name_of(who)
+        if not serial:
+            raise InputError(f"{name}: a row that was peeked at is learned by learn(z, y, served=...), not told")
+        if served.fingerprint == fingerprint and serial <= newest and serial not in self:
             raise InputError(f"{name}: row {serial} was told or closed before; each row has one label")
-        if other or self[serial].tobytes() != served.record.tobytes():
-            raise InputError(f"{name}: tell was given the record of another model or layout; pass its row to learn")
-        return serial
+        raise InputError(f"{name}: tell was given the record of another model or layout; pass its row to learn")
 
     def arrays(self) -> Arrays:
         """Return everything as named float64 arrays; none if every row asked was learned on time."""

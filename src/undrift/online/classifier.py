@@ -3,185 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from undrift import _check, store
 from undrift._internal import thread_lock
-from undrift._typing import Arrays, Vector
+from undrift._internal.rows import Rows
+from undrift._typing import Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
-from undrift.learners.files import learner_from_snapshot
-from undrift.learners.serializable import below_prefix, list_items, number_items, with_prefix
-from undrift.learners.served import PREFIX, PendingRecords
+from undrift.learners.row_context import RowContext
+from undrift.learners.save_point import SavePoint
+from undrift.learners.serializable import Construction
+from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
-from undrift.online.any_labels import AnyLabels
-from undrift.online.class_level import CANDIDATES
-from undrift.online.inspection import Groups
-from undrift.online.label_kinds import MOST_CLASSES, Label, label_array, plain_number
-from undrift.online.memories import Line, Spectrum
-from undrift.online.rows import Rows
-from undrift.online.several_classes import SeveralClasses
+from undrift.online.classes import ClassCore
+from undrift.online.columns import ArrivingRows, Candidates
+from undrift.online.core import Core
+from undrift.online.estimator import OneCall, OnlineEstimator
+from undrift.online.inspection import ClassInspection, Inspection
+from undrift.online.labels import ClassLabels, Label, check_labels, fit_two_classes
+from undrift.trace import Trace
 
 
-class ClassInspection(AnyLabels):
-    """The read-only side of a classifier; of two classes called 0 and 1, -1 and 1, or False and True, as before."""
-
-    @property
-    def candidates(self) -> list[str]:
-        """Names of what the last mixer chooses from."""
-        return super().candidates if self._several is None else list(CANDIDATES)
-
-    @property
-    @thread_lock.hold_shared
-    def weights(self) -> Vector:
-        """The candidates' weights for the coming round; they sum to 1."""
-        return super().weights if self._several is None else self._several.weights
-
-    @property
-    @thread_lock.hold_shared
-    def losses(self) -> Vector:
-        """Sum of each candidate's losses so far; of several classes, over the rounds that `cost` speaks of."""
-        return super().losses if self._several is None else self._several.losses
-
-    @thread_lock.hold_shared
-    def cost(self) -> Vector:
-        """Return a bound on the losses so far minus those of each candidate.
-
-        Of several classes: over the rounds since the third class appeared whose class was known when they were served.
-        What is kept for classes not seen yet, and what late labels changed, is known exactly, and added.
-        """
-        return super().cost() if self._several is None else self._several.cost()
-
-    @thread_lock.hold_shared
-    def spectrum(self) -> Spectrum:
-        """Return how fast the data forget: the weight of each memory length in the linear families.
-
-        Of several classes: the mean over their estimators.
-        """
-        if self._several is None:
-            return super().spectrum()
-        found = [one.spectrum() for one in self._several.estimators if one.dim is not None]
-        if not found:
-            return Spectrum(np.zeros(0), np.zeros(0))
-        return Spectrum(found[0].half_lives, np.mean([one.weights for one in found], axis=0))
-
-    @thread_lock.hold_shared
-    def line(self) -> Line:
-        """Return the coefficients of the linear memory that leads, in the units of the rows; of two classes alone."""
-        if self._several is not None:
-            raise InputError(
-                f"{_check.name_of(self)}: line is of two classes called 0 and 1, -1 and 1, or False and True; "
-                "look at the line of one of its estimators"
-            )
-        return super().line()
-
-    @thread_lock.hold_shared
-    def effects(self, z: Rows, groups: Groups | None = None) -> Vector:
-        """Return how far each feature, or each group of them, moves the predictions: in log-odds, or in probability.
-
-        Of several classes it is the probability that goes to other classes, on average, if the feature has its usual
-        value, its mean in the first rows, and all else is the same. Groups are lists of features, by name or place.
-        """
-        several = self._several
-        if several is None or self.dim is None or not several.classes:
-            return super().effects(z, groups)
-        Z, _ = self._rows_to_predict(z)
-        first = several.estimators[0]
-        usual = first.part("center")[:: first.plan.width // self.dim]
-        return 0.5 * self._move_groups(Z, usual, groups, lambda rows: np.exp(several.predict(rows)))
-
-    @thread_lock.hold_shared
-    def combination(self) -> dict[str, float]:
-        """Return how level 2 adds up the families and the last label now: the coefficients of its leading memory.
-
-        Of three classes or more: the coefficient of each class's log-odds in that class's logit; of one or two, of the
-        one estimator there is.
-        """
-        several = self._several
-        if several is None:
-            return super().combination()
-        if several.classes < 3:
-            return several.estimators[0].combination()
-        names, found = [str(one) for one in self._labels_seen], several.combination()
-        return {names[k]: float(found[k]) for k in self._order()}
-
-
-class AnyLabelFiles(ClassInspection):
-    """The part of a classifier that saves and loads the stages of several classes."""
-
-    @thread_lock.hold_exclusive
-    def snapshot(self) -> tuple[store.Header, Arrays]:
-        """Return everything the estimator is: a JSON header and its arrays, copied."""
-        several = self._several
-        if several is None:
-            return super().snapshot()
-        snapshots = [one.snapshot() for one in several.estimators]
-        header: store.Header = {
-            "class": type(self).__name__,
-            "parameters": dict(self.parameters),
-            "rounds": self.rounds,
-            "dim": self.dim,
-            "labels": number_items(self._labels_seen),
-            "classes": several.classes,
-            "estimators": number_items(one[0] for one in snapshots),
-        }
-        if self.names is not None:
-            header["names"] = number_items(self.names)
-        arrays = {f"several.{part}/{k}": np.array(a) for part, one in several.arrays().items() for k, a in one.items()}
-        for k, one in enumerate(snapshots):
-            arrays |= with_prefix(f"estimator{k}/", one[1])
-        return header, arrays | self._pending.arrays()
-
-    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
-        if "estimators" not in header:
-            super()._load_snapshot(header, arrays)
-            return
-        who = f"{type(self).__name__}: the saved classes cannot be used"
-        parts, labels, classes = header["estimators"], header.get("labels"), header.get("classes")
-        dim, names = header.get("dim"), header.get("names")
-        if not (isinstance(parts, dict) and isinstance(labels, dict) and isinstance(classes, int)) or not parts:
-            raise ModelFileError(who)
-        try:
-            seen = list_items(labels)
-            own: list[Any] = [
-                learner_from_snapshot(one, below_prefix(f"estimator{k}/", arrays), type(self))
-                for k, one in enumerate(list_items(parts))
-            ]
-            if not all(isinstance(one, (str, int)) for one in seen) or not 0 <= classes <= len(seen) <= MOST_CLASSES:
-                raise KeyError("labels")
-            if len(own) != (1 if classes <= 2 else classes) or any(one._several for one in own):
-                raise KeyError("estimators")
-            if any(one.dim != dim for one in own if one.rounds):
-                raise KeyError("dim")
-            saved: dict[str, Arrays] = {}
-            for name, array in below_prefix("several.", arrays).items():
-                part, _, key = name.rpartition("/")
-                saved.setdefault(part, {})[key] = array
-        except (KeyError, TypeError, AttributeError):
-            raise ModelFileError(who) from None
-        for one in own:
-            one.two_classes_only = True
-        self._several = SeveralClasses(self._make_estimator, own[0], classes, 1.0)  # type: ignore[arg-type]  # of this class
-        self._several.estimators = own
-        self._several._signs = [1.0] * len(own)
-        self._several.load_arrays(saved)
-        self._labels_seen, self.rounds = seen, self._several.rounds
-        if dim is not None:
-            self.dim = _check.integer(self, "dim", dim, 1)
-            self._plan, self._state = self._plan_for(self.dim, self.dim), np.empty(0)
-        if names is not None:
-            if not isinstance(names, dict) or len(names) != self.dim:
-                raise ModelFileError(f"{type(self).__name__}: the saved names do not fit the features")
-            self.names = [str(name) for name in list_items(names)]
-        records = {name: array for name, array in arrays.items() if name.startswith(PREFIX)}
-        self._pending = PendingRecords.from_arrays(self, records, self.rounds, self._fits_record)
-
-
-class OnlineClassifier(AnyLabelFiles):
+class OnlineClassifier(OnlineEstimator):
     r"""Classes on a drifting stream without parameters: scaling, holes, memory, curvature and bends are learned.
 
     Families of memories look at a row in several ways: linear in its features, at three curvatures; in context, beside
@@ -206,12 +54,15 @@ class OnlineClassifier(AnyLabelFiles):
         Columns that hold probabilities of the second class made elsewhere (a foundation model, yesterday's batch
         model): names, or column numbers for arrays. They are never features: level 2 and the last mixer use them, and
         in the end they, their mean and their median are combined with the own prediction; `cost()` covers all of these.
-        A missing one counts as the own prediction in that row.
+        A missing one counts as the own prediction in that row. Of other labels, or more than two, each candidate has a
+        column for every label: `candidates={"mine": {"red": "p_red", "green": "p_green", "blue": "p_blue"}}`.
     trees
         Whether "best" and "max" grow boosted trees beside all else, whose predictions are one more candidate: over the
         row and the last label, refitted at 256, 384, 576, ... labelled rows, each time on the last 32,768 rows at
         most (2^19 numbers). At "best" they are not grown for rows of more than 40 features, nor at any speed before 256
         labelled rows. False saves up to 5 MB of memory and model file, and half the time. Fleets never grow trees.
+    two_classes_only
+        Take 0 and 1, -1 and +1, False and True alone, as fleets do; 0 and -1 are one class then. Files do not keep it.
 
     Notes
     -----
@@ -243,6 +94,7 @@ class OnlineClassifier(AnyLabelFiles):
     """
 
     binary = True
+    any_labels: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -251,8 +103,9 @@ class OnlineClassifier(AnyLabelFiles):
         indicators: bool = False,
         seed: int = 0,
         half_life: float | None = None,
-        candidates: Sequence[str] | Sequence[int] | None = None,
+        candidates: Candidates | None = None,
         trees: bool = True,
+        two_classes_only: bool = False,
     ) -> None:
         super().__init__(
             speed=speed,
@@ -262,7 +115,16 @@ class OnlineClassifier(AnyLabelFiles):
             candidates=candidates,
             trees=trees,
         )
-        self._label_names: tuple[Label, Label] = (0, 1)
+        self.two_classes_only = _check.flag(self, "two_classes_only", two_classes_only)
+        self._code = ClassLabels()
+        if self._columns.by_label:
+            self._code.seen = []  # labels are names from the first row on
+
+    def _construction(self) -> Construction:
+        made_with = super()._construction()  # what a model takes is no part of what it has learned
+        return made_with._replace(named={**made_with.named, "two_classes_only": self.two_classes_only})
+
+    # ---- predictions -------------------------------------------------------------------------------------------
 
     def predict(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the more probable label of the coming round, as it was given; an array for several rows.
@@ -270,70 +132,236 @@ class OnlineClassifier(AnyLabelFiles):
         Rows are arrays (d,) or (n, d), mappings of names to numbers, lists of those, or data frames. NaN is missing.
         `elapsed` is the time since the row before, 1 by default.
         """
-        if self._several is not None:
-            return self._predict_label(z, elapsed)
         score = self._score(z, elapsed)
-        negative, positive = self._label_names
         if isinstance(score, float):  # of one row
-            return positive if score > 0.0 else negative
-        return np.where(np.asarray(score) > 0.0, positive, negative)
+            return self._code.names[score > 0.0]
+        if not self.several_classes:
+            return np.where(np.asarray(score) > 0.0, *self._code.names[::-1])
+        names = self.classes
+        if not names:
+            raise InputError(f"{_check.name_of(self)}: no label was learned yet, so there is none to predict")
+        logs = np.asarray(score)[..., self._code.order(len(names))]
+        best = np.argmax(logs, axis=-1)
+        return names[int(best)] if logs.ndim == 1 else np.array(names)[best]
 
     def predict_proba(self, z: Rows, *, elapsed: float | None = None) -> Vector:
         """Return the probabilities of the labels in the order of `classes`, (K,) for one row, (n, K) for several.
 
         Of two classes called 0 and 1, -1 and 1, or False and True: of the negative and the positive one, seen or not.
         """
-        if self._several is not None:
-            return self._predict_probabilities(z, elapsed)
         score = np.asarray(self._score(z, elapsed))
-        return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
+        if not self.several_classes:
+            return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
+        p = np.exp(score[..., self._code.order(score.shape[-1])])
+        return np.asarray(p / np.sum(p, axis=-1, keepdims=True))
 
     def log_odds(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""
-        if self._several is not None:
+        if self.several_classes:
             raise InputError(
                 f"{_check.name_of(self)}: log_odds are of two classes called 0 and 1, -1 and 1, or False and True, got "
                 f"{self.classes}; use predict_proba"
             )
         return self._score(z, elapsed)
 
+    # ---- labels ------------------------------------------------------------------------------------------------
+
+    @property
+    @thread_lock.hold_shared
+    def classes(self) -> list[Label]:
+        """The labels learned so far, as they were given, in order: numbers by size, texts by alphabet."""
+        if self.dim is None:
+            return []
+        core, code = self._core, self._code
+        if isinstance(core, ClassCore):
+            assert code.seen is not None
+            return [code.seen[k] for k in code.order(core.classes)]
+        seen = EstimatorNumber.NEGATIVE, EstimatorNumber.POSITIVE
+        return [name for name, count in zip(code.names, seen, strict=True) if core.number(count)]
+
+    @property
+    def several_classes(self) -> bool:
+        """Whether labels are others than 0 and 1, -1 and +1, False and True, or of more than two classes."""
+        return self._code.seen is not None
+
+    @property
+    def columns(self) -> list[Label]:
+        """Labels of the columns of `predict_proba`: `classes`, or both of two that the compiled round learns."""
+        return self.classes if self.several_classes else list(self._code.names)
+
+    def served_probabilities(self, served: ServedPrediction) -> dict[Label, float]:
+        """Return what was given to each label known when a row was served; what they leave is for one not seen yet."""
+        if isinstance(served.yhat, float):
+            both = sigmoid(np.array([-served.yhat, served.yhat])).tolist()
+            return dict(zip(self._code.names, both, strict=True)) if served.known else {}
+        seen = self._code.seen or []
+        names = [seen[k] for k in self._code.order(len(served.yhat))]
+        return dict(zip(names, np.exp(served.yhat).tolist(), strict=True))
+
+    @property
+    @thread_lock.hold_shared
+    def estimators(self) -> list[OnlineClassifier]:
+        """Copies of the estimators of each class against the rest, in the order of `classes`; none for two classes."""
+        core = self._core if self.dim is not None else None
+        if not isinstance(core, ClassCore) or core.classes < 3:
+            return []
+        return [self._estimator_around(core.cores[k].copy()) for k in self._code.order(core.classes)]
+
+    def _estimator_around(self, core: Core) -> OnlineClassifier:
+        kept = {name: value for name, value in self.parameters.items() if name != "candidates"}
+        offered: Any = None if not core.settings.offered else list(core.settings.offered)
+        found = type(self)(**{**kept, "two_classes_only": True}, candidates=offered)  # type: ignore[arg-type]  # its own parameters
+        found._core, found.dim, found._columns.names = core, core.dim, self.names
+        found._code.names = (-1, 1)
+        found._count()
+        found._bind()
+        return found
+
     def _plain_label(self, y: object) -> float | None:
-        if self._several is not None:
-            return None
-        negative = self._label_names[0]
-        if isinstance(y, (bool, np.bool_)):
-            return (1.0 if y else -1.0) if negative is False else None
-        number = plain_number(y)
-        return None if number is None else 1.0 if number == 1 else -1.0 if number == negative else None
+        code = self._code
+        if code.seen is None:
+            return code.quick(y)
+        core = None if self.dim is None else self._core
+        known = isinstance(core, ClassCore) and core.single is not None and (type(y) is str or type(y) is int)
+        return core.label_for(float(code.seen.index(y))) if known and y in code.seen[:2] else None  # type: ignore[union-attr]  # just asked
+
+    def _score(self, z: Rows, elapsed: float | None) -> Prediction:
+        score = super()._score(z, elapsed)
+        if isinstance(score, float) and self.dim is not None and isinstance(self._core, ClassCore):
+            return self._core.read_score(score)
+        return score
 
     def _labels(self, y: ArrayLike, count: int) -> Vector:
         labels = _check.column(self, "y", y, count, nan=True)
-        known = labels[~np.isnan(labels)]
-        if len(np.unique(known)) > 2:
-            raise InputError(
-                f"{_check.name_of(self)}: y must have two classes here, got {len(np.unique(known))} different labels"
-            )
-        return super()._labels(y, count)
+        known = ~np.isnan(labels)
+        if (different := len(np.unique(labels[known]))) > 2:
+            raise InputError(f"{_check.name_of(self)}: y must have two classes here, got {different} different labels")
+        out = labels.copy()
+        out[known] = _check.signs(self, labels[known])
+        return out
 
-    def _name_labels(self, y: object) -> None:
-        given = label_array(y)
-        if given.dtype.kind == "b" or getattr(getattr(y, "dtype", None), "kind", "") == "b":
-            self._label_names = (False, True)
-        elif np.any(given == -1):
-            self._label_names = (-1, 1)
+    def _note_labels(self, y: object) -> None:
+        self._code.note(y)
+        if self.dim is not None:
+            self._store_names()
+
+    def _store_names(self) -> None:
+        """Keep in the state of two classes how labels are called."""
+        if isinstance(self._core, Core):
+            at, (negative, _) = self._core.plan.layout.starts["numbers"], self._code.names
+            self._core.state[at + EstimatorNumber.NEGATIVE_LABEL] = float(negative)
+            self._core.state[at + EstimatorNumber.BOOLEAN_LABELS] = float(negative is False)
+
+    def _is_plain(self, y: object) -> bool:
+        """Whether the core of two classes learns these labels, with those before, or refuses them."""
+        if self.several_classes or self._columns.by_label:
+            return False
+        return self.two_classes_only or fit_two_classes(y, self.classes)
+
+    def _check_any(self, y: Any, count: int) -> list[Any]:
+        """Return checked labels of any kind."""
+        labels = check_labels(self, y, count, self._code.seen or self.classes)
+        if self._columns.given and not self._columns.by_label:
+            raise InputError(
+                f"{_check.name_of(self)}: candidates are for two classes called 0 and 1, -1 and 1, or False and True; "
+                "for others name a column for every label: candidates={'mine': {'red': 'p_red', 'blue': 'p_blue'}}"
+            )
+        return labels
+
+    def _refuse_labels(self, y: Sequence[Any]) -> None:
+        if self._is_plain(y):
+            self._labels(y, len(y))
+        else:
+            self._check_any(y, len(y))
+
+    def _changes_core(self, y: object) -> bool:
+        return not self.several_classes and not self._is_plain(y)
+
+    def _encode(self, y: Any, arriving: ArrivingRows | None = None) -> float:
+        if self._is_plain(y):
+            return super()._encode(y, arriving)
+        labels = self._check_any(y, 1)
+        self._become_several()
+        if arriving is not None:
+            self._admit(arriving)
+        return float(self._code.number(labels)[0])
+
+    # ---- several classes ---------------------------------------------------------------------------------------
+
+    def _close_rounds(self, arriving: ArrivingRows, y: Any, context: RowContext) -> Trace:
+        """Close rounds; of any other labels than two plain ones the trace holds log-probabilities, by `classes`."""
+        if self._is_plain(y):
+            return super()._close_rounds(arriving, y, context)
+        rows, first, waits, logs = arriving.values, self.rounds, self._waits(context), np.empty((0, 0))
+        labels = self._check_any(y, len(rows))
+        with SavePoint(self) if waits or not self.several_classes or len(labels) > 1 else OneCall(self):
+            self._become_several(labels)
+            if len(rows):
+                self._admit(arriving)
+                play, numbers = self._play_late_rows if waits else self._core.play, self._code.number(labels)
+                logs = play(np.ascontiguousarray(rows), numbers, context).yhat
+                self._count()
+        known = np.ones(len(rows), bool)
+        known[:1] = first > 0
+        who, order = (type(self).__name__, dict(self.parameters)), self._code.order(logs.shape[1])
+        return Trace(logs[:, order], None, None, *who, first, known=known, delay=context.longest_delay)
+
+    def _become_several(self, labels: Sequence[Any] = ()) -> None:
+        """Go on with a core of several classes, which takes over what was learned.
+
+        Labels at the beginning that the core of two classes can learn keep their signs, as if they came row by row.
+        """
+        if self.several_classes:
+            return
+        low, high = 0, len(labels)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self._is_plain(np.array(labels[:middle])) else (low, middle - 1)
+        if low:
+            self._code.note(np.array(labels[:low]))
+        seen = [*self.classes, *labels[:low]]
+        self._code.seen = [name for name in self._code.names if name in seen]
+        if self.dim is not None:
+            assert isinstance(self._core, Core)
+            self._core = ClassCore(self._settings, self._columns, self._code, self._core)
+            self._pending.relabel(lambda y: float(self._code.number([self._code.names[y > 0.0]])[0]))
+            self._bind()
+
+    def _begin(self, dim: int) -> None:
+        super()._begin(dim)
+        if self.several_classes:
+            assert isinstance(self._core, Core)
+            self._core = ClassCore(self._settings, self._columns, self._code, self._core)
+            self._bind()
+
+    @property
+    def inspect(self) -> Inspection:
+        """A view of what was learned: candidates, weights, bounds, memories, coefficients, counts."""
+        if self.dim is None or not isinstance(self._core, ClassCore):
+            return super().inspect
+        return ClassInspection(self._core, self._columns, self._shared_lock, self._code)
+
+    # ---- files -------------------------------------------------------------------------------------------------
 
     def _count(self) -> None:
-        """Take the counts from the state, and keep in it how labels are called."""
         super()._count()
-        if self._several is not None:
-            return
-        at, (negative, _) = self._plan.layout.starts["numbers"], self._label_names
-        self._state[at + EstimatorNumber.NEGATIVE_LABEL] = float(negative)
-        self._state[at + EstimatorNumber.BOOLEAN_LABELS] = float(negative is False)
+        self._store_names()
+
+    def _core_of(self, header: store.Header, dim: int) -> Core | ClassCore:
+        labels = header.get("labels")
+        if labels is None:
+            return super()._core_of(header, dim)
+        seen: list[Any] = [labels.get(str(k)) for k in range(len(labels))] if isinstance(labels, dict) else [None]
+        if not all(isinstance(label, (str, int)) for label in seen) or len(set(seen)) < len(seen):
+            raise ModelFileError(f"{type(self).__name__}: the saved classes cannot be used")
+        self._code.seen = seen
+        return ClassCore.from_facts(self._settings, self._columns, self._code, header, dim)
 
     def _adopt_state(self) -> None:
-        boolean, negative = (self._number(EstimatorNumber[name]) for name in ("BOOLEAN_LABELS", "NEGATIVE_LABEL"))
-        if negative not in (0.0, -1.0) or boolean not in (0.0, 1.0):
-            raise ModelFileError(f"{_check.name_of(self)}: the saved names of the labels cannot be used")
-        self._label_names = (False, True) if boolean else (int(negative), 1)
+        if isinstance(self._core, Core):
+            which = EstimatorNumber.BOOLEAN_LABELS, EstimatorNumber.NEGATIVE_LABEL
+            boolean, negative = (self._core.number(number) for number in which)
+            if negative not in (0.0, -1.0) or boolean not in (0.0, 1.0):
+                raise ModelFileError(f"{_check.name_of(self)}: the saved names of the labels cannot be used")
+            self._code.names = (False, True) if boolean else (int(negative), 1)
         super()._adopt_state()

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from undrift import _check
-from undrift._internal import thread_lock
+from undrift import _check, kernels
+from undrift._internal.rows import Rows
 from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, InputError
 from undrift.kernels.definitions import WARMUP
 from undrift.learners import DiscountedAIOLI, DiscountedVAW, Learner
-from undrift.online.named_rows import NamedRows
-from undrift.online.plan import EstimatorPlan
-from undrift.online.rows import Rows, fill_holes
+from undrift.online.plan import EstimatorPlan, make_plan
 from undrift.regret import Leaf
 from undrift.streams import Scaling, Waves
+
+if TYPE_CHECKING:
+    from undrift.online.estimator import OnlineEstimator
 
 REFITS = (4, 32, WARMUP)
 """Labelled rows after which the scaling is fitted again to all of them; after the last it is frozen."""
@@ -37,90 +38,84 @@ class Design(NamedTuple):
     """Largest |u.z| that a learner over these rows covers: infinite for regression, BR for two classes."""
 
 
-class DesignedLearner(NamedRows):
-    """The part of an online estimator that says what its linear learners see, and offers them as leaves."""
+def make_design(estimator: OnlineEstimator, Z: Rows, y: ArrayLike, family: str = "linear") -> Design:
+    """Return the rows of a whole run as the learners inside saw them: where comparators of `certify` live.
 
-    indicators: bool
+    A constant, then the features: holes filled, scaled by the last refit of the warm-up, clipped. Rows without a
+    label are left out. `family="waves"` adds the waves (`speed="best"` only).
 
-    def _plan_for(self, dim: int, began: int) -> EstimatorPlan:
-        raise NotImplementedError
+    Examples
+    --------
+    >>> import numpy as np, undrift as ud
+    >>> Z, y = np.array([[1.0], [3.0], [5.0], [np.nan], [7.0]]), [2.0, 6.0, 10.0, 10.0, 14.0]
+    >>> design = ud.OnlineRegressor().design(Z, y)
+    >>> design.names, design.rows[:3, 1].round(2).tolist()
+    (['constant', 'z0'], [-1.51, -0.3, 0.9])
+    """
+    X, labels, names, plan = _scaled_run(estimator, Z, y)
+    choices = ("linear", "waves") if "waves" in plan.families else ("linear",)
+    waves = _check.choice(estimator, "family", family, choices) == "waves"
+    rows = _with_waves(X, plan) if waves else _with_constant(X)
+    chosen = ["waves"] if waves else plan.linear
+    members = [one for name in chosen for one in family_members(plan, name)]
+    bent = [f"wave {k}" for k in range(rows.shape[1] - 1 - len(names))]
+    return Design(rows, labels, ["constant", *names, *bent], reach(members))
 
-    def design(self, Z: Rows, y: ArrayLike, family: str = "linear") -> Design:
-        """Return the rows of a whole run as the learners inside saw them: where comparators of `certify` live.
 
-        A constant, then the features: holes filled, scaled by the last refit of the warm-up, clipped. Rows without a
-        label are left out. `family="waves"` adds the waves (`speed="best"` only).
+def make_leaves(estimator: OnlineEstimator, Z: Rows, y: ArrayLike, u: Matrix | None) -> list[Leaf]:
+    """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`.
 
-        Examples
-        --------
-        >>> import numpy as np, undrift as ud
-        >>> Z, y = np.array([[1.0], [3.0], [5.0], [np.nan], [7.0]]), [2.0, 6.0, 10.0, 10.0, 14.0]
-        >>> design = ud.OnlineRegressor().design(Z, y)
-        >>> design.names, design.rows[:3, 1].round(2).tolist()
-        (['constant', 'z0'], [-1.51, -0.3, 0.9])
-        """
-        X, labels, names, plan = self._scaled_run(Z, y)
-        choices = ("linear", "waves") if "waves" in plan.families else ("linear",)
-        waves = _check.choice(self, "family", family, choices) == "waves"
-        rows = _with_waves(X, plan) if waves else _with_constant(X)
-        chosen = ["waves"] if waves else plan.linear
-        members = [one for name in chosen for one in family_members(plan, name)]
-        bent = [f"wave {k}" for k in range(rows.shape[1] - 1 - len(names))]
-        return Design(rows, labels, ["constant", *names, *bent], reach(members))
+    These are the linear families and the waves of the raw arm: rows of the others depend on more than the features.
+    A leaf learns what the family learned: labels less their centre. Comparators are moved by the same centre.
+    """
+    X, labels, _, plan = _scaled_run(estimator, Z, y)
+    designs = {"linear": _with_constant(X)} | ({"waves": _with_waves(X, plan)} if "waves" in plan.families else {})
+    widths = sorted({rows.shape[1] for rows in designs.values()})
+    if u is not None and u.shape[1] not in widths:
+        raise ConditionError(
+            f"{_check.name_of(estimator)}: comparators need one number for each of the {' or '.join(map(str, widths))} "
+            f"columns of design(Z, y).rows, got {u.shape[1]}; build them on that design"
+        )
+    center = label_center(estimator, labels)
+    out = []
+    for name in (*plan.linear, *(["waves"] if "waves" in plan.families else [])):
+        rows = designs["waves" if name == "waves" else "linear"]
+        path = None if u is None else _widen(u, rows.shape[1])
+        if path is not None:
+            path = centre_comparators(path, center)
+        for one in family_members(plan, name):
+            trace = one.clone().play(rows, labels - center)
+            out.append(Leaf(f"{name}/{one!r}", one, rows, labels - center, trace, path))
+    return out
 
-    def leaves(self, Z: Rows, y: ArrayLike, u: Matrix | None) -> list[Leaf]:
-        """Return every memory of every family as a leaf of this estimator's certificate; `u` lives in `design`.
 
-        These are the linear families and the waves of the raw arm: rows of the others depend on more than the features.
-        A leaf learns what the family learned: labels less their centre. Comparators are moved by the same centre.
-        """
-        X, labels, _, plan = self._scaled_run(Z, y)
-        designs = {"linear": _with_constant(X)} | ({"waves": _with_waves(X, plan)} if "waves" in plan.families else {})
-        widths = sorted({rows.shape[1] for rows in designs.values()})
-        if u is not None and u.shape[1] not in widths:
-            raise ConditionError(
-                f"{_check.name_of(self)}: comparators need one number for each of the {' or '.join(map(str, widths))} "
-                f"columns of design(Z, y).rows, got {u.shape[1]}; build them on that design"
-            )
-        center = self.label_center(labels)
-        out = []
-        for name in (*plan.linear, *(["waves"] if "waves" in plan.families else [])):
-            rows = designs["waves" if name == "waves" else "linear"]
-            path = None if u is None else _widen(u, rows.shape[1])
-            if path is not None:
-                path = centre_comparators(path, center)
-            for one in family_members(plan, name):
-                trace = one.clone().play(rows, labels - center)
-                out.append(Leaf(f"{name}/{one!r}", one, rows, labels - center, trace, path))
-        return out
+def label_center(estimator: OnlineEstimator, y: Vector) -> float:
+    """Return what the families take off the labels of a whole run; 0 for two classes."""
+    if estimator.binary or not len(y):
+        return 0.0
+    fitted = max((count for count in REFITS if count <= len(y)), default=1)
+    low, high = np.partition(y[:fitted], (first := (fitted - 1) // 2, fitted // 2))[[first, fitted // 2]]
+    center = float(low + (high - low) / 2.0)
+    return center if np.all(np.abs(y - center) <= _check.LIMIT) else 0.0
 
-    def label_center(self, y: Vector) -> float:
-        """Return what the families take off the labels of a whole run; 0 for two classes."""
-        if self.binary or not len(y):
-            return 0.0
-        fitted = max((count for count in REFITS if count <= len(y)), default=1)
-        low, high = np.partition(y[:fitted], (first := (fitted - 1) // 2, fitted // 2))[[first, fitted // 2]]
-        center = float(low + (high - low) / 2.0)
-        return center if np.all(np.abs(y - center) <= _check.LIMIT) else 0.0
 
-    @thread_lock.hold_shared
-    def _scaled_run(self, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:
-        """Return a whole run's labelled rows as the last refit scales them, labels, feature names, and the plan."""
-        rows, names, _ = self._rows_to_learn(Z)
-        rows = np.ascontiguousarray(rows[:, : rows.shape[1] - len(self._given)])
-        labels = self._labels(y, len(rows))
-        known = ~np.isnan(labels)
-        if not known.any():
-            raise InputError(f"{_check.name_of(self)}: a design needs rows with labels, got none")
-        filled = fill_holes(rows)
-        if self.indicators:
-            both = np.empty((len(rows), 2 * rows.shape[1]))
-            both[:, 0::2], both[:, 1::2] = filled, np.isnan(rows)
-            filled = both
-        names = [f"z{j}" for j in range(rows.shape[1])] if names is None else names
-        if self.indicators:
-            names = [part for name in names for part in (name, f"{name} missing")]
-        return _scale_run(filled, known), labels[known], names, self._plan_for(rows.shape[1], rows.shape[1])
+def _scaled_run(estimator: OnlineEstimator, Z: Rows, y: ArrayLike) -> tuple[Matrix, Vector, list[str], EstimatorPlan]:
+    """Return a whole run's labelled rows as the last refit scales them, labels, feature names, and the plan."""
+    rows, names, _ = estimator._columns.read(Z, estimator.dim, learned=True)
+    rows = np.ascontiguousarray(rows[:, : rows.shape[1] - estimator._columns.given])
+    labels = estimator._labels(y, len(rows))
+    known = ~np.isnan(labels)
+    if not known.any():
+        raise InputError(f"{_check.name_of(estimator)}: a design needs rows with labels, got none")
+    filled = fill_holes(rows)
+    if estimator.indicators:
+        both = np.empty((len(rows), 2 * rows.shape[1]))
+        both[:, 0::2], both[:, 1::2] = filled, np.isnan(rows)
+        filled = both
+    names = [f"z{j}" for j in range(rows.shape[1])] if names is None else names
+    if estimator.indicators:
+        names = [part for name in names for part in (name, f"{name} missing")]
+    return _scale_run(filled, known), labels[known], names, make_plan(estimator._settings, rows.shape[1], rows.shape[1])
 
 
 def centre_comparators(u: Matrix, center: float) -> Matrix:
@@ -170,3 +165,10 @@ def _widen(u: Matrix, width: int) -> Matrix | None:
     if u.shape[1] > width:
         return None
     return u if u.shape[1] == width else np.concatenate((u, np.zeros((len(u), width - u.shape[1]))), axis=1)
+
+
+def fill_holes(Z: Matrix) -> Matrix:
+    """Return the rows of a whole run, each hole filled with the last value seen before it; never seen stays NaN."""
+    filled, (value, seen, missing) = np.empty_like(Z), np.zeros((3, Z.shape[1]))
+    kernels.fill_rows(value, seen, missing, Z, filled)
+    return filled

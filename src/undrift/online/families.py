@@ -9,6 +9,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.kernels.definitions import ExpandedColumn, FamilyDesign, LabelContext
 from undrift.online.memories import BETAS
+from undrift.trees import forests
 
 CONTEXT, HINGES, PRODUCTS = "context", "hinges and products", "products in context"
 """Names among the candidates of the families that see more than the features and their waves."""
@@ -26,7 +27,7 @@ CONTEXT_BETAS = BETAS[[1, 3, 5, 7]]
 EXPANDED_BETAS = np.array([1.0 - 1.0 / 2000.0, 1.0])
 """Long memories, as hinges and products are many parameters; level 2 hears both."""
 
-SPANS = (25.0, 5.0, 1.0, 125.0, 2.0)
+SPANS = (*forests.SPANS, 125.0, 2.0)
 """Rows over which the features' running means are taken; wide rows see the first of them only. A mean over 1 row is the
 row before. Slower changes are left to forgetting."""
 LOGISTIC_COLUMNS = 80

@@ -53,7 +53,7 @@ def _grow_arm(state: Vector, grown: Vector, old: EstimatorPlan, new: EstimatorPl
         elif shape == after.shape:
             after[...] = before
         elif stage == "spread":  # which sees no features at all where rows are wide
-            kept_columns = tuple(slice(min(old.spread_dim, new.spread_dim)) for _ in shape)
+            kept_columns = tuple(slice(min(shape[0], len(after))) for _ in shape)
             after[kept_columns] = before[kept_columns]
         else:
             after[..., : shape[-1]] = before

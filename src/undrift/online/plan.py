@@ -13,13 +13,11 @@ from undrift._typing import Matrix, Vector
 from undrift.kernels import layout
 from undrift.kernels.definitions import (
     CLIP,
-    FIFTHS,
     GATE_BUCKETS,
     GATE_SHARE,
     GROWING_SHARE,
     MOST_COLUMNS,
     NEVER,
-    SPREAD_PRIOR,
     WARMUP,
     Despiker,
     EstimatorNumber,
@@ -29,18 +27,16 @@ from undrift.kernels.definitions import (
     GivenLoss,
     GivenMember,
     GivenNumber,
-    IntervalState,
     LabelContext,
     MixerState,
     MixingRule,
-    SeasonLength,
     SpreadColumn,
 )
+from undrift.learners.intervals import LEVELS, TAILS, begin_intervals, interval_parts
 from undrift.online.families import plan_families
-from undrift.online.intervals import FIRST_CUTS, LEVELS, START, TAILS
 from undrift.online.memories import BETAS
-from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, ForestPlan
 from undrift.streams import Waves
+from undrift.trees.refit import DEFAULT_TREES, MOST_TREES, ForestPlan
 
 LEVEL2_CURVATURE = 0.5
 FAMILY_SHARE, ROBUST_SHARE, LOGISTIC_SHARE = 1e-3, 0.01, 1e-3
@@ -110,13 +106,16 @@ class StateLayout:
         return state[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
 
     def arrays(self, state: Vector) -> dict[str, NDArray[np.float64]]:
-        """Return a state as the arrays of a file: the rows of the warm-up by themselves, all else in one.
+        """Return a state as the arrays of a file: the intervals and the rows of the warm-up by themselves, the rest in
+        one.
 
         The warm-up's are mostly zeros, which a fleet does not write.
         """
         kept = [name for name in self.shapes if name.removeprefix(f"{ROBUST}.") in WARMUP_PARTS]
         arrays = {name: self.view(state, name) for name in kept if 0 not in self.shapes[name]}
-        return {"state": state[: self.starts[kept[0]]], **arrays}
+        begin, end = self.starts["intervals"], self.starts[kept[0]]
+        intervals = {"intervals": state[begin:end]} if begin < end else {}
+        return {"state": state[:begin], **intervals, **arrays}
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """Return begin and length of each part, as the kernels want them."""
@@ -165,7 +164,7 @@ class EstimatorPlan:
         each = 2 if indicators else 1
         self.width, self.inputs = dim * each, began * each
         fits = len(SpreadColumn) + self.width <= min(columns, MOST_SPREAD_COLUMNS)
-        self.spread_dim = len(SpreadColumn) + (self.width if fits else 0) if has_intervals else 0
+        self.spread_features = self.width if fits else 0
         self.layout = StateLayout() if within is None else within.layout
         self.waves: Matrix = Waves(self.inputs, waves, seed).table if waves else np.empty((0, 5))
         self.family_plans = plan_families(
@@ -255,11 +254,8 @@ class EstimatorPlan:
         if self.offered:
             add("given.numbers", len(GivenNumber))
             add("given.members", len(self.offered) + 3, len(GivenMember))
-        add("intervals", len(IntervalState) + 4 * len(LEVELS) if self.quantiles else 0)
-        add("fifths", 3 * FIFTHS - 1 if self.quantiles else 0)
-        add("seasons", 1 + 2 * len(SeasonLength) + sum(SeasonLength) if self.quantiles else 0)
-        add("spread.coefficients", self.spread_dim)
-        add("spread.covariance", self.spread_dim, self.spread_dim)
+        for name, shape in interval_parts(self.spread_features).items():
+            add(name, *(shape if self.quantiles else (0,) * len(shape)))
 
     def _lay_out_warmup(self) -> None:
         """Append what is kept of the rows of the warm-up, once for what both arms use."""
@@ -337,10 +333,7 @@ class EstimatorPlan:
                 view(f"{name}.columns")[...] = family.columns
         view("limit")[...], view("exceeded")[...] = CLIP, NEVER
         if self.quantiles:
-            view("intervals")[len(IntervalState) :][: 2 * len(LEVELS)] = np.tile(START, 2)
-            view("seasons")[1 + len(SeasonLength) :] = [*SeasonLength, *np.ones(sum(SeasonLength))]
-            view("fifths")[: FIFTHS - 1] = FIRST_CUTS
-            view("spread.covariance")[...] = SPREAD_PRIOR * np.eye(self.spread_dim)
+            begin_intervals(view)
 
     def _complete(self, indicators: bool) -> None:
         """Compile the arms, once all of the state is laid out."""
@@ -394,31 +387,47 @@ class EstimatorPlan:
         return kernel
 
 
+class PlanSettings(NamedTuple):
+    """What all estimators of one kind have in common, whatever the width of their rows."""
+
+    binary: bool
+    """Whether labels are two classes."""
+    speed: str
+    """One of `SPEEDS`."""
+    seed: int = 0
+    """Of the random waves and of the pairs that are multiplied."""
+    indicators: bool = False
+    """Whether each feature has another one that is 1 where its value was missing."""
+    betas: tuple[float, ...] | None = None
+    """Memories of every stage; None: the usual ones."""
+    offered: tuple[str, ...] = ()
+    """Names of predictions that come with a row."""
+    loss: float | None = None
+    """Level of the pinball loss by which those are combined; None: that of the task."""
+    trees: bool = True
+    """Whether forests are grown, if the speed has some."""
+
+    @property
+    def forests(self) -> ForestPlan | None:
+        """The forests to be grown beside the compiled state, if any."""
+        return SPEEDS[self.speed].forests if self.trees else None
+
+
 @lru_cache(maxsize=256)
-def make_plan(
-    binary: bool,
-    dim: int,
-    began: int,
-    speed: str,
-    seed: int,
-    indicators: bool,
-    betas: tuple[float, ...] | None,
-    offered: tuple[str, ...] = (),
-    given: tuple[str, ...] = (),
-    loss: float | None = None,
-) -> EstimatorPlan:
-    """Return the plan of such estimators; all of one kind share it."""
+def make_plan(settings: PlanSettings, dim: int, began: int) -> EstimatorPlan:
+    """Return the plan of such estimators over `dim` features, `began` of them from the start; all share it."""
+    speed = SPEEDS[settings.speed]
     return EstimatorPlan(
-        binary=binary,
+        binary=settings.binary,
         dim=dim,
         began=began,
-        waves=SPEEDS[speed].waves,
-        seed=seed,
-        indicators=indicators,
-        betas=None if betas is None else np.array(betas),
-        expanded=SPEEDS[speed].waves > 0,
-        columns=SPEEDS[speed].columns,
-        offered=offered,
-        given=given,
-        loss=loss,
+        waves=speed.waves,
+        seed=settings.seed,
+        indicators=settings.indicators,
+        betas=None if settings.betas is None else np.array(settings.betas),
+        expanded=speed.waves > 0,
+        columns=speed.columns,
+        offered=settings.offered,
+        given=() if settings.forests is None else settings.forests.names,
+        loss=settings.loss,
     )

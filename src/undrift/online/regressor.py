@@ -11,16 +11,12 @@ from numpy.typing import ArrayLike
 
 from undrift import _check
 from undrift._internal import thread_lock
+from undrift._internal.rows import Rows
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
-from undrift.kernels.definitions import RecordPart
 from undrift.learners.base import Prediction
-from undrift.learners.row_context import Delay
-from undrift.learners.served import ServedPrediction
-from undrift.online.base import OnlineLearner
-from undrift.online.intervals import (
+from undrift.learners.intervals import (
     LEVELS,
-    QUANTILES,
     Coverage,
     Interval,
     Limits,
@@ -30,13 +26,15 @@ from undrift.online.intervals import (
     interval_levels,
     measured_coverage,
     quantiles_at,
-    read_quantiles,
 )
-from undrift.online.rows import Rows
+from undrift.learners.row_context import WEIGHT_AND_TIME, Delay
+from undrift.online.core import Core
+from undrift.online.estimator import OnlineEstimator
+from undrift.online.labels import plain_number
 from undrift.trace import Trace
 
 
-class OnlineRegressor(OnlineLearner):
+class OnlineRegressor(OnlineEstimator):
     r"""Regression on a drifting stream without parameters: scaling, holes, memory length and bends are learned.
 
     Families of memories look at a row in several ways: linear in its features; in context, beside the last labels and
@@ -101,6 +99,8 @@ class OnlineRegressor(OnlineLearner):
     True
     """
 
+    supports = WEIGHT_AND_TIME | {"quantiles"}
+
     def __init__(
         self,
         *,
@@ -114,7 +114,7 @@ class OnlineRegressor(OnlineLearner):
         limits: Limits | None = None,
     ) -> None:
         self._limits = check_limits(self, limits)
-        self._loss = self._check_loss(loss, candidates)
+        level = self._check_loss(loss, candidates)
         super().__init__(
             speed=speed,
             indicators=indicators,
@@ -122,8 +122,9 @@ class OnlineRegressor(OnlineLearner):
             half_life=half_life,
             candidates=candidates,
             trees=trees,
+            loss=level,
         )
-        if self._loss is not None:
+        if level is not None:
             self.parameters["loss"] = loss
         if limits is not None:
             self.parameters["limits"] = list(self._limits)  # type: ignore[assignment]  # which JSON holds too
@@ -155,32 +156,31 @@ class OnlineRegressor(OnlineLearner):
         return self._score(z, elapsed)
 
     @thread_lock.hold_shared
-    def predict_interval(self, z: Rows, level: float = 0.9) -> Interval:
+    def predict_interval(self, z: Rows, level: float = 0.9, *, elapsed: float | None = None) -> Interval:
         """Return an interval for the label of each row; in the long run the share `level` of labels lies inside.
 
         Until two different labels were learned and a prediction was found wrong, there is none: it is infinite.
+        `elapsed` is the time since the row before, 1 by default.
         """
-        at = check_level(self, level)
-        found = self._quantiles(z, interval_levels(at))
+        found = self._predict_levels(z, interval_levels(check_level(self, level)), elapsed)
         return Interval(*found.T) if found.ndim > 1 else Interval(*found.tolist())
 
     @thread_lock.hold_shared
-    def predict_quantiles(self, z: Rows, levels: Sequence[float] = (0.1, 0.5, 0.9)) -> Matrix | Vector:
+    def predict_quantiles(
+        self, z: Rows, levels: Sequence[float] = (0.1, 0.5, 0.9), *, elapsed: float | None = None
+    ) -> Matrix | Vector:
         """Return quantiles of the label of each row, (levels,) for one row, (n, levels) for several.
 
         In the long run the share `level` of labels lies below its quantile. Levels reach from 0.005 to 0.995. Without
         an interval (see `predict_interval`) quantiles are infinite, and the median is the prediction.
         """
-        return self._quantiles(z, check_quantile_levels(self, levels))
+        return self._predict_levels(z, check_quantile_levels(self, levels), elapsed)
 
-    def _quantiles(self, z: Rows, levels: Vector) -> Matrix | Vector:
-        Z, single = self._rows_to_predict(z)
-        model = self._predictor(Z)
-        kernel, rows = model._plan.kernel, model._add_answers(Z)
-        records = np.zeros((len(Z), kernel.record_size))
-        for record, row in zip(records, rows, strict=True):
-            _check.raise_on_status(self, kernel.serve(model._state, row, record, False), Z.shape[1])
-        found = quantiles_at(read_quantiles(records, kernel.quantiles_at), levels, self._limits)
+    def _predict_levels(self, z: Rows, levels: Vector, elapsed: float | None) -> Matrix | Vector:
+        Z, _, single = self._columns.read(z, self.dim, learned=False)
+        core = self._predictor(Z)._core
+        assert isinstance(core, Core)
+        found = quantiles_at(core.quantiles(Z, self._time(elapsed)), levels, self._limits)
         return np.asarray(found[0]) if single else found
 
     def play(
@@ -204,10 +204,10 @@ class OnlineRegressor(OnlineLearner):
         """
         ends = np.empty(0) if interval is None else interval_levels(check_level(self, interval))
         others = np.empty(0) if quantiles is None else check_quantile_levels(self, quantiles)
-        if interval is None and quantiles is None:
-            return self._play_block(Z, y, delay, None, weight, elapsed)
-        trace = self._play_block(Z, y, delay, np.concatenate([ends, others]), weight, elapsed)
-        assert trace.quantiles is not None
+        levels = None if interval is None and quantiles is None else np.concatenate([ends, others])
+        trace = self._play_block(Z, y, delay=delay, weight=weight, elapsed=elapsed, levels=levels)
+        if trace.quantiles is None:
+            return trace
         both, rest = np.split(trace.quantiles, [len(ends)], axis=1)
         lower, upper = both.T if interval is not None else (None, None)
         return replace(trace, lower=lower, upper=upper, quantiles=None if quantiles is None else rest)
@@ -219,18 +219,8 @@ class OnlineRegressor(OnlineLearner):
             return [Coverage(float(level), 0.0, 0) for level in LEVELS]
         return measured_coverage(self.part("intervals"))
 
-    def _quantiles_at(self, tracked: Matrix, levels: Vector) -> Matrix:
-        return quantiles_at(tracked, levels, self._limits)
-
-    def _make_served(self, serial: int, record: Vector) -> ServedPrediction:
-        tracked = read_quantiles(record[None], self._plan_of(record).kernel.quantiles_at)
-        found = quantiles_at(tracked, QUANTILES, self._limits)[0].tolist()
-        known = bool(record[RecordPart.KNOWN])
-        quantiles = dict(zip(QUANTILES.tolist(), found, strict=True))
-        middle = len(LEVELS)
-        ends = {
-            level: Interval(found[middle - 1 - k], found[middle + 1 + k]) for k, level in enumerate(LEVELS.tolist())
-        }
-        return ServedPrediction(
-            float(record[RecordPart.YHAT]), known, serial, record.copy(), self._fingerprint, ends, quantiles
-        )
+    def _plain_label(self, y: object) -> float | None:
+        if type(y) is float:
+            return y
+        number = plain_number(y)
+        return None if number is None else float(number)

@@ -13,7 +13,7 @@ from undrift.fleet.key_state import KeyState, lag_names
 from undrift.fleet.model_pool import ModelPool, fresh_prototype
 from undrift.fleet.outputs import Key
 from undrift.fleet.state_store import STORE_FILE, StateStore, read_about
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.serve.keyed_models import FirstStates
 from undrift.serve.one_model import has_several_classes
 from undrift.serve.rows import KeyedRows
@@ -56,7 +56,7 @@ class FleetStates:
 class CopiedModel:
     """One model with which every key begins."""
 
-    def __init__(self, model: OnlineLearner, pool: ModelPool) -> None:
+    def __init__(self, model: OnlineEstimator, pool: ModelPool) -> None:
         self._state = KeyState()
         pool.write_back(_without_names(model), self._state)
 
@@ -72,7 +72,7 @@ class CopiedModel:
         return self._state
 
 
-def begin_with_model(model: OnlineLearner, key: str, origin: str) -> KeyedBeginning:
+def begin_with_model(model: OnlineEstimator, key: str, origin: str) -> KeyedBeginning:
     """Let every key begin with a copy of a model."""
     names = [f"x{j}" for j in range(model.dim or 0)] if model.names is None else list(model.names)
     if not names:
@@ -110,10 +110,10 @@ def begin_with_fleet(folder: Path) -> Iterator[KeyedBeginning]:
         yield KeyedBeginning(pool, rows, FleetStates(store, pool), store.digest())
 
 
-def _prototype(about: Mapping[str, Any], folder: Path) -> OnlineLearner:
+def _prototype(about: Mapping[str, Any], folder: Path) -> OnlineEstimator:
     """Return the model that every key of a fleet began with, from what the folder says about it."""
     cls = getattr(undrift.online, str(about.get("model class")), None)
-    if not (isinstance(cls, type) and issubclass(cls, OnlineLearner)):
+    if not (isinstance(cls, type) and issubclass(cls, OnlineEstimator)):
         raise InputError(
             f"{folder}: keys have a {about.get('model class')!r:.40}; only online estimators can be served"
         )
@@ -125,7 +125,7 @@ def _prototype(about: Mapping[str, Any], folder: Path) -> OnlineLearner:
         raise InputError(f"{folder}: its model has options that this undrift does not know; upgrade undrift") from None
 
 
-def _without_names(model: OnlineLearner) -> OnlineLearner:
+def _without_names(model: OnlineEstimator) -> OnlineEstimator:
     """Return a copy that takes rows as arrays, in the order of the names."""
     header, arrays = model.snapshot()
     header.pop("names", None)

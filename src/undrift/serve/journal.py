@@ -80,7 +80,7 @@ class WaitingRow(NamedTuple):
     when: float
     """When it came, in seconds since 1970."""
     record: Vector
-    """What its model needs to learn its label (`undrift.online.served_blocks.release_record`)."""
+    """What its model needs to learn its label (`OnlineEstimator.release_record`)."""
 
 
 class StoredRow(NamedTuple):

@@ -17,14 +17,7 @@ from undrift.events.event import EventKind
 from undrift.events.watch import KeyWatch
 from undrift.fleet.key_state import KeyState
 from undrift.fleet.model_pool import ModelPool
-from undrift.online.base import OnlineLearner
-from undrift.online.served_blocks import (
-    adopt_record,
-    ask_rows,
-    explain_missing_interval,
-    release_record,
-    tell_rows,
-)
+from undrift.online.estimator import OnlineEstimator
 from undrift.serve.journal import Checkpoint, Journal, JournalSnapshot, KeyRow, WaitingRow
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, KeyedBatch, KeyedRows, Row
@@ -67,7 +60,7 @@ class FirstStates(Protocol):
 
 @dataclass(eq=False)
 class _LoadedKey:
-    model: OnlineLearner
+    model: OnlineEstimator
     recent: deque[Round] = field(default_factory=lambda: deque(maxlen=ROUNDS_OF_A_KEY))
 
 
@@ -150,11 +143,11 @@ class KeyedModels:
             if entry <= record.saved_at:
                 continue
             model = self._change(key, entry).model
-            (served,) = ask_rows(model, features.Z[i : i + 1], self.level)
-            kept = release_record(model, served.serial)
+            (served,) = model.ask_rows(features.Z[i : i + 1])
+            kept = model.release_record(served.serial)
             waiting = WaitingRow(number + i, key, served.serial, references[i], when, kept)
             record.waiting += 1
-            answer = Answer(number + i, served.yhat, None, served.lower, served.upper, served.known)
+            answer = Answer(number + i, served.yhat, None, *served.bounds(self.level), served.known)
             if self.binary:
                 answer = name_classes(answer, served.yhat, self.rows.name_label)
             asked.append(AskedRow(waiting, answer, ()))
@@ -182,11 +175,11 @@ class KeyedModels:
             return
         loaded = self._change(key, entry)
         record.waiting -= 1
-        adopt_record(loaded.model, row.serial, row.record)
-        (served,) = tell_rows(loaded.model, [row.serial], [y], self.level)
+        served = loaded.model.adopt_record(row.serial, row.record)
+        loaded.model.tell(served, y)
         if math.isnan(y):
             return
-        low, high = served.lower, served.upper
+        low, high = served.bounds(self.level)
         one = Round(number, y, served.yhat, low, high, served.known)
         loaded.recent.append(one)
         self._recent.add(one)
@@ -212,7 +205,7 @@ class KeyedModels:
         if key not in self.records and not self._first.has(key):
             raise InputError(f"no key {key!r:.60} has been seen")
         figures, model = self._figures(key, self._record(key)), self._load(key).model
-        return {**figures, "half_life": median_half_life(model), "no_interval": explain_missing_interval(model)}
+        return {**figures, "half_life": median_half_life(model), "no_interval": model.inspect.missing_interval()}
 
     def worst_keys(self, count: int) -> list[dict[str, Any]]:
         """Return the keys with the largest error beside the naive guess's, the worst first; a little old if many."""
@@ -295,7 +288,7 @@ class KeyedModels:
         saved = self._journal.key_model(key)
         state = self._first.read(key) if saved is None else self.pool.codec.unpack(saved[1])
         model = self.pool.model(state)
-        if not isinstance(model, OnlineLearner):
+        if not isinstance(model, OnlineEstimator):
             raise ModelFileError(f"a {type(model).__name__} cannot be served; give an online estimator")
         loaded = self._loaded[key] = _LoadedKey(model)
         if saved is not None:

@@ -14,15 +14,8 @@ from undrift.learners.files import unpack_learner
 from undrift.learners.serializable import pack_model
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, Table
-from undrift.online.base import OnlineLearner
-from undrift.online.label_kinds import check_labels
-from undrift.online.served_blocks import (
-    adopt_record,
-    ask_rows,
-    explain_missing_interval,
-    release_record,
-    tell_rows,
-)
+from undrift.online.estimator import OnlineEstimator
+from undrift.online.labels import check_labels
 from undrift.run.prepare.task import MOST_CLASSES
 from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
 from undrift.serve.recent import RecentRounds, Round
@@ -58,7 +51,7 @@ class OneModel:
         Part of the labels that intervals are made to hold.
     """
 
-    def __init__(self, model: OnlineLearner, rows: RowEncoder, *, level: float = 0.9) -> None:
+    def __init__(self, model: OnlineEstimator, rows: RowEncoder, *, level: float = 0.9) -> None:
         self.model, self.rows, self.level, self.target = model, rows, check_level(level), rows.target
         self._first_state = rows.state(), pack_model(model)
         self._fresh()
@@ -90,15 +83,15 @@ class OneModel:
         names, values = self.rows.watched_features(features)
         events = self.watch.add_row(number + last, names, values[last]) if len(names) else ()
         for i, (serial, answer) in enumerate(self._serve(features, number)):
-            record = release_record(self.model, serial)
+            record = self.model.release_record(serial)
             waiting = WaitingRow(number + i, None, serial, references[i], when, record)
             asked.append(AskedRow(waiting, answer, events if i == last else ()))
         return asked
 
     def _serve(self, features: Table | Matrix, number: int) -> Iterator[tuple[int, Answer]]:
         """Yield the serial number and the answer of each row, which waits for its label in the model."""
-        for i, served in enumerate(ask_rows(self.model, features, self.level)):
-            answer = Answer(number + i, served.yhat, None, served.lower, served.upper, served.known)
+        for i, served in enumerate(self.model.ask_rows(features)):
+            answer = Answer(number + i, served.yhat, None, *served.bounds(self.level), served.known)
             if self.model.binary:
                 answer = name_classes(answer, served.yhat, self.rows.name_label)
             yield served.serial, answer
@@ -113,17 +106,16 @@ class OneModel:
     def tell(self, labels: Sequence[LabelledRow], entry: int) -> Sequence[Event]:
         """Learn labels of rows that wait, or close them; return what changed."""
         before = self.model.rounds
-        for row, _ in labels:
-            adopt_record(self.model, row.serial, row.record)
+        told = [self.model.adopt_record(row.serial, row.record) for row, _ in labels]
         values = [float(y) for _, y in labels]
-        told = tell_rows(self.model, [row.serial for row, _ in labels], values, self.level)
+        self.model.tell_rows(told, values)
         events: list[Event] = []
         for (row, _), y, served in zip(labels, values, told, strict=True):
             number = row.number
             if math.isnan(y):
                 continue
             self.rows.know_label(self.model.served_rows - served.serial + 1, y)
-            low, high = served.lower, served.upper
+            low, high = served.bounds(self.level)
             self._recent.add(Round(number, y, served.yhat, low, high, served.known))
             if served.known:
                 events += self.watch.add_round(number, y, shown_prediction(self.model, served.yhat), low, high)
@@ -138,7 +130,7 @@ class OneModel:
             "task": "classification" if self.model.binary else "regression",
             "rounds": self.model.rounds,
             "half_life": median_half_life(self.model),
-            "no_interval": explain_missing_interval(self.model),
+            "no_interval": self.model.inspect.missing_interval(),
             **self._recent.summary(self.level, binary=self.model.binary),
         }
 
@@ -184,10 +176,10 @@ class OneModel:
         self._saved_at = saved.sequence
 
 
-def model_of(file: bytes) -> OnlineLearner:
+def model_of(file: bytes) -> OnlineEstimator:
     """Return the model in the bytes of a file."""
     model = unpack_learner(file, "the saved model")
-    if not isinstance(model, OnlineLearner):
+    if not isinstance(model, OnlineEstimator):
         raise ModelFileError(f"a {type(model).__name__} cannot be served; give an OnlineRegressor or OnlineClassifier")
     return model
 
@@ -214,9 +206,7 @@ class ClassModel(OneModel):
         return self.model
 
     def _serve(self, features: Table | Matrix, number: int) -> Iterator[tuple[int, Answer]]:
-        for i in range(len(features.values) if isinstance(features, Table) else len(features)):
-            row = Table(features.columns, features.values[i : i + 1]) if isinstance(features, Table) else features[i]
-            served = self._classifier.ask(row)
+        for i, served in enumerate(self._classifier.ask_rows(features)):
             given = self._classifier.served_probabilities(served)
             whole = sum(given.values())
             each = {str(label): p / whole for label, p in given.items()}
@@ -247,8 +237,7 @@ class ClassModel(OneModel):
         before, events = self.model.rounds, list[Event]()
         for row, label in labels:
             number = row.number
-            adopt_record(self.model, row.serial, row.record)
-            served = self.model.find_pending(row.serial)
+            served = self.model.adopt_record(row.serial, row.record)
             given = self._classifier.served_probabilities(served)
             self._classifier.tell(served, label)
             if label != label or not given:  # NaN closes a row; nothing was said before the first label
@@ -269,6 +258,6 @@ class ClassModel(OneModel):
         return super().facts() | {"task": "multiclass", "classes": [str(one) for one in self._classifier.classes]}
 
 
-def has_several_classes(model: OnlineLearner) -> bool:
+def has_several_classes(model: OnlineEstimator) -> bool:
     """Whether a model learns other labels than numbers, or 0 and 1, -1 and 1, False and True."""
     return isinstance(model, OnlineClassifier) and model.several_classes

@@ -13,7 +13,7 @@ from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError
 from undrift.fleet.state_store import STORE_FILE
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import STATE, ForecastFolder
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.play.run_folder import RunFolder
@@ -130,7 +130,7 @@ def _read_model(file: Path, level: float) -> tuple[OneModel, str]:
     return _serve_one(model, NamedNumbers(model), level), _digest(file)
 
 
-def _serve_one(model: OnlineLearner, rows: RowEncoder, level: float) -> OneModel:
+def _serve_one(model: OnlineEstimator, rows: RowEncoder, level: float) -> OneModel:
     """Return what serves one model: numbers and two classes, or several classes by their labels."""
     return (ClassModel if has_several_classes(model) else OneModel)(model, rows, level=level)
 

@@ -11,7 +11,7 @@ import numpy as np
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.online import OnlineClassifier, Table
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.prepare.columns import ColumnRoles
 from undrift.run.prepare.encoder import Encoder
 from undrift.run.read.cells import LIMIT, RowBatch, parse_number, parse_texts
@@ -58,7 +58,7 @@ class NamedNumbers:
 
     target = "y"
 
-    def __init__(self, model: OnlineLearner) -> None:
+    def __init__(self, model: OnlineEstimator) -> None:
         self._named = model.names is not None
         self._names = [f"x{j}" for j in range(model.dim or 0)] if model.names is None else list(model.names)
         if not self._names:

@@ -9,9 +9,9 @@ import numpy as np
 
 from undrift.errors import InputError
 from undrift.events import Event
+from undrift.learners.intervals import LEVELS
 from undrift.losses import sigmoid
-from undrift.online.base import OnlineLearner
-from undrift.online.intervals import LEVELS
+from undrift.online.estimator import OnlineEstimator
 from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
 from undrift.serve.recent import Round
 from undrift.serve.rows import Cell, Row
@@ -121,7 +121,7 @@ def check_level(level: float) -> float:
     return level
 
 
-def shown_prediction(model: OnlineLearner, yhat: float) -> float:
+def shown_prediction(model: OnlineEstimator, yhat: float) -> float:
     """Return a prediction as people read it: a number, or the probability of the positive label."""
     return float(sigmoid(np.array(yhat))) if model.binary else yhat
 
@@ -133,7 +133,7 @@ def name_classes(answer: Answer, log_odds: float, name_label: Callable[[float], 
     return answer._replace(prediction=label, probability=given[str(label)], probabilities=given)
 
 
-def median_half_life(model: OnlineLearner) -> float | None:
+def median_half_life(model: OnlineEstimator) -> float | None:
     """Return the memory length below which half of the weight lies, in rounds; None: it never forgets."""
     spectrum = model.spectrum()
     if not len(spectrum.weights):

@@ -11,9 +11,9 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers, PathDriver, explain_errors
-from ..references import expect_stream, name_event
+from ..references import expect_stream
 from ..scenarios import CUT, Scenario
-from .estimators import cell, classes_of, labels, make_estimator, row_dicts, some
+from .estimators import Alarms, cell, classes_of, labels, make_estimator, row_dicts, some
 
 
 class AskTell(PathDriver):
@@ -26,18 +26,16 @@ class AskTell(PathDriver):
         """Ask for every row, and tell the labels that are due."""
         asked, answers = scenario.options, {name: np.full(scenario.rows, math.nan) for name in scenario.shows}
         rows, y, delay = row_dicts(scenario), labels(scenario), scenario.options.get("delay", 0)
-        events: list[str] = []
-        watch = ud.events.Watch(on_event=lambda event: events.append(name_event(event.kind, event.row)))
-        waiting: dict[int, Any] = {}
+        waiting, alarms = dict[int, Any](), Alarms()
         with explain_errors():
             model = make_estimator(
                 scenario, ud.OnlineRegressor, ud.OnlineClassifier,
-                "weight", "elapsed", "delay", "level", "quantiles", "watch", "resume",
+                "weight", "elapsed", "delay", "level", "quantiles", "resume",
             )  # fmt: skip
             for t, row in enumerate(rows):
                 served = waiting[t] = model.ask(row, **some(elapsed=cell(scenario, "elapsed", t)))
                 if "alert" in asked:
-                    watch.add_row(t, list(row), list(row.values()))
+                    alarms.add(t, row, y[t], served.known, served.yhat, served.interval(0.9))
                 elif t >= scenario.start:
                     for name, value in _columns(served, scenario).items():
                         answers[name][t] = value
@@ -47,11 +45,9 @@ class AskTell(PathDriver):
                 due = t - delay
                 if due >= 0:
                     model.tell(waiting.pop(due), y[due], **some(weight=cell(scenario, "weight", due)))
-                if "alert" in asked and served.known:
-                    watch.add_round(t, y[t], served.yhat, *served.intervals[0.9])
-                if "alert" in asked and model.rounds % 10 == 0:
-                    watch.add_memory(t, model.spectrum())
-        return Answers({"events": np.array(events)}, single=True) if "alert" in asked else Answers(answers)
+                if "alert" in asked:
+                    alarms.add_memory(t, model)
+        return alarms.answers(scenario) if "alert" in asked else Answers(answers)
 
 
 def _columns(served: Any, scenario: Scenario) -> dict[str, float]:
@@ -61,8 +57,8 @@ def _columns(served: Any, scenario: Scenario) -> dict[str, float]:
         p = np.exp(served.yhat).tolist()
         return dict(zip([f"p({label})" for label in classes_of(scenario)], p, strict=True))
     if "quantiles" in asked:
-        return {f"q{level}": served.quantiles[level] for level in asked["quantiles"]}
+        return {f"q{level}": served.quantile(level) for level in asked["quantiles"]}
     if "level" in asked:
-        low, high = served.intervals[asked["level"]]
+        low, high = served.interval(asked["level"])
         return {"lower": low, "upper": high}
     return {"yhat": served.yhat}

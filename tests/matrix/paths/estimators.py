@@ -5,6 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+import undrift as ud
+
+from ..outcome import Answers
+from ..references import name_event
 from ..scenarios import Scenario
 
 NO_FEATURES = ("time", "y", "w")
@@ -21,10 +27,8 @@ def make_estimator(scenario: Scenario, regressor: Any, classifier: Any, *known: 
         if name == "missing":
             arguments["indicators"] = value == "indicators"
         elif name == "candidate":
-            arguments["candidates"] = [value]
-        elif name == "alert" and value == "events" and "watch" in known:
-            pass  # a watch beside the loop finds them
-        elif name != "classes" and name not in known:
+            arguments["candidates"] = [value] if isinstance(value, str) else value
+        elif name not in ("classes", "alert") and name not in known:  # a watch beside the loop finds events
             arguments[name] = value
     return (classifier if "classes" in scenario.options else regressor)(**arguments)
 
@@ -62,3 +66,27 @@ def cell(scenario: Scenario, name: str, row: int) -> Any:
 def some(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are given."""
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+class Alarms:
+    """A watch beside a loop, which calls whoever is to be told of events."""
+
+    def __init__(self) -> None:
+        self._heard: list[str] = []
+        self._watch = ud.events.Watch(on_event=lambda event: self._heard.append(name_event(event.kind, event.row)))
+
+    def add(self, t: int, row: dict[str, Any], y: float, known: bool, yhat: float, interval: Any) -> None:
+        """Show a row, and if any label was `known` what was predicted for it."""
+        self._watch.add_row(t, list(row), list(row.values()))
+        if known:
+            self._watch.add_round(t, y, yhat, *interval)
+
+    def add_memory(self, t: int, model: Any) -> None:
+        """Show the memory of the estimator now and then, after it has learned."""
+        if model.rounds % 10 == 0:
+            self._watch.add_memory(t, model.spectrum())
+
+    def answers(self, scenario: Scenario) -> Answers:
+        """Return the events, or that somebody was told of some."""
+        found = {"signal": np.array([bool(self._heard)]), "events": np.array(self._heard)}
+        return Answers({name: found[name] for name in scenario.shows}, single=True)

@@ -10,9 +10,9 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers, PathDriver, explain_errors
-from ..references import certificate_columns, expect_stream, name_event, trace_columns
+from ..references import certificate_columns, expect_stream, trace_columns
 from ..scenarios import CUT, Scenario
-from .estimators import classes_of, labels, make_estimator, row_dicts
+from .estimators import Alarms, classes_of, labels, make_estimator, row_dicts
 
 BLOCKS = (0, 30, 31, CUT)
 """Where blocks begin."""
@@ -30,7 +30,7 @@ class Play(PathDriver):
         with explain_errors():
             model = make_estimator(
                 scenario, ud.OnlineRegressor, ud.OnlineClassifier,
-                "weight", "elapsed", "delay", "level", "quantiles", "watch", "certify", "resume",
+                "weight", "elapsed", "delay", "level", "quantiles", "certify", "resume",
             )  # fmt: skip
             rows, y = row_dicts(scenario), labels(scenario)
             if "certify" in asked:
@@ -38,7 +38,7 @@ class Play(PathDriver):
 
                 return Answers(certificate_columns(certify(model, rows, y, u=comparators.fixed)), single=True)
             if "alert" in asked:
-                return _watch(model, rows, y)
+                return _watch(model, scenario)
             arguments: dict[str, Any] = {}
             if "weight" in asked:
                 arguments["weight"] = np.array(scenario.columns[asked["weight"]])
@@ -58,15 +58,11 @@ class Play(PathDriver):
         return Answers({name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})
 
 
-def _watch(model: Any, rows: list[dict[str, Any]], y: list[float]) -> Answers:
+def _watch(model: Any, scenario: Scenario) -> Answers:
     """Return what a watch beside the loop finds."""
-    blocks: list[str] = []
-    watch = ud.events.Watch(on_event=lambda event: blocks.append(name_event(event.kind, event.row)))
-    for t, row in enumerate(rows):
-        trace = model.play([row], y[t : t + 1], interval=0.9)
-        watch.add_row(t, list(row), list(row.values()))
-        if trace.known[0]:
-            watch.add_round(t, y[t], trace.yhat[0], trace.lower[0], trace.upper[0])
-        if model.rounds % 10 == 0:
-            watch.add_memory(t, model.spectrum())
-    return Answers({"events": np.array(blocks)}, single=True)
+    alarms = Alarms()
+    for t, (row, y) in enumerate(zip(row_dicts(scenario), labels(scenario), strict=True)):
+        trace = model.play([row], [y], interval=0.9)
+        alarms.add(t, row, y, trace.known[0], trace.yhat[0], (trace.lower[0], trace.upper[0]))
+        alarms.add_memory(t, model)
+    return alarms.answers(scenario)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..outcome import Answers, PathDriver, Refused, explain_errors
+from ..outcome import Answers, PathDriver, explain_errors
 from ..references import expect_seen_classes
 from ..scenarios import CUT, Scenario
-from .estimators import cell, classes_of, labels, make_estimator, row_dicts, some
+from .estimators import Alarms, cell, classes_of, labels, make_estimator, row_dicts, some
 
 
 class Sklearn(PathDriver):
@@ -28,30 +28,38 @@ class Sklearn(PathDriver):
         from undrift.sklearn import DriftClassifier, DriftRegressor
 
         asked, answers = scenario.options, {name: np.full(scenario.rows, math.nan) for name in scenario.shows}
-        X = np.array([list(row.values()) for row in row_dicts(scenario)])
-        y, classes = labels(scenario), classes_of(scenario)
+        rows, alarms = row_dicts(scenario), Alarms()
+        X, y, classes = np.array([list(row.values()) for row in rows]), labels(scenario), classes_of(scenario)
         with explain_errors():
             model = make_estimator(
                 scenario, DriftRegressor, DriftClassifier,
                 "weight", "elapsed", "delay", "level", "quantiles", "resume",
             )  # fmt: skip
             for t in range(scenario.rows):
-                row = X[t : t + 1]
-                when = some(elapsed=cell(scenario, "elapsed", t))
-                if t >= scenario.start:
-                    for name, value in _predict(model, scenario, row, when).items():
+                row = _frame(X[t : t + 1], list(rows[0])) if "candidate" in asked else X[t : t + 1]
+                weight, elapsed = cell(scenario, "weight", t), cell(scenario, "elapsed", t)
+                if "alert" in asked:
+                    told = (model.predict(row)[0], np.ravel(model.predict_interval(row))) if t else (0.0, ())
+                    alarms.add(t, rows[t], y[t], t > 0, *told)
+                elif t >= scenario.start:
+                    for name, value in _predict(model, scenario, row, some(elapsed=elapsed)).items():
                         answers[name][t] = value
-                weight = cell(scenario, "weight", t)
                 arguments = some(classes=(classes or None) if t == 0 else None, delay=asked.get("delay"))
-                try:
-                    model.partial_fit(
-                        row, y[t : t + 1], **some(sample_weight=None if weight is None else [weight]), **arguments
-                    )
-                except ValueError as error:
-                    raise Refused(str(error)) from error
+                arguments |= {} if weight is None else {"sample_weight": [weight]}
+                arguments |= {} if elapsed is None else {"elapsed": [elapsed]}
+                model.partial_fit(row, y[t : t + 1], **arguments)
+                if "alert" in asked:
+                    alarms.add_memory(t, model.model_)
                 if "resume" in asked and t == CUT:
                     model = pickle.loads(pickle.dumps(model))
-        return Answers(answers)
+        return alarms.answers(scenario) if "alert" in asked else Answers(answers)
+
+
+def _frame(X: Any, names: list[str]) -> Any:
+    """Return rows with the names of their columns, by which candidates are known."""
+    import pandas as pd
+
+    return pd.DataFrame(X, columns=names)
 
 
 def _predict(model: Any, scenario: Scenario, row: Any, when: dict[str, float]) -> dict[str, float]:

@@ -430,8 +430,12 @@ struct RecordPart {
         UNIT = 12,
         // What the gate made of the two arms; the same as RAW without a robust arm.
         GATED = 13,
+        // How many labels were known.
+        ROUNDS = 14,
+        // How many different ones, of two classes; 0 for numbers.
+        CLASSES = 15,
     };
-    static constexpr size_t SIZE = 14;
+    static constexpr size_t SIZE = 16;
 };
 
 // Buckets of the gate between the raw and the robust arm of an online regressor: by how far they disagree.

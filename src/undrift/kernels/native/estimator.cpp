@@ -84,14 +84,7 @@ void set_up(Estimator *self, bool binary, bool despiked, bool indicators, size_t
         need(p.waves[k] >= 0.0 && p.waves[k] < inputs && p.waves[k + 1] >= 0.0 && p.waves[k + 1] < inputs, "waves and features");
     p.spans = copy_of(spans);
     for (const double span : p.spans) need(span >= 1.0, "the spans");
-    p.tails = copy_of(tails);
-    for (const double tail : p.tails) {
-        need(tail > 0.0 && tail < 0.5, "the tails");
-        p.gains.push_back(std::sqrt(STEP_TAIL / tail));
-        p.hit.push_back(std::exp(LEAST_STEP * p.gains.back() * (0.0 - tail)));
-        p.miss.push_back(std::exp(LEAST_STEP * p.gains.back() * (1.0 - tail)));
-        p.deviations.push_back(std::sqrt(0.5 * MISS_ROUNDS * 2.0 * tail * (1.0 - 2.0 * tail)));
-    }
+    for (size_t k = 0; k < tails.shape(0); ++k) need(tails.data()[k] > 0.0 && tails.data()[k] < 0.5, "the tails");
     p.blank = copy_of(blank);
     const size_t width = p.width();
     p.numbers = part(parts, "numbers", EstimatorNumber::SIZE, p.blank.size());
@@ -113,14 +106,17 @@ void set_up(Estimator *self, bool binary, bool despiked, bool indicators, size_t
     p.given_rows = part(parts, "given", WARMUP * 2 * given, p.blank.size());
     p.row_weights = part(parts, "row_weights", 2 * WARMUP, p.blank.size());
     if (despiked) p.despiker = part(parts, "despiker", Despiker::SIZE, p.blank.size());
-    p.intervals = part(parts, "intervals", p.levels() ? IntervalState::SIZE + 4 * p.levels() : 0, p.blank.size());
-    p.fifths = part(parts, "fifths", p.levels() ? 3 * FIFTHS - 1 : 0, p.blank.size());
-    p.seasons = part(parts, "seasons", p.levels() ? season_numbers() : 0, p.blank.size());
-    p.spread_dim = part_size(parts, "spread.coefficients");
-    need(p.levels() ? p.spread_dim == SpreadColumn::SIZE || p.spread_dim == SpreadColumn::SIZE + width : !p.spread_dim, "the spread model");
-    need(p.spread_dim <= size_t(MOST_COLUMNS), "the spread model");
-    p.spread_coefficients = part(parts, "spread.coefficients", p.spread_dim, p.blank.size());
-    p.spread_covariance = part(parts, "spread.covariance", p.spread_dim * p.spread_dim, p.blank.size());
+    const size_t spread = part_size(parts, "spread.coefficients");
+    need(tails.shape(0) ? spread == SpreadColumn::SIZE || spread == SpreadColumn::SIZE + width : !spread, "the spread model");
+    need(spread <= size_t(MOST_COLUMNS), "the spread model");
+    p.intervals = Intervals(copy_of(tails), spread > SpreadColumn::SIZE ? width : 0);
+    const Intervals &own = p.intervals; // whose state is one piece
+    p.intervals_at = part(parts, "intervals", own.fifths_at(), p.blank.size());
+    need(part(parts, "fifths", own.seasons_at() - own.fifths_at(), p.blank.size()) == p.intervals_at + own.fifths_at() &&
+             part(parts, "seasons", own.coefficients_at() - own.seasons_at(), p.blank.size()) == p.intervals_at + own.seasons_at() &&
+             part(parts, "spread.coefficients", spread, p.blank.size()) == p.intervals_at + own.coefficients_at() &&
+             part(parts, "spread.covariance", spread * spread, p.blank.size()) == p.intervals_at + own.covariance_at(),
+         "the state of the intervals");
 }
 
 void add_family(Estimator &e, const nb::dict &parts, const std::string &name, size_t dim, Input beta, Input inverse_curvature,

@@ -12,18 +12,9 @@
 #include "estimator_context.h"
 #include "estimator_rows.h"
 #include "given_mixer.h"
+#include "intervals.h"
 
 namespace undrift {
-
-// The steps below are those of the quantile of this level; others take steps by the root of how much rarer they are
-// missed, so that all of them learn in about the same time.
-constexpr double STEP_TAIL = 0.1;
-// Steps of interval widths never fall below this: the spread model follows what changes from row to row, so widths
-// can be calm.
-constexpr double LEAST_STEP = 0.0075;
-// Misses of a level beyond those expected are counted over about this many rounds: enough for five expected misses
-// at level 0.9, few enough to correct a run of misses within a hundred rows.
-constexpr double MISS_ROUNDS = 50.0;
 
 // Memories over one design and the mixture of their answers; the last mixer is a stage without memories.
 struct Stage {
@@ -83,15 +74,6 @@ struct Stage {
     }
 };
 
-constexpr size_t SEASONS[] = {SeasonLength::WEEK_OF_DAYS, SeasonLength::DAY_OF_HOURS, SeasonLength::DAY_OF_HALF_HOURS, SeasonLength::DAY_OF_QUARTERS};
-
-// The size of the part "seasons": the loss without a season, the losses by each, the sums of their places, the places of each.
-constexpr size_t season_numbers() {
-    size_t count = 1 + 2 * SeasonLength::SIZE;
-    for (const size_t length : SEASONS) count += length;
-    return count;
-}
-
 // What stays the same for all estimators of one kind, and where the parts of a state vector are.
 struct EstimatorPlan {
     bool binary = false, indicators = false;
@@ -109,21 +91,17 @@ struct EstimatorPlan {
     size_t reference = 0;           // the family that level 2 corrects: the one with context
     size_t screening = 0;           // the linear family whose residuals choose products
     Stage level2, last, gate;       // the gate's bucket 0: a mixer of the raw and the robust arm
-    std::vector<double> tails;      // the share of labels beyond either end of the interval of each level,
-    std::vector<double> gains;      // how much larger its steps are, and what a hit and a miss do to its widths in the end
-    std::vector<double> hit, miss;
-    std::vector<double> deviations; // and the standard deviation of its excess misses
+    Intervals intervals;            // around the predictions of an arm that serves them
     std::vector<double> blank;      // the state before the first round
     size_t numbers = 0, value = 0, seen = 0, missing = 0, center = 0, scale = 0, limit = 0, exceeded = 0, buffer = 0, known = 0;
-    size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals = 0;
+    size_t labels = 0, hints = 0, label_contexts = 0, despiker = 0, intervals_at = 0;
     size_t gate_numbers = 0, gate_buckets = 0, given_numbers = 0, given_members = 0;
-    size_t fifths = 0, seasons = 0, spread_coefficients = 0, spread_covariance = 0, spread_dim = 0;
     size_t label_context = 0, means = 0, mean_rows = 0, errors = 0, family_losses = 0, given_rows = 0, row_weights = 0;
 
     size_t waves_count() const { return waves.size() / 5; }
     size_t width() const { return indicators ? 2 * dim : dim; }
-    size_t levels() const { return tails.size(); }
-    size_t quantiles() const { return levels() ? 2 * levels() + 1 : 0; }
+    size_t levels() const { return intervals.levels(); }
+    size_t quantiles() const { return intervals.quantiles(); }
     size_t stride() const { return dim + given + unused; }
     size_t combined() const { return offered ? offered + 3 : 0; } // own prediction, offered answers, their mean and median
     size_t learned() const { return families.size() - given; } // families with memories
@@ -157,8 +135,7 @@ struct EstimatorPlan {
     size_t answers_at() const { return spoke_at() + given; }
     size_t candidates_at() const { return answers_at() + answers(); }
     size_t quantiles_at() const { return candidates_at() + candidates(); }
-    size_t interval_numbers() const { return levels() ? quantiles() + 1 + SpreadColumn::SIZE : 0; }
-    size_t robust_at() const { return quantiles_at() + interval_numbers(); }
+    size_t robust_at() const { return quantiles_at() + intervals.served_numbers(); }
     size_t record_size() const { return robust_at() + robust_record; }
     Scaling scaling(double *S) const { return {S + center, S + scale, S + limit, S + exceeded}; }
 };
@@ -233,13 +210,8 @@ class Estimator {
                         double *scratch) const;
     void finish_settling(const KernelTable &level, double *S, const double *record, const double *candidates, double y, double late, double *scratch) const;
     double lateness(const double *S, const double *record) const;
-    bool has_interval(const double *S, double label_min, double label_max, double late) const;
     void serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat, double label_scale,
                          double *numbers) const;
-    void follow_intervals(double *S, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const;
-    double predict_spread(const double *S, const double *X, const double *served) const;
-    void learn_spread(double *S, const double *X, const double *served, double residual, double late) const;
-    void move_quantiles(double *S, const double *quantiles, size_t fifth, double y, double late) const;
     void remember(double *S, const double *filled, const double *holes, double y, double hint, const double *labels,
                   const double *given, double weight = 1.0, double elapsed = 1.0) const;
     void play_memories(const KernelTable &level, const Stage &stage, const LearnerCall &run, const EstimatorScratch &w) const;

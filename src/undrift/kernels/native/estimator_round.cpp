@@ -96,6 +96,8 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     baselines(S, candidates + 1 + families, &hint);
     record[RecordPart::WIDTH] = static_cast<double>(plan.dim);
     record[RecordPart::KNOWN] = known;
+    record[RecordPart::ROUNDS] = n[EstimatorNumber::ROUNDS];
+    record[RecordPart::CLASSES] = (n[EstimatorNumber::NEGATIVE] > 0.0) + (n[EstimatorNumber::POSITIVE] > 0.0);
     record[RecordPart::HINT] = hint;
     record[RecordPart::WEIGHT] = 1.0;
     record[RecordPart::UNCOUNTED] = 0.0;
@@ -138,8 +140,19 @@ void Estimator::serve_scaled(const KernelTable &level, double *S, EstimatorScrat
     record[RecordPart::RAW] = known ? yhat : 0.0;
     const double late = record[RecordPart::SERIAL] - n[EstimatorNumber::LAST_SERIAL];
     finish_serving(level, S, record, candidates, other, late, w.kernel);
-    record[RecordPart::BOUNDED] = has_interval(S, low, high, late);
+    record[RecordPart::BOUNDED] = plan.intervals.ready(S + plan.intervals_at, low, high, late);
     serve_intervals(S, w.X, w.labels, candidates, record[RecordPart::YHAT], scale, record + plan.quantiles_at());
+}
+
+// Show the intervals a row and its prediction; X and `labels`, of which only the last label is used, are scaled.
+void Estimator::serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat,
+                                double label_scale, double *numbers) const {
+    const size_t learned = plan.families.size() + 1; // all candidates but the naive baselines
+    double squares = 0.0;
+    for (size_t k = 0; k < learned; ++k) squares += (candidates[k] - yhat) * (candidates[k] - yhat);
+    const double size = (yhat - S[plan.numbers + EstimatorNumber::CENTER]) / label_scale;
+    const double disagreement = std::sqrt(squares / static_cast<double>(learned));
+    plan.intervals.serve(S + plan.intervals_at, {X, yhat, size, labels[LabelContext::LAST], label_scale, disagreement}, numbers);
 }
 
 // Everything that depends on features alone: fill and scale a row (w.X) and its differences from running means (raw, and scaled
@@ -242,11 +255,11 @@ void Estimator::settle_own(const KernelTable &level, double *S, const double *re
         std::copy(record + plan.candidates_at(), record + plan.quantiles_at(), w.candidates);
         judge(level, S, w, 1, record);
         finish_settling(level, S, record, w.candidates, y, lateness(S, record), w.kernel);
-        // Rows that count as come with their labels did not know how late these would be: see has_interval.
+        // Rows that count as come with their labels did not know how late these would be: see Intervals::ready.
         const double late = lateness(S, record), uncounted = record[RecordPart::UNCOUNTED];
         const bool bounded = record[RecordPart::BOUNDED] != 0.0 &&
-                             (uncounted == 0.0 || S[plan.intervals + IntervalState::RESIDUALS] - uncounted >= late);
-        follow_intervals(S, w.X, record + plan.quantiles_at(), bounded, yhat, y, late);
+                             (uncounted == 0.0 || S[plan.intervals_at + IntervalState::RESIDUALS] - uncounted >= late);
+        plan.intervals.follow(S + plan.intervals_at, w.X, record + plan.quantiles_at(), bounded, yhat, y, late);
     } else {
         widen_range(plan.last, S, w.soft[0]);
         if (robust) widen_range(plan.gate, S, y);
@@ -314,7 +327,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
         judge(level, S, w, count, nullptr);
         std::fill_n(record.data() + plan.spoke_at(), plan.given, 1.0);
         for (size_t k = 0; k < count; ++k) {
-            const bool bounded = has_interval(S, low, high, k ? 1.0 : late); // by the labels before this one
+            const bool bounded = plan.intervals.ready(S + plan.intervals_at, low, high, k ? 1.0 : late); // by the labels before this one
             record[RecordPart::KNOWN] = 1.0;
             record[RecordPart::RAW] = w.yhat[k];
             finish_serving(level, S, record.data(), w.candidates + k * all, other(t + k), k ? 1.0 : late, w.kernel);
@@ -324,7 +337,7 @@ void Estimator::play(const KernelTable &level, double *S, const double *Z, const
                 double *own = record.data() + plan.quantiles_at();
                 const double *X = w.X + k * width;
                 serve_intervals(S, X, w.labels + k * LabelContext::SIZE, w.candidates + k * all, w.yhat[k], label_scale, own);
-                follow_intervals(S, X, own, bounded, w.yhat[k], w.y[k], 1.0);
+                plan.intervals.follow(S + plan.intervals_at, X, own, bounded, w.yhat[k], w.y[k], 1.0);
                 if (quantiles) copy_quantiles(own, bounded, levels, quantiles + (t + k) * plan.quantiles());
             }
             low = std::min(low, w.soft[k]);

@@ -29,6 +29,8 @@ class EstimatorRow {
 
     // How many numbers a row comes with.
     size_t width() const { return e->plan.stride() - (forest ? forest->answers : 0); }
+    // Numbers of a record, with the row as forests see it.
+    size_t record_size() const { return e->plan.record_size() + (forest ? forest->width : 0); }
 
     // A name that the dictionary lacks is 0, and None a missing number; an unknown name is not for here.
     bool read_dictionary(PyObject *z, double *row) const {
@@ -98,32 +100,61 @@ class EstimatorRow {
         S = vector.data();
     }
 
-    // Fill the record of a row, which has really come if `commit`; false if that cannot be done here.
-    bool serve(nb::handle z, Vector record, bool commit) const {
+    // Fill the record of a row, which has really come if `commit`, and behind it the row as forests see it; false if that
+    // cannot be done here.
+    bool serve(nb::handle z, Vector record, bool commit, double elapsed) const {
         const LockGuard held(lock_pointer(), commit);
         std::vector<double> own;
         const double *row = read(z, own);
-        if (!row || forest || record.shape(0) != e->plan.record_size()) return false;
-        e->serve(table(), S, row, record.data(), commit);
+        if (!row || record.shape(0) != record_size()) return false;
+        if (forest) {
+            double *X = record.data() + e->plan.record_size();
+            const double none = std::numeric_limits<double>::quiet_NaN();
+            forest->put_in_context(row, &none, 1, commit, X);
+            forest->answer(X, 1, own.data() + width());
+        }
+        e->serve(table(), S, row, record.data(), commit, elapsed);
         return true;
     }
 
-    // Learn a row that has come, and its label, from the record that was made of it when `rounds` labels were known.
-    bool learn_peeked(nb::handle model, nb::handle z, double y, Vector record, int64_t rounds) const {
+    // Learn a label from the record of its row; NaN closes it.
+    bool settle(nb::handle model, Input record, double y) const {
         const LockGuard held(lock_pointer(), true);
-        std::vector<double> own;
-        const double *row = read(z, own);
-        if (!row || forest || y != y || refusal(*e, nullptr, 0, &y, 1) || record.shape(0) != e->plan.record_size()) return false;
-        const double *numbers = S + e->plan.numbers;
-        e->advance(table(), S, row);
-        record.data()[RecordPart::SERIAL] = numbers[EstimatorNumber::SERVED];
-        record.data()[RecordPart::UNCOUNTED] = numbers[EstimatorNumber::ROUNDS] - static_cast<double>(rounds);
-        e->settle(table(), S, record.data(), y);
+        if (!e || record.shape(0) != record_size() || refusal(*e, nullptr, 0, &y, 1)) return false;
+        if (forest && y == y && !forest->has_room()) return false;
+        const double *r = record.data();
+        if (forest && y == y) {
+            const bool newest = r[RecordPart::SERIAL] > S[e->plan.numbers + EstimatorNumber::LAST_SERIAL];
+            forest->settle(r + e->plan.record_size(), y, r[RecordPart::WEIGHT], newest);
+        }
+        e->settle(table(), S, r, y);
         set_rounds(model);
         return true;
     }
 
-    nb::object predict(nb::handle z) const {
+    // Learn a row that has come now, and its label, from the record that was made of it when `rounds` labels were known.
+    bool learn_peeked(nb::handle model, nb::handle z, double y, Vector record, int64_t rounds) const {
+        const LockGuard held(lock_pointer(), true);
+        std::vector<double> own;
+        const double *row = read(z, own);
+        if (!row || y != y || refusal(*e, nullptr, 0, &y, 1) || record.shape(0) != record_size()) return false;
+        if (forest && !forest->has_room()) return false;
+        double *r = record.data(), *numbers = S + e->plan.numbers;
+        e->advance(table(), S, row);
+        r[RecordPart::SERIAL] = numbers[EstimatorNumber::SERVED];
+        r[RecordPart::UNCOUNTED] = numbers[EstimatorNumber::ROUNDS] - static_cast<double>(rounds);
+        if (forest) { // running means of the features advance now; the row is kept as it was seen then
+            std::vector<double> X(forest->width);
+            const double none = std::numeric_limits<double>::quiet_NaN();
+            forest->put_in_context(row, &none, 1, true, X.data());
+            forest->settle(r + e->plan.record_size(), y, r[RecordPart::WEIGHT], true);
+        }
+        e->settle(table(), S, r, y);
+        set_rounds(model);
+        return true;
+    }
+
+    nb::object predict(nb::handle z, double elapsed) const {
         const LockGuard held(lock_pointer(), false);
         std::vector<double> own;
         const double *row = read(z, own);
@@ -135,11 +166,11 @@ class EstimatorRow {
             forest->answer(X.data(), 1, own.data() + width());
         }
         std::vector<double> record(e->plan.record_size());
-        e->serve(table(), S, row, record.data(), false);
+        e->serve(table(), S, row, record.data(), false, elapsed);
         return nb::steal(PyFloat_FromDouble(record[RecordPart::YHAT]));
     }
 
-    bool learn(nb::handle model, nb::handle z, double y) const {
+    bool learn(nb::handle model, nb::handle z, double y, double weight, double elapsed) const {
         const LockGuard held(lock_pointer(), true);
         std::vector<double> own;
         const double *row = read(z, own);
@@ -148,10 +179,11 @@ class EstimatorRow {
             std::vector<double> X(forest->width);
             forest->put_in_context(row, &y, 1, true, X.data());
             forest->answer(X.data(), 1, own.data() + width());
-            forest->keep(X.data(), y);
+            forest->keep(X.data(), y, weight);
         }
         double yhat;
-        e->play(table(), S, row, &y, 1, &yhat, nullptr, nullptr);
+        const bool ordinary = weight == 1.0 && elapsed == 1.0;
+        e->play(table(), S, row, &y, 1, &yhat, nullptr, nullptr, ordinary ? nullptr : &weight, ordinary ? nullptr : &elapsed);
         set_rounds(model);
         return true;
     }
@@ -164,9 +196,12 @@ void bind_estimator_row(nb::module_ &m) {
         .def(nb::init<nb::object>(), nb::arg("lock"))
         .def("bind", &EstimatorRow::bind, nb::arg("kernel"), nb::arg("state"), nb::arg("names").none(),
              nb::arg("forests").none())
-        .def("serve", &EstimatorRow::serve, nb::arg("z").none(), nb::arg("record").noconvert(), nb::arg("commit"))
+        .def("serve", &EstimatorRow::serve, nb::arg("z").none(), nb::arg("record").noconvert(), nb::arg("commit"),
+             nb::arg("elapsed") = 1.0)
+        .def("settle", &EstimatorRow::settle, nb::arg("model"), nb::arg("record").noconvert(), nb::arg("y"))
         .def("learn_peeked", &EstimatorRow::learn_peeked, nb::arg("model"), nb::arg("z").none(), nb::arg("y"),
              nb::arg("record").noconvert(), nb::arg("rounds"))
-        .def("predict", &EstimatorRow::predict, nb::arg("z").none())
-        .def("learn", &EstimatorRow::learn, nb::arg("model"), nb::arg("z").none(), nb::arg("y"));
+        .def("predict", &EstimatorRow::predict, nb::arg("z").none(), nb::arg("elapsed") = 1.0)
+        .def("learn", &EstimatorRow::learn, nb::arg("model"), nb::arg("z").none(), nb::arg("y"), nb::arg("weight") = 1.0,
+             nb::arg("elapsed") = 1.0);
 }

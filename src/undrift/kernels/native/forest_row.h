@@ -108,14 +108,20 @@ class ForestRow {
         }
     }
 
-    // Keep a row in context that was labelled, and counts once; only if there is room.
-    void keep(const double *X, double y) {
+    // Keep a row in context that was labelled, and counts `weight` times; only if there is room.
+    void keep(const double *X, double y, double weight) {
         if (rows) {
             std::memcpy(rows, X, width * sizeof(double));
             rows += width;
-            *labels++ = y, *weights++ = 1.0;
+            *labels++ = y, *weights++ = weight;
         }
         ++*count, --room;
+    }
+
+    // The label of a row that was put into context before has come: the context takes it in, and the row is kept.
+    void settle(const double *X, double y, double weight, bool newest) {
+        settle_tree_label(context, y, newest);
+        keep(X, y, weight);
     }
 };
 

@@ -67,9 +67,9 @@ void fill_tree_rows(Vector state, Input spans, Inputs Z, Input y, Matrix X, bool
     tree_rows(state.data(), spans.data(), spans.shape(0), kept, Z.data(), y.data(), rows, d, commit, X.data());
 }
 
-void settle_tree_label(Vector state, double y, bool newest) {
+void settle_label(Vector state, double y, bool newest) {
     check(state.shape(0) > LabelContext::SIZE);
-    advance_labels(state.data(), y, newest, state.data()[LabelContext::SIZE] += 1.0);
+    settle_tree_label(state.data(), y, newest);
 }
 
 void answer_rows(const ForestRow &row, Inputs X, Matrix out) {
@@ -84,7 +84,7 @@ void bind_trees(nb::module_ &mod) {
     const auto a = [](const char *name) { return nb::arg(name).noconvert(); };
     mod.def("trees_predict", &trees_predict, a("trees"), nb::arg("base"), a("X"), a("score"));
     mod.def("tree_rows", &fill_tree_rows, a("state"), a("spans"), a("Z"), a("y"), a("X"), nb::arg("commit"));
-    mod.def("settle_tree_label", &settle_tree_label, a("state"), nb::arg("y"), nb::arg("newest"));
+    mod.def("settle_tree_label", &settle_label, a("state"), nb::arg("y"), nb::arg("newest"));
     nb::class_<ForestRow>(mod, "ForestRow")
         .def(nb::init<>())
         .def("point", &ForestRow::point, nb::arg("context"), nb::arg("spans"), nb::arg("dim"), nb::arg("answers"), nb::arg("logistic"),

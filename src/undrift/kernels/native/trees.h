@@ -53,7 +53,9 @@ struct Leaf {
     Split best;
 };
 
-std::vector<double> bin_edges(const double *X, size_t rows, size_t dim, size_t column);
+// The rows whose values decide the edges of bins.
+std::vector<size_t> sample_rows(const double *weight, size_t rows, double total);
+std::vector<double> bin_edges(const double *X, size_t dim, size_t column, const std::vector<size_t> &sample);
 // Add to the scores of rows what each of the trees says, tree after tree.
 void add_trees(const double *trees, size_t count, size_t nodes, const double *X, size_t rows, size_t dim, double *score);
 
@@ -61,6 +63,8 @@ void add_trees(const double *trees, size_t count, size_t nodes, const double *X,
 // first `kept` features have distances from their running means over `spans`.
 void tree_rows(double *state, const double *spans, size_t span_count, size_t kept, const double *Z, const double *y, size_t rows,
                size_t dim, bool commit, double *X);
+// The label of a row that was put into context before becomes known; `newest` unless one of a later row was known already.
+void settle_tree_label(double *state, double y, bool newest);
 
 class TreeBuilder {
   public:
@@ -93,7 +97,8 @@ class TreeBuilder {
     TreeOptions options;
     Stage stage = Stage::EDGES;
     size_t done = 0, grown = 0; // columns or rows finished in this stage; trees grown
-    double base_score, g_unit = 0.0, h_unit = 0.0, ridge = 0.0;
+    std::vector<size_t> sample;
+    double base_score, total_weight = 0.0, g_unit = 0.0, h_unit = 0.0, ridge = 0.0;
     int64_t least = 0; // weight of a leaf, in units
     std::vector<std::vector<double>> edges;
     std::vector<uint8_t> bins; // (rows, dim)

@@ -27,12 +27,24 @@ uint8_t bin_of(const std::vector<double> &edges, double x) {
 
 } // namespace
 
-std::vector<double> bin_edges(const double *X, size_t rows, size_t dim, size_t column) {
-    const size_t sample = std::min<size_t>(rows, BIN_SAMPLE);
+// A row of weight w is met in the sample as often as w rows would be: rows are evenly spaced in the sum of their weights.
+std::vector<size_t> sample_rows(const double *weight, size_t rows, double total) {
+    const double count = std::max(1.0, std::ceil(std::min(total, (double)BIN_SAMPLE)));
+    std::vector<size_t> sample;
+    double below = 0.0; // weight of the rows before this one
+    for (size_t i = 0, row = 0; i < (size_t)count; ++i) {
+        const double at = (double)i * total / count;
+        while (row + 1 < rows && below + (weight ? weight[row] : 1.0) <= at) below += weight ? weight[row] : 1.0, ++row;
+        sample.push_back(row);
+    }
+    return sample;
+}
+
+std::vector<double> bin_edges(const double *X, size_t dim, size_t column, const std::vector<size_t> &sample) {
     std::vector<double> x;
-    x.reserve(sample);
-    for (size_t i = 0; i < sample; ++i) {
-        const double value = X[i * rows / sample * dim + column];
+    x.reserve(sample.size());
+    for (const size_t row : sample) {
+        const double value = X[row * dim + column];
         if (value == value) x.push_back(value);
     }
     std::sort(x.begin(), x.end());
@@ -54,9 +66,10 @@ std::vector<double> bin_edges(const double *X, size_t rows, size_t dim, size_t c
 }
 
 int64_t TreeBuilder::fit_edges() {
-    edges.push_back(bin_edges(data.X, data.rows, data.dim, done));
+    if (sample.empty()) sample = sample_rows(data.weight, data.rows, total_weight);
+    edges.push_back(bin_edges(data.X, data.dim, done, sample));
     if (++done == data.dim) stage = Stage::BINS, done = 0;
-    return 64 * std::min<int64_t>((int64_t)data.rows, BIN_SAMPLE);
+    return 64 * (int64_t)sample.size();
 }
 
 int64_t TreeBuilder::fill_bins() {

@@ -31,4 +31,6 @@ void tree_rows(double *state, const double *spans, size_t span_count, size_t kep
     }
 }
 
+void settle_tree_label(double *state, double y, bool newest) { advance_labels(state, y, newest, state[LabelContext::SIZE] += 1.0); }
+
 } // namespace undrift

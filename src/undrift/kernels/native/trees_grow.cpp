@@ -14,6 +14,10 @@ namespace {
 constexpr int64_t GRADIENT_BITS = 50;
 // With many rows gradients have fewer bits, so that the sum of all of them stays below this many.
 constexpr int64_t SUM_BITS = 62;
+// Whole weights up to this one are added label by label.
+constexpr double MOST_COPIES = 1024.0;
+// Weights of all rows together that gradients are counted for; larger ones are divided by a power of two.
+constexpr double MOST_WEIGHT = 1073741824.0;
 // A split whose gain is below this share of its children's scores is rounding.
 constexpr double LEAST_GAIN = 1e-10;
 // The largest curvature of the logistic loss: a row of this curvature weighs as much as a whole row in a leaf.
@@ -32,6 +36,11 @@ uint64_t mix_bits(uint64_t x) { // splitmix64
     return x ^ (x >> 31);
 }
 
+// w times a whole number: exactly, if w is whole too.
+int64_t weigh(int64_t units, double w) {
+    return w == std::floor(w) ? units * (int64_t)w : (int64_t)std::nearbyint((double)units * w);
+}
+
 // The exponent e for which the largest number times 2^e is below 2^bits.
 int scale_exponent(double largest, int bits) {
     int exponent;
@@ -43,13 +52,16 @@ int scale_exponent(double largest, int bits) {
 
 TreeBuilder::TreeBuilder(const TreeData &d, const TreeOptions &o) : data(d), options(o), base_score(d.base) {
     edges.reserve(d.dim);
-    if (d.old_trees) return;
-    double sum = 0.0, total = 0.0; // of labels, and of weights
+    double sum = 0.0, &total = total_weight; // of labels, and of weights
     for (size_t i = 0; i < d.rows; ++i) {
         const double w = d.weight ? d.weight[i] : 1.0;
-        sum += w * d.y[i];
+        if (w == std::floor(w) && w <= MOST_COPIES) // added as often as copies of the row would be, which rounds alike
+            for (double k = 0.0; k < w; k += 1.0) sum += d.y[i];
+        else
+            sum += w * d.y[i];
         total += w;
     }
+    if (d.old_trees) return;
     base_score = o.logistic ? std::log((sum + 1.0) / (total - sum + 1.0)) : sum / total;
 }
 
@@ -95,31 +107,35 @@ void TreeBuilder::set_gradients() {
     if (g.empty()) g.resize(n), h.resize(n), gradient.resize(n), order.resize(n), spare.resize(n);
     double g_most = 0.0, h_most = 0.0;
     for (size_t i = 0; i < n; ++i) {
-        const double w = data.weight ? data.weight[i] : 1.0;
         if (options.logistic) {
             const double p = 1.0 / (1.0 + std::exp(-score[i]));
-            g[i] = w * (p - data.y[i]);
-            h[i] = w * (p * (1.0 - p));
+            g[i] = p - data.y[i];
+            h[i] = p * (1.0 - p);
         } else {
-            g[i] = w * (score[i] - data.y[i]);
-            h[i] = w;
+            g[i] = score[i] - data.y[i];
+            h[i] = 1.0;
         }
         g_most = std::max(g_most, std::fabs(g[i]));
         h_most = std::max(h_most, h[i]);
     }
-    int rows_bits = 0;
-    while (((size_t)1 << rows_bits) < n) ++rows_bits;
+    // A row of weight w has w times the whole numbers of one: exactly those of w copies. Weights whose sum is too large for
+    // that are counted in a larger unit.
+    int excess = 0, rows_bits = 0;
+    while (std::ldexp(total_weight, -excess) > MOST_WEIGHT) ++excess;
+    while (std::ldexp(1.0, rows_bits + excess) < total_weight) ++rows_bits;
     const int bits = (int)std::min(GRADIENT_BITS, SUM_BITS - rows_bits);
     const int g_exponent = scale_exponent(g_most, bits), h_exponent = scale_exponent(h_most, bits);
     const double g_scale = std::ldexp(1.0, g_exponent), h_scale = std::ldexp(1.0, h_exponent);
     g_unit = std::ldexp(1.0, -g_exponent), h_unit = std::ldexp(1.0, -h_exponent);
     const double curvature = options.logistic ? LOGISTIC_CURVATURE : 1.0;
-    ridge = TREE_RIDGE * curvature * h_scale;
-    least = (int64_t)std::ceil(std::min(options.leaf_weight * curvature * h_scale, 4e18));
+    ridge = std::ldexp(TREE_RIDGE * curvature * h_scale, -excess);
+    least = (int64_t)std::ceil(std::min(std::ldexp(options.leaf_weight * curvature * h_scale, -excess), 4e18));
     // Adding 3 * 2^51 puts the nearest whole number into the last bits of the sum, ties to the even one.
     const double magic = 6755399441055744.0;
     for (size_t i = 0; i < n; ++i) {
         gradient[i] = {(int64_t)((g[i] * g_scale + magic) - magic), (int64_t)((h[i] * h_scale + magic) - magic)};
+        if (const double w = data.weight ? std::ldexp(data.weight[i], -excess) : 1.0; w != 1.0)
+            gradient[i] = {weigh(gradient[i].g, w), weigh(gradient[i].h, w)};
         order[i] = (uint32_t)i;
     }
 }

@@ -19,8 +19,8 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import ConditionError, DataError, InputError
 from undrift.losses import Loss, logistic, squared
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
-from undrift.online.base import OnlineLearner
 from undrift.online.design import centre_comparators
+from undrift.online.estimator import OnlineEstimator
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify, comparators
 from undrift.run.extras import polars
 from undrift.run.finish.run_data import read_numbers
@@ -59,7 +59,7 @@ class _LinearLeaves:
     of them gave the better bound where we tried; leaving them out saves time and can only make the bound looser.
     """
 
-    def __init__(self, model: OnlineLearner, rows: Table, y: Vector) -> None:
+    def __init__(self, model: OnlineEstimator, rows: Table, y: Vector) -> None:
         self.binary, self._model = model.binary, model
         every = model.leaves(rows, y, None)
         flattest = min(_curvature(leaf) for leaf in every)
@@ -94,7 +94,7 @@ def _hint(leaf: Leaf) -> str:
 
 
 def certificates(
-    model: OnlineLearner, rows: Table, y: Vector, yhat: Vector, progress: CertifyProgress = ignore_progress
+    model: OnlineEstimator, rows: Table, y: Vector, yhat: Vector, progress: CertifyProgress = ignore_progress
 ) -> list[CertificateEntry]:
     """Return one certificate for each comparator; one that is refused says why.
 

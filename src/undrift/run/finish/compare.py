@@ -13,7 +13,7 @@ from undrift._typing import Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import InputError
 from undrift.losses import log_odds
-from undrift.online.rows import fill_holes
+from undrift.online.design import fill_holes
 from undrift.run.finish.peers import (
     Contender,
     absent_libraries,

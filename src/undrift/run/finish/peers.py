@@ -24,7 +24,7 @@ from undrift.errors import InputError
 from undrift.kernels.definitions import LEAST_PROBABILITY
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.settings import did_you_mean
 
 MICROSECONDS = {
@@ -157,7 +157,7 @@ def count_classes(y: Vector) -> int:
     return int(np.nanmax(y)) + 1
 
 
-def play_ours(model: OnlineLearner, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+def play_ours(model: OnlineEstimator, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
     """Return what an estimator of ours predicts."""
     if task != "multiclass":
         return model.play(Z, y).yhat

@@ -19,7 +19,7 @@ from undrift.errors import DataError, InputError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.run_model import load_model
@@ -58,7 +58,7 @@ class Predictions:
         self,
         encoder: Encoder,
         batches: Iterator[RowBatch],
-        learner: OnlineLearner,
+        learner: OnlineEstimator,
         level: float,
         classes: Sequence[str],
         stop: StopRequest,

@@ -18,7 +18,7 @@ from undrift._typing import JsonObject
 from undrift.fleet import FleetRun, Output
 from undrift.fleet.outputs import PREDICTED, Outputs
 from undrift.losses import sigmoid
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.fleet.columns import FleetColumns
 from undrift.run.fleet.key_reports import (
     MIN_SCORED,
@@ -115,7 +115,7 @@ def write_result(
     found = summarize_keys(outputs, columns.task, columns.fleet.lags, unit)
     opened = {one.key: one for one in heapq.nlargest(MOST_MODELS, found.keys, key=KeyReport.sampling_key)}
     for key, model in run.iter_models(list(opened)):
-        if isinstance(model, OnlineLearner) and model.rounds:
+        if isinstance(model, OnlineEstimator) and model.rounds:
             spectrum = model.spectrum()
             rate = float(np.sum(spectrum.weights / spectrum.half_lives))  # mean forgetting by round, in half-lives
             opened[key].half_life = 1.0 / rate if rate else math.inf

@@ -11,9 +11,9 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.events import Event, Watch
+from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
 from undrift.online import Table
-from undrift.online.served_blocks import ServedRow, ask_rows, tell_rows
 from undrift.run.play.run_model import LEVEL, make_model
 from undrift.run.read.cells import LIMIT, is_missing
 from undrift.run.settings import Settings
@@ -108,8 +108,8 @@ class _LiveStream:
         binary = self._labels.binary
         self._watch = None if on_event is None else Watch(level=LEVEL, binary=binary, on_event=on_event)
         self._watched: list[str] = []
-        self._waiting: dict[Name, ServedRow] = {}
-        self._served: ServedRow | None = None
+        self._waiting: dict[Name, ServedPrediction] = {}
+        self._served: ServedPrediction | None = None
 
     def predict(self, number: int, row: Mapping[str, Any]) -> LivePrediction | None:
         """Return what is said about a row; None for a line that only brings a label."""
@@ -121,7 +121,7 @@ class _LiveStream:
         features = self._columns.encode(number, row)
         if not features.columns:
             raise DataError(f"line {number}: there is nothing to predict from")
-        (served,) = ask_rows(self._model, features, LEVEL)
+        (served,) = self._model.ask_rows(features)
         self._served = served
         self._look(number, features)
         if not served.known:
@@ -129,7 +129,7 @@ class _LiveStream:
         if self._labels.binary:
             label, both = self._labels.name(served.yhat), self._labels.by_name(float(sigmoid(np.array(served.yhat))))
             return LivePrediction(number, name, label, both.get(label), None, None, both)
-        return LivePrediction(number, name, served.yhat, None, served.lower, served.upper)
+        return LivePrediction(number, name, served.yhat, None, *served.bounds(LEVEL))
 
     def learn(self, number: int, row: Mapping[str, Any]) -> None:
         """Learn the label that a line brings, or let its row wait."""
@@ -143,16 +143,16 @@ class _LiveStream:
                 self._waiting[name] = served
             if name is None or len(self._waiting) > MOST_WAITING:
                 given_up = served if name is None else self._waiting.pop(next(iter(self._waiting)))
-                tell_rows(self._model, [given_up.serial], [math.nan], LEVEL)
+                self._model.tell(given_up, math.nan)
             return
         try:
             y = self._labels.read(number, cell)
         except DataError:
             self._waiting.pop(name, None)  # type: ignore[arg-type]  # None is no name of a row
-            tell_rows(self._model, [served.serial], [math.nan], LEVEL)
+            self._model.tell(served, math.nan)
             raise
         self._waiting.pop(name, None)  # type: ignore[arg-type]
-        tell_rows(self._model, [served.serial], [y], LEVEL)
+        self._model.tell(served, y)
         self._judge(number, y, served)
 
     def _name_of(self, number: int, row: Mapping[str, Any]) -> Name | None:
@@ -173,12 +173,12 @@ class _LiveStream:
             for column, text in self._columns.new_texts:
                 self._watch.add_category(number, column, text)
 
-    def _judge(self, number: int, y: float, served: ServedRow) -> None:
+    def _judge(self, number: int, y: float, served: ServedPrediction) -> None:
         if self._watch is None:
             return
         if served.known:
             shown = float(sigmoid(np.array(served.yhat))) if self._labels.binary else served.yhat
-            self._watch.add_round(number, y, shown, served.lower, served.upper)
+            self._watch.add_round(number, y, shown, *served.bounds(LEVEL))
         if self._model.rounds % ROUNDS_PER_LOOK == 0:
             self._watch.add_memory(number, self._model.spectrum())
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.extras import polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
 from undrift.run.tables import join_parquet, scan_parts
@@ -100,7 +100,7 @@ class RunFolder:
         with self.files.new_file(name, durable=name in FINAL) as temporary:
             store.write(temporary, header, arrays)
 
-    def write_model(self, name: str, model: OnlineLearner) -> None:
+    def write_model(self, name: str, model: OnlineEstimator) -> None:
         """Write a model, whole or not at all."""
         with self.files.new_file(name, durable=name in FINAL) as temporary:
             model.save(temporary)

@@ -18,7 +18,7 @@ from undrift.errors import InputError, ModelFileError
 from undrift.losses import sigmoid
 from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
-from undrift.online.base import OnlineLearner
+from undrift.online.estimator import OnlineEstimator
 from undrift.run.prepare.encoder import EncodedRows
 from undrift.run.settings import Settings
 from undrift.run.tables import probability_column
@@ -43,7 +43,7 @@ class BlockPredictions(NamedTuple):
     """Of several classes by their numbers (n, K), NaN where a class was not known yet; None otherwise."""
 
 
-def make_model(settings: Settings, task: str) -> OnlineLearner:
+def make_model(settings: Settings, task: str) -> OnlineEstimator:
     """Return the model the settings ask for."""
     cls = OnlineRegressor if task == "regression" else OnlineClassifier
     more: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def make_model(settings: Settings, task: str) -> OnlineLearner:
         if task != "regression":
             raise InputError("settings: nonnegative is for targets that are numbers, not for classes; leave it out")
         more = {"limits": (0.0, None)}
-    model: OnlineLearner = cls(
+    model: OnlineEstimator = cls(
         speed=settings.speed,
         indicators=settings.missing == "indicators",
         seed=settings.seed,
@@ -77,7 +77,7 @@ class RunModel:
         Whether labels are the numbers of several classes.
     """
 
-    def __init__(self, model: OnlineLearner, delay: int, width: int, *, several: bool = False) -> None:
+    def __init__(self, model: OnlineEstimator, delay: int, width: int, *, several: bool = False) -> None:
         self.model, self.delay, self.several = model, delay, several
         self.snapshots = Snapshots(width, lines=not several)
         self.recent: Matrix = np.empty((0, 0))
@@ -201,10 +201,10 @@ def _join_probabilities(blocks: list[BlockPredictions]) -> Matrix | None:
     return np.concatenate([np.pad(p, ((0, 0), (0, K - p.shape[1])), constant_values=np.nan) for p in found])
 
 
-def load_model(path: str) -> OnlineLearner:
+def load_model(path: str) -> OnlineEstimator:
     """Return a saved model of a run."""
     model = undrift.load(path)
-    if not isinstance(model, OnlineLearner):
+    if not isinstance(model, OnlineEstimator):
         raise ModelFileError(f"{path}: a {type(model).__name__}, not the model of a run; start the run again")
     return model
 
@@ -282,7 +282,7 @@ class Snapshots:
         """Return the next round after which one is due."""
         return (rounds // self.stride + 1) * self.stride
 
-    def take(self, model: OnlineLearner) -> None:
+    def take(self, model: OnlineEstimator) -> None:
         """Read the model."""
         spectrum, coef, combination = model.spectrum(), np.zeros(0), np.zeros(0)
         if self._lines:

@@ -1,18 +1,22 @@
-"""ForestRefit: the forests of an estimator fitted again, or refreshed, a piece of work at a time.
+"""Refits of forests: when they are due, and the work itself, a piece at a time.
 
-They are fitted on the rows of a `RowBuffer`: the last labelled rows, kept in blocks so that nothing is ever moved.
+`RefitSchedule` says at which counts of labelled rows forests are fitted, refreshed, and begin to answer. `ForestRefit`
+fits them on the rows of a `RowBuffer`: the last labelled rows, kept in blocks so that nothing is ever moved.
 """
 
 from __future__ import annotations
 
+import math
 import mmap
-from typing import ClassVar
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
-from undrift.kernels.definitions import TreeNode
+from undrift.kernels.definitions import WARMUP, TreeNode
+from undrift.learners.base import MOST_FEATURES
 from undrift.trees.boosted import ALL_AT_ONCE, Forest, GrowthOptions, TreeGrowth
 
 BLOCK = 1024
@@ -25,6 +29,110 @@ TRIMMED, TRIMMED_PART = 10, 1000
 """So many labels, and one in so many more, are trimmed at either end before a fit; never more than a twentieth."""
 COPIED, COPY_COST = 64, 8
 """Rows copied at a time, and what a number of them costs in cells of histograms: its page of memory is new."""
+FIRST_FIT = WARMUP
+"""Labelled rows at the first fit."""
+REFRESH_SPAN = 100
+"""Rows until the trees of a refresh answer."""
+LEAST_SPAN, SPAN_PARTS = 96, 32
+"""Rows until the trees of a fit answer: so many at least, else this part of the rows it is fitted on."""
+NEVER = 2**53
+"""The count of a fit that never comes."""
+
+
+class ForestPlan(NamedTuple):
+    """Which forests are grown beside an estimator, what they see, and how often they are fitted."""
+
+    names: tuple[str, ...]
+    """What they are called among the candidates: "trees" sees the row and the last label, "trees in context" all."""
+    context: int
+    """How many features have their distances from running means in a row in context."""
+    growth: int
+    """The next fit is due when the rows have grown by this part of them: 1 doubles them, 2 adds a half."""
+    window_parts: int
+    """When the window is full, a fit is due whenever this part of it has been replaced."""
+    refresh: int
+    """Rows between refreshes; 0: none."""
+    most_numbers: int
+    """How many numbers the rows kept for fits may hold."""
+    most_features: int
+    """Rows with more features have no trees, whose cost grows with these."""
+
+
+DEFAULT_TREES = ForestPlan(
+    ("trees",), context=0, growth=2, window_parts=1, refresh=0, most_numbers=2**19, most_features=40
+)
+"""Up to 40 features an estimator with these trees takes two to four times as long as without."""
+MOST_TREES = ForestPlan(
+    ("trees", "trees in context"),
+    context=24,
+    growth=2,
+    window_parts=4,
+    refresh=1_000,
+    most_numbers=2**22,
+    most_features=MOST_FEATURES,
+)
+
+
+class Work(IntEnum):
+    """What is being worked on."""
+
+    NOTHING = 0
+    FIT = 1
+    REFRESH = 2
+
+
+class RefitSchedule:
+    """What is being worked on, when it began and when it ends, and when the next fit is due."""
+
+    def __init__(self, plan: ForestPlan, window: int) -> None:
+        self._plan, self._window = plan, window
+        self.next_fit = FIRST_FIT if window else NEVER
+        self.work, self.start, self.swap = Work.NOTHING, 0, 0
+
+    def rows_until_change(self, count: int) -> int:
+        """Return how many rows can be labelled until something begins or ends."""
+        ends = [self.next_fit]
+        if self.work:
+            ends.append(self.swap)
+        if self._plan.refresh:
+            ends.append(count - count % self._plan.refresh + self._plan.refresh)
+        return min(ends) - count
+
+    def is_due(self, count: int) -> bool:
+        """Whether the work is to be done by now."""
+        return bool(self.work) and count == self.swap
+
+    def close(self) -> None:
+        """Note that the work is done, or given up."""
+        self.work, self.start, self.swap = Work.NOTHING, 0, 0
+
+    def begin_if_due(self, count: int, fitted: bool) -> bool:
+        """Begin a fit, for which unfinished work is given up, or else a refresh; return whether one was due."""
+        plan, window = self._plan, self._window
+        if count == self.next_fit:
+            self.next_fit += count // plan.growth if count < window else window // plan.window_parts
+            span = max(LEAST_SPAN, min(count, window) // SPAN_PARTS)
+            self.work, self.start, self.swap = Work.FIT, count, count + span
+            return True
+        if not plan.refresh or count % plan.refresh or not fitted or self.work:
+            return False
+        self.work, self.start, self.swap = Work.REFRESH, count, count + REFRESH_SPAN
+        return True
+
+    def numbers(self) -> Vector:
+        """Return the schedule as numbers of a file."""
+        return np.array([self.next_fit, self.work, self.start, self.swap], np.float64)
+
+    def load(self, numbers: Vector, count: int, fitted: bool) -> None:
+        """Take over what `numbers` returned; refuse what cannot be a schedule."""
+        whole = [int(one) for one in numbers]
+        if len(whole) != 4 or whole != numbers.tolist() or whole[0] <= count:
+            raise ValueError
+        work, start, swap = Work(whole[1]), whole[2], whole[3]
+        runs = 0 < start <= count < swap if work else start == swap == 0
+        if not runs or (work == Work.REFRESH and not fitted) or (whole[0] == NEVER) != (not self._window):
+            raise ValueError
+        self.next_fit, self.work, self.start, self.swap = whole[0], work, start, swap
 
 
 class RowBuffer:
@@ -97,16 +205,20 @@ def make_room(rows: int, width: int) -> Matrix:
     return np.frombuffer(mmap.mmap(-1, 8 * rows * width), np.float64).reshape(rows, width)
 
 
-def trim_labels(y: Vector) -> Vector:
+def trim_labels(y: Vector, weight: Vector) -> Vector:
     """Return labels of which the ten lowest and the ten highest, and one in 1,000 more, count as the next ones.
 
-    Splits by squared error would otherwise be about a few bad labels; what more rows show is learned as it is.
+    Splits by squared error would otherwise be about a few bad labels; what more rows show is learned as it is. A row of
+    weight w counts as w rows.
     """
-    count = min(TRIMMED + len(y) // TRIMMED_PART, len(y) // 20)
+    total = math.floor(min(np.sum(weight), 1e15))
+    count = min(TRIMMED + total // TRIMMED_PART, total // 20)
     if not count:
         return y.copy()
-    ordered = np.partition(y, (count, len(y) - 1 - count))
-    return np.asarray(np.clip(y, ordered[count], ordered[len(y) - 1 - count]))
+    order = np.argsort(y, kind="stable")
+    upwards, downwards = np.cumsum(weight[order]), np.cumsum(weight[order[::-1]])
+    low, high = (int(np.argmax(sums > count)) for sums in (upwards, downwards))
+    return np.asarray(np.clip(y, y[order[low]], y[order[::-1][high]]))
 
 
 class ForestRefit:
@@ -193,7 +305,7 @@ class ForestRefit:
 
     def _start(self) -> None:
         labels, weight = self._y[: self._used], self._weight[: self._used]
-        y = (labels > 0.0).astype(np.float64) if self._binary else trim_labels(labels)
+        y = (labels > 0.0).astype(np.float64) if self._binary else trim_labels(labels, weight)
         empty = np.empty((0, 2 * LEAVES - 1, len(TreeNode)))
         for k, room in enumerate(self._X):
             X = room[: self._used]

@@ -13,7 +13,7 @@ rises with its misses over the last rounds, and returns to 1 without them, keeps
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -22,8 +22,7 @@ import numpy as np
 from undrift import _check
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
-from undrift.kernels.definitions import IntervalState, RecordPart
-from undrift.learners.served import Interval as Interval
+from undrift.kernels.definitions import FIFTHS, SPREAD_PRIOR, IntervalState, RecordPart, SeasonLength, SpreadColumn
 
 LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
 """Levels of the intervals that are followed; others lie between them."""
@@ -35,10 +34,21 @@ START = np.array([0.85, 1.05, 1.3, 1.6, 2.06, 2.46, 2.92, 3.23])
 """Distances from the median in mean absolute residuals to begin with: those of a normal distribution."""
 FIRST_CUTS = np.array([-0.84, -0.25, 0.25, 0.84])
 """Cuts between fifths of predictions to begin with, in label scales: those of a normal distribution."""
+PLACES = {level: (len(LEVELS) - 1 - k, len(LEVELS) + 1 + k) for k, level in enumerate(LEVELS.tolist())}
+"""Where the ends of each of these intervals are among the quantiles."""
 _NORMAL = np.array([NormalDist().inv_cdf(level) for level in QUANTILES.tolist()])
 
 Limits = tuple[float | None, float | None]
 """The least and the largest label there can be; None: there is no such number."""
+
+
+class Interval(NamedTuple):
+    """Where the label should lie."""
+
+    low: Vector | float
+    """Lower end."""
+    high: Vector | float
+    """Upper end."""
 
 
 class Coverage(NamedTuple):
@@ -50,6 +60,26 @@ class Coverage(NamedTuple):
     """What happened."""
     rounds: int
     """In how many rounds."""
+
+
+def interval_parts(features: int) -> dict[str, tuple[int, ...]]:
+    """Return the parts of the state of intervals and their shapes; the spread model sees so many features of a row."""
+    spread = len(SpreadColumn) + features
+    return {
+        "intervals": (len(IntervalState) + 4 * len(LEVELS),),
+        "fifths": (3 * FIFTHS - 1,),
+        "seasons": (1 + 2 * len(SeasonLength) + sum(SeasonLength),),
+        "spread.coefficients": (spread,),
+        "spread.covariance": (spread, spread),
+    }
+
+
+def begin_intervals(view: Callable[[str], Vector]) -> None:
+    """Fill the parts of a state of zeros as they are before the first round."""
+    view("intervals")[len(IntervalState) :][: 2 * len(LEVELS)] = np.tile(START, 2)
+    view("fifths")[: FIFTHS - 1] = FIRST_CUTS
+    view("seasons")[1 + len(SeasonLength) :] = [*SeasonLength, *np.ones(sum(SeasonLength))]
+    view("spread.covariance")[...] = SPREAD_PRIOR * np.eye(len(view("spread.covariance")))
 
 
 def check_level(who: object, level: float) -> float:

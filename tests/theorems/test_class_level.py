@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.helpers import draw_log_odds
+from undrift.ensemble.class_level import CANDIDATES, ClassLevel
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import SoftmaxNumber
 from undrift.learners.softmax import class_curvature
-from undrift.online.class_level import CANDIDATES, ClassLevel
 
 
 def draw_given(T, count, K, seed=1):

@@ -33,15 +33,14 @@ from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import ModelFileError
 from undrift.kernels.definitions import LabelContext
 from undrift.learners.row_context import WEIGHT_LIMIT
-from undrift.online.families import SPANS
-from undrift.online.forest_refit import BLOCK, LEAVES, ForestRefit, RowBuffer
-from undrift.online.refit_schedule import ForestPlan, RefitSchedule, Work
 from undrift.trees.boosted import Forest, make_forest
+from undrift.trees.refit import BLOCK, LEAVES, ForestPlan, ForestRefit, RefitSchedule, RowBuffer, Work
 
 WINDOW, REFRESHED_ROWS = 32_768, 4_000
 """The last rows that a fit and a refresh use at most."""
-CONTEXT_SPANS = np.array(SPANS[:3])
-"""The first features have distances from their running means, over these spans."""
+SPANS = (25.0, 5.0, 1.0)
+"""The first features have distances from their running means over so many rows."""
+CONTEXT_SPANS = np.array(SPANS)
 PREFIX, MISSING = "forests.", 1e300
 """Names of saved arrays begin with this; in them, this is a missing number, as they are finite."""
 
@@ -62,7 +61,6 @@ class Forests:
         self._context = np.zeros(len(LabelContext) + 1 + self._kept * (1 + len(CONTEXT_SPANS)))
         self._columns = self._columns_seen()
         self._buffer, self._schedule = RowBuffer(self.width), RefitSchedule(plan, self.window)
-        self._waiting: dict[int, Vector] = {}
         self._refit: ForestRefit | None = None
         self.row = kernels.ForestRow()
         self._point_row()
@@ -126,19 +124,13 @@ class Forests:
         block = self._buffer.block_of_next() if self.window else None
         self.row.offer(block, self._buffer.total, at, min(free, BLOCK - at))
 
-    def keep(self, serial: int, x: Vector) -> None:
-        """Keep a row in context that waits for its label."""
-        self._waiting[serial] = x
+    def widen(self, x: Vector) -> Vector:
+        """Return a row in context that was served before features were added, which were 0 in it."""
+        return np.pad(x, (0, self.width - len(x)))
 
-    def adopt(self, serial: int, x: Vector) -> None:
-        """Keep a row in context that was released, perhaps before features were added."""
-        if not len(LabelContext) < len(x) <= self.width or not (np.abs(np.nan_to_num(x)) <= MOST_SIZE).all():
-            raise ModelFileError(f"the saved row {serial} in the forests' context cannot be used")
-        self._waiting[serial] = np.pad(x, (0, self.width - len(x)))
-
-    def release(self, serial: int) -> Vector:
-        """Return a row in context that waited, and keep it no longer."""
-        return self._waiting.pop(serial)
+    def fits(self, x: Vector) -> bool:
+        """Whether numbers of a file can be a row in context, perhaps from before features were added."""
+        return len(LabelContext) < len(x) <= self.width and bool((np.abs(np.nan_to_num(x)) <= MOST_SIZE).all())
 
     # ---- learning ----------------------------------------------------------------------------------------------
 
@@ -207,7 +199,6 @@ class Forests:
         self._context = np.concatenate([self._context, more.ravel()])
         self._columns = self._columns_seen()
         self._buffer.widen(self.width - before)
-        self._waiting = {serial: np.pad(x, (0, self.width - before)) for serial, x in self._waiting.items()}
         schedule, self._schedule = self._schedule, RefitSchedule(self.plan, self.window)
         if self.window:
             self._schedule.load(schedule.numbers(), self._buffer.count, bool(self._grown))
@@ -224,21 +215,20 @@ class Forests:
         rows, labels, weights = np.empty((count - first, self.width)), np.empty(count - first), np.empty(count - first)
         self._buffer.read(first, count, rows, labels, weights)
         found = {"context": self._context, "counts": np.array([first, count]), "schedule": self._schedule.numbers()}
-        waiting = np.array([[serial, *x] for serial, x in self._waiting.items()]).reshape(-1, 1 + self.width)
-        found |= {"rows": rows, "labels": labels, "weights": weights, "waiting": waiting}
+        found |= {"rows": rows, "labels": labels, "weights": weights}
         for name, forest in zip(self.plan.names, self._grown, strict=False):
             found |= {f"{name}.base": np.array([forest.dim, forest.base]), f"{name}.nodes": forest.trees}
         filled = {name: np.where(np.isnan(array), MISSING, array) for name, array in found.items() if array.size}
         return {PREFIX + name: array.astype(np.float64) for name, array in filled.items()}
 
-    def load_arrays(self, arrays: Arrays, rounds: int, serials: list[int]) -> None:
-        """Take over what `arrays` returned; refuse what does not fit these rounds and waiting rows."""
+    def load_arrays(self, arrays: Arrays, rounds: int) -> None:
+        """Take over what `arrays` returned; refuse what does not fit so many rounds."""
         try:
-            self._load({name.removeprefix(PREFIX): array for name, array in arrays.items()}, rounds, serials)
+            self._load({name.removeprefix(PREFIX): array for name, array in arrays.items()}, rounds)
         except (ValueError, KeyError, IndexError, OverflowError):
             raise ModelFileError("the saved forests cannot be used") from None
 
-    def _load(self, arrays: Arrays, rounds: int, serials: list[int]) -> None:
+    def _load(self, arrays: Arrays, rounds: int) -> None:
         _require(all(array.dtype == np.float64 and bool(np.isfinite(array).all()) for array in arrays.values()))
         context, counts = arrays.pop("context"), arrays.pop("counts")
         first, count = (int(one) for one in counts)
@@ -259,10 +249,6 @@ class Forests:
         self._buffer = RowBuffer(self.width, first)
         self._buffer.append(np.where(rows == MISSING, np.nan, rows), labels, weights)
         _require(first == self._oldest)
-        waiting = arrays.pop("waiting", np.empty((0, 1 + self.width)))
-        _require(waiting.shape[1:] == (1 + self.width,) and [int(one) for one in waiting[:, 0]] == serials)
-        for one in waiting:
-            self._waiting[int(one[0])] = np.where(one[1:] == MISSING, np.nan, one[1:])
         _require(not arrays)
         self._after_restore()
 

@@ -12,10 +12,10 @@ from tests.twins.trees import trees_predict
 from undrift import kernels
 from undrift.errors import InputError, ModelFileError
 from undrift.losses import sigmoid
-from undrift.online import forests as module
-from undrift.online.forest_refit import BLOCK, RowBuffer
-from undrift.online.plan import SPEEDS
-from undrift.online.refit_schedule import DEFAULT_TREES, MOST_TREES, RefitSchedule, Work
+from undrift.online.plan import SPEEDS, make_plan
+from undrift.trees import forests as module
+from undrift.trees import refit
+from undrift.trees.refit import BLOCK, DEFAULT_TREES, MOST_TREES, RefitSchedule, RowBuffer, Work
 
 ROWS = 660
 KINDS = [ud.OnlineRegressor, ud.OnlineClassifier]
@@ -36,12 +36,10 @@ def interaction_with_holes(kind, rows=ROWS, seed=0):
 @pytest.fixture
 def early(monkeypatch):
     """Let small forests be refreshed early, so that short streams see everything."""
-    from undrift.online import forest_refit, refit_schedule
-
     for name, value in {"FIRST_FIT": 100, "LEAST_SPAN": 16, "REFRESH_SPAN": 32}.items():
-        monkeypatch.setattr(refit_schedule, name, value)
+        monkeypatch.setattr(refit, name, value)
     monkeypatch.setitem(SPEEDS, "max", SPEEDS["max"]._replace(forests=MOST_TREES._replace(refresh=100)))
-    monkeypatch.setattr(forest_refit, "TREES", 12)
+    monkeypatch.setattr(refit, "TREES", 12)
     monkeypatch.setattr(module, "WINDOW", 350)
     monkeypatch.setattr(module, "REFRESHED_ROWS", 150)
 
@@ -56,7 +54,7 @@ def test_rows_one_by_one_asked_and_told_copied_and_pickled_are_the_block_bit_for
     Z, y = interaction_with_holes(kind)
     whole = kind(speed=speed)
     yhat = whole.play(Z, y).yhat
-    assert whole._forests._grown
+    assert whole._core.forests._grown
     single, asked, said, served = kind(speed=speed), kind(speed=speed), [], []
     for t in range(ROWS):
         said.append(score(single, Z[t]))
@@ -121,7 +119,7 @@ def test_weights_reach_the_trees_however_the_stream_is_cut(kind, delay, speed, e
             asked.tell(served, y[told], weight=rows["weight"][told])
     plain = kind(speed=speed)
     plain.play(Z, y, delay=delay)
-    assert plain._forests._grown[0].trees.tobytes() != whole._forests._grown[0].trees.tobytes()
+    assert plain._core.forests._grown[0].trees.tobytes() != whole._core.forests._grown[0].trees.tobytes()
 
 
 @both_speeds
@@ -133,12 +131,12 @@ def test_trees_learn_rows_as_often_as_they_weigh_and_not_at_all_at_0(speed, earl
     ones.play(Z, labels)
     halves.play(Z, labels, weight=np.where(spoiled, 0.01, 1.0))
     zeros.play(Z, labels, weight=np.where(spoiled, 0.0, 1.0))
-    said = [np.median(one._forests.answer(one._forests.view(Z))[:, 0]) for one in (ones, halves, zeros)]
+    said = [np.median(one._core.forests.answer(one._core.forests.view(Z))[:, 0]) for one in (ones, halves, zeros)]
     assert said[0] > 5.0 > 1.0 > said[1] > said[2]
     assert abs(said[2]) < 0.3
     nothing = ud.OnlineRegressor(speed=speed)
     nothing.play(Z, y, weight=np.zeros(ROWS))
-    assert nothing._forests._grown == ()
+    assert nothing._core.forests._grown == ()
 
 
 def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
@@ -146,13 +144,13 @@ def test_wide_and_short_streams_have_no_trees_and_keep_no_rows(monkeypatch):
     Z, y = rng.normal(size=(700, 3)), rng.normal(size=700)
     short = ud.OnlineRegressor()
     short.play(Z[:255], y[:255])
-    assert short._forests._grown == ()
-    assert short._forests._refit is None
+    assert short._core.forests._grown == ()
+    assert short._core.forests._refit is None
     narrow = SPEEDS["best"]._replace(forests=DEFAULT_TREES._replace(most_features=2))
     monkeypatch.setitem(SPEEDS, "best", narrow)
     wide = ud.OnlineRegressor()
     wide.play(Z, y)
-    assert wide._forests._grown == ()
+    assert wide._core.forests._grown == ()
     assert not any("rows" in name for name in wide.snapshot()[1] if name.startswith(module.PREFIX))
     again = pickle.loads(pickle.dumps(wide))
     assert again == wide
@@ -166,9 +164,9 @@ def test_features_that_make_rows_too_wide_end_the_trees(early, monkeypatch):
     monkeypatch.setitem(SPEEDS, "best", narrow)
     model = ud.OnlineRegressor()
     model.play(rows[:300], y[:300])
-    assert model._forests._grown
+    assert model._core.forests._grown
     model.play([row | {"d": 1.0} for row in rows[300:]], y[300:])
-    assert model._forests._grown == ()
+    assert model._core.forests._grown == ()
     assert pickle.loads(pickle.dumps(model)) == model
 
 
@@ -211,8 +209,8 @@ def test_features_that_come_later_reach_the_forests(speed, early):
         cut = cut.copy() if t % 50 == 7 else cut
     assert np.flatnonzero(said != yhat).tolist() in ([], [300])  # when its name is not known yet
     assert cut == whole
-    assert whole._forests._grown[0].dim == 3
-    assert whole._forests.dim == 2
+    assert whole._core.forests._grown[0].dim == 3
+    assert whole._core.forests.dim == 2
 
 
 @both_speeds
@@ -238,7 +236,8 @@ def test_own_candidates_come_beside_the_forests(speed, early):
     assert np.array_equal([again.play(rows[t : t + 1], y[t : t + 1]).yhat[0] for t in range(300)], whole)
     names = list(SPEEDS[speed].forests.names)
     assert model.candidates[-6 - len(names) : -5] == ["column 3", *names]
-    assert ud.OnlineRegressor(speed=speed, candidates=["trees"])._plan_for(2, 2).given[0] == "column 'trees'"
+    settings = ud.OnlineRegressor(speed=speed, candidates=["trees"])._settings
+    assert make_plan(settings, 2, 2).given[0] == "column 'trees'"
 
 
 @both_speeds
@@ -253,14 +252,14 @@ def test_river_learns_with_forests_what_was_predicted(speed, early):
         river.learn_one(row, float(y[t]))
         plain.learn(row, float(y[t]))
     assert river.model == plain
-    assert plain._forests._grown
+    assert plain._core.forests._grown
     late = host.DriftRegressor(speed=speed)
     for t, row in enumerate(rows):
         late.predict_one(row)
         if t >= 5:
             late.learn_one(rows[t - 5], float(y[t - 5]))
     served = pickle.loads(pickle.dumps(late.model))
-    assert served._forests._grown
+    assert served._core.forests._grown
     assert served.predict(rows[0]) == late.model.predict(rows[0])
 
 
@@ -293,7 +292,7 @@ def test_files_whose_forests_do_not_fit_are_refused(early):
     served = model.ask(Z[0])
     header, arrays = model.snapshot()
     assert model.pending[0].serial == served.serial
-    assert model._forests._schedule.work == Work.REFRESH
+    assert model._core.forests._schedule.work == Work.REFRESH
     spoiled = {
         "context": lambda a: a[:-1],
         "counts": lambda a: a + 1.0,
@@ -301,7 +300,6 @@ def test_files_whose_forests_do_not_fit_are_refused(early):
         "rows": lambda a: np.where(a == module.MISSING, 1e90, a),
         "labels": lambda a: a * np.nan,
         "weights": lambda a: -a,
-        "waiting": lambda a: a + 1.0,
         "trees.base": lambda a: a + 100.0,
         "trees in context.nodes": lambda a: np.where(a == -1.0, 0.0, a),
     }
@@ -399,11 +397,11 @@ def test_single_rows_are_kept_without_python_between_fits(speed, early):
     Z, y = interaction_with_holes(ud.OnlineRegressor, 90)
     model = ud.OnlineRegressor(speed=speed)
     model.learn(Z[0], 0.0)
-    learn = model._forests.learn
-    model._forests.learn = None  # which Python would call
+    learn = model._core.forests.learn
+    model._core.forests.learn = None  # which Python would call
     for t in range(1, 90):
         assert model._one_row.learn(model, Z[t], float(t))
-    model._forests.learn = learn
+    model._core.forests.learn = learn
     model.play(Z, y)
     whole = ud.OnlineRegressor(speed=speed)
     whole.play(Z[:90], np.arange(90.0))
@@ -430,3 +428,21 @@ def test_rows_in_context_are_those_of_the_twin(commit):
     assert ours.tobytes() == twin.tobytes()
     with pytest.raises(ValueError, match="do not fit together"):
         kernels.tree_rows(ours, spans, Z, y, np.empty((200, 5)), commit)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_refit_on_rows_of_weight_w_is_one_on_w_rows_bit_for_bit(binary):
+    rng = np.random.default_rng(5)
+    X, weight = rng.normal(size=(600, 4)), rng.choice([0.0, 1.0, 2.0, 5.0], size=600)
+    y = X[:, 0] * X[:, 1] + rng.standard_t(2, size=600)
+    y = np.sign(y) if binary else y
+    grown = []
+    for copies in (np.ones(600, int), weight.astype(int)):
+        buffer = RowBuffer(4)
+        rows = np.repeat(np.arange(600), copies)
+        buffer.append(X[rows], y[rows], weight if len(rows) == 600 else np.ones(len(rows)))
+        work = refit.ForestRefit(buffer, 0, len(rows), [np.arange(4)], (), refresh=False, binary=binary, seed=3)
+        grown.append(work.finish()[0])
+    weighted, repeated = grown
+    assert weighted.base == repeated.base
+    assert weighted.trees.tobytes() == repeated.trees.tobytes()

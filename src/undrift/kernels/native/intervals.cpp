@@ -1,12 +1,17 @@
-// Intervals of an online regressor: quantiles whose distances from the prediction follow the row and the time. The twin,
-// which says what they are, is tests/twins/estimator_intervals.py.
-#include "estimator.h"
+// Intervals around predictions; intervals.h says what they are.
+#include "intervals.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernel_table.h"
 
 namespace undrift {
 
 namespace {
 
-// STEP_TAIL, LEAST_STEP and MISS_ROUNDS are in estimator.h; INTERVAL_ROUNDS, WILD, FIFTHS and SPREAD_PRIOR, which
+// STEP_TAIL, LEAST_STEP and MISS_ROUNDS are in intervals.h; INTERVAL_ROUNDS, WILD, FIFTHS and SPREAD_PRIOR, which
 // Python needs too, in kernels/definitions.py.
 
 // Rounds of the longer of two recent means of |residuals| from which the spread is predicted.
@@ -116,79 +121,77 @@ double respond(double response, double excess) {
 }
 } // namespace
 
-// Whether there is an interval: two different labels were settled, some prediction was found wrong, and as many were judged
-// as labels are late by, since that many neighbours tell little more than one.
-bool Estimator::has_interval(const double *S, double label_min, double label_max, double late) const {
-    const double *state = S + plan.intervals;
-    return plan.levels() && label_min < label_max && state[IntervalState::UNIT] > 0.0 && state[IntervalState::RESIDUALS] >= late;
+Intervals::Intervals(std::vector<double> shares, size_t features) : tails(std::move(shares)) {
+    for (const double tail : tails) {
+        gains.push_back(std::sqrt(STEP_TAIL / tail));
+        hit.push_back(std::exp(LEAST_STEP * gains.back() * (0.0 - tail)));
+        miss.push_back(std::exp(LEAST_STEP * gains.back() * (1.0 - tail)));
+        deviations.push_back(std::sqrt(0.5 * MISS_ROUNDS * 2.0 * tail * (1.0 - 2.0 * tail)));
+    }
+    spread_dim = levels() ? SpreadColumn::SIZE + features : 0;
+}
+
+bool Intervals::ready(const double *I, double label_min, double label_max, double late) const {
+    return levels() && label_min < label_max && I[IntervalState::UNIT] > 0.0 && I[IntervalState::RESIDUALS] >= late;
 }
 
 // The logarithm of a row's spread, in units; `served` holds the first columns of the spread model.
-double Estimator::predict_spread(const double *S, const double *X, const double *served) const {
-    const double *w = S + plan.spread_coefficients;
+double Intervals::predict_spread(const double *I, const double *X, const double *served) const {
+    const double *w = I + coefficients_at();
     double sum = 0.0;
     for (size_t j = 0; j < size_t(SpreadColumn::SIZE); ++j) sum += w[j] * served[j];
-    for (size_t j = SpreadColumn::SIZE; j < plan.spread_dim; ++j) sum += w[j] * cut(X[j - SpreadColumn::SIZE], MOST_SPREAD_INPUT);
+    for (size_t j = SpreadColumn::SIZE; j < spread_dim; ++j) sum += w[j] * cut(X[j - SpreadColumn::SIZE], MOST_SPREAD_INPUT);
     return cut(sum, MOST_LOG_SPREAD);
 }
 
-// The numbers of a record that are about intervals: quantiles, unit, the first columns of the spread model. X and `labels`
-// (of which only the last label is used) are scaled.
-void Estimator::serve_intervals(const double *S, const double *X, const double *labels, const double *candidates, double yhat, double label_scale,
-                                double *numbers) const {
-    const size_t levels = plan.levels(), learned = plan.families.size() + 1; // all candidates but the naive baselines
-    if (!levels) return;
-    const double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *excess = above + levels;
-    const double unit = state[IntervalState::UNIT], size = (yhat - S[plan.numbers + EstimatorNumber::CENTER]) / label_scale;
-    double squares = 0.0;
-    for (size_t k = 0; k < learned; ++k) squares += (candidates[k] - yhat) * (candidates[k] - yhat);
-    double *served = numbers + plan.quantiles();
+void Intervals::serve(const double *I, const IntervalRow &row, double *numbers) const {
+    if (!levels()) return;
+    const double *below = I + IntervalState::SIZE, *above = below + levels(), *excess = above + levels();
+    const double unit = I[IntervalState::UNIT];
+    double *served = numbers + quantiles();
     *served++ = unit;
     served[SpreadColumn::CONSTANT] = 1.0;
-    served[SpreadColumn::PREDICTION] = cut(size, MOST_SPREAD_INPUT);
-    for (size_t k = 0; k < CUTS; ++k) served[SpreadColumn::FIRST_CUT + k] = served[SpreadColumn::PREDICTION] > S[plan.fifths + k] ? 0.5 : -0.5;
-    served[SpreadColumn::DISAGREEMENT] = log_ratio(std::sqrt(squares / static_cast<double>(learned)), unit);
-    served[SpreadColumn::RECENT] = log_ratio(state[IntervalState::RECENT], unit);
-    served[SpreadColumn::LAST] = log_ratio(state[IntervalState::LAST], unit);
-    served[SpreadColumn::MOVE] = log_ratio(std::fabs(size - labels[LabelContext::LAST]) * label_scale, unit);
-    const double late = std::max(state[IntervalState::LATE], 1.0); // the coming label is taken to be as late as the last one
-    served[SpreadColumn::SEASON] = std::log(best_size(S + plan.seasons, static_cast<size_t>(state[IntervalState::RESIDUALS] + late) - 1));
+    served[SpreadColumn::PREDICTION] = cut(row.size, MOST_SPREAD_INPUT);
+    for (size_t k = 0; k < CUTS; ++k) served[SpreadColumn::FIRST_CUT + k] = served[SpreadColumn::PREDICTION] > I[fifths_at() + k] ? 0.5 : -0.5;
+    served[SpreadColumn::DISAGREEMENT] = log_ratio(row.disagreement, unit);
+    served[SpreadColumn::RECENT] = log_ratio(I[IntervalState::RECENT], unit);
+    served[SpreadColumn::LAST] = log_ratio(I[IntervalState::LAST], unit);
+    served[SpreadColumn::MOVE] = log_ratio(std::fabs(row.size - row.last_label) * row.label_scale, unit);
+    const double late = std::max(I[IntervalState::LATE], 1.0); // the coming label is taken to be as late as the last one
+    served[SpreadColumn::SEASON] = std::log(best_size(I + seasons_at(), static_cast<size_t>(I[IntervalState::RESIDUALS] + late) - 1));
 
-    const double spread = unit * std::exp(predict_spread(S, X, served)), median = yhat + spread * state[IntervalState::MEDIAN];
-    const double *factors = S + plan.fifths + CUTS + fifth_of(served);
+    const double spread = unit * std::exp(predict_spread(I, row.X, served)), median = row.yhat + spread * I[IntervalState::MEDIAN];
+    const double *factors = I + fifths_at() + CUTS + fifth_of(served);
     const double down = spread * std::exp(factors[0]), up = spread * std::exp(factors[FIFTHS]);
-    const double response = std::max(LEAST_RESPONSE, FIRST_RESPONSE / (1.0 + state[IntervalState::ROUNDS] / RESPONSE_ROUNDS)) / late;
+    const double response = std::max(LEAST_RESPONSE, FIRST_RESPONSE / (1.0 + I[IntervalState::ROUNDS] / RESPONSE_ROUNDS)) / late;
     double widest_below = 0.0, widest_above = 0.0; // rarer levels are no narrower
-    numbers[levels] = median;
-    for (size_t k = 0; k < levels; ++k) {
-        const double factor = std::exp(respond(response, excess[k] / plan.deviations[k]));
+    numbers[levels()] = median;
+    for (size_t k = 0; k < levels(); ++k) {
+        const double factor = std::exp(respond(response, excess[k] / deviations[k]));
         widest_below = std::max(widest_below, below[k] * factor);
         widest_above = std::max(widest_above, above[k] * factor);
-        numbers[levels - 1 - k] = median - down * widest_below;
-        numbers[levels + 1 + k] = median + up * widest_above;
+        numbers[levels() - 1 - k] = median - down * widest_below;
+        numbers[levels() + 1 + k] = median + up * widest_above;
     }
 }
 
-// Update the intervals with a label whose row was served this prediction and, if `bounded`, an interval; X is the row in the
-// scales of now.
-void Estimator::follow_intervals(double *S, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const {
-    if (!plan.levels()) return;
-    double *state = S + plan.intervals;
-    const double residual = std::fabs(y - yhat), *served = numbers + plan.quantiles();
+void Intervals::follow(double *I, const double *X, const double *numbers, bool bounded, double yhat, double y, double late) const {
+    if (!levels()) return;
+    const double residual = std::fabs(y - yhat), *served = numbers + quantiles();
     late = std::max(late, 1.0);
     if (bounded) {
-        move_quantiles(S, numbers, fifth_of(served + 1), y, late);
-        learn_spread(S, X, served, residual, late);
-        state[IntervalState::ROUNDS] += 1.0;
+        move_quantiles(I, numbers, fifth_of(served + 1), y, late);
+        learn_spread(I, X, served, residual, late);
+        I[IntervalState::ROUNDS] += 1.0;
     }
-    double &unit = state[IntervalState::UNIT], &recent = state[IntervalState::RECENT], &last = state[IntervalState::LAST];
+    double &unit = I[IntervalState::UNIT], &recent = I[IntervalState::RECENT], &last = I[IntervalState::LAST];
     const double counted = unit > 0.0 ? std::min(residual, WILD * unit) : residual;
-    if (unit > 0.0) learn_seasons(S + plan.seasons, static_cast<size_t>(state[IntervalState::RESIDUALS]), counted / unit);
-    state[IntervalState::LATE] = late;
-    const double count = state[IntervalState::RESIDUALS] += 1.0;
+    if (unit > 0.0) learn_seasons(I + seasons_at(), static_cast<size_t>(I[IntervalState::RESIDUALS]), counted / unit);
+    I[IntervalState::LATE] = late;
+    const double count = I[IntervalState::RESIDUALS] += 1.0;
     const double cut_step = std::max(CUT_STEP, std::min(FIRST_CUT_STEP, CUT_ROUNDS / count)), size = served[1 + SpreadColumn::PREDICTION];
     for (size_t k = 0; k < CUTS; ++k) { // running quantiles
-        double &cut_here = S[plan.fifths + k];
+        double &cut_here = I[fifths_at() + k];
         cut_here += cut_step * (static_cast<double>(k + 1) / FIFTHS - (size < cut_here ? 1.0 : 0.0));
     }
     unit += (counted - unit) / std::min(count, std::max(INTERVAL_ROUNDS, LATE_ROUNDS * late)); // late neighbours tell little more than one
@@ -197,19 +200,19 @@ void Estimator::follow_intervals(double *S, const double *X, const double *numbe
 }
 
 // Adaptive conformal inference: every quantile moves by how often it should be missed, against whether it was.
-void Estimator::move_quantiles(double *S, const double *quantiles, size_t fifth, double y, double late) const {
-    const size_t levels = plan.levels();
-    double *state = S + plan.intervals, *below = state + IntervalState::SIZE, *above = below + levels, *excess = above + levels, *hits = excess + levels;
-    const double usual = std::max(LEAST_STEP, FIRST_STEP / std::sqrt(1.0 + state[IntervalState::ROUNDS] / STEP_ROUNDS));
+void Intervals::move_quantiles(double *I, const double *quantiles, size_t fifth, double y, double late) const {
+    const size_t levels = tails.size();
+    double *below = I + IntervalState::SIZE, *above = below + levels, *excess = above + levels, *hits = excess + levels;
+    const double usual = std::max(LEAST_STEP, FIRST_STEP / std::sqrt(1.0 + I[IntervalState::ROUNDS] / STEP_ROUNDS));
     const double slowness = late_power(late), step = std::min(usual, LATE_STEP / slowness);
     const double slow_step = step / slowness; // of what neighbouring rows push the same way
     const bool least = step == LEAST_STEP; // as it is in the long run
-    double &down = S[plan.fifths + CUTS + fifth], &up = S[plan.fifths + CUTS + FIFTHS + fifth];
+    double &down = I[fifths_at() + CUTS + fifth], &up = I[fifths_at() + CUTS + FIFTHS + fifth];
     for (size_t k = 0; k < levels; ++k) {
-        const double tail = plan.tails[k], own = step * plan.gains[k];
+        const double tail = tails[k], own = step * gains[k];
         const bool under = y < quantiles[levels - 1 - k], over = y > quantiles[levels + 1 + k];
         const auto move = [&](double width, bool missed) {
-            const double factor = least ? (missed ? plan.miss[k] : plan.hit[k]) : std::exp(own * ((missed ? 1.0 : 0.0) - tail));
+            const double factor = least ? (missed ? miss[k] : hit[k]) : std::exp(own * ((missed ? 1.0 : 0.0) - tail));
             return std::min(std::max(width * factor, SMALLEST_WIDTH), LARGEST_WIDTH);
         };
         below[k] = move(below[k], under);
@@ -220,15 +223,15 @@ void Estimator::move_quantiles(double *S, const double *quantiles, size_t fifth,
         hits[k] += !(under || over);
     }
     const double side = (y > quantiles[levels] ? 1.0 : 0.0) - (y < quantiles[levels] ? 1.0 : 0.0);
-    state[IntervalState::MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side;
+    I[IntervalState::MEDIAN] += 0.5 * MEDIAN_STEP * slow_step * side;
 }
 
 // A step of the Kalman filter for the logarithm of |residual|, linearised at the spread of now; `served` is the unit and the
 // first columns. Late labels count less, and no variance grows beyond what it was at first.
-void Estimator::learn_spread(double *S, const double *X, const double *served, double residual, double late) const {
-    const size_t dim = plan.spread_dim;
-    double *w = S + plan.spread_coefficients, *P = S + plan.spread_covariance;
-    const double spread = served[0] * std::exp(predict_spread(S, X, served + 1)), surprise = std::min(residual / spread, MOST_SURPRISE) - 1.0;
+void Intervals::learn_spread(double *I, const double *X, const double *served, double residual, double late) const {
+    const size_t dim = spread_dim;
+    double *w = I + coefficients_at(), *P = I + covariance_at();
+    const double spread = served[0] * std::exp(predict_spread(I, X, served + 1)), surprise = std::min(residual / spread, MOST_SURPRISE) - 1.0;
     double c[MOST_COLUMNS], k[MOST_COLUMNS];
     for (size_t j = 0; j < dim; ++j) {
         c[j] = j < size_t(SpreadColumn::SIZE) ? served[1 + j] : cut(X[j - SpreadColumn::SIZE], MOST_SPREAD_INPUT);

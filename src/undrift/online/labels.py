@@ -1,4 +1,8 @@
-"""Labels of classes as they are given: texts, whole numbers or booleans, and what says that one never came."""
+"""ClassLabels: labels of classes as they are given, texts, whole numbers or booleans, and the numbers a core learns.
+
+Labels 0 and 1, -1 and +1, False and True are -1 and +1 to the core of two classes. Other labels, and a third one, have
+the numbers 0, 1, 2, ... in order of appearance, for the core of several classes.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from undrift import _check
+from undrift._typing import Vector
 from undrift.errors import InputError
 
 Label = bool | int | float | str
 """A label as it was given."""
 MOST_CLASSES = 1000
 """Classes of one model."""
-
-
 NUMPY_NUMBERS = frozenset(np.dtype(code).type for code in "bhilqBHILQefd")
 """Types of NumPy's real numbers; by their base classes a time span is a number, too."""
+
+
+class ClassLabels:
+    """What the labels of one classifier are called."""
+
+    def __init__(self) -> None:
+        self.names: tuple[Label, Label] = (0, 1)
+        """The labels -1 and +1 of two classes as they are given."""
+        self.seen: list[Label] | None = None
+        """All labels by class number, once there are others; None before."""
+        self._order: list[int] | None = None
+
+    def quick(self, y: object) -> float | None:
+        """Return one label as the core of two classes learns it if there is nothing to check or to remember."""
+        if self.seen is not None:
+            return None
+        negative = self.names[0]
+        if isinstance(y, (bool, np.bool_)):
+            return (1.0 if y else -1.0) if negative is False else None
+        number = plain_number(y)
+        return None if number is None else 1.0 if number == 1 else -1.0 if number == negative else None
+
+    def note(self, y: object) -> None:
+        """Remember how labels of two classes, which were checked, are called."""
+        given = label_array(y)
+        if given.dtype.kind == "b" or getattr(getattr(y, "dtype", None), "kind", "") == "b":
+            self.names = (False, True)
+        elif np.any(given == -1):
+            self.names = (-1, 1)
+
+    def number(self, labels: Sequence[Any]) -> Vector:
+        """Return class numbers of checked labels, NaN where missing; new ones get the next numbers."""
+        assert self.seen is not None
+        for label in labels:
+            if label == label and label not in self.seen:  # NaN is not itself
+                self.seen.append(label)
+        place = {label: k for k, label in enumerate(self.seen)}
+        return np.array([place[label] if label == label else np.nan for label in labels], dtype=np.float64)
+
+    def order(self, count: int) -> list[int]:
+        """Return the first `count` class numbers in the order of their labels: numbers by size, texts by alphabet."""
+        if self._order is None or len(self._order) != count:  # numbers never change
+            assert self.seen is not None
+            self._order = sorted(range(count), key=self.seen.__getitem__)
+        return self._order
 
 
 def plain_number(y: object) -> float | int | None:

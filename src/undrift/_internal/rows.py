@@ -1,4 +1,4 @@
-"""Rows as people have them: arrays, dictionaries, data frames, with holes; out come arrays in a fixed column order."""
+"""Rows as people have them, arrays, dictionaries, data frames, with holes, as arrays in a given order of columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undrift import _check, kernels
+from undrift import _check
 from undrift._check import ENCODE_TEXTS, LEAVE_TIMES
 from undrift._internal.names import find_similar
 from undrift._typing import Matrix
@@ -117,7 +117,7 @@ def names_of_rows(z: Rows) -> Iterable[Collection[str]]:
     return [z] if isinstance(z, Mapping) else list(z)
 
 
-def matrix(who: object, z: Rows, names: Sequence[str]) -> Matrix:
+def read_matrix(who: object, z: Rows, names: Sequence[str]) -> Matrix:
     """Return named rows as an array (n, names): a name that a mapping lacks is 0, None or NaN is missing (NaN)."""
     if isinstance(z, Table):
         return _from_table(who, z, names)
@@ -176,10 +176,3 @@ def _from_frame(who: object, frame: Rows, names: Sequence[str]) -> Matrix:
                 cure = ENCODE_TEXTS if texts else LEAVE_TIMES if column.dtype.is_temporal() else "leave it out"
                 raise InputError(f"{_check.name_of(who)}: feature '{name}' must be numbers, got {column.dtype}; {cure}")
     return out
-
-
-def fill_holes(Z: Matrix) -> Matrix:
-    """Return the rows of a whole run, each hole filled with the last value seen before it; never seen stays NaN."""
-    filled, (value, seen, missing) = np.empty_like(Z), np.zeros((3, Z.shape[1]))
-    kernels.fill_rows(value, seen, missing, Z, filled)
-    return filled
