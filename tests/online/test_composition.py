@@ -86,6 +86,34 @@ def test_the_time_before_a_row_is_part_of_every_prediction(speed):
     assert np.array_equal(model._core.state, played._core.state)
 
 
+@pytest.mark.parametrize("names", [("no", "yes"), ("yes", "no"), (1, 2), (2, 1), (0, 7), (-1, 5)])
+@pytest.mark.parametrize("speed", ["light", "best"])
+def test_two_classes_of_any_name_are_the_same_however_they_are_learned(names, speed):
+    """Quick calls, general ones, late labels and weights, before and after trees are grown; then a third class."""
+    Z, y = stream("two", rows=420)
+    y, weight = [names[k] for k in y], np.where(np.arange(420) % 7 == 3, 2.0, 1.0)
+    whole, single = ud.OnlineClassifier(speed=speed), ud.OnlineClassifier(speed=speed)
+    trace = whole.play(Z, y, weight=weight)
+    for t in range(420):
+        if t >= 20:  # both classes are known
+            p = np.exp(trace.yhat[t])
+            np.testing.assert_allclose(single.predict_proba(Z[t]), p / p.sum(), rtol=1e-12)
+        z = Z[t] if t % 2 else Z[t : t + 1]  # a matrix goes the general way
+        if t % 3:
+            single.tell(single.ask(z), y[t], weight=weight[t])
+        elif t % 4:
+            single.learn(z, y[t], weight=weight[t])
+        else:
+            single.learn(z, y[t], weight=weight[t], served=single.peek(z))
+    assert whole.classes == single.classes == sorted(names)
+    np.testing.assert_array_equal(whole.predict_proba(Z[:50]), single.predict_proba(Z[:50]))
+    assert whole == single
+    for model in (whole, single):
+        model.learn(Z[0], 9 if isinstance(names[0], int) else "maybe")
+    assert len(whole.classes) == 3
+    assert whole == single
+
+
 def given_probabilities(Z, y, labels, sure, seed=0):
     """Return rows with a column for each label: probabilities of somebody who is right as often as `sure`."""
     rng = np.random.default_rng(seed)

@@ -70,6 +70,8 @@ class ClassCore:
     def __init__(self, settings: PlanSettings, columns: FeatureColumns, code: ClassLabels, core: Core) -> None:
         self.settings, self._columns, self._code = settings, columns, code
         self.cores = [core]
+        numbers = core.plan.layout.view(core.state, "numbers")
+        numbers[[EstimatorNumber.NEGATIVE_LABEL, EstimatorNumber.BOOLEAN_LABELS]] = 0.0  # `code` has the names now
         # Labels of two classes keep their signs: class 0 is +1 if it is called so.
         self._signs = np.array([-1.0 if code.seen == [code.names[1]] else 1.0])
         """The label that each core learns when its class comes; of a single one, when class 1 comes."""

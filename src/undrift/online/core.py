@@ -177,7 +177,7 @@ class Core:
         assert isinstance(context.delay, int)
         before, delay, size = len(waiting), context.delay, self.plan.kernel.record_size
         records = np.concatenate((waiting, np.zeros((len(Z), self.record_size))))
-        own = np.ascontiguousarray(records[:, :size])
+        own = records if self.forests is None else np.ascontiguousarray(records[:, :size])
         due = np.concatenate((np.full(delay - before, np.nan), labels))[: len(Z)]  # what is settled after each row
         at = 0
         while at < len(Z):
@@ -192,7 +192,8 @@ class Core:
                 settled = slice(first, max(first, before + end - delay))
                 self.forests.learn(records[settled, size:], labels[settled], own[settled, RecordPart.WEIGHT])
             at = end
-        records[:, :size] = own
+        if self.forests is not None:
+            records[:, :size] = own
         return records
 
     def _add_answers(

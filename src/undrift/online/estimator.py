@@ -287,10 +287,10 @@ class OnlineEstimator(Learner):
         serial = self._pending.check(self, served, self._fingerprint, self.served_rows)
         count = 1.0 if weight is None else self._check_context(1, weight=weight).weights(1).item()
         label = self._plain_label(y)
-        if label is None:
+        if label is None or count != 1.0 or not self._settle_quickly(serial, label):
             with SavePoint(self) if self._changes_core(y) else OneCall(self):
                 label = self._encode(y)
-        self._tell(serial, label, count)
+            self._tell(serial, label, count)
 
     @thread_lock.hold_exclusive
     def tell_rows(self, served: Sequence[ServedPrediction], y: Sequence[Any]) -> None:
@@ -301,20 +301,25 @@ class OnlineEstimator(Learner):
         for row, label in list(zip(served, y, strict=True)):
             self.tell(row, label)
 
+    def _settle_quickly(self, serial: int, y: float) -> bool:
+        """Learn a plain label of a row that waits by one compiled call; False if that cannot be done."""
+        single = self._core.single
+        if single is None:
+            return False
+        before = single.count_closed()
+        try:
+            if not self._one_row.settle(self, self._pending[serial], y):
+                return False
+            self._pending.close(serial)
+            self._pending.unlearned -= y == y
+        except BaseException:
+            if single.count_closed() != before:  # an interrupt after the call
+                self._pending.discard(serial)
+                self._count()
+            raise
+        return True
+
     def _tell(self, serial: int, y: float, weight: float = 1.0) -> None:
-        record = self._pending[serial]
-        if (single := self._core.single) is not None and (weight == 1.0 or np.isnan(y)):
-            before = single.count_closed()
-            try:
-                if self._one_row.settle(self, record, y):
-                    self._pending.close(serial)
-                    self._pending.unlearned -= y == y
-                    return
-            except BaseException:
-                if single.count_closed() != before:  # an interrupt after the call
-                    self._pending.discard(serial)
-                    self._count()
-                raise
         with OneCall(self, finish=lambda: self._pending.discard(serial)):
             self._tell_waiting(serial, y, weight)
 
