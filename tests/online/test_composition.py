@@ -99,13 +99,15 @@ def test_two_classes_of_any_name_are_the_same_however_they_are_learned(names, sp
             p = np.exp(trace.yhat[t])
             np.testing.assert_allclose(single.predict_proba(Z[t]), p / p.sum(), rtol=1e-12)
         z = Z[t] if t % 2 else Z[t : t + 1]  # a matrix goes the general way
+        label = np.array(y)[t] if t % 5 else y[t]
         if t % 3:
-            single.tell(single.ask(z), y[t], weight=weight[t])
+            single.tell(single.ask(z), label, weight=weight[t])
         elif t % 4:
-            single.learn(z, y[t], weight=weight[t])
+            single.learn(z, label, weight=weight[t])
         else:
-            single.learn(z, y[t], weight=weight[t], served=single.peek(z))
+            single.learn(z, label, weight=weight[t], served=single.peek(z))
     assert whole.classes == single.classes == sorted(names)
+    assert None not in [single._plain_label(np.array(names)[k]) for k in (0, 1)]
     np.testing.assert_array_equal(whole.predict_proba(Z[:50]), single.predict_proba(Z[:50]))
     assert whole == single
     for model in (whole, single):

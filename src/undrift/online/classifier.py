@@ -222,8 +222,9 @@ class OnlineClassifier(OnlineEstimator):
         if code.seen is None:
             return code.quick(y)
         core = None if self.dim is None else self._core
-        known = isinstance(core, ClassCore) and core.single is not None and (type(y) is str or type(y) is int)
-        return core.label_for(float(code.seen.index(y))) if known and y in code.seen[:2] else None  # type: ignore[union-attr]  # just asked
+        if not isinstance(core, ClassCore) or core.single is None or (number := code.find(y)) is None or number > 1:
+            return None
+        return core.label_for(float(number))
 
     def _score(self, z: Rows, elapsed: float | None) -> Prediction:
         score = super()._score(z, elapsed)

@@ -44,6 +44,13 @@ class ClassLabels:
         number = plain_number(y)
         return None if number is None else 1.0 if number == 1 else -1.0 if number == negative else None
 
+    def find(self, y: Any) -> int | None:
+        """Return the class number of one text or number, if it is known; else None."""
+        if type(y) in NUMPY_NUMBERS or type(y) is np.str_:
+            y = y.item()
+        plain = self.seen is not None and (type(y) is str or type(y) is int or type(y) is float)
+        return self.seen.index(y) if plain and y in self.seen else None  # type: ignore[union-attr,operator]  # it is there
+
     def note(self, y: object) -> None:
         """Remember how labels of two classes, which were checked, are called."""
         given = label_array(y)
