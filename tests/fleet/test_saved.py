@@ -26,13 +26,13 @@ def with_version(state, version):
     return body + hashlib.blake2b(body, digest_size=states.DIGEST_SIZE).digest()
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_states_of_the_first_release_are_refused(version):
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_states_of_earlier_layouts_are_refused(version):
     fleet = fleet_of(3)
     state, _ = fleet.advance(None, ROWS[:20])
     assert with_version(state, states.VERSION) == state
     with pytest.raises(
-        ModelFileError, match=f"version {version}, of undrift 0.1, which this undrift does not read; begin"
+        ModelFileError, match=f"version {version}, of undrift 0.1 or 0.2 .* which this undrift does not read; begin"
     ):
         fleet.model(with_version(state, version))
 

@@ -42,8 +42,8 @@ from undrift.fleet.outputs import STATUSES
 from undrift.learners.serializable import warn_if_level_differs
 from undrift.learners.served import PREFIX
 
-VERSION, OLDEST = 4, 4
-"""Version of the layout that is written, and the oldest one that is read: those below are of undrift 0.1."""
+VERSION, OLDEST = 5, 5
+"""Version of the layout that is written, and the oldest one that is read: those below are of before 0.2's release."""
 MAGIC = b"UDFK"
 LEVELS = ("portable", "v2", "v3", "v4", "neon")
 """Kernel levels by the number a state has for them: append, never reorder."""
@@ -211,8 +211,8 @@ def _check_fixed_head(data: bytes, fingerprint: bytes) -> int:
         )
     if version < OLDEST:
         raise ModelFileError(
-            f"Fleet: the state of a key has version {version}, of undrift 0.1, which this undrift does not read; "
-            "begin with new states"
+            f"Fleet: the state of a key has version {version}, of undrift 0.1 or 0.2 before its release, which this "
+            "undrift does not read; begin with new states"
         )
     if hashlib.blake2b(data[:-DIGEST_SIZE], digest_size=DIGEST_SIZE).digest() != data[-DIGEST_SIZE:]:
         raise ModelFileError("Fleet: the state of a key does not match its digest; it was damaged or edited")
