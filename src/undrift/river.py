@@ -277,7 +277,7 @@ def _learn(host: DriftRegressor | DriftClassifier, x: Row, y: Any, w: float, ela
 
 
 def _has_features(who: object, x: object) -> bool:
-    """Whether a row has features; refuse what is no row of River's."""
+    """Whether a row has features; refuse anything but a dict of features."""
     if not isinstance(x, Mapping):
         cure = "; pass x.to_dict()" if hasattr(x, "to_dict") else ""
         raise InputError(f"{_check.name_of(who)}: x must be a dict of features, got a {type(x).__name__}{cure}")

@@ -70,7 +70,7 @@ class ServedPrediction:
         self.yhat = yhat
         """The prediction: a number, log-odds of the label +1 for two classes, an array of logits for more of them."""
         self.known = known
-        """Whether any label had been learned before; if not, the prediction says nothing."""
+        """Whether any label had been learned before; if not, the prediction is a placeholder."""
         self.serial = serial
         """The row's number among all rows served, from 1 on; 0 of a row that was peeked at."""
         self.record = record
