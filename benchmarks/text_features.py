@@ -16,7 +16,7 @@ import numpy as np
 
 import undrift as ud
 from undrift.metrics import scores
-from undrift.run.prepare.category_means import CategoryMeans
+from undrift.stream.category_means import CategoryMeans
 
 FIRST = 8192
 """Rows that `undrift run` infers columns from."""

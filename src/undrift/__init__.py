@@ -70,6 +70,7 @@ _MODULES = (
     "sktime",
     "spark",
     "store",
+    "stream",
     "streams",
     "template",
     "theory",

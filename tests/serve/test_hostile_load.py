@@ -17,11 +17,11 @@ from tests.serve.server_process import NAMES, fetch, running_server
 from undrift._internal.names import find_closest, find_similar
 from undrift.errors import InputError, RequestSizeError
 from undrift.online import Table
-from undrift.run.settings import did_you_mean
 from undrift.serve import Client, open_service
 from undrift.serve.app import MOST_READERS
 from undrift.serve.schema import LearnRequest, PredictRequest, read_request
 from undrift.serve.service import Label
+from undrift.stream.settings import did_you_mean
 
 LONGEST_STALL = 0.5
 """Seconds in which /health must answer on a machine that is shared; seconds to minutes before."""

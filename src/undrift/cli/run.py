@@ -206,7 +206,7 @@ def run_live(path: str, values: dict[str, Any], *, id_column: str | None, quiet:
     """Print a prediction for each row of a pipe or a file of JSON lines before its label is learned."""
     from undrift.run.play.live import play_live
     from undrift.run.read.source import Source
-    from undrift.run.settings import Settings
+    from undrift.stream.settings import Settings
 
     settings = Settings.from_dict({**values, "format": "ndjson"} if values.get("format", "auto") == "auto" else values)
     for name, default in NOT_LIVE.items():
@@ -256,7 +256,7 @@ NOT_INFORMATIVE = 9.0
 
 def summary_lines(run: RunData, facts: Mapping[str, Any]) -> list[str]:
     """Return what someone who never heard of us should know about a run."""
-    from undrift.run.prepare.task import name_classes
+    from undrift.stream.task import name_classes
 
     what = "a number" if run.classes is None else name_classes(run.classes)
     source = Path(run.provenance["source"]["path"]).name

@@ -100,7 +100,7 @@ def read_settings(
     defaults
         Settings that differ from those of `Settings`.
     """
-    from undrift.run.settings import Settings, read_toml
+    from undrift.stream.settings import Settings, read_toml
 
     values: dict[str, Any] = dict(defaults)
     file = context.params["file"]

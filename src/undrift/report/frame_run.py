@@ -20,8 +20,8 @@ from undrift.report.run_page import render
 from undrift.report.run_text import error_sentence
 from undrift.report.scores import score_predictors
 from undrift.run import RunData, Settings, certify_run, play_file, read_run, write_report
-from undrift.run.extras import log_sentence, polars
 from undrift.run.play.state import STATE
+from undrift.stream.extras import log_sentence, polars
 
 ROWS = "-rows.parquet"
 """Ends the name of the file beside the folder that keeps the frame's rows: `undrift certify` and `update` read them."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from undrift import __version__, store
 from undrift._internal.folder import explain_disk_errors
 from undrift.report.figures.figure import Figure
-from undrift.run.extras import extra
+from undrift.stream.extras import extra
 
 if TYPE_CHECKING:
     from markupsafe import Markup

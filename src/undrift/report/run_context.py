@@ -17,7 +17,7 @@ from undrift.report.certificate_text import CertificateSummary, summarize_certif
 from undrift.report.formatting import half_life_text, number, percent, shorten
 from undrift.run import RunData
 from undrift.run.finish.run_data import OWN
-from undrift.run.read.cells import Times
+from undrift.stream.cells import Times
 
 POINTS = 1000
 """Points of a curve through the whole run, at most."""

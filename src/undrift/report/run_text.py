@@ -18,7 +18,7 @@ from undrift.report.half_life import memory_length
 from undrift.report.run_context import COMMON, ClassRounds, RunContext, iso_times
 from undrift.report.scores import SCORE_TITLES, Score, best_baseline, compare_errors
 from undrift.run import RunData
-from undrift.run.prepare.task import name_classes
+from undrift.stream.task import name_classes
 
 SHARES = ("r2", "accuracy")
 """Scores shown as percentages."""

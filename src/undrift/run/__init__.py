@@ -36,5 +36,5 @@ from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
-from undrift.run.settings import Settings as Settings
 from undrift.run.tables import unescape_formula as unescape_formula
+from undrift.stream.settings import Settings as Settings

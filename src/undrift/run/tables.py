@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from undrift import store
 from undrift._internal.folder import explain_disk_errors
-from undrift.run.extras import LITERAL, polars
-from undrift.run.read.cells import parse_number
+from undrift.stream.cells import parse_number
+from undrift.stream.extras import LITERAL, polars
 
 if TYPE_CHECKING:
     from polars import DataFrame, LazyFrame

@@ -16,15 +16,15 @@ from undrift.forecast import Forecaster
 from undrift.forecast.calendar import count_steps, usual_spacing
 from undrift.learners.serializable import pack_model, unpack_model
 from undrift.run.forecast.panel import PanelPlan
-from undrift.run.read.cells import UnreadableCell, parse_times
 from undrift.serve.journal import Checkpoint, EntryKind, Journal
 from undrift.serve.journaled_service import JournaledService, to_json
 from undrift.serve.rows import Cell, Row, read_number
+from undrift.stream.cells import UnreadableCell, parse_times
 
 ROWS_PER_SNAPSHOT = 500
 """A restart repeats at most so many rows."""
 MOST_ROWS = 10_000
-"""Rows of one request, those that were learned before included."""
+"""SeriesRows of one request, those that were learned before included."""
 MOST_STEPS = 500
 """Steps that one request may bring, missing ones between two times included: a fraction of a second of work."""
 PLACE = "row"
@@ -35,9 +35,9 @@ class LearnedRows(NamedTuple):
     """What became of rows."""
 
     learned: int
-    """Rows learned now."""
+    """SeriesRows learned now."""
     repeated: int
-    """Rows that are not later than the last one: they were learned before, and nothing is learned twice."""
+    """SeriesRows that are not later than the last one: they were learned before, and nothing is learned twice."""
 
 
 class _Rows(NamedTuple):

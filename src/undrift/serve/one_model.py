@@ -16,7 +16,6 @@ from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, Table
 from undrift.online.estimator import OnlineEstimator
 from undrift.online.labels import check_labels
-from undrift.run.prepare.task import MOST_CLASSES
 from undrift.serve.journal import Checkpoint, JournalSnapshot, WaitingRow
 from undrift.serve.recent import RecentRounds, Round
 from undrift.serve.rows import Cell, Row, RowEncoder
@@ -31,6 +30,7 @@ from undrift.serve.served_models import (
     shown_prediction,
 )
 from undrift.serve.service import LARGEST_BATCH
+from undrift.stream.task import MOST_CLASSES
 
 NUMBERS_PER_SNAPSHOT = 10_000
 """A restart repeats at most so many rows and labels after the last snapshot, and those of one request more."""

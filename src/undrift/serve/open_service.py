@@ -19,7 +19,6 @@ from undrift.run.forecast.panel import PanelPlan
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import explain_damage, read_state, settings_of
-from undrift.run.prepare.columns import ColumnRoles
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.journal import Journal
@@ -27,6 +26,7 @@ from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.one_model import ClassModel, OneModel, has_several_classes
 from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
 from undrift.serve.service import HOLD, Service
+from undrift.stream.schema import Schema
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
 NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
@@ -119,7 +119,7 @@ def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
     if settings.weight is not None or settings.elapsed:
         raise InputError(f"{folder}: runs with --weight or --elapsed cannot be served; serve one without them")
     with explain_damage(folder):
-        rows = RunRows(settings, ColumnRoles.from_dict(state["plan"], state["plan"]["time"]))
+        rows = RunRows(settings, Schema.from_dict(state["plan"], state["plan"]["time"]))
         _, arrays = store.read(regular_file(folder, state["trace"]))
         rows.follow(state["carry"]["encoder"], arrays)
     return _serve_one(model, rows, level), _digest(file)

@@ -12,11 +12,11 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.online import OnlineClassifier, Table
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.prepare.columns import ColumnRoles
-from undrift.run.prepare.encoder import Encoder
-from undrift.run.read.cells import LIMIT, RowBatch, parse_number, parse_texts
-from undrift.run.read.source import RowOrigin
-from undrift.run.settings import Settings, did_you_mean
+from undrift.stream.cells import LIMIT, RowBatch, parse_number, parse_texts
+from undrift.stream.features import Features
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.schema import Schema
+from undrift.stream.settings import Settings, did_you_mean
 
 Cell = float | int | str | bool | None
 Row = Mapping[str, Cell]
@@ -118,11 +118,11 @@ class _Request(RowOrigin):
 class RunRows:
     """Rows with the columns of the file that a run has learned: numbers, texts, times, and lags of the target."""
 
-    def __init__(self, settings: Settings, roles: ColumnRoles) -> None:
+    def __init__(self, settings: Settings, schema: Schema) -> None:
         self.target = settings.target
-        self._encoder = Encoder(_Request("request", settings), roles, labels_come_later=True)
-        times = [] if roles.time is None else [roles.time]
-        self._columns = [*roles.numbers, *roles.text_columns, *times]
+        self._encoder = Features(_Request("request", settings), schema, labels_come_later=True)
+        times = [] if schema.time is None else [schema.time]
+        self._columns = [*schema.numbers, *schema.text_columns, *times]
 
     def follow(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where a run ended: what its encoder left in its files."""
@@ -146,7 +146,7 @@ class RunRows:
 
     def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
         """Return the columns of numbers; the calendar, lags and texts are ours."""
-        names = self._encoder.roles.numbers
+        names = self._encoder.schema.numbers
         values = features.values if isinstance(features, Table) else features
         return names, values[:, : len(names)]
 

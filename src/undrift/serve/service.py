@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from undrift.errors import InputError, ModelFileError, RequestSizeError
 from undrift.events import Event, EventKind
-from undrift.run.read.cells import LIMIT
 from undrift.serve.journal import EntryKind, Journal, JournalEntry
 from undrift.serve.journaled_service import JournaledService, describe_failure, to_json
 from undrift.serve.rows import Cell, Row, is_unicode
 from undrift.serve.served_models import Answer, AskedRow, LabelledRow, ServedModels
+from undrift.stream.cells import LIMIT
 
 KEPT_EVENTS = 1000
 """Events that are kept."""

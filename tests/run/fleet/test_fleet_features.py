@@ -11,8 +11,8 @@ import pytest
 import undrift as ud
 from undrift.cli.app import run
 from undrift.errors import InputError
-from undrift.run.prepare.calendar import Calendar, find_calendar
 from undrift.serve.first_states import begin_with_fleet
+from undrift.stream.calendar import Calendar, find_calendar
 
 OPTIONS = ["-k", "shop", "-t", "sales", "--time", "day", "--no-report", "-q"]
 

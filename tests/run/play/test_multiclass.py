@@ -256,7 +256,7 @@ def test_the_terminal_tells_several_classes_in_plain_words(tmp_path, capsys):
 
 
 def test_one_class_too_many_is_refused_where_it_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr("undrift.run.prepare.encoder.MOST_CLASSES", 3)
+    monkeypatch.setattr("undrift.stream.features.MOST_CLASSES", 3)
     path = str(write_csv(tmp_path / "t.csv", columns(300)))
     with pytest.raises(DataError, match=r"t\.csv, line \d+: the target 'y' is 'grey, dark', one class more than the 3"):
         play_file(path, tmp_path / "run", SETTINGS)

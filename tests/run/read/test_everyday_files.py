@@ -20,7 +20,7 @@ from undrift.errors import DataError, InputError, MissingExtraError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.read import workbook as measured
-from undrift.run.read.cells import find_formats, parse_number
+from undrift.stream.cells import find_formats, parse_number
 
 
 def run(path, folder, **settings):

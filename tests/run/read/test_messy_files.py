@@ -6,8 +6,8 @@ import pytest
 from undrift.errors import DataError
 from undrift.run import Settings, play_file
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.read.cells import is_missing, parse_number, parse_times
 from undrift.run.read.csv_file import _point, find_header
+from undrift.stream.cells import is_missing, parse_number, parse_times
 
 ROWS = 60
 

@@ -12,7 +12,7 @@ from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve
 from undrift.report.formatting import number, percent, plural
 from undrift.report.run_context import POINTS, RunContext
 from undrift.run.play.run_model import LEVEL
-from undrift.run.read.cells import Times
+from undrift.stream.cells import Times
 
 SECTION = "trust"
 QUARTERS = 4

@@ -24,10 +24,10 @@ from undrift.run.finish.peers import (
     use_one_thread,
 )
 from undrift.run.play.scores import score_predictions
-from undrift.run.prepare.columns import add_default_lags, naive_lags
-from undrift.run.prepare.rows_in_order import load_rows
+from undrift.run.read.rows_in_order import add_default_lags, load_rows
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream.schema import naive_lags
+from undrift.stream.settings import Settings
 
 ROWS = 20_000
 """Rows compared on unless told otherwise: some peers take a millisecond a row."""
@@ -86,9 +86,9 @@ class FileComparison:
             )
         rows = settings.limit or ROWS
         with_lags = add_default_lags(path, settings)
-        table, self._y, roles = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
-        self.task = roles.task
-        self._lags = [lag for lag in naive_lags(with_lags, roles.seasons) if lag < len(self._y)]
+        table, self._y, schema = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
+        self.task = schema.task
+        self._lags = [lag for lag in naive_lags(with_lags, schema.seasons) if lag < len(self._y)]
         self._Z = table.values
         self._filled = np.nan_to_num(fill_holes(self._Z))
         known = ~np.isnan(self._y)

@@ -14,7 +14,7 @@ from undrift import metrics
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.run.finish.run_data import OWN, RunData, read_run
-from undrift.run.read.cells import Times
+from undrift.stream.cells import Times
 
 FEWEST = 30
 """Rows that all runs must have predicted."""

@@ -25,7 +25,7 @@ from undrift.kernels.definitions import LEAST_PROBABILITY
 from undrift.losses import log_odds
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.settings import did_you_mean
+from undrift.stream.settings import did_you_mean
 
 MICROSECONDS = {
     "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,

@@ -20,16 +20,16 @@ from undrift.fleet.state_store import STORE_FILE
 from undrift.losses import sigmoid
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.extras import polars
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
 from undrift.run.play.run_model import load_model
 from undrift.run.play.state import STATE, RunState, explain_damage, read_state, settings_of
-from undrift.run.prepare.columns import ColumnRoles
-from undrift.run.prepare.encoder import Encoder
-from undrift.run.read.cells import RowBatch
 from undrift.run.read.source import Source
-from undrift.run.settings import did_you_mean
 from undrift.run.tables import probability_column
+from undrift.stream.cells import RowBatch
+from undrift.stream.extras import polars
+from undrift.stream.features import Features
+from undrift.stream.schema import Schema
+from undrift.stream.settings import did_you_mean
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -56,7 +56,7 @@ class Predictions:
 
     def __init__(
         self,
-        encoder: Encoder,
+        encoder: Features,
         batches: Iterator[RowBatch],
         learner: OnlineEstimator,
         level: float,
@@ -112,7 +112,7 @@ class Predictions:
                 first = pl.int_range(pl.len()) == -self.rows
                 frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
         elif isinstance(self._learner, OnlineClassifier):
-            if self._encoder.roles.task == "multiclass":
+            if self._encoder.schema.task == "multiclass":
                 p, names = self._learner.predict_proba(table), [str(label) for label in self._learner.columns]
                 predicted = p.max(axis=1)
             else:
@@ -133,7 +133,7 @@ class Predictions:
 
     def _notes(self) -> Iterator[str]:
         """Yield what makes predictions less certain than they look: the model does not learn from row to row."""
-        source, task = self._encoder.source, self._encoder.roles.task
+        source, task = self._encoder.source, self._encoder.schema.task
         for one in self._encoder.problems.entries():
             if one["kind"] in ("infinite", "too large"):
                 where = f"{source.row_word} {one['lines'][0]} is the first of {one['count']:,}"
@@ -190,7 +190,7 @@ def predict_file(
     if first is None:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
     with explain_damage(folder):
-        encoder = Encoder(source, _roles_of_run(state, source, first), learning=False)
+        encoder = Features(source, _roles_of_run(state, source, first), learning=False)
         if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
             raise ValueError("'classes' is missing")
         _, arrays = store.read(regular_file(folder, state["trace"]))
@@ -199,7 +199,7 @@ def predict_file(
     return Predictions(encoder, rows, learner, level, state["classes"] or (), StopRequest() if stop is None else stop)
 
 
-def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> ColumnRoles:
+def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> Schema:
     """Return what the columns were in the run, for a file that must have those the model needs."""
     values = state["plan"]
     times = [values["time"]] if values["time"] and source.settings.calendar else []
@@ -208,4 +208,4 @@ def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> ColumnRol
             raise InputError(
                 f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
             )
-    return ColumnRoles.from_dict(values, values["time"] if values["time"] in first.columns else None)
+    return Schema.from_dict(values, values["time"] if values["time"] in first.columns else None)

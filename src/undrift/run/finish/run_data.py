@@ -17,12 +17,12 @@ from undrift._internal.folder import regular_file
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.online.inspection import GateUse
-from undrift.run.extras import polars
 from undrift.run.play.run_folder import REPORT, RunFolder
 from undrift.run.play.run_model import LOG_ODDS
 from undrift.run.play.state import NOT_CERTIFIED, RunState, explain_damage
-from undrift.run.read.cells import Lines, Times
 from undrift.run.tables import probability_column
+from undrift.stream.cells import Lines, Times
+from undrift.stream.extras import polars
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -17,14 +17,15 @@ from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.run.fleet.orders import Orders, TimeColumn, infer_time_column, parse_wait, require_integer_column
-from undrift.run.prepare.calendar import Calendar, fill_calendar, find_calendar
-from undrift.run.prepare.columns import LONGEST_TEXT, column_kind, find_flag, time_as_feature_error
-from undrift.run.prepare.first_rows import FirstRows, read_first_rows
-from undrift.run.prepare.task import infer_task
-from undrift.run.prepare.text_features import unused_name
-from undrift.run.read.cells import RowBatch, Times, parse_texts
+from undrift.run.read.rows_in_order import read_first_rows
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings, did_you_mean
+from undrift.stream.calendar import Calendar, fill_calendar, find_calendar
+from undrift.stream.cells import RowBatch, Times, parse_texts
+from undrift.stream.first_rows import FirstRows
+from undrift.stream.schema import LONGEST_TEXT, column_kind, find_flag, time_as_feature_error
+from undrift.stream.settings import Settings, did_you_mean
+from undrift.stream.task import infer_task
+from undrift.stream.text_features import unused_name
 
 Columns = dict[str, NDArray[np.float64]]
 

@@ -17,7 +17,7 @@ from undrift._typing import Vector
 from undrift.baselines import baseline_names, grouped_baselines
 from undrift.fleet.outputs import LABELLED, OK, PREDICTED, STATUSES, Outputs
 from undrift.metrics import round_losses
-from undrift.run.prepare.calendar import find_seasons
+from undrift.stream.calendar import find_seasons
 
 MOST_PROBLEMS = 10_000
 """Different problems that are counted apart, at most."""

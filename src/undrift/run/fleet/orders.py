@@ -14,10 +14,9 @@ import numpy as np
 
 from undrift.errors import DataError, InputError
 from undrift.fleet.keys_and_orders import EPOCH, MAX_EXACT_FLOAT, MAX_ORDER, NANOSECONDS
-from undrift.run.prepare.columns import find_time_format
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.read.cells import Cells, Lines, is_missing, time_parser
-from undrift.run.read.source import Source
+from undrift.stream.cells import Cells, Lines, is_missing, time_parser
+from undrift.stream.first_rows import FirstRows, RowOrigin
+from undrift.stream.schema import find_time_format
 
 Orders = list[object]
 """Integers, None where missing, and the cells themselves where they are none."""
@@ -105,7 +104,7 @@ class TimeColumn(NamedTuple):
     unit: str
     """s, ms, us or ns."""
 
-    def read(self, source: Source, lines: Lines, cells: Cells) -> Orders:
+    def read(self, source: RowOrigin, lines: Lines, cells: Cells) -> Orders:
         """Return times as counts since 1970, None where missing."""
         if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
             counts = cells.astype(f"datetime64[{self.unit}]").astype(np.int64).tolist()

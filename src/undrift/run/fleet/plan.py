@@ -11,7 +11,7 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.fleet.fleet import HOLD
 from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
 from undrift.run.fleet.orders import TimeColumn
-from undrift.run.settings import Settings
+from undrift.stream.settings import Settings
 
 PLAN = "fleet.json"
 FORMAT = 1

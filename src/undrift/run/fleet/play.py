@@ -24,7 +24,7 @@ from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream.settings import Settings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""

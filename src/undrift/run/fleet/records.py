@@ -16,10 +16,10 @@ from undrift.fleet.outputs import ABSENT
 from undrift.fleet.record_batch import RecordBatch, mark_unusable
 from undrift.run.fleet.columns import MadeFeatures, instants
 from undrift.run.fleet.orders import Orders, TimeColumn, parse_integers
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.prepare.rows_in_order import reorder
-from undrift.run.read.cells import Cells, RowBatch, UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
+from undrift.run.read.rows_in_order import reorder
 from undrift.run.read.source import Source
+from undrift.stream.cells import Cells, RowBatch, UnreadableCell, is_missing, parse_number, parse_numbers, parse_texts
+from undrift.stream.first_rows import FirstRows
 
 
 @dataclass(eq=False)

@@ -21,10 +21,11 @@ from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.forecast import align_candidate
 from undrift.run.forecast.settings import ForecastSettings, ForecastSource
-from undrift.run.prepare.columns import column_kind, counts_rows, find_time_column
-from undrift.run.prepare.first_rows import FirstRows, read_first_rows
-from undrift.run.prepare.task import negative_first
-from undrift.run.read.cells import parse_texts
+from undrift.run.read.rows_in_order import read_first_rows
+from undrift.stream.cells import parse_texts
+from undrift.stream.first_rows import FirstRows
+from undrift.stream.schema import column_kind, counts_rows, find_time_column
+from undrift.stream.task import negative_first
 
 Cube = NDArray[np.float64]
 

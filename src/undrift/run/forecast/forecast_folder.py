@@ -31,7 +31,7 @@ from typing import Any
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError
 from undrift.forecast import Forecaster
-from undrift.run.extras import LITERAL, polars
+from undrift.stream.extras import LITERAL, polars
 
 STATE, NEXT, REPORT = "forecast.json", "next.csv", "report.html"
 NAMES = r"forecast\.json|next\.csv|report\.html|(forecasts|values|keys|next)-\d{6,}\.parquet|models?-\d{6,}\.undrift"

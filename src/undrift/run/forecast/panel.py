@@ -19,10 +19,10 @@ from undrift.run.forecast.columns import (
     read_known_column,
 )
 from undrift.run.forecast.settings import ForecastSettings
-from undrift.run.prepare.columns import find_time_column
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.read.cells import LIMIT, parse_texts
 from undrift.run.read.source import Source
+from undrift.stream.cells import LIMIT, parse_texts
+from undrift.stream.first_rows import FirstRows
+from undrift.stream.schema import find_time_column
 
 LONGEST_GRID = 10_000_000
 MOST_SERIES = 1000

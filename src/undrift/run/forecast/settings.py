@@ -11,7 +11,7 @@ from undrift import _check
 from undrift.errors import InputError
 from undrift.forecast import Forecaster
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream.settings import Settings
 
 READING = ("time", "na", "time_format", "header", "encoding", "delimiter", "format", "limit")
 """Settings that forecasts share with runs."""

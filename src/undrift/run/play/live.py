@@ -15,8 +15,8 @@ from undrift.learners.served import ServedPrediction
 from undrift.losses import sigmoid
 from undrift.online import Table
 from undrift.run.play.run_model import LEVEL, make_model
-from undrift.run.read.cells import LIMIT, is_missing
-from undrift.run.settings import Settings
+from undrift.stream.cells import LIMIT, is_missing
+from undrift.stream.settings import Settings
 
 MOST_WAITING = 100_000
 """Rows that wait for their label; with more, the oldest one is given up."""

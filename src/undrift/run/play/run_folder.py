@@ -26,9 +26,9 @@ from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.extras import polars
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
 from undrift.run.tables import join_parquet, scan_parts
+from undrift.stream.extras import polars
 
 if TYPE_CHECKING:
     from polars import DataFrame

@@ -23,7 +23,6 @@ from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.errors import DataError, ModelFileError
 from undrift.events import Event, Watch
 from undrift.losses import sigmoid
-from undrift.run.extras import polars
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_model import (
     LEVEL,
@@ -36,12 +35,13 @@ from undrift.run.play.run_model import (
 )
 from undrift.run.play.scores import ScoreTable
 from undrift.run.play.state import FORMAT, RunState, explain_damage
-from undrift.run.prepare.columns import ColumnRoles, infer_columns, naive_lags
-from undrift.run.prepare.encoder import EncodedRows, Encoder
-from undrift.run.prepare.rows_in_order import read_rows
-from undrift.run.read.cells import RowBatch
+from undrift.run.read.rows_in_order import read_rows
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream.cells import RowBatch
+from undrift.stream.extras import polars
+from undrift.stream.features import Features, Rows
+from undrift.stream.schema import Schema, infer_schema, naive_lags
+from undrift.stream.settings import Settings
 
 BATCHES_PER_COMMIT = 4
 
@@ -67,7 +67,7 @@ class RunLoop:
         command: str,
         log: Callable[[str], None],
         *,
-        roles: ColumnRoles | None = None,
+        schema: Schema | None = None,
         select: Callable[[Iterable[RowBatch]], Iterable[RowBatch]] | None = None,
     ) -> None:
         self.source, self.settings, self.folder, self.log = source, source.settings, folder, log
@@ -75,22 +75,22 @@ class RunLoop:
         self.replacing = folder.exists  # until the first commit
         self.command = command
         first, batches = read_rows(source)
-        self.roles = infer_columns(first) if roles is None else roles
+        self.schema = infer_schema(first) if schema is None else schema
         self.updating = False  # whether the rows are new ones of a finished run
-        self.encoder = Encoder(source, self.roles)
+        self.encoder = Features(source, self.schema)
         chosen = batches if select is None else select(batches)
-        models = len(self.roles.classes or ()) if self.roles.task == "multiclass" else 1
+        models = len(self.schema.classes or ()) if self.schema.task == "multiclass" else 1
         self.batches = _split_batches(chosen, rows_per_batch(len(self.encoder.features), self.settings, models))
-        self.several = self.roles.task == "multiclass"
-        self._use_baselines(naive_lags(self.settings, self.roles.seasons))
+        self.several = self.schema.task == "multiclass"
+        self._use_baselines(naive_lags(self.settings, self.schema.seasons))
         self.run_model = RunModel(
-            make_model(self.settings, self.roles.task),
+            make_model(self.settings, self.schema.task),
             self.settings.delay,
             len(self.encoder.learned_features),
             several=self.several,
         )
         known = len(self.encoder.features)
-        self.watch = RunWatch(self.roles.task, known) if self.settings.alert else None
+        self.watch = RunWatch(self.schema.task, known) if self.settings.alert else None
         self.parts: list[str] = []
         self.batches_done = 0  # committed, or waiting to be
         self.pending: list[dict[str, Any]] = []
@@ -98,17 +98,17 @@ class RunLoop:
 
     def _use_baselines(self, lags: list[int]) -> None:
         """Begin with the naive guesses of the task, and those that repeat the label of so many rows ago."""
-        self.naive_lags, self.baseline_names = lags, baseline_names(self.roles.task, lags)
+        self.naive_lags, self.baseline_names = lags, baseline_names(self.schema.task, lags)
         self.baselines: Baselines | ClassBaselines = ClassBaselines(delay=self.settings.delay, lags=lags)
         if not self.several:
-            binary = self.roles.task == "classification"
+            binary = self.schema.task == "classification"
             self.baselines = Baselines(binary=binary, delay=self.settings.delay, lags=lags)
-        self.scores = ScoreTable(self.roles.task, ["model", *self.baseline_names])
+        self.scores = ScoreTable(self.schema.task, ["model", *self.baseline_names])
 
     def start(self, state: RunState | None) -> None:
         """Begin, or go on from a commit."""
-        self.log(self.roles.sentence(self.settings.target, self.encoder.learned_features))
-        for note in self.roles.notes:
+        self.log(self.schema.sentence(self.settings.target, self.encoder.learned_features))
+        for note in self.schema.notes:
             self.log(note)
         if state is None:
             self.provenance = make_provenance(self.source, self.command)
@@ -130,7 +130,7 @@ class RunLoop:
 
     def _resume(self, state: RunState) -> None:
         """Go on from a commit, if its columns are still read as they were."""
-        if state["plan"] != json.loads(json.dumps(self.roles.as_dict())):
+        if state["plan"] != json.loads(json.dumps(self.schema.as_dict())):
             raise ModelFileError(
                 f"{self.folder.path}: this run reads the columns of its file otherwise; start again with --force"
             )
@@ -192,7 +192,7 @@ class RunLoop:
         rows, again = self.encoder.rows, "start again" if self.source.stdin else "continue with --resume"
         raise Interrupted(f"{self.folder.path} holds {rows:,} rows; {again}" if rows else "no row was learned yet")
 
-    def _play(self, rows: EncodedRows) -> None:
+    def _play(self, rows: Rows) -> None:
         if self.watch is None:
             names, classes = self.encoder.features, self.encoder.classes
             predictions = self.run_model.play(names, rows.Z, rows.y, classes, rows.weight, rows.elapsed)
@@ -213,7 +213,7 @@ class RunLoop:
         else:
             self.pending.append(self._columns(rows, predictions, yhat, baselines))
 
-    def _play_watched(self, watch: RunWatch, rows: EncodedRows) -> BlockPredictions:
+    def _play_watched(self, watch: RunWatch, rows: Rows) -> BlockPredictions:
         """Play rows and say at once what changed in them."""
         before = len(watch.events)
         predictions = watch.play(self.run_model, self.encoder, rows)
@@ -222,7 +222,7 @@ class RunLoop:
         return predictions
 
     def _columns(
-        self, rows: EncodedRows, predictions: BlockPredictions, yhat: Vector, baselines: list[Vector]
+        self, rows: Rows, predictions: BlockPredictions, yhat: Vector, baselines: list[Vector]
     ) -> dict[str, Any]:
         """Return the columns of the predictions of numbers."""
         out: dict[str, Any] = {"line": rows.line}
@@ -233,7 +233,7 @@ class RunLoop:
 
     def _scores(self) -> dict[str, dict[str, float | None]]:
         """Return the scores of the model and of the naive guesses that some row could have."""
-        known = baseline_names(self.roles.task, [lag for lag in self.naive_lags if lag < self.encoder.rows])
+        known = baseline_names(self.schema.task, [lag for lag in self.naive_lags if lag < self.encoder.rows])
         return {name: score for name, score in self.scores.as_dict().items() if name in ("model", *known)}
 
     def _effects(self) -> dict[str, float]:
@@ -283,22 +283,22 @@ class RunLoop:
             "parts": self.parts,
             "model": model if begun else None,
             "trace": trace if begun else None,
-            "task": self.roles.task,
+            "task": self.schema.task,
             "classes": self.encoder.classes,
             "features": features,
             "coefficients": [n for f in features for n in (f, f"{f} missing")] if wide else features,
             "candidates": self.run_model.model.candidates,
             "effects": self._effects() if status == "finished" else {},
             "combination": self.run_model.model.combination(),
-            "arms": self.run_model.model.arms() if self.roles.task == "regression" else [],
+            "arms": self.run_model.model.arms() if self.schema.task == "regression" else [],
             "naive_lags": self.naive_lags,
             "scores": self._scores(),
-            "plan": self.roles.as_dict(),
+            "plan": self.schema.as_dict(),
             "settings": self.settings.as_dict(),
             "provenance": self.provenance | {"seconds": self.seconds + time.monotonic() - self._began},
             "certificates": [],
             "problems": self.encoder.all_problems(),
-            "notes": list(self.roles.notes),
+            "notes": list(self.schema.notes),
             "carry": {"encoder": values, "scores": self.scores.state()} | self._watch_state(),
             "events": [] if self.watch is None else [event.as_dict() for event in self.watch.events],
         }
@@ -384,7 +384,7 @@ class RunWatch:
         self.watch = Watch(level=LEVEL, binary=task != "regression", what=what)
         self.events: list[Event] = []
 
-    def play(self, run_model: RunModel, encoder: Encoder, rows: EncodedRows) -> BlockPredictions:
+    def play(self, run_model: RunModel, encoder: Features, rows: Rows) -> BlockPredictions:
         """Predict and learn rows; keep what changed in `events`."""
         self._add_categories(encoder, rows)
         blocks = []
@@ -392,13 +392,13 @@ class RunWatch:
             part = slice(a, a + ROWS_PER_LOOK)
             both = (None if one is None else one[part] for one in (rows.weight, rows.elapsed))
             block = run_model.play(encoder.features, rows.Z[part], rows.y[part], encoder.classes, *both)
-            self._look(encoder, EncodedRows(rows.line[part], None, rows.Z[part], rows.y[part]), block)
+            self._look(encoder, Rows(rows.line[part], None, rows.Z[part], rows.y[part]), block)
             self.events += self.watch.add_memory(int(rows.line[part][-1]), run_model.model.spectrum())
             blocks.append(block)
         return join_predictions(blocks)
 
-    def _look(self, encoder: Encoder, rows: EncodedRows, block: BlockPredictions) -> None:
-        names = encoder.roles.numbers  # the calendar, lags and texts are ours, or have their own word
+    def _look(self, encoder: Features, rows: Rows, block: BlockPredictions) -> None:
+        names = encoder.schema.numbers  # the calendar, lags and texts are ours, or have their own word
         shown, labels = block.yhat, rows.y
         if block.probabilities is not None:  # of several classes: whether the most likely one came, and its probability
             some = np.where(np.isnan(block.probabilities), 0.0, block.probabilities)
@@ -413,7 +413,7 @@ class RunWatch:
                 ends = (None, None) if block.lower is None or block.upper is None else (block.lower[i], block.upper[i])
                 self.events += self.watch.add_round(line, float(labels[i]), float(shown[i]), *ends)
 
-    def _add_categories(self, encoder: Encoder, rows: EncodedRows) -> None:
+    def _add_categories(self, encoder: Features, rows: Rows) -> None:
         """Tell of texts that became features in these rows."""
         means, fixed = encoder.text_features.means, len(encoder.features) - len(encoder.text_features.names)
         for j in range(self._known, len(encoder.features)):

@@ -19,9 +19,9 @@ from undrift.losses import sigmoid
 from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.estimator import OnlineEstimator
-from undrift.run.prepare.encoder import EncodedRows
-from undrift.run.settings import Settings
 from undrift.run.tables import probability_column
+from undrift.stream.features import Rows
+from undrift.stream.settings import Settings
 
 RECENT_ROWS, RECENT_CELLS = 128, 16_384
 """The last rows that are kept to say what matters now: so many, and fewer where rows are wide."""
@@ -338,18 +338,18 @@ class ClassTable:
             return np.full((len(predictions.yhat), len(self.classes)), np.nan)
         return np.pad(p, ((0, 0), (0, len(self.classes) - p.shape[1])), constant_values=np.nan)
 
-    def columns(self, rows: EncodedRows, predictions: BlockPredictions, naive: Iterable[Matrix]) -> dict[str, Any]:
+    def columns(self, rows: Rows, predictions: BlockPredictions, naive: Iterable[Matrix]) -> dict[str, Any]:
         """Return the columns of the predictions by name: those of the classes last, as more of them may follow."""
         guesses = [most_likely(p) for p in naive]
         return self._columns(rows, predictions.yhat, guesses, self.wide(predictions))
 
-    def columns_of_two(self, rows: EncodedRows, log_odds: Vector, naive: Matrix) -> dict[str, Any]:
+    def columns_of_two(self, rows: Rows, log_odds: Vector, naive: Matrix) -> dict[str, Any]:
         """Return the columns of two classes, the same and their log-odds, from log-odds, NaN where there are none."""
         choose = [np.where(np.isnan(odds), np.nan, odds > 0.0) for odds in (log_odds, *naive.T)]
         p = np.column_stack([sigmoid(-log_odds), sigmoid(log_odds)])
         return self._columns(rows, choose[0], choose[1:], p) | {LOG_ODDS: log_odds}
 
-    def _columns(self, rows: EncodedRows, yhat: Vector, naive: Sequence[Vector], p: Matrix) -> dict[str, Any]:
+    def _columns(self, rows: Rows, yhat: Vector, naive: Sequence[Vector], p: Matrix) -> dict[str, Any]:
         """Return the columns from the numbers of the likeliest classes, the naive guesses' and the probabilities."""
         out: dict[str, Any] = {"line": rows.line}
         if rows.time is not None:

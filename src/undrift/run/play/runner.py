@@ -11,14 +11,14 @@ from pathlib import Path
 import undrift
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.errors import InputError, ModelFileError
-from undrift.run.extras import log_sentence
 from undrift.run.play.run_folder import FINAL, RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import STATE, RunState
-from undrift.run.prepare.columns import add_default_lags, infer_columns
-from undrift.run.prepare.rows_in_order import read_rows
+from undrift.run.read.rows_in_order import add_default_lags, read_rows
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream.extras import log_sentence
+from undrift.stream.schema import infer_schema
+from undrift.stream.settings import Settings
 
 
 def play_file(
@@ -110,7 +110,7 @@ def find_state(folder: RunFolder, source: Source, *, resume: bool, force: bool) 
         return None
     if not resume:
         if not source.stdin:
-            infer_columns(read_rows(source)[0])  # a slip in the settings is what the user should hear of first
+            infer_schema(read_rows(source)[0])  # a slip in the settings is what the user should hear of first
         raise InputError(
             f"{folder.path}: there is a run already; continue it with --resume, replace it with --force, "
             "or choose another folder with --out"

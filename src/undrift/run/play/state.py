@@ -12,7 +12,7 @@ from typing import Any
 from undrift._internal.folder import regular_file
 from undrift.baselines import BASELINES
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.run.settings import LONGEST_LAG, Settings
+from undrift.stream.settings import LONGEST_LAG, Settings
 
 STATE = "run.json"
 FORMAT = 2

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
-from undrift.run.extras import log_sentence
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.run_loop import Progress, RunLoop
 from undrift.run.play.state import RunState, explain_damage, settings_of
-from undrift.run.prepare.columns import ColumnRoles
-from undrift.run.read.cells import Cells, RowBatch, UnreadableCell, parse_times
 from undrift.run.read.source import Source
+from undrift.stream.cells import Cells, RowBatch, UnreadableCell, parse_times
+from undrift.stream.extras import log_sentence
+from undrift.stream.schema import Schema
 
 
 class RunUpdate(NamedTuple):
@@ -35,8 +35,8 @@ class RunUpdate(NamedTuple):
 class _NewRows:
     """The rows of a file that a run has not learned yet, and a count of the others."""
 
-    def __init__(self, source: Source, roles: ColumnRoles, after_line: int, after_time: str) -> None:
-        self.source, self.roles, self.skipped = source, roles, 0
+    def __init__(self, source: Source, schema: Schema, after_line: int, after_time: str) -> None:
+        self.source, self.schema, self.skipped = source, schema, 0
         self.after_line, self.after_time = after_line, np.datetime64(after_time, "us")
 
     def select(self, batches: Iterable[RowBatch]) -> Iterator[RowBatch]:
@@ -52,17 +52,17 @@ class _NewRows:
     def _is_new(self, batch: RowBatch) -> NDArray[np.bool_]:
         if self.after_line:
             return np.asarray(batch.lines > self.after_line)
-        if self.roles.time is None or np.isnat(self.after_time):
+        if self.schema.time is None or np.isnat(self.after_time):
             return np.ones(len(batch.lines), bool)
-        cells = batch.columns.get(self.roles.time)
+        cells = batch.columns.get(self.schema.time)
         if cells is None:
-            raise DataError(f"{self.source.name} has no column '{self.roles.time}', which holds the times of this run")
+            raise DataError(f"{self.source.name} has no column '{self.schema.time}', which holds the times of this run")
         try:
-            times = parse_times(cells, self.roles.clock, frozenset(self.source.settings.na))
+            times = parse_times(cells, self.schema.clock, frozenset(self.source.settings.na))
         except UnreadableCell as bad:
             where = self.source.at(int(batch.lines[bad.row]))
             raise DataError(
-                f"{where}: '{self.roles.time}' should be a time, got {bad.cell!r:.60}; correct it"
+                f"{where}: '{self.schema.time}' should be a time, got {bad.cell!r:.60}; correct it"
             ) from None
         return np.asarray(~(times <= self.after_time))
 
@@ -106,11 +106,11 @@ def update_run(
             raise LearnedBeforeError(f"{path}: this very file was learned already; nothing was changed")
         grown = settings_of(folder.path, state).limit is None and source.begins_with(where["size"], where["sha256"])
         with explain_damage(folder.path):
-            roles = ColumnRoles.from_dict(state["plan"], state["plan"]["time"])
+            schema = Schema.from_dict(state["plan"], state["plan"]["time"])
             last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
-            new = _NewRows(source, roles, last_line, str(state["carry"]["encoder"]["latest"]))
+            new = _NewRows(source, schema, last_line, str(state["carry"]["encoder"]["latest"]))
         request = stop or StopRequest(None)
-        loop = RunLoop(source, folder, command, log or log_sentence, roles=roles, select=new.select)
+        loop = RunLoop(source, folder, command, log or log_sentence, schema=schema, select=new.select)
         loop.go_on(state)
         loop.provenance["learned"] = learned
         if grown:

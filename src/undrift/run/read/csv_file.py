@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.read.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, Cells, RowBatch
+from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, Cells, RowBatch
 
 if TYPE_CHECKING:
     from undrift.run.read.source import Source

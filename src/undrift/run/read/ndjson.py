@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.read.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, RowBatch
+from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, RowBatch
 
 if TYPE_CHECKING:
     from undrift.run.read.source import Source

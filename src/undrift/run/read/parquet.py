@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undrift.errors import DataError
-from undrift.run.extras import LITERAL, polars
-from undrift.run.read.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, Cells, RowBatch
 from undrift.run.read.parquet_pages import row_bytes
+from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, Cells, RowBatch
+from undrift.stream.extras import LITERAL, polars
 
 if TYPE_CHECKING:
     from polars import DataFrame, Series

@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import IO
 
 from undrift.errors import DataError, InputError
-from undrift.run.read.cells import MAX_LINE_BYTES, RowBatch
 from undrift.run.read.csv_file import csv_batches
 from undrift.run.read.ndjson import ndjson_batches
 from undrift.run.read.parquet import parquet_batches
 from undrift.run.read.unpack import decode_wide, unpack
 from undrift.run.read.verified_file import VerifiedFile, VerifiedReader
 from undrift.run.read.workbook import excel_batches
-from undrift.run.settings import Settings
+from undrift.stream.cells import MAX_LINE_BYTES, RowBatch
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.settings import Settings
 
 ENDINGS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet"}
 ENDINGS |= {".ndjson": "ndjson", ".jsonl": "ndjson", ".json": "ndjson"}
@@ -30,30 +31,6 @@ ENDINGS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "excel")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _OBJECT, _FIRST_BYTES = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{"), 64
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz", ".zip")
-
-
-class RowOrigin:
-    """Where rows come from, for sentences about them, and the settings they are read with."""
-
-    row_word = "row"
-    """What the number of a row is called."""
-
-    def __init__(self, name: str, settings: Settings) -> None:
-        self.name, self.settings = name, settings
-        self.notes: list[str] = []
-        """What was found while reading that the user may want to know."""
-
-    def at(self, line: int) -> str:
-        """Return where something stands, for an error."""
-        return f"{self.name}, {self.row_word} {line}"
-
-    def leave_out(self, name: str) -> str:
-        """Return how a column is left out, for an error."""
-        return f"leave it out with --drop '{name}'"
-
-    def mark_missing(self, text: str) -> str:
-        """Return how a text is said to mean missing, for an error."""
-        return f"pass --na {text[:20]!r} if it means missing"
 
 
 class Source(RowOrigin):

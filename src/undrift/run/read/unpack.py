@@ -12,8 +12,8 @@ import zipfile
 from typing import IO, Any
 
 from undrift.errors import DataError
-from undrift.run.extras import extra
 from undrift.run.read.verified_file import VerifiedReader
+from undrift.stream.extras import extra
 
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """How files begin whose characters are pairs of bytes."""

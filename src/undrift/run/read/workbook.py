@@ -21,10 +21,10 @@ from xml.parsers import expat
 import numpy as np
 
 from undrift.errors import DataError, InputError, MissingExtraError, UndriftError
-from undrift.run.extras import polars
-from undrift.run.read.cells import BATCH_ROWS, MAX_COLUMNS, RowBatch
 from undrift.run.read.parquet import typed_cells
 from undrift.run.read.verified_file import VerifiedReader
+from undrift.stream.cells import BATCH_ROWS, MAX_COLUMNS, RowBatch
+from undrift.stream.extras import polars
 
 if TYPE_CHECKING:
     from undrift.run.read.source import Source

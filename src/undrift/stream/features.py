@@ -14,13 +14,8 @@ from undrift._typing import Matrix, Vector
 from undrift.errors import DataError
 from undrift.fleet.key_state import fill_lags, lag_names
 from undrift.learners.row_context import WEIGHT_LIMIT
-from undrift.run.prepare.calendar import fill_calendar
-from undrift.run.prepare.columns import ColumnRoles, require_short
-from undrift.run.prepare.first_rows import not_a_number
-from undrift.run.prepare.problems import ColumnStatistics, DataProblems
-from undrift.run.prepare.task import MOST_CLASSES
-from undrift.run.prepare.text_features import TextFeatures, unused_name
-from undrift.run.read.cells import (
+from undrift.stream.calendar import fill_calendar
+from undrift.stream.cells import (
     LIMIT,
     Lines,
     RowBatch,
@@ -30,10 +25,14 @@ from undrift.run.read.cells import (
     parse_texts,
     parse_times,
 )
-from undrift.run.read.source import RowOrigin
+from undrift.stream.first_rows import RowOrigin, not_a_number
+from undrift.stream.problems import ColumnStatistics, DataProblems
+from undrift.stream.schema import Schema, require_short
+from undrift.stream.task import MOST_CLASSES
+from undrift.stream.text_features import TextFeatures, unused_name
 
 
-class EncodedRows(NamedTuple):
+class Rows(NamedTuple):
     """Some rows, in order."""
 
     line: Lines
@@ -50,14 +49,14 @@ class EncodedRows(NamedTuple):
     """Time since the row before in units of the usual spacing (n,); None: 1."""
 
 
-class Encoder:
+class Features:
     """Turns batches of rows into features and labels; remembers texts, the last labels and what was wrong.
 
     Parameters
     ----------
     source
         Where the rows come from, and the settings.
-    roles
+    schema
         What each column is.
     learning
         False for rows that are only predicted: a text that is new gets no feature, as the model would ignore it, and
@@ -67,43 +66,45 @@ class Encoder:
     """
 
     def __init__(
-        self, source: RowOrigin, roles: ColumnRoles, *, learning: bool = True, labels_come_later: bool = False
+        self, source: RowOrigin, schema: Schema, *, learning: bool = True, labels_come_later: bool = False
     ) -> None:
-        self.source, self.roles, self.settings, self.learning = source, roles, source.settings, learning
+        self.source, self.schema, self.settings, self.learning = source, schema, source.settings, learning
         self.na = frozenset(self.settings.na)
         self.problems = DataProblems()
-        self.classes = None if roles.classes is None else [] if roles.task == "multiclass" else list(roles.classes)
+        self.classes = None if schema.classes is None else [] if schema.task == "multiclass" else list(schema.classes)
         """The two classes, the negative one first, or several in order of appearance; None for numbers."""
-        self._fixed_names = list(roles.numbers)
+        self._fixed_names = list(schema.numbers)
         lags = lag_names(self.settings.target, self.settings.lag)
-        made = [f"{name} missing" for name in roles.indicators]
+        made = [f"{name} missing" for name in schema.indicators]
         made += [name for waves in self._cycles().values() for name in waves]
         for name in (*made, *lags):
             self._fixed_names.append(unused_name(name, self._fixed_names))
         self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
         self.text_features = TextFeatures(
-            source, roles, self._fixed_names, learning=learning, labels_come_later=labels_come_later
+            source, schema, self._fixed_names, learning=learning, labels_come_later=labels_come_later
         )
         self.last_labels = np.full(max(self.settings.lag, default=0), math.nan)
         self.statistics = ColumnStatistics(self._fixed)
         self.rows, self.latest_time = 0, "NaT"
         self.last_known_time = "NaT"  # of the rows that were kept
 
-    def encode(self, batch: RowBatch) -> EncodedRows:
+    def encode(self, batch: RowBatch) -> Rows:
         """Return the rows of a batch."""
         line = batch.lines
         y = self.labels(batch)
         times = self._times(batch)
-        columns = [self._numbers(batch, name) for name in self.roles.numbers]
+        columns = [self._numbers(batch, name) for name in self.schema.numbers]
         texts = {name: parse_texts(self._column(batch, name), self.na) for name in self.text_features.texts}
         categories = self.text_features.add_features(line, texts)
         Z = np.empty((len(line), len(self.features)))
         for j, column in enumerate(columns):
             Z[:, j] = column
-        for name in self.roles.indicators:
-            Z[:, self._indicator(name)] = np.isnan(columns[self.roles.numbers.index(name)])
+        for name in self.schema.indicators:
+            Z[:, self._indicator(name)] = np.isnan(columns[self.schema.numbers.index(name)])
         if self.settings.calendar and times is not None:
-            fill_calendar(times, Z[:, len(columns) + len(self.roles.indicators) : self.lags.start], self.roles.calendar)
+            fill_calendar(
+                times, Z[:, len(columns) + len(self.schema.indicators) : self.lags.start], self.schema.calendar
+            )
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
         weight = self._weights(batch)
@@ -118,7 +119,7 @@ class Encoder:
         self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
         self.statistics.add(Z[:, : self._fixed])
         self.rows += len(line)
-        return EncodedRows(line, times, Z, y, weight, self._time_steps(times))
+        return Rows(line, times, Z, y, weight, self._time_steps(times))
 
     @property
     def features(self) -> list[str]:
@@ -133,10 +134,10 @@ class Encoder:
     @property
     def groups(self) -> dict[str, list[str]]:
         """Features by what they tell of: a column, texts included, a cycle of the calendar, an earlier label."""
-        found = {name: [name] for name in self.roles.numbers} | self.text_features.groups()
-        for name in self.roles.indicators:
+        found = {name: [name] for name in self.schema.numbers} | self.text_features.groups()
+        for name in self.schema.indicators:
             found[name].append(self._fixed_names[self._indicator(name)])
-        made = iter(self._fixed_names[len(self.roles.numbers) + len(self.roles.indicators) :])
+        made = iter(self._fixed_names[len(self.schema.numbers) + len(self.schema.indicators) :])
         for cycle, waves in self._cycles().items():
             found[unused_name(cycle, [*found])] = [next(made) for _ in waves]
         return found | {name: [name] for name in made}
@@ -148,7 +149,7 @@ class Encoder:
 
     def _indicator(self, name: str) -> int:
         """Return the place of the feature that tells where a column is missing."""
-        return len(self.roles.numbers) + self.roles.indicators.index(name)
+        return len(self.schema.numbers) + self.schema.indicators.index(name)
 
     def _at(self, batch: RowBatch, row: int) -> str:
         return self.source.at(int(batch.lines[row]))
@@ -207,7 +208,7 @@ class Encoder:
         if self.classes is None:
             y = self._parse_numbers(batch, name)
             y = self._drop_huge(batch, name, y, np.abs(y) > LIMIT)
-        elif self.roles.task == "multiclass":
+        elif self.schema.task == "multiclass":
             y = self._number_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
         else:
             y = self._encode_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
@@ -253,11 +254,11 @@ class Encoder:
         return np.array([code[label] for label in labels])
 
     def _times(self, batch: RowBatch) -> Times | None:
-        name = self.roles.time
+        name = self.schema.time
         if name is None:
             return None
         try:
-            times = parse_times(self._column(batch, name), self.roles.clock, self.na)
+            times = parse_times(self._column(batch, name), self.schema.clock, self.na)
         except UnreadableCell as bad:
             raise DataError(
                 f"{self._at(batch, bad.row)}: '{name}' should be a time, got {bad.cell!r:.60}; correct it, "
@@ -287,15 +288,15 @@ class Encoder:
 
     def _time_steps(self, times: Times | None) -> Vector | None:
         """Return the times between rows, 1 where one is not known, 0 where time goes back."""
-        if self.roles.spacing is None or times is None or not self.learning:
+        if self.schema.spacing is None or times is None or not self.learning:
             return None
         out = np.ones(len(times))
         known = np.flatnonzero(~np.isnat(times))
         if len(known):
             before = np.concatenate((np.array([self.last_known_time], dtype="datetime64[us]"), times[known[:-1]]))
             passed = (times[known] - before).astype("timedelta64[us]")
-            seconds = np.where(np.isnat(passed), self.roles.spacing, passed.astype(np.int64) / 1e6)
-            out[known] = np.clip(seconds / self.roles.spacing, 0.0, WEIGHT_LIMIT)
+            seconds = np.where(np.isnat(passed), self.schema.spacing, passed.astype(np.int64) / 1e6)
+            out[known] = np.clip(seconds / self.schema.spacing, 0.0, WEIGHT_LIMIT)
             self.last_known_time = str(times[known[-1]])
         return out
 
@@ -321,7 +322,7 @@ class Encoder:
 
     def _cycles(self) -> dict[str, list[str]]:
         """Return the features of the calendar by the cycle they tell of."""
-        return self.roles.calendar.cycles() if self.settings.calendar and self.roles.time is not None else {}
+        return self.schema.calendar.cycles() if self.settings.calendar and self.schema.time is not None else {}
 
     def all_problems(self) -> list[Mapping[str, Any]]:
         """Return every problem found so far, those of whole columns included."""
@@ -343,7 +344,7 @@ class Encoder:
         values = {"rows": self.rows, "features": self.features, **self.text_features.state(means=means)}
         values |= {"digests": self.statistics.digests, "classes": self.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
-        values |= {} if self.roles.spacing is None else {"last_known_time": self.last_known_time}
+        values |= {} if self.schema.spacing is None else {"last_known_time": self.last_known_time}
         return values, {"late": self.last_labels, **self.statistics.arrays()}
 
     def resume(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:

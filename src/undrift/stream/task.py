@@ -22,8 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from undrift.errors import DataError, InputError
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.read.cells import label_text, parse_number
+from undrift.stream.cells import label_text, parse_number
+from undrift.stream.first_rows import FirstRows
 
 SHARE_OF_A_KIND = 0.9
 """A column is of the kind (number, time) of at least this share of its first cells; the others are then errors."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from undrift.run.read.cells import UnreadableCell, parse_numbers
+from undrift.stream.cells import UnreadableCell, parse_numbers
 
 NONE = frozenset()
 

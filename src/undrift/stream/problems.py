@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.run.read.cells import Lines
+from undrift.stream.cells import Lines
 
 KEPT_LINES = 5
 """Lines kept of each problem."""

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from undrift.run import Settings
-from undrift.run.prepare.columns import ColumnRoles, infer_columns
-from undrift.run.prepare.encoder import Encoder
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.read.cells import RowBatch
-from undrift.run.read.source import RowOrigin
+from undrift.stream.cells import RowBatch
+from undrift.stream.features import Features
+from undrift.stream.first_rows import FirstRows, RowOrigin
+from undrift.stream.schema import Schema, infer_schema
 
 
 def texts_with_features(first_rows, **settings):
@@ -17,7 +16,7 @@ def texts_with_features(first_rows, **settings):
     size = len(next(iter(first_rows.values())))
     columns = {**first_rows, "y": [str(k) for k in range(size)]}
     first = FirstRows(source, [RowBatch(np.arange(2, 2 + size), columns)], whole=True)
-    roles = infer_columns(first)
+    roles = infer_schema(first)
     return {**{name: len(texts) for name, texts in roles.texts}, **dict.fromkeys(roles.many_texts)}
 
 
@@ -43,8 +42,8 @@ def test_columns_of_many_frequent_texts_share_a_hundred_features():
 def test_more_texts_get_features_later_where_the_first_ones_were_many():
     source = RowOrigin("t.csv", Settings(target="y"))
     for first, later in ((10, 20), (30, 100)):
-        roles = ColumnRoles("regression", None, None, "iso", False, (), (("shop", tuple(repeat_texts(first, first))),))
-        encoder = Encoder(source, roles)
+        roles = Schema("regression", None, None, "iso", False, (), (("shop", tuple(repeat_texts(first, first))),))
+        encoder = Features(source, roles)
         texts = repeat_texts(110, 110)
         encoder.encode(RowBatch(np.arange(2, 112), {"shop": texts, "y": ["1"] * 110}))
         assert encoder.features == [*(f"shop={text}" for text in texts[:later]), "shop: recent mean", "shop: mean"]

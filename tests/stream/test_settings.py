@@ -10,7 +10,7 @@ import pytest
 from tests.run.row_files import table, write_csv
 from undrift.errors import InputError, UndriftError
 from undrift.run import Settings, certify_run, play_file, read_run, replay_run
-from undrift.run.settings import read_toml
+from undrift.stream.settings import read_toml
 
 FIELDS = [field.name for field in dataclasses.fields(Settings)]
 GOOD = {"target": "y", "drop": ["hot", "city"], "speed": "fast"}

@@ -9,12 +9,13 @@ import pytest
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError, InputError
 from undrift.run import play_file, update_run
-from undrift.run.prepare import task
-from undrift.run.prepare.columns import infer_columns
-from undrift.run.prepare.first_rows import FirstRows, read_first_rows
-from undrift.run.prepare.task import infer_task
+from undrift.run.read.rows_in_order import read_first_rows
 from undrift.run.read.source import Source
-from undrift.run.settings import Settings
+from undrift.stream import task
+from undrift.stream.first_rows import FirstRows
+from undrift.stream.schema import infer_schema
+from undrift.stream.settings import Settings
+from undrift.stream.task import infer_task
 
 ROWS = 300
 
@@ -30,7 +31,7 @@ def write(path, values, rows=ROWS):
 
 def planned(path, **more):
     source = Source(path, Settings(target="y", drop=("k",), **more))
-    roles = infer_columns(read_first_rows(source)[0])
+    roles = infer_schema(read_first_rows(source)[0])
     return roles.task, roles.classes
 
 
@@ -75,7 +76,7 @@ def test_a_handful_of_whole_numbers_or_texts_are_several_classes_and_no_fleet(tm
     path = write(tmp_path / "t.csv", [values[k % len(values)] for k in range(ROWS)])
     assert planned(path) == ("multiclass", tuple(map(str, values)))
     assert planned(path, task="classification") == planned(path, task="multiclass") == planned(path)
-    roles = infer_columns(read_first_rows(Source(path, Settings(target="y", drop=("k",))))[0])
+    roles = infer_schema(read_first_rows(Source(path, Settings(target="y", drop=("k",))))[0])
     shown = ", ".join(map(str, sorted(values)))
     note = f"The target holds {len(values)} different whole numbers ({shown}), taken as classes; if they count or "
     assert roles.notes == (() if "a" in values else (f"{note}grade something, pass --task regression",))
@@ -121,7 +122,7 @@ def test_few_rows_of_a_handful_of_whole_numbers_are_numbers(tmp_path, capsys):
 def test_one_label_in_all_first_rows_is_refused_with_what_to_pass(tmp_path, value):
     source = Source(write(tmp_path / "t.csv", [value] * ROWS), Settings(target="y", drop=("k",)))
     with pytest.raises(DataError, match=f"is {value} in the first 300 rows: pass --task regression if it is a number"):
-        infer_columns(FirstRows(source, list(source.batches()), whole=False))
+        infer_schema(FirstRows(source, list(source.batches()), whole=False))
 
 
 def test_a_class_that_first_comes_far_down_is_learned(tmp_path, capsys):
@@ -171,6 +172,6 @@ def test_a_folder_keeps_the_positive_class_that_was_decided_when_it_was_made(tmp
 
 def test_one_inference_is_used_by_both():
     from undrift.run.fleet import columns as fleet_columns
-    from undrift.run.prepare import columns as run_columns
+    from undrift.stream import schema as run_columns
 
     assert run_columns.infer_task is fleet_columns.infer_task is infer_task

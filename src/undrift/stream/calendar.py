@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.run.read.cells import Times
+from undrift.stream.cells import Times
 
 HOURS_A_DAY, DAYS_A_WEEK, DAYS_A_YEAR = 24.0, 7.0, 365.2425
 DAY = 86_400.0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.run.prepare.calendar import Calendar, find_calendar, find_seasons
-from undrift.run.prepare.first_rows import FirstRows
-from undrift.run.prepare.task import (
+from undrift.stream.calendar import Calendar, find_calendar, find_seasons
+from undrift.stream.cells import LIMIT, Times, are_alike, find_formats, parse_texts, reads
+from undrift.stream.first_rows import FirstRows, RowOrigin
+from undrift.stream.settings import FEW_TEXTS, Settings
+from undrift.stream.task import (
     NEGATIVE,
     SHARE_OF_A_KIND,
     infer_task,
@@ -21,9 +23,6 @@ from undrift.run.prepare.task import (
     negative_first,
     note_on_numbers,
 )
-from undrift.run.read.cells import LIMIT, Times, are_alike, find_formats, parse_texts, reads
-from undrift.run.read.source import RowOrigin, Source
-from undrift.run.settings import FEW_TEXTS, Settings
 
 LONGEST_TEXT = 1000
 """Characters of a text that may stand for a category: its name is kept with the model."""
@@ -38,7 +37,7 @@ COUNTER_NAMES = ("time", "timestamp", "date", "datetime", "ds", "ts", "epoch", "
 
 
 @dataclass(frozen=True)
-class ColumnRoles:
+class Schema:
     """What each column is."""
 
     task: str
@@ -81,7 +80,7 @@ class ColumnRoles:
         return f"{self.task}: '{target}' ({what}) from {shown}{time}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the roles as `run.json` holds them."""
+        """Return the schema as `run.json` holds them."""
         return asdict(self) | {"texts": {name: list(values) for name, values in self.texts}}
 
     @property
@@ -91,7 +90,7 @@ class ColumnRoles:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], time: str | None) -> Self:
-        """Return the roles that `as_dict` gave, for a file whose times are in another column, or in none."""
+        """Return the schema that `as_dict` gave, for a file whose times are in another column, or in none."""
         classes = None if values["classes"] is None else tuple(values["classes"])
         texts = tuple((name, tuple(found)) for name, found in values["texts"].items())
         many = tuple(values.get("many_texts", ()))
@@ -101,7 +100,7 @@ class ColumnRoles:
         return cls(values["task"], classes, time, *found, **more)
 
 
-def infer_columns(first: FirstRows) -> ColumnRoles:
+def infer_schema(first: FirstRows) -> Schema:
     """Return what the columns are, from the first rows, or say why a run cannot use them."""
     source, settings = first.source, first.source.settings
     first.require([settings.target], "--target")
@@ -169,7 +168,7 @@ def infer_columns(first: FirstRows) -> ColumnRoles:
     columns_found = (*number_columns, *settings.candidate), tuple(text_columns)
     kinds_found = (task, classes, time, time_format, found.hours, *columns_found)
     indicators = _find_indicators(first, number_columns, notes) if settings.missing == "auto" else ()
-    return ColumnRoles(
+    return Schema(
         *kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days,
         indicators=indicators, seasons=seasons,
     )  # fmt: skip
@@ -399,32 +398,6 @@ def notes_on_weight(first: FirstRows, name: str) -> Iterator[str]:
             f"{'jump from row to row' if median > USUAL_WEIGHT else 'learn slowly'}; divide the column by {shown}, so "
             "that a usual row counts once"
         )
-
-
-LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
-"""Rows ago; with late labels, so many rows before the last one known."""
-
-
-def add_default_lags(path: str, settings: Settings) -> Settings:
-    """Return settings with lags, and the calendar where there are times, if the file has no other column to learn from.
-
-    Whoever names features, lags or the calendar gets these and nothing else; the standard input is read only once, and
-    left alone.
-    """
-    if path == "-" or settings.lag or settings.calendar or settings.features is not None:
-        return settings
-    source = Source(path, settings)
-    batch = next(iter(source.batches()), None)
-    if batch is None or settings.target not in batch.columns:
-        return settings  # whoever reads the file says what is wrong with it
-    first = FirstRows(source, [batch], whole=False)
-    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
-    if len(others) > 1 or (settings.time is not None and settings.time not in others):
-        return settings
-    time, _ = find_time_column(first, others, [])
-    if others and time is None and not counts_rows(first, others[0]):
-        return settings  # a feature
-    return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
 
 
 def naive_lags(settings: Settings, seasons: Sequence[int]) -> list[int]:

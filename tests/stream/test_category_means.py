@@ -12,14 +12,14 @@ from undrift.run import Settings, play_file, predict_file
 from undrift.run.play import run_loop
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.update import update_run
-from undrift.run.prepare import category_means
-from undrift.run.prepare.category_means import CategoryMeans
-from undrift.run.prepare.columns import ColumnRoles
-from undrift.run.prepare.encoder import Encoder
 from undrift.run.read import csv_file
-from undrift.run.read.cells import RowBatch
-from undrift.run.read.source import RowOrigin
 from undrift.serve.rows import RunRows
+from undrift.stream import category_means
+from undrift.stream.category_means import CategoryMeans
+from undrift.stream.cells import RowBatch
+from undrift.stream.features import Features
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.schema import Schema
 
 
 def rows_of(n, levels, seed=0, binary=False, noise=0.3):
@@ -120,8 +120,8 @@ def test_stopped_and_resumed_or_updated_it_is_one_run(tmp_path, monkeypatch, del
 
 
 def test_texts_beyond_those_with_features_are_learned_from_where_they_come():
-    roles = ColumnRoles("regression", None, None, "iso", False, (), (("c", ("a", "b")),))
-    encoder = Encoder(RowOrigin("t", Settings(target="y", categories=2)), roles)
+    roles = Schema("regression", None, None, "iso", False, (), (("c", ("a", "b")),))
+    encoder = Features(RowOrigin("t", Settings(target="y", categories=2)), roles)
     cells = ["a", "b", "c", "c", None]
     rows = encoder.encode(RowBatch(np.arange(5) + 1, {"c": cells, "y": [1.0, 2.0, 9.0, 9.0, 5.0]}))
     assert encoder.features == ["c=a", "c=b", "c: recent mean", "c: mean"]
@@ -132,8 +132,8 @@ def test_texts_beyond_those_with_features_are_learned_from_where_they_come():
 
 
 def test_several_classes_give_features_to_the_first_texts_only():
-    roles = ColumnRoles("multiclass", ("u", "v", "w"), None, "iso", False, ("x",), (("c", ("a",)),))
-    encoder = Encoder(RowOrigin("t", Settings(target="y", categories=1)), roles, learning=False)
+    roles = Schema("multiclass", ("u", "v", "w"), None, "iso", False, ("x",), (("c", ("a",)),))
+    encoder = Features(RowOrigin("t", Settings(target="y", categories=1)), roles, learning=False)
     assert encoder.encode(RowBatch(np.array([1]), {"c": ["b"], "x": [1.0]})).Z.tolist() == [[1.0, 0.0]]
     assert encoder.features == ["x", "c=a"]
 
@@ -154,9 +154,9 @@ def test_served_rows_with_labels_at_once_have_the_features_of_a_run(classes):
     shop, x, y = rows_of(120, 30, binary=classes is not None)
     settings = Settings(target="y")
     task = "regression" if classes is None else "classification"
-    roles = ColumnRoles(task, classes, None, "iso", False, ("x",), (), many_texts=("shop",))
+    roles = Schema(task, classes, None, "iso", False, ("x",), (), many_texts=("shop",))
     labels = y.tolist() if classes is None else [classes[int(one)] for one in y]
-    whole = Encoder(RowOrigin("t", settings), roles).encode(
+    whole = Features(RowOrigin("t", settings), roles).encode(
         RowBatch(np.arange(120) + 1, {"x": x.tolist(), "shop": shop, "y": labels})
     )
     served, Z = RunRows(settings, roles), []

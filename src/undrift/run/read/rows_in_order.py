@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +15,21 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.online import Table
-from undrift.run.prepare.columns import ColumnRoles, find_time_column, infer_columns
-from undrift.run.prepare.encoder import Encoder
-from undrift.run.prepare.first_rows import FIRST_BATCHES, FirstRows, read_first_rows
-from undrift.run.read.cells import Cells, RowBatch
 from undrift.run.read.source import Source
+from undrift.stream.cells import Cells, RowBatch
+from undrift.stream.features import Features
+from undrift.stream.first_rows import FIRST_BATCHES, FirstRows
+from undrift.stream.schema import Schema, counts_rows, find_time_column, infer_schema
+from undrift.stream.settings import Settings
+
+
+def read_first_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
+    """Return the first rows of a source, and all its batches, those of the first rows included."""
+    batches = source.batches()
+    head = list(islice(batches, FIRST_BATCHES + 1))
+    if not head:
+        raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
+    return FirstRows(source, head[:FIRST_BATCHES], whole=len(head) <= FIRST_BATCHES), chain(head, batches)
 
 
 def read_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
@@ -60,14 +72,14 @@ def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
     return {name: cells[a:b] for name, cells in columns.items()}
 
 
-def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, ColumnRoles]:
+def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, Schema]:
     """Return rows of a source up to so many labelled ones, their labels (NaN where missing), and what the columns are.
 
     The feature of a text that first appears further down is 0 in the rows before.
     """
     first, batches = read_rows(source)
-    roles = infer_columns(first)
-    encoder = Encoder(source, roles)
+    schema = infer_schema(first)
+    encoder = Features(source, schema)
     Z, y, left = [], [], rounds
     for batch in batches:
         rows = encoder.encode(batch)
@@ -85,4 +97,30 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, ColumnRoles]:
     for part in Z:
         wide[at : at + len(part), : part.shape[1]] = part
         at += len(part)
-    return Table(encoder.features, wide), np.concatenate(y), roles
+    return Table(encoder.features, wide), np.concatenate(y), schema
+
+
+LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
+"""Rows ago; with late labels, so many rows before the last one known."""
+
+
+def add_default_lags(path: str, settings: Settings) -> Settings:
+    """Return settings with lags, and the calendar where there are times, if the file has no other column to learn from.
+
+    Whoever names features, lags or the calendar gets these and nothing else; the standard input is read only once, and
+    left alone.
+    """
+    if path == "-" or settings.lag or settings.calendar or settings.features is not None:
+        return settings
+    source = Source(path, settings)
+    batch = next(iter(source.batches()), None)
+    if batch is None or settings.target not in batch.columns:
+        return settings  # whoever reads the file says what is wrong with it
+    first = FirstRows(source, [batch], whole=False)
+    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
+    if len(others) > 1 or (settings.time is not None and settings.time not in others):
+        return settings
+    time, _ = find_time_column(first, others, [])
+    if others and time is None and not counts_rows(first, others[0]):
+        return settings  # a feature
+    return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)

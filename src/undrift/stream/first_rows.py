@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.run.read.cells import (
+from undrift.stream.cells import (
     Cells,
     Lines,
     RowBatch,
@@ -21,11 +20,34 @@ from undrift.run.read.cells import (
     parse_numbers,
     parse_times,
 )
-from undrift.run.read.source import RowOrigin, Source
-from undrift.run.settings import did_you_mean
+from undrift.stream.settings import Settings, did_you_mean
 
 FIRST_BATCHES = 2
 """Batches that columns are inferred from."""
+
+
+class RowOrigin:
+    """Where rows come from, for sentences about them, and the settings they are read with."""
+
+    row_word = "row"
+    """What the number of a row is called."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name, self.settings = name, settings
+        self.notes: list[str] = []
+        """What was found while reading that the user may want to know."""
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return f"{self.name}, {self.row_word} {line}"
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        return f"leave it out with --drop '{name}'"
+
+    def mark_missing(self, text: str) -> str:
+        """Return how a text is said to mean missing, for an error."""
+        return f"pass --na {text[:20]!r} if it means missing"
 
 
 class FirstRows:
@@ -41,7 +63,7 @@ class FirstRows:
         Whether there are no others.
     """
 
-    def __init__(self, source: Source, batches: Sequence[RowBatch], *, whole: bool) -> None:
+    def __init__(self, source: RowOrigin, batches: Sequence[RowBatch], *, whole: bool) -> None:
         self.source, self.whole = source, whole
         self.na = frozenset(source.settings.na)
         names = dict.fromkeys(name for batch in batches for name in batch.columns)
@@ -101,15 +123,6 @@ class FirstRows:
                 f"{self.source.at(int(self.lines[bad.row]))}: '{name}' should be a time, got {bad.cell!r:.60}; "
                 "correct it, or say how times are written with --time-format"
             ) from None
-
-
-def read_first_rows(source: Source) -> tuple[FirstRows, Iterator[RowBatch]]:
-    """Return the first rows of a source, and all its batches, those of the first rows included."""
-    batches = source.batches()
-    head = list(islice(batches, FIRST_BATCHES + 1))
-    if not head:
-        raise DataError(f"{source.name} has no rows, only a header; there is nothing to learn")
-    return FirstRows(source, head[:FIRST_BATCHES], whole=len(head) <= FIRST_BATCHES), chain(head, batches)
 
 
 def not_a_number(source: RowOrigin, line: int, name: str, cell: object) -> DataError:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from undrift._typing import Matrix, Vector
-from undrift.run.prepare.category_means import NO_CATEGORY, CategoryMeans
-from undrift.run.prepare.columns import LONGEST_TEXT, ColumnRoles, has_means, require_short, text_limit
-from undrift.run.read.cells import Lines
-from undrift.run.read.source import RowOrigin
+from undrift.stream.category_means import NO_CATEGORY, CategoryMeans
+from undrift.stream.cells import Lines
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.schema import LONGEST_TEXT, Schema, has_means, require_short, text_limit
 
 Texts = Mapping[str, Sequence[str | None]]
 """The cells of text columns by name, None where missing."""
@@ -25,7 +25,7 @@ class TextFeatures:
     ----------
     source
         Where the rows come from, and the settings.
-    roles
+    schema
         What each column is.
     taken
         Names of the features before these.
@@ -36,24 +36,24 @@ class TextFeatures:
     """
 
     def __init__(
-        self, source: RowOrigin, roles: ColumnRoles, taken: Sequence[str], *, learning: bool, labels_come_later: bool
+        self, source: RowOrigin, schema: Schema, taken: Sequence[str], *, learning: bool, labels_come_later: bool
     ) -> None:
         self._source, self._learning, self._taken = source, learning, list(taken)
         self.names: list[str] = []
         """Names of the features."""
-        self.texts: dict[str, list[str]] = {name: [] for name in roles.text_columns}
+        self.texts: dict[str, list[str]] = {name: [] for name in schema.text_columns}
         """Columns, and their texts that have a feature."""
-        self._limits = {name: text_limit(source.settings, len(values)) for name, values in roles.texts}
+        self._limits = {name: text_limit(source.settings, len(values)) for name, values in schema.texts}
         self._places: dict[tuple[str, str], int] = {}
         self._mean_places: dict[str, int] = {}
-        self._has_means = has_means(roles.task)
+        self._has_means = has_means(schema.task)
         self._means = CategoryMeans(
-            binary=roles.task == "classification", delay=source.settings.delay, labels_come_later=labels_come_later
+            binary=schema.task == "classification", delay=source.settings.delay, labels_come_later=labels_come_later
         )
-        for name, values in roles.texts:
+        for name, values in schema.texts:
             for value in values:
                 self._add_text(name, value)
-        for name in roles.many_texts:
+        for name in schema.many_texts:
             self._begin_means(name)
 
     @property

@@ -1,1 +1,0 @@
-"""Preparing: what each column is, and rows as numbers for a model."""
