@@ -24,7 +24,7 @@ from undrift.stream.cells import UnreadableCell, parse_times
 ROWS_PER_SNAPSHOT = 500
 """A restart repeats at most so many rows."""
 MOST_ROWS = 10_000
-"""SeriesRows of one request, those that were learned before included."""
+"""Rows of one request, those that were learned before included."""
 MOST_STEPS = 500
 """Steps that one request may bring, missing ones between two times included: a fraction of a second of work."""
 PLACE = "row"
@@ -35,12 +35,12 @@ class LearnedRows(NamedTuple):
     """What became of rows."""
 
     learned: int
-    """SeriesRows learned now."""
+    """Rows learned now."""
     repeated: int
-    """SeriesRows that are not later than the last one: they were learned before, and nothing is learned twice."""
+    """Rows that are not later than the last one: they were learned before, and nothing is learned twice."""
 
 
-class _Rows(NamedTuple):
+class _SeriesRows(NamedTuple):
     values: Matrix
     """(n, series), NaN where missing."""
     times: list[int] | None
@@ -147,13 +147,13 @@ class ForecastService(JournaledService):
             for entry in self.journal.entries_after(0 if saved is None else saved.sequence):
                 values, times = json.loads(entry.body)
                 shape = (len(values), len(self.plan.names))
-                self._play(_Rows(np.array(values, dtype=np.float64).reshape(shape), times))
+                self._play(_SeriesRows(np.array(values, dtype=np.float64).reshape(shape), times))
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, UndriftError):
                 raise
             raise ModelFileError(f"{self.journal.path}: damaged; move it away") from None
 
-    def _play(self, rows: _Rows) -> None:
+    def _play(self, rows: _SeriesRows) -> None:
         times = None if rows.times is None else np.array(rows.times, dtype="datetime64[s]")
         before = self.model.rows
         self.model.play(rows.values, times=times)
@@ -161,7 +161,7 @@ class ForecastService(JournaledService):
             self.last = rows.times[-1]
         self._unsaved += self.model.rows - before  # missing rows take as long as others when they are repeated
 
-    def _read(self, rows: Sequence[Row]) -> _Rows:
+    def _read(self, rows: Sequence[Row]) -> _SeriesRows:
         """Return those rows that are later than the last one, as numbers."""
         place = PLACE if self.plan.time is None else self.plan.time
         for row in rows:
@@ -177,11 +177,11 @@ class ForecastService(JournaledService):
                 raise RequestSizeError(
                     f"a request brings at most {MOST_STEPS:,} new rows, got {len(following):,}; split it"
                 )
-            return _Rows(Z[following], None)
+            return _SeriesRows(Z[following], None)
         times = self._parse_times([row.get(place) for row in rows], place)
         new = [i for i, one in enumerate(times) if self.last is None or one > self.last]
         self._check_times([times[i] for i in new], place)
-        return _Rows(Z[new], [times[i] for i in new])
+        return _SeriesRows(Z[new], [times[i] for i in new])
 
     def _check_times(self, times: list[int], place: str) -> None:
         """Refuse times that are between two rows, or too far ahead for one request."""
