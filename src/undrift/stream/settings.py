@@ -26,7 +26,7 @@ LONGEST = 1 << 20
 """Bytes of a settings file."""
 LONGEST_LAG = 1_000_000
 """Rows."""
-_LISTS = ("features", "drop", "candidate", "na", "lag")
+_LISTS = ("features", "drop", "candidate", "na", "lag", "quantiles")
 OLD_NAMES = {"model": "speed"}
 """Settings that had another name: folders made before keep their meaning, whoever writes it is told the new one."""
 OLD_VALUES = {("missing", "indicate"): "indicators"}
@@ -92,6 +92,10 @@ class Settings:
     """"csv", "parquet", "ndjson", "excel", or "auto": by the file's ending."""
     limit: int | None = None
     """Stop after so many rows."""
+    level: float = 0.9
+    """Part of the labels that intervals are made to hold."""
+    quantiles: tuple[float, ...] = ()
+    """Levels of the quantiles that are predicted beside intervals."""
     seed: int = 0
     """Of the model's random features."""
     alert: bool = False
@@ -134,6 +138,9 @@ class Settings:
         _check.integer(who, "seed", self.seed, 0, 2**53)
         if self.limit is not None:
             _check.integer(who, "limit", self.limit, 1, 2**53)
+        _check.interval(who, "level", self.level, "(0, 1)")
+        for level in self.quantiles:
+            _check.interval(who, "quantiles", level, "(0, 1)")
         for lag in self.lag:
             _check.integer(who, "lag", lag, 1, LONGEST_LAG)
             if lag <= self.delay:
@@ -162,6 +169,10 @@ class Settings:
             raise InputError("settings: candidate must not name a column twice")
         if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the settings with some changed."""
+        return dataclasses.replace(self, **changes)
 
     @property
     def most_texts(self) -> int:
@@ -202,7 +213,7 @@ class Settings:
         if "target" not in plain:
             raise InputError(f"{where}: target is missing; name the column to predict, with --target COLUMN")
         for name in _LISTS:
-            if isinstance(plain.get(name), (str, int)):
+            if isinstance(plain.get(name), (str, int, float)):
                 plain[name] = (plain[name],)
         if plain.get("half_life") == "inf":
             plain["half_life"] = math.inf
