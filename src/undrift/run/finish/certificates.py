@@ -24,12 +24,12 @@ from undrift.online.estimator import OnlineEstimator
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify, comparators
 from undrift.run.finish.run_data import read_numbers
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_model import make_model
 from undrift.run.play.runner import play_file
 from undrift.run.play.state import NOT_CERTIFIED, RunState, settings_of
 from undrift.run.read.rows_in_order import load_rows
 from undrift.run.read.source import Source
 from undrift.stream.extras import polars
+from undrift.stream.stream import make_model
 from undrift.trace import Trace
 
 MAX_ROUNDS = 200_000

@@ -79,10 +79,10 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, Schema]:
     """
     first, batches = read_rows(source)
     schema = infer_schema(first)
-    encoder = Features(source, schema)
+    features = Features(source.settings, schema)
     Z, y, left = [], [], rounds
     for batch in batches:
-        rows = encoder.encode(batch)
+        rows = features.encode(batch, source)
         reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
         count = int(reached[0]) + 1 if len(reached) else len(rows.y)
         Z.append(rows.Z[:count])
@@ -92,12 +92,12 @@ def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, Schema]:
             break
     if left == rounds:
         raise DataError(f"{source.name}: no row is left to learn from; see --missing")
-    wide = np.zeros((sum(len(part) for part in Z), len(encoder.features)))
+    wide = np.zeros((sum(len(part) for part in Z), len(features.names)))
     at = 0
     for part in Z:
         wide[at : at + len(part), : part.shape[1]] = part
         at += len(part)
-    return Table(encoder.features, wide), np.concatenate(y), schema
+    return Table(features.names, wide), np.concatenate(y), schema
 
 
 LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
