@@ -27,7 +27,7 @@ from undrift.run.finish.peers import Contender
 how, *command = sys.argv[1:]
 compare.absent_libraries = lambda: []
 
-def play_endlessly(Z, y):
+def play_endlessly(Z, y, context):
     print("endless", file=sys.stderr, flush=True)
     if how == "compiled":  # one long call, which no signal handler can enter
         hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
@@ -49,7 +49,7 @@ def small_file(tmp_path):
 
 
 def contender(name, microseconds, library="slow"):
-    return Contender(library, name, lambda Z, y: np.zeros(len(y)), microseconds)
+    return Contender(library, name, lambda Z, y, context: np.zeros(len(y)), microseconds)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
@@ -92,7 +92,7 @@ def test_each_learner_is_told_when_it_is_done_the_cheapest_first(small_file, mon
 def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(small_file, monkeypatch):
     stop = StopRequest()
 
-    def play(Z, y):
+    def play(Z, y, context):
         try:
             stop.request()
         except Interrupted:
@@ -142,7 +142,7 @@ def test_other_libraries_keep_to_one_thread(small_file, monkeypatch):
 
     seen = []
 
-    def play(Z, y):
+    def play(Z, y, context):
         seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
         return np.zeros(len(y))
 
