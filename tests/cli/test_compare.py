@@ -184,7 +184,10 @@ def test_a_given_column_is_scored_where_it_has_a_prediction_beside_everyone_else
     assert run(command) == 0
     said = capsys.readouterr().out
     assert "rmse where 'mine'" in said
-    assert "'mine' has a prediction in 50 rows: \"where 'mine'\" is everyone's score in these." in said
+    assert (
+        "'mine' has a prediction in 50 of the 59 rows that are scored, and is scored in these alone: "
+        "\"rmse where 'mine'\" is everyone's score in the same rows."
+    ) in said
     assert "in its place" not in said
 
 
@@ -212,3 +215,32 @@ def test_a_comparison_says_who_is_not_installed(small_file, monkeypatch, capsys)
     assert facts["notes"][0] == "ours weigh the given predictions too"
     assert run([*command, "--only", "lightgbm"]) == 2
     assert "--only 'lightgbm': lightgbm is not installed here; pip install lightgbm" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_run_are_honoured_and_the_table_says_who_cannot(small_file, call, tmp_path):
+    pytest.importorskip("river")
+    add_column(small_file, "w", [1.0, 2.0] * 30)
+    add_column(small_file, "t", range(0, 180, 3))
+    (tmp_path / "run.toml").write_text('target = "y"\nweight = "w"\ntime = "t"\nelapsed = true\ndelay = 4\n')
+    command = ["compare", small_file, "--settings", tmp_path / "run.toml", "--only", "fast,Linear"]
+    code, out, _ = call(*command, "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert {result["rows"] for result in answer["results"]} == {60 - 1 - 4}
+    results = {result["name"]: result for result in answer["results"]}
+    assert set(results["OnlineRegressor (fast)"]["intervals"]) == {"90% coverage", "pinball"}
+    assert results["LinearRegression"]["intervals"] == {}
+    code, out, _ = call(*command)
+    lines = out.splitlines()
+    for note in (
+        "Every learner gets labels 4 rows late; rows before the first known label are not scored.",
+        "These take no weights and learn every row once: the naive guesses, BayesianLinearRegression.",
+        "Only ours forget by the time between rows; other learners have no such option.",
+        "'w' says how often each row counts in learning; it is no feature, and scores count every row once.",
+    ):
+        assert note in lines
+    assert "90% coverage" in out
+    (tmp_path / "run.toml").write_text('target = "y"\nalert = true\n')
+    code, _, error = call(*command)
+    assert code == 2
+    assert "compare: alert is not for comparisons: a comparison does not watch the stream; undrift run does" in error

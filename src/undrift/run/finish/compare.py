@@ -173,10 +173,9 @@ class FileComparison:
             late = f"every learner gets labels {settings.delay} rows late"
             notes.append(f"{late}; rows before the first known label are not scored")
         if settings.weight is not None:
-            notes.append("learners count rows by their weights; scores and naive guesses count every row once")
             unweighted = [contender.name for contender in self._contenders if not contender.takes_weights]
-            if unweighted:
-                notes.append(f"these take no weights and learn every row once: {', '.join(unweighted)}")
+            without = ", ".join(["the naive guesses", *unweighted])
+            notes.append(f"these take no weights and learn every row once: {without}")
         if settings.elapsed:
             notes.append("only ours forget by the time between rows; other learners have no such option")
         return [*notes, *schema.notes]

@@ -34,7 +34,7 @@ from undrift.stream.settings import Settings, did_you_mean
 from undrift.trace import Trace
 
 MICROSECONDS = {
-    "light": 10.0, "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
+    "light": 8.0, "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
     "LinearRegression": 50.0, "LogisticRegression": 50.0, "SoftmaxRegression": 150.0, "BayesianLinearRegression": 110.0,
     "SGDRegressor": 2000.0, "SGDClassifier": 2000.0, "KNNRegressor": 4000.0, "ridge": 30.0,
     "HoeffdingAdaptiveTreeRegressor": 800.0, "HoeffdingAdaptiveTreeClassifier": 800.0,
