@@ -101,7 +101,7 @@ class FileComparison:
     @property
     def results(self) -> list[LearnerResult]:
         """Results of the learners that are done, best first; a column empty in some rows stands by those it has."""
-        return self._table.ranked()
+        return self._table.rank()
 
     @property
     def missing(self) -> list[str]:

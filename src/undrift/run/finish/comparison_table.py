@@ -89,7 +89,7 @@ class ComparisonTable:
                 units = predictions if self.task == "regression" else log_odds(predictions)
                 self.add(name, "given", Trace(units), 0.0)
 
-    def ranked(self) -> list[LearnerResult]:
+    def rank(self) -> list[LearnerResult]:
         """Return the results, best first; a column that is empty in some rows stands where its rows put it."""
         first = next(iter(self._results[0].scores))
         partial = [result for result in self._results if result.kind == "given" and result.name in self.partial]

@@ -283,17 +283,17 @@ def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector, context: RowConte
     answer = {"regression": "predict", "classification": "decision_function", "multiclass": "predict_proba"}[task]
     classes = {} if task == "regression" else {"classes": np.arange(float(out.shape[1] if out.ndim > 1 else 2))}
 
-    def scaled(t: int) -> Matrix:
+    def scale_row(t: int) -> Matrix:
         return np.asarray((Z[t : t + 1] - scaler.mean_) / scaler.scale_)  # as its transform, without its checks
 
     def predict(t: int) -> Any:
-        prediction = getattr(model, answer)(scaled(t))[0] if hasattr(model, "coef_") else 0.0
+        prediction = getattr(model, answer)(scale_row(t))[0] if hasattr(model, "coef_") else 0.0
         scaler.partial_fit(Z[t : t + 1])
         return prediction
 
     def learn(t: int, weight: float) -> None:
         weights = {} if context.weight is None else {"sample_weight": [weight]}
-        model.partial_fit(scaled(t), y[t : t + 1], **classes, **weights)
+        model.partial_fit(scale_row(t), y[t : t + 1], **classes, **weights)
 
     play_row_by_row(predict, learn, y, context, out)
     return _replace_non_finite(task, out)
