@@ -40,13 +40,13 @@ REFUSED_OF_CLASSES = dict.fromkeys(("level", "quantiles"), "classes are predicte
 class FileComparison:
     """Learners beside each other on the rows of a file, one after the other, those that cost least first.
 
-    All see the same rows, and labels as late as each other. Ours are made as `play_file` makes its model, and theirs
-    are the settings of a run: weights, elapsed times, indicators of holes, one memory length. Peers have their own
-    defaults, on rows whose holes are filled with the last value seen and which are scaled by their own means; they are
-    given weights if they take some. Columns with predictions made elsewhere are candidates for ours, features for
-    peers, and scored by themselves in the rows in which they have one, beside everyone's score over those rows. Scores
-    count every row once. A file with nothing but a time and a target is compared on its own past, as `play_file` learns
-    it.
+    Everyone sees the same rows, and gets labels equally late. Our learners are made as `play_file` makes its model, and
+    honour its settings: weights, elapsed times, indicators of holes, one memory length. Learners of other libraries have
+    their own defaults; their rows have holes filled with the last value seen and are scaled by running means, and they
+    get weights if they take some. Columns with predictions made elsewhere are candidates for our learners and features
+    for the others. They are scored in the rows in which they have a prediction, beside everyone's score over those rows.
+    Scores count every row once. A file with nothing but a time and a target is compared on its own past, as `play_file`
+    learns it.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class FileComparison:
             notes.append("ours weigh the given predictions too")
         notes += [f"'{name}' is left out: it is empty in every row that is scored" for name in self._table.empty]
         if settings.delay:
-            late = f"every learner gets labels {settings.delay} rows late"
+            late = f"every learner gets labels {settings.delay} row{'s' if settings.delay > 1 else ''} late"
             notes.append(f"{late}; rows before the first known label are not scored")
         if settings.weight is not None:
             unweighted = [contender.name for contender in self._contenders if not contender.takes_weights]
