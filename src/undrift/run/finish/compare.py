@@ -41,10 +41,10 @@ class FileComparison:
     """Learners beside each other on the rows of a file, one after the other, those that cost least first.
 
     Everyone sees the same rows, and gets labels equally late. Our learners are made as `play_file` makes its model, and
-    honour its settings: weights, elapsed times, indicators of holes, one memory length. Learners of other libraries have
+    honour its settings: weights, elapsed times, indicators of holes, a memory length. Other libraries' learners have
     their own defaults; their rows have holes filled with the last value seen and are scaled by running means, and they
     get weights if they take some. Columns with predictions made elsewhere are candidates for our learners and features
-    for the others. They are scored in the rows in which they have a prediction, beside everyone's score over those rows.
+    for the others. They are scored where they have a prediction, beside everyone's score over those rows.
     Scores count every row once. A file with nothing but a time and a target is compared on its own past, as `play_file`
     learns it.
 
