@@ -53,12 +53,10 @@ class LabelCode:
     def encode(self, cells: Cells, lines: Lines, origin: RowOrigin) -> Vector:
         """Return the numbers of classes, NaN where missing; refuse a class too many where it stands."""
         assert self.classes is not None  # numbers are read as they are
-        labels = parse_texts(cells, origin.na)
         encode = self._encode_several if self.several else self._encode_two
-        return encode(labels, lines, origin)
+        return encode(self.classes, parse_texts(cells, origin.na), lines, origin)
 
-    def _encode_two(self, labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
-        classes = self.classes or []
+    def _encode_two(self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
         code: dict[str | None, float] = {None: math.nan} | {c: float(k) for k, c in enumerate(classes) if c}
         for row, label in enumerate(labels):
             if label in code:
@@ -73,8 +71,9 @@ class LabelCode:
             classes[k], code[label] = str(label), float(k)
         return np.array([code[label] for label in labels])
 
-    def _encode_several(self, labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
-        classes = self.classes or []
+    def _encode_several(
+        self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin
+    ) -> Vector:
         code: dict[str | None, float] = {None: math.nan} | {label: float(k) for k, label in enumerate(classes)}
         for row, label in enumerate(labels):
             if label is None or label in code:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from undrift.run import Settings, play_file, read_run
-from undrift.run.play import run_model
-from undrift.run.play.run_model import ThenAndNow
+from undrift.run.play import recorder
+from undrift.run.play.recorder import ThenAndNow
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])

@@ -208,7 +208,8 @@ def _certify_rows(
             "out (--drop, --features)"
         )
     source = _source(folder, state)
-    rows, y, _ = load_rows(source, rounds)
+    names, loaded, _ = load_rows(source, rounds)
+    rows, y = Table(names, loaded.Z), loaded.y
     yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
         raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {source.name}")
