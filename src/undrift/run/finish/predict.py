@@ -179,8 +179,8 @@ def predict_file(
 
     `level` and `quantiles` are by default those of the run.
     """
-    folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    if Path(model).is_dir():
+    if not Path(model).is_file():
+        folder = Path(model)
         _refuse_other_folders(folder)
         state = read_state(folder)
         if state["model"] is None:
