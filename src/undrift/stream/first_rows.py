@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.stream.cells import (
+    BATCH_ROWS,
     Cells,
     Lines,
     RowBatch,
@@ -52,6 +53,15 @@ class RowOrigin:
     def choose(self, setting: str, value: str) -> str:
         """Return how a setting is given a value, for an error."""
         return f"pass --{setting} {value}"
+
+
+FIRST_ROWS = FIRST_BATCHES * BATCH_ROWS
+"""Rows that columns of a table in memory are inferred from, as many as of a file."""
+
+
+def first_rows_of(batch: RowBatch) -> RowBatch:
+    """Return the first rows of a table, from which its columns are inferred."""
+    return RowBatch(batch.lines[:FIRST_ROWS], {name: cells[:FIRST_ROWS] for name, cells in batch.columns.items()})
 
 
 class FirstRows:
