@@ -15,8 +15,8 @@ from undrift.stream.cells import (
     RowBatch,
     Times,
     UnreadableCell,
+    count_numbers,
     is_missing,
-    parse_number,
     parse_numbers,
     parse_times,
 )
@@ -89,8 +89,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return (0 if cells.dtype.kind == "M" else len(cells)), len(cells)
-        known = self.known_cells(name)
-        return sum(parse_number(cell) is not None for _, cell in known), len(known)
+        return count_numbers(cells, self.na)
 
     def require(self, names: Iterable[str], option: str) -> None:
         """Refuse names that no column has."""
@@ -112,7 +111,10 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells.astype(np.float64, copy=False))
-        return np.array([is_missing(cell, self.na) for cell in cells])
+        if not {*map(type, cells)} <= {str, type(None)}:
+            return np.array([is_missing(cell, self.na) for cell in cells])
+        missing = {cell: is_missing(cell, self.na) for cell in {*cells}}
+        return np.array([missing[cell] for cell in cells])
 
     def times(self, name: str, time_format: str) -> Times:
         """Return a column of times, NaT where missing; refuse it at the first cell that is none."""

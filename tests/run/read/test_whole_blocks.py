@@ -53,9 +53,8 @@ def read(path, settings):
     """Return the batches of a file, its notes, and the error that ends it."""
     batches, opened = [], Source(path, settings)
     try:
-        batches += (
-            (b.lines.tolist(), {name: list(cells) for name, cells in b.columns.items()}) for b in opened.batches()
-        )
+        for lines, columns in opened.batches():
+            batches += [(lines.tolist(), {name: list(cells) for name, cells in columns.items()})]
     except UndriftError as error:
         return batches, opened.notes, str(error)
     return batches, opened.notes, None
