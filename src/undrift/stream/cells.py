@@ -149,6 +149,18 @@ def count_numbers(cells: Sequence[object], na: frozenset[str]) -> tuple[int, int
     )
 
 
+def find_holes(cells: Sequence[object], na: frozenset[str]) -> NDArray[np.bool_]:
+    """Return which cells of a column are missing."""
+    values = _cast_texts(cells, na)
+    if values is None:
+        return np.array([is_missing(cell, na) for cell in cells])
+    out = np.isnan(values)
+    rows = np.flatnonzero(out).tolist()
+    missing = {cell: is_missing(cell, na) for cell in {cells[row] for row in rows}}
+    out[rows] = [missing[cells[row]] for row in rows]
+    return np.asarray(out)
+
+
 def _cast_texts(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
     """Return many texts as numbers, NaN where one is missing or has to be read by itself; None unless all are texts.
 

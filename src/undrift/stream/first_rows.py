@@ -16,6 +16,7 @@ from undrift.stream.cells import (
     Times,
     UnreadableCell,
     count_numbers,
+    find_holes,
     is_missing,
     parse_numbers,
     parse_times,
@@ -111,10 +112,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells.astype(np.float64, copy=False))
-        if not {*map(type, cells)} <= {str, type(None)}:
-            return np.array([is_missing(cell, self.na) for cell in cells])
-        missing = {cell: is_missing(cell, self.na) for cell in {*cells}}
-        return np.array([missing[cell] for cell in cells])
+        return find_holes(cells, self.na)
 
     def times(self, name: str, time_format: str) -> Times:
         """Return a column of times, NaT where missing; refuse it at the first cell that is none."""

@@ -57,15 +57,14 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     if not known:
         raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
     cells = [cell for _, cell in known]
-    numeric = _are_numbers(cells)
+    values = [value for cell in cells if (value := parse_number(cell)) is not None]
+    numeric = len(values) >= SHARE_OF_A_KIND * len(cells) and not _are_flags(cells)
     task = settings.task
     if task == "auto":
-        if settings.positive is not None or not numeric:
-            task = "classification"
-        else:
-            task = _task_of_numbers(first, [value for cell in cells if (value := parse_number(cell)) is not None])
+        named = settings.positive is not None or not numeric
+        task = "classification" if named else _task_of_numbers(first, values)
     if task == "regression":
-        found = {value for cell in cells if (value := parse_number(cell)) is not None and math.isfinite(value)}
+        found = {value for value in values if math.isfinite(value)}
         if len(found) == 1 and first.whole:
             raise DataError(
                 f"{source.name}: the target '{name}' is {found.pop():g} in every row; there is nothing to learn"
@@ -80,13 +79,12 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     return task, _order_classes(first, labels)
 
 
-def _are_numbers(cells: list[object]) -> bool:
-    """Whether cells are numbers, a few bad ones aside; true and false are not."""
-    flags = all(
+def _are_flags(cells: list[object]) -> bool:
+    """Whether cells are true and false, which are classes though they can be read as numbers."""
+    return all(
         isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
         for cell in cells
     )
-    return not flags and sum(parse_number(cell) is not None for cell in cells) >= SHARE_OF_A_KIND * len(cells)
 
 
 def _task_of_numbers(first: FirstRows, values: list[float]) -> str:
