@@ -19,6 +19,7 @@ from undrift.cli import run_options as options
 from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
+from undrift.stream.settings import Settings, describe_fields
 
 if TYPE_CHECKING:
     from undrift.events import Event
@@ -26,40 +27,11 @@ if TYPE_CHECKING:
     from undrift.run.play.state import RunState
 
 
+@options.takes_settings(Settings)
 def run(
-    context: typer.Context,
-    file: options.File = None,
-    target: options.Target = None,
+    file: options.File,
+    settings: Settings,
     out: options.Out = None,
-    time: options.Time = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
-    candidate: options.Candidate = None,
-    task: options.Task = None,
-    positive: options.Positive = None,
-    speed: options.Speed = None,
-    half_life: options.HalfLife = None,
-    nonnegative: options.Nonnegative = None,
-    lag: options.Lag = None,
-    delay: options.Delay = None,
-    weight: options.Weight = None,
-    elapsed: options.Elapsed = None,
-    calendar: options.Calendar = None,
-    missing: options.Missing = None,
-    na: options.Na = None,
-    categories: options.Categories = None,
-    time_format: options.TimeFormat = None,
-    sort: options.Sort = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
-    decimal: options.Decimal = None,
-    delimiter: options.Delimiter = None,
-    format: options.Format = None,  # noqa: A002  # the option's name
-    limit: options.Limit = None,
-    seed: options.Seed = None,
-    alert: options.Alert = None,
-    settings: options.SettingsFile = None,
-    model: options.OldModel = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Print a prediction as each row comes: JSON lines in and out, and no folder."),
@@ -88,24 +60,23 @@ def run(
     Ctrl-C stops it, --resume continues. With --live, rows come from a pipe and predictions are printed at once. Exit
     code 3: the file cannot be used; the message says where and why.
     """
-    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `alert`
     if live:
         if out is not None or resume or force or certify:
             raise InputError("--live keeps no folder; leave out --out, --resume, --force and --certify")
-        return run_live(path, values, id_column=id, quiet=quiet)
+        return run_live(file, settings, id_column=id, quiet=quiet)
     if id is not None:
         raise InputError("--id is for rows as they come; add --live")
-    folder = out if out is not None else default_folder(path)
+    folder = out if out is not None else default_folder(file)
     bounded = report if certify is None else certify
     return run_and_report(
-        path, folder, values, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
+        file, folder, settings, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
     )
 
 
 def run_and_report(
     path: str,
     folder: Path,
-    values: dict[str, Any],
+    settings: Settings,
     *,
     resume: bool,
     force: bool,
@@ -116,9 +87,8 @@ def run_and_report(
 ) -> int:
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.metrics import LEADING, TITLES
-    from undrift.run import Settings, play_file, read_run
+    from undrift.run import play_file, read_run
 
-    settings = Settings.from_dict(values)
     command = shlex.join(["undrift", *sys.argv[1:]])
     left = f"{folder} holds what was saved so far"
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
@@ -195,25 +165,20 @@ def _write_report(folder: Path, bar: ProgressBar) -> Path:
     return write_report(folder, render)
 
 
-NOT_LIVE = {
-    "lag": (), "delay": 0, "weight": None, "elapsed": False, "calendar": False, "missing": "auto", "time_format": None,
-    "delimiter": None,
-}  # fmt: skip
-"""Settings of runs over files that rows from a pipe have no use for, and their defaults."""
+NOT_LIVE = ("lag", "delay", "weight", "elapsed", "calendar", "missing", "time_format", "delimiter")
+"""Settings of runs over files that rows from a pipe have no use for."""
 
 
-def run_live(path: str, values: dict[str, Any], *, id_column: str | None, quiet: bool) -> int:
+def run_live(path: str, settings: Settings, *, id_column: str | None, quiet: bool) -> int:
     """Print a prediction for each row of a pipe or a file of JSON lines before its label is learned."""
     from undrift.run.play.live import play_live
     from undrift.run.read.source import Source
-    from undrift.stream.settings import Settings
 
-    settings = Settings.from_dict({**values, "format": "ndjson"} if values.get("format", "auto") == "auto" else values)
-    for name, default in NOT_LIVE.items():
-        if getattr(settings, name) != default:
-            raise InputError(
-                f"--{name.replace('_', '-')}: not for rows as they come; leave it out, or leave out --live"
-            )
+    if settings.format == "auto":
+        settings = settings.replace(format="ndjson")
+    for name in NOT_LIVE:
+        if getattr(settings, name) != describe_fields(Settings)[name].default:
+            raise InputError(f"{options.flag_of(name)}: not for rows as they come; leave it out, or leave out --live")
     if settings.format != "ndjson":
         raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
     bad = changes = rows = 0
@@ -344,7 +309,7 @@ def _problems(problems: Any) -> str:
     return ", ".join(shown) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")
 
 
-DEMO = {"target": "departures", "calendar": True, "lag": [1, 24, 168]}
+DEMO = Settings(target="departures", calendar=True, lag=(1, 24, 168))
 """Settings of the demo."""
 
 
@@ -362,4 +327,4 @@ def demo(
     """
     with as_file(files("undrift") / "data" / "nyc_departures.csv.gz") as path:
         done = {"resume": False, "force": True, "report": report, "certify": True}
-        return run_and_report(str(path), out, dict(DEMO), **done, quiet=quiet, json=json)
+        return run_and_report(str(path), out, DEMO, **done, quiet=quiet, json=json)

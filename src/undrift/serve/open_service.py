@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from undrift import store
@@ -115,7 +114,7 @@ def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
         raise InputError(f"{folder}: this run is not finished; continue it with --resume, then serve it")
     file = regular_file(folder, state["model"])
     model = load_model(str(file))
-    settings = replace(settings_of(folder, state), limit=None, missing="fill")
+    settings = settings_of(folder, state).replace(limit=None, missing="fill")
     if settings.weight is not None or settings.elapsed:
         raise InputError(f"{folder}: runs with --weight or --elapsed cannot be served; serve one without them")
     with explain_damage(folder):

@@ -58,7 +58,7 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
         raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
     cells = [cell for _, cell in known]
     numeric = _are_numbers(cells)
-    task = settings.task
+    task: str = settings.task
     if task == "auto":
         if settings.positive is not None or not numeric:
             task = "classification"

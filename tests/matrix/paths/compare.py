@@ -12,7 +12,7 @@ from ..references import play_reference
 from ..scenarios import FEATURES, Reference, Scenario
 from .commands import parse_json, require, write_csv
 
-SETTINGS = ("weight", "delay", "lag", "calendar", "candidate", "missing")
+SETTINGS = ("weight", "delay", "lag", "calendar", "candidate", "missing", "level", "quantiles")
 """Options that the file of settings has a name for."""
 
 
@@ -42,8 +42,7 @@ class Compare(PathDriver):
         settings |= {"elapsed": True} if "elapsed" in asked else {}
         (folder / "settings.toml").write_text("".join(f"{name} = {_toml(value)}\n" for name, value in settings.items()))
         words: list[Any] = [file, "--settings", folder / "settings.toml", "--only", asked.get("speed", "fast")]
-        for name in ("level", "quantiles", "resume"):
-            words += [f"--{name}"] if name in asked else []
+        words += ["--resume"] if "resume" in asked else []
         results = parse_json(require("compare", *words, "--no-peers", "--quiet", "--json"))["results"]
         ours = next(result for result in results if result["kind"] == "undrift")
         return Answers({"score": np.array([next(iter(ours["scores"].values()))])}, single=True)

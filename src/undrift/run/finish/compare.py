@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class FileComparison:
             )
         rows = settings.limit or ROWS
         with_lags = add_default_lags(path, settings)
-        table, self._y, schema = load_rows(Source(path, replace(with_lags, limit=rows)), rows)
+        table, self._y, schema = load_rows(Source(path, with_lags.replace(limit=rows)), rows)
         self.task = schema.task
         self._lags = [lag for lag in naive_lags(with_lags, schema.seasons) if lag < len(self._y)]
         self._Z = table.values

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,7 +182,7 @@ def predict_file(
     if state["model"] is None:
         raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
     learner = load_model(str(regular_file(folder, state["model"]) if Path(model).is_dir() else model))
-    settings = replace(settings_of(folder, state), limit=None, format=file_format, missing="fill")
+    settings = settings_of(folder, state).replace(limit=None, format=file_format, missing="fill")
     source = Source(file, settings)
     batches = source.batches()
     first = next(batches, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -98,7 +97,7 @@ def update_run(
             raise InputError(f"{folder.path}: this run is not finished; finish it first with undrift run --resume")
         folder.adopt_files(state)
         state = folder.use_final_names(state)  # if an update was killed before it had done so
-        settings = replace(settings_of(folder.path, state), limit=None)
+        settings = settings_of(folder.path, state).replace(limit=None)
         source = Source(path, settings)
         digest, where = source.digest(), state["provenance"]["source"]
         learned = [where["sha256"], *state["provenance"].get("learned", [])]
