@@ -8,7 +8,7 @@ import pytest
 
 from undrift.cli.compare import REFUSED
 from undrift.cli.run_options import flag_of
-from undrift.run import FleetSettings, ForecastSettings, Settings
+from undrift.run import FleetSettings, ForecastSettings, MixSettings, Settings
 from undrift.stream.settings import describe_fields
 
 COMMANDS = {
@@ -16,6 +16,7 @@ COMMANDS = {
     "compare": (Settings, tuple(REFUSED)),
     "fleet": (FleetSettings, FleetSettings.unsupported),
     "forecast": (ForecastSettings, ()),
+    "mix": (MixSettings, ()),
 }
 
 

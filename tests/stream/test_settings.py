@@ -10,7 +10,16 @@ import pytest
 from tests.run.row_files import table, write_csv
 from undrift.errors import InputError, UndriftError
 from undrift.learners.intervals import LEVELS, QUANTILES
-from undrift.run import FleetSettings, ForecastSettings, Settings, certify_run, play_file, read_run, replay_run
+from undrift.run import (
+    FleetSettings,
+    ForecastSettings,
+    MixSettings,
+    Settings,
+    certify_run,
+    play_file,
+    read_run,
+    replay_run,
+)
 from undrift.stream.settings import FileSettings, describe_fields, read_toml
 
 FIELDS = Settings.names()
@@ -143,10 +152,10 @@ def test_settings_are_changed_by_name_and_checked_again():
 
 
 def test_settings_that_files_share_have_one_declaration():
-    for model in (Settings, FleetSettings, ForecastSettings):
+    for model in (Settings, FleetSettings, ForecastSettings, MixSettings):
         fields = describe_fields(model)
         for name, field in describe_fields(FileSettings).items():
-            assert fields[name].type == field.type or (model, name) == (FleetSettings, "time")
+            assert fields[name].type == field.type or (name == "time" and model in (FleetSettings, MixSettings))
 
 
 def test_fleets_refuse_settings_that_they_have_no_use_for():

@@ -46,6 +46,7 @@ Origins = Annotated[int, Meta(ge=1, le=1_000_000)]
 TextCount = Annotated[int, Meta(ge=1, le=10_000)]
 Seed = Annotated[int, Meta(ge=0, le=2**53)]
 HalfLife = Annotated[float, Meta(gt=0.0)]
+Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Level = Annotated[float, Meta(ge=0.5, le=0.99)]  # of `undrift.learners.intervals.LEVELS`
 QuantileLevel = Annotated[float, Meta(ge=0.005, le=0.995)]  # of `undrift.learners.intervals.QUANTILES`
 
@@ -135,6 +136,10 @@ class FileSettings(SettingsBase, frozen=True, kw_only=True):
         super().__post_init__()
         if self.time_format is not None:
             _require_time_format(self.time_format)
+
+    def of_rows(self, target: str, **more: Any) -> Settings:
+        """Return how the rows of a file are read that has this target."""
+        return Settings(target=target, **{name: getattr(self, name) for name in FileSettings.names()}, **more)
 
 
 class Settings(FileSettings, frozen=True, kw_only=True):
@@ -312,10 +317,34 @@ class ForecastSettings(FileSettings, frozen=True, kw_only=True):
 
     def reading(self) -> Settings:
         """Return how the file is read."""
-        return Settings(
-            target=self.target[0] if self.target else UNNAMED,
-            **{name: getattr(self, name) for name in FileSettings.names()},
-        )
+        return self.of_rows(self.target[0] if self.target else UNNAMED)
+
+
+class MixSettings(FileSettings, frozen=True, kw_only=True):
+    """Which forecasts in the columns of a file are combined, and for which loss."""
+
+    target: Annotated[Name, option("Column that is forecast.", "-t")]
+    candidate: Annotated[
+        Texts, option("Columns with the forecasts, a,b,c; empty cells abstain [default: all other columns of numbers].")
+    ] = ()
+    loss: Annotated[
+        Literal["squared", "absolute", "quantile"], option("Loss to keep small: squared, absolute or quantile.")
+    ] = "squared"
+    quantile: Annotated[Share | None, option("Level of the quantile that is forecast; with --loss quantile.")] = None
+    delay: Annotated[Delay, option("Labels become known so many rows late.")] = 0
+    time: Annotated[str | None, option("Column with the time, copied to the output [default: found].")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.quantile is None) == (self.loss == "quantile"):
+            raise InputError(
+                "undrift mix: --loss quantile needs --quantile LEVEL in (0, 1), and no other loss takes it"
+            )
+        self.reading()
+
+    def reading(self) -> Settings:
+        """Return how the file is read."""
+        return self.of_rows(self.target, candidate=self.candidate)
 
 
 # What a declaration says, for checks, their sentences, and the options of commands.
@@ -380,9 +409,10 @@ def _explain(name: str, declared: inspect.Type, words: Sequence[str], value: Any
             allowed = "a text that is not empty"
         case inspect.IntType(ge=low, le=high):
             allowed = "an integer" if low is None else f"an integer in [{low}, {high}]"
-        case inspect.FloatType(ge=low, gt=above, le=high) if _is_number(value):
-            ends = f"({above:g}" if low is None else f"[{low:g}", "inf" if high is None else f"{high:g}"
-            allowed, end = f"in {', '.join(ends)}]", "" if high is None else _check.percent_hint(value)
+        case inspect.FloatType(ge=low, gt=above, le=high, lt=below) if _is_number(value):
+            first = f"({above:g}" if low is None else f"[{low:g}"
+            last = f"{below:g})" if below is not None else "inf]" if high is None else f"{high:g}]"
+            allowed, end = f"in {first}, {last}", "" if last == "inf]" else _check.percent_hint(value)
         case inspect.FloatType():
             allowed = "a number"
         case _:
