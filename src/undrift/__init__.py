@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from undrift.online import OnlineClassifier as OnlineClassifier
     from undrift.online import OnlineRegressor as OnlineRegressor
     from undrift.report import run_frame as run_frame
+    from undrift.stream import Stream as Stream
     from undrift.trees import BoostedTrees as BoostedTrees
 
 __version__ = "0.2.0"
@@ -43,6 +44,7 @@ _HOME = {
     "Forecaster": "undrift.forecast",
     "OnlineClassifier": "undrift.online",
     "OnlineRegressor": "undrift.online",
+    "Stream": "undrift.stream",
     "run_frame": "undrift.report",
 }
 """Where public names live; besides them, everything that `undrift.learners` exports is one."""

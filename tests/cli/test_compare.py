@@ -27,7 +27,7 @@ from undrift.run.finish.peers import Contender
 how, *command = sys.argv[1:]
 compare.absent_libraries = lambda: []
 
-def play_endlessly(Z, y):
+def play_endlessly(Z, y, context):
     print("endless", file=sys.stderr, flush=True)
     if how == "compiled":  # one long call, which no signal handler can enter
         hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
@@ -49,7 +49,7 @@ def small_file(tmp_path):
 
 
 def contender(name, microseconds, library="slow"):
-    return Contender(library, name, lambda Z, y: np.zeros(len(y)), microseconds)
+    return Contender(library, name, lambda Z, y, context: np.zeros(len(y)), microseconds)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends signals as POSIX has them")
@@ -92,7 +92,7 @@ def test_each_learner_is_told_when_it_is_done_the_cheapest_first(small_file, mon
 def test_a_learner_that_swallows_the_request_to_stop_is_not_counted(small_file, monkeypatch):
     stop = StopRequest()
 
-    def play(Z, y):
+    def play(Z, y, context):
         try:
             stop.request()
         except Interrupted:
@@ -142,7 +142,7 @@ def test_other_libraries_keep_to_one_thread(small_file, monkeypatch):
 
     seen = []
 
-    def play(Z, y):
+    def play(Z, y, context):
         seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "openmp")
         return np.zeros(len(y))
 
@@ -184,7 +184,10 @@ def test_a_given_column_is_scored_where_it_has_a_prediction_beside_everyone_else
     assert run(command) == 0
     said = capsys.readouterr().out
     assert "rmse where 'mine'" in said
-    assert "'mine' has a prediction in 50 rows: \"where 'mine'\" is everyone's score in these." in said
+    assert (
+        "'mine' has a prediction in 50 of the 59 rows that are scored, and is scored in these alone: "
+        "\"rmse where 'mine'\" is everyone's score in the same rows."
+    ) in said
     assert "in its place" not in said
 
 
@@ -212,3 +215,32 @@ def test_a_comparison_says_who_is_not_installed(small_file, monkeypatch, capsys)
     assert facts["notes"][0] == "ours weigh the given predictions too"
     assert run([*command, "--only", "lightgbm"]) == 2
     assert "--only 'lightgbm': lightgbm is not installed here; pip install lightgbm" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_run_are_honoured_and_the_table_says_who_cannot(small_file, call, tmp_path):
+    pytest.importorskip("river")
+    add_column(small_file, "w", [1.0, 2.0] * 30)
+    add_column(small_file, "t", range(0, 180, 3))
+    (tmp_path / "run.toml").write_text('target = "y"\nweight = "w"\ntime = "t"\nelapsed = true\ndelay = 4\n')
+    command = ["compare", small_file, "--settings", tmp_path / "run.toml", "--only", "fast,Linear"]
+    code, out, _ = call(*command, "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert {result["rows"] for result in answer["results"]} == {60 - 1 - 4}
+    results = {result["name"]: result for result in answer["results"]}
+    assert set(results["OnlineRegressor (fast)"]["intervals"]) == {"90% coverage", "pinball"}
+    assert results["LinearRegression"]["intervals"] == {}
+    code, out, _ = call(*command)
+    lines = out.splitlines()
+    for note in (
+        "Every learner gets labels 4 rows late; rows before the first known label are not scored.",
+        "These take no weights and learn every row once: the naive guesses, BayesianLinearRegression.",
+        "Only ours forget by the time between rows; other learners have no such option.",
+        "'w' says how often each row counts in learning; it is no feature, and scores count every row once.",
+    ):
+        assert note in lines
+    assert "90% coverage" in out
+    (tmp_path / "run.toml").write_text('target = "y"\nalert = true\n')
+    code, _, error = call(*command)
+    assert code == 2
+    assert "compare: --alert is not supported: a comparison does not watch the stream; undrift run does" in error

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 import undrift as ud
 from undrift.online import Table
 from undrift.run import Settings
-from undrift.run.play.live import play_live
+from undrift.run.play.live import LiveRun
 
 COMMAND = [sys.executable, "-m", "undrift", "run", "-", "--live", "--speed", "light", "--target", "y"]
+
+
+NOTHING = dict.fromkeys(("id", "prediction", "probability", "probabilities", "lower", "upper"))
 
 
 def run(lines, *options):
@@ -24,7 +28,8 @@ def play(rows, *, id_column=None, **settings):
     """Predictions and complaints of rows, without a process."""
     complaints, lines = [], [one if isinstance(one, str) else json.dumps(one) for one in rows]
     options = Settings(**{"target": "y", "speed": "light", **settings})
-    said = list(play_live(lines, options, id_column=id_column, complain=complaints.append))
+    live = LiveRun(options, id_column=id_column)
+    said = [SimpleNamespace(**NOTHING | one.as_dict()) for one in live.play(lines, complaints.append)]
     return said, [str(one) for one in complaints]
 
 

@@ -99,7 +99,6 @@ FLEET = "fleets predict numbers or two classes"
 KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
 PROOF = "the theorems cover numbers and two classes, every row counted once, and forgetting by rows"
 SERVED_WEIGHTS = "requests carry neither weights nor elapsed times yet"
-COMPARED_WEIGHTS = "the other learners count all rows alike, so scores would not be comparable"
 TEXTS_AHEAD = "a column known in advance may hold numbers or two texts"
 NUMBERS_ALONE = "serve a fleet of numbers alone"
 RUN_LEVEL = "runs have 90% intervals only"
@@ -132,7 +131,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "live": refused(f"--weight: {NOT_LIVE}", LIVE),
         "update": works,
         "predict": None,
-        "compare": refused("--weight is not supported", COMPARED_WEIGHTS),
+        "compare": works,
         "certify": refused("proofs cover runs in which every row counts once", PROOF),
         "fleet": refused("fleets have no setting 'weight'", "a fleet's records carry no weight"),
         "Spark": no_argument("weight", "a fleet's records carry no weight"),
@@ -153,11 +152,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "predict": wrong(
             "ignored", "every row is predicted as if the usual time had passed since the last learned row"
         ),
-        "compare": {
-            "whole gaps": refused("--elapsed is not supported", COMPARED_WEIGHTS),
-            "uneven times": refused("--elapsed is not supported", COMPARED_WEIGHTS),
-            "intervals": refused("--(elapsed|level) is not supported", COMPARED_WEIGHTS),
-        },
+        "compare": works,
         "certify": refused("proofs cover runs in which every row counts once and memories forget by rows", PROOF),
         "fleet": refused("fleets have no setting 'elapsed'", "the models of a fleet forget by rows"),
         "Spark": no_argument("elapsed", "fleets forget by rows"),
@@ -188,7 +183,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "live": works,
         "update": works,
         "predict": None,
-        "compare": refused("--delay is not supported", "a comparison learns every label before the next row"),
+        "compare": works,
         "certify": works,
         "fleet": works,
         "Spark": works,
@@ -279,11 +274,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "live": {"cells": works, "labels": works, "indicators": refused(f"--missing: {NOT_LIVE}", LIVE)},
         "update": works,
         "predict": works,
-        "compare": {
-            "cells": works,
-            "labels": works,
-            "indicators": refused("--missing is not supported", "missing values are filled alike for all learners"),
-        },
+        "compare": works,
         "certify": works,
         "fleet": {
             "cells": works,
@@ -336,7 +327,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "live": {"90%": works, "80%": no_option("level", RUN_LEVEL), "quantiles": no_option("quantiles", RUN_LEVEL)},
         "update": {"90%": works, "80%": no_option("level", RUN_LEVEL), "quantiles": no_option("quantiles", RUN_LEVEL)},
         "predict": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
-        "compare": refused("--(level|quantiles) is not supported", "learners are compared by their predictions"),
+        "compare": works,
         "certify": None,
         "fleet": {"90%": works, "80%": works, "quantiles": no_option("quantiles", COMMAND)},
         "Spark": {

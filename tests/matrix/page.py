@@ -42,7 +42,7 @@ PATHS = {
     "live": "`undrift run --live` on a pipe",
     "update": "`undrift update` of a run's folder",
     "predict": "`undrift predict` with a run's model",
-    "compare": "`undrift compare`, with a settings file where it lacks an option",
+    "compare": "our learners in `undrift compare`, by their scores; notes name the peers that cannot",
     "certify": "`undrift certify` of a run's folder",
     "fleet": "`undrift fleet`, which is `play_fleet` in Python",
     "Spark": "`undrift.spark.learn_table`",

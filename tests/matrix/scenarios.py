@@ -562,7 +562,7 @@ FEATURES: dict[str, dict[str, Callable[[int, int], dict[str, Any]]]] = {
 PEEKING = ("predict, learn", "River")
 """Paths that do not say which row has come before its label comes."""
 ONLY = {
-    ("several classes", "late labels"): ("play", "ask, tell", "run", "update", "serve", *PEEKING),
+    ("several classes", "late labels"): ("play", "ask, tell", "run", "update", "compare", "serve", *PEEKING),
     ("several classes", "late labels at speed light"): PEEKING,
     ("late labels", "labels at speed light"): PEEKING,
     ("candidates", "several classes"): ("play", "predict, learn", "ask, tell", "River", "sklearn"),

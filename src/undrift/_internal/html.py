@@ -28,6 +28,17 @@ def facts_table(title: str, facts: Mapping[str, str], picture: str = "") -> str:
     return f"<div><b>{html.escape(title)}</b><table>{rows}</table>{picture}</div>"
 
 
+def rows_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a title and a table of rows below the names of their columns.
+
+    >>> rows_table("Two", ["a"], [["1"]])
+    '<div><b>Two</b><table><tr><th>a</th></tr><tr><td>1</td></tr></table></div>'
+    """
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<div><b>{html.escape(title)}</b><table><tr>{head}</tr>{body}</table></div>"
+
+
 def curves_picture(curves: Sequence[tuple[Vector, str]]) -> str:
     """Return curves over the same rounds, each with its colour, as an SVG; nothing where no number is finite."""
     thin = [(values[_even_places(len(values))], colour) for values, colour in curves if len(values) > 1]

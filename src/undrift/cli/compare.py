@@ -27,16 +27,7 @@ if TYPE_CHECKING:
     from undrift.run import FileComparison
 
 REFUSED = {
-    "speed": "every speed takes part",
-    "half_life": "learners take part with their own defaults",
-    "nonnegative": "it cuts intervals, and learners are compared by their point predictions",
-    "delay": "a comparison learns every label before the next row",
-    "weight": "the other learners count all rows alike, so scores would not be comparable",
-    "elapsed": "the other learners count all rows alike, so scores would not be comparable",
-    "missing": "the other learners take missing values as the last value seen",
-    "alert": "a comparison looks for no changes",
-    "level": "learners are compared by their point predictions",
-    "quantiles": "learners are compared by their point predictions",
+    "alert": "a comparison does not watch the stream; undrift run does",
     "resume": "a comparison always starts from the first row",
 }
 """Options of runs that a comparison does not support, and why."""
@@ -115,14 +106,20 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
         print_json(facts | {"results": [asdict(one) for one in results], "missing": comparison.missing})
         return
     measures, partial = list(results[0].scores), list(results[0].same_rows)
+    intervals = list(dict.fromkeys(name for result in results for name in result.intervals))
     rows_title = ["rows"] if partial else []  # where all are scored on the same rows, the last line says how many
     print_table(
-        ("learner", "from", *measures, *rows_title, *(f"{measures[0]} where '{name}'" for name in partial), "us/row"),
+        (
+            *("learner", "from", *measures, *intervals, *rows_title),
+            *(f"{measures[0]} where '{name}'" for name in partial),
+            "us/row",
+        ),
         [
             (
                 result.name,
                 result.kind,
                 *(format_number(result.scores[measure]) for measure in measures),
+                *(format_number(result.intervals.get(name)) for name in intervals),
                 *([f"{result.rows:,}"] if partial else []),
                 *(format_number(result.same_rows[name]) for name in partial),
                 format_number(result.microseconds, 3),
@@ -131,14 +128,17 @@ def _show(path: str, comparison: FileComparison, *, json: bool) -> None:
         ],
     )
     for name in partial:
-        spoken = next(result.rows for result in results if result.name == name and result.kind == "given")
+        column = next(result for result in results if result.name == name and result.kind == "given")
+        scored = max(result.rows for result in results)
         print(
-            printable(f"'{name}' has a prediction in {spoken:,} rows: \"where '{name}'\" is everyone's score in these.")
+            printable(
+                f"'{name}' has a prediction in {column.rows:,} of the {scored:,} rows that are scored, and is scored "
+                f"in these alone: \"{measures[0]} where '{name}'\" is everyone's score in the same rows."
+            )
         )
     kinds = ", ".join(f"{name} {version}" for name, version in versions().items())
-    print(
-        printable(f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}, defaults throughout.")
-    )
+    heading = f"{rows:,} rows of {path}, every one predicted before it was learned; {kinds}"
+    print(printable(f"{heading}, peers with their own defaults."))
     for note in comparison.notes:
         print(printable(f"{note[0].upper()}{note[1:]}."))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from undrift.cli import run_options as options
 from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
-from undrift.stream.settings import Settings, describe_fields
+from undrift.stream.settings import Settings
 
 if TYPE_CHECKING:
     from undrift.events import Event
@@ -61,9 +62,9 @@ def run(
     code 3: the file cannot be used; the message says where and why.
     """
     if live:
-        if out is not None or resume or force or certify:
-            raise InputError("--live keeps no folder; leave out --out, --resume, --force and --certify")
-        return run_live(file, settings, id_column=id, quiet=quiet)
+        if certify:
+            raise InputError("--certify: not with --live, as the rows of a pipe cannot be read again; leave it out")
+        return run_live(file, settings, id_column=id, out=out, resume=resume, force=force, report=report, quiet=quiet)
     if id is not None:
         raise InputError("--id is for rows as they come; add --live")
     folder = out if out is not None else default_folder(file)
@@ -165,22 +166,41 @@ def _write_report(folder: Path, bar: ProgressBar) -> Path:
     return write_report(folder, render)
 
 
-NOT_LIVE = ("lag", "delay", "weight", "elapsed", "calendar", "missing", "time_format", "delimiter")
-"""Settings of runs over files that rows from a pipe have no use for."""
+NOT_LIVE = {
+    "delay": "a label is learned when its line comes",
+    "sort": "rows are learned in the order in which they come",
+    "delimiter": "rows are JSON objects",
+    "decimal": "rows are JSON objects",
+    "header": "rows are JSON objects",
+}
+"""Settings of runs over files that are refused for rows as they come, and why."""
 
 
-def run_live(path: str, settings: Settings, *, id_column: str | None, quiet: bool) -> int:
+def run_live(
+    path: str,
+    settings: Settings,
+    *,
+    id_column: str | None,
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    report: bool,
+    quiet: bool,
+) -> int:
     """Print a prediction for each row of a pipe or a file of JSON lines before its label is learned."""
-    from undrift.run.play.live import play_live
+    from undrift.run.play.live import LiveRun, find_live_state
+    from undrift.run.play.run_folder import RunFolder
     from undrift.run.read.source import Source
 
     if settings.format == "auto":
         settings = settings.replace(format="ndjson")
-    for name in NOT_LIVE:
-        if getattr(settings, name) != describe_fields(Settings)[name].default:
-            raise InputError(f"{options.flag_of(name)}: not for rows as they come; leave it out, or leave out --live")
+    for name, reason in NOT_LIVE.items():
+        if getattr(settings, name) != Settings.default_of(name):
+            raise InputError(f"--{name}: not with --live, as {reason}; leave it out, or leave out --live")
     if settings.format != "ndjson":
         raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
+    if out is None and (resume or force):
+        raise InputError("--resume and --force are about a folder; name it with --out, or leave them out")
     bad = changes = rows = 0
 
     def complain(error: DataError) -> None:
@@ -189,23 +209,44 @@ def run_live(path: str, settings: Settings, *, id_column: str | None, quiet: boo
         if not quiet:
             print(printable(f"undrift: {error}; left out"), file=sys.stderr, flush=True)
 
-    def tell(event: Event) -> None:
+    def show(event: Event) -> None:
         nonlocal changes
         changes += 1
         _print_line({"event": str(event.kind), "line": event.row, "feature": event.feature, "sentence": event.sentence})
 
-    lines = Source(path, settings).lines()
-    try:
-        for said in play_live(
-            lines, settings, id_column=id_column, complain=complain, on_event=tell if settings.alert else None
-        ):
-            _print_line(said.as_dict())
-            rows += 1
-            if rows == settings.limit:
-                break
-    except BrokenPipeError:  # the reader has enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
-        return ExitCode.FINE
+    source = Source(path, settings)
+    left = "nothing is kept without --out" if out is None else f"{out} holds what was committed last"
+    with contextlib.ExitStack() as held:
+        stop = held.enter_context(stop_signals(lambda: left))
+        folder = None if out is None else RunFolder(out)
+        state = None
+        if folder is not None:
+            held.enter_context(folder.hold_lock())
+            state = find_live_state(folder, settings, resume=resume, force=force)
+        live = LiveRun(
+            settings,
+            id_column=id_column,
+            on_event=show if settings.alert else None,
+            folder=folder,
+            source=source,
+            command=shlex.join(["undrift", *sys.argv[1:]]),
+            resume=state,
+        )
+        try:
+            for said in live.play(source.lines(), complain, stop):
+                _print_line(said.as_dict())
+                rows += 1
+                if rows == settings.limit:
+                    break
+        except BrokenPipeError:  # the reader has enough, as `head` has
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        except Interrupted:
+            print_interrupted(left)
+            return stop.code
+        live.finish()
+    if out is not None and report:
+        with ProgressBar(quiet) as bar:
+            _write_report(out, bar)
     if bad:
         return ExitCode.BAD_DATA
     return ExitCode.CHANGE_FOUND if changes else ExitCode.FINE
@@ -257,11 +298,11 @@ def _quality(run: RunData) -> str:
         text += f" ('{best.name}': {number(best.measures[key])})"
     if run.lower is None or run.upper is None:
         return f"{text}; it named the right class in {percent(own['accuracy'])} of rows."
-    inside = coverage(run.lower, run.upper, run.y)
+    inside, level = coverage(run.lower, run.upper, run.y), run.level
     mean = f"; mean absolute error {number(own['mae'])}"
-    loss = interval_pinball(run.lower, run.upper, run.y, level=0.9)
+    loss = interval_pinball(run.lower, run.upper, run.y, level=level)
     ends = f" (pinball loss of its ends {number(loss)})" if math.isfinite(loss) else ""
-    return f"{text}{mean}; {inside:.1%} of values lay in their 90% interval{ends}."
+    return f"{text}{mean}; {inside:.1%} of values lay in their {level:.0%} interval{ends}."
 
 
 def _memory(run: RunData) -> str:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import cached_property
+from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -199,6 +200,15 @@ class Learner(Serializable):
     def pending(self) -> list[ServedPrediction]:
         """Predictions that were served and whose label was not learned yet, oldest first."""
         return [self._make_served(serial, self._pending[serial]) for serial in self._pending]
+
+    def unlabelled_rows(self, most: int | None = None) -> list[int]:
+        """Return the serial numbers of rows that were asked and wait for their label, oldest first, `most` of them."""
+        return list(islice(self._pending.list_unlabelled(), most))
+
+    @property
+    def unlabelled_count(self) -> int:
+        """How many rows were asked and wait for their label."""
+        return self._pending.unlabelled
 
     @property
     def served_rows(self) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 import undrift
 from undrift import _check, store
+from undrift._internal.folder import regular_file
 from undrift._typing import Arrays
 from undrift.errors import ModelFileError
 from undrift.learners.base import Learner
@@ -22,12 +25,12 @@ def load(path: str | os.PathLike[str], *, cls: type[Found], model: object = None
 @overload
 def load(path: str | os.PathLike[str], *, cls: None = None, model: object = None) -> Any: ...  # the file says what
 def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, model: object = None) -> Any:
-    """Return what `save` wrote to `path`: a learner, an online estimator, a forecaster or boosted trees.
+    """Return what `save` wrote to `path`: a learner, an online estimator, a stream, a forecaster or boosted trees.
 
     Parameters
     ----------
     path
-        A file written by `save`.
+        A file written by `save`, or the folder of a run, whose stream is returned.
     cls
         The class of a learner of your own; undrift's are found by name.
     model
@@ -44,7 +47,8 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     ...     ud.load(f"{folder}/model.undrift") == model
     True
     """
-    header, arrays = store.read(_check.path("load", path))
+    path = _find_model(Path(_check.path("load", path)))
+    header, arrays = store.read(path)
     if cls is None and (other := _find_other(header)) is not None:
         return other.load(path)
     if model is not None:
@@ -53,6 +57,20 @@ def load(path: str | os.PathLike[str], *, cls: type[Learner] | None = None, mode
     learner = _make_learner(path, header, arrays, cls)
     warn_if_level_differs(f"{path} was saved", level)
     return learner
+
+
+def _find_model(path: Path) -> Path:
+    """Return the file of the model that the folder of a run names; any other path as it is."""
+    state = path / "run.json"
+    if not state.is_file():
+        return path
+    try:
+        name = json.loads(state.read_text(encoding="utf-8"))["model"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        raise ModelFileError(f"{state}: damaged; start the run again with --force") from None
+    if name is None:
+        raise ModelFileError(f"{path}: this run has learned no row yet; continue it with --resume")
+    return regular_file(path, str(name))
 
 
 def unpack_learner(payload: bytes, name: str) -> Learner:

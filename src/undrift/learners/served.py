@@ -164,6 +164,15 @@ class PendingRecords:
         return iter(self._records)
 
     @property
+    def unlabelled(self) -> int:
+        """How many rows wait for a label that is not known yet."""
+        return len(self._records) - len(self._labels)
+
+    def list_unlabelled(self) -> Iterator[int]:
+        """Yield their serial numbers, oldest first."""
+        return (serial for serial in self._records if serial not in self._labels)
+
+    @property
     def scheduled(self) -> bool:
         """Whether labels are known that are to be settled later."""
         return bool(self._labels)

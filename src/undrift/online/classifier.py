@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from undrift import _check, store
 from undrift._internal import thread_lock
 from undrift._internal.rows import Rows
-from undrift._typing import Vector
+from undrift._typing import Matrix, Vector
 from undrift.errors import InputError, ModelFileError
 from undrift.kernels.definitions import EstimatorNumber
 from undrift.learners.base import Prediction
@@ -149,11 +149,16 @@ class OnlineClassifier(OnlineEstimator):
 
         Of two classes called 0 and 1, -1 and 1, or False and True: of the negative and the positive one, seen or not.
         """
-        score = np.asarray(self._score(z, elapsed))
         if not self.several_classes:
+            score = np.asarray(self._score(z, elapsed))
             return np.stack([sigmoid(-score), sigmoid(score)], axis=-1)
-        p = np.exp(score[..., self._code.order(score.shape[-1])])
+        p = self.predict_shares(z, elapsed=elapsed)
         return np.asarray(p / np.sum(p, axis=-1, keepdims=True))
+
+    def predict_shares(self, z: Rows, *, elapsed: float | None = None) -> Matrix:
+        """Return probabilities of `classes` (n, K) for rows (n, d); what they leave is for a class not seen yet."""
+        score = np.asarray(self._score(z, elapsed))
+        return np.asarray(np.exp(score[..., self._code.order(score.shape[-1])]))
 
     def log_odds(self, z: Rows, *, elapsed: float | None = None) -> Prediction:
         """Return the log-odds of the label +1 (1, True) for the coming round; nothing changes."""

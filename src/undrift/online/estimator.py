@@ -293,6 +293,13 @@ class OnlineEstimator(Learner):
             self._tell(serial, label, count)
 
     @thread_lock.hold_exclusive
+    def settle_due(self, delay: int) -> None:
+        """Learn the labels of played rows that are due if labels are `delay` rows late, after rows that were asked."""
+        if self._pending.scheduled:
+            for serial, y in self._pending.due(self.served_rows, delay):
+                self._tell(serial, y, self._pending.weight(serial))
+
+    @thread_lock.hold_exclusive
     def tell_rows(self, served: Sequence[ServedPrediction], y: Sequence[Any]) -> None:
         """Learn the labels of rows that were served, in this order, each as `tell` would; all are checked first."""
         for row in served:

@@ -356,8 +356,7 @@ class Inspection:
         Z = self._columns.read(z, self.dim, learned=False).values
         if self.dim is None:
             return np.zeros(len(groups or ()))
-        core = self._common
-        usual = core.plan.layout.view(core.state, "center")[:: core.plan.width // core.dim]
+        usual = self.usual_values()
         together = [[j] for j in range(len(usual))] if groups is None else self._places(groups, len(usual))
         out, as_served = np.zeros(len(together)), self._scores(Z)
         for k, places in enumerate(together if len(Z) else ()):
@@ -365,6 +364,13 @@ class Inspection:
             other[:, places] = usual[places]
             out[k] = np.sum(np.abs(self._scores(other) - as_served)) / len(Z)
         return out
+
+    def usual_values(self) -> Vector:
+        """Return the usual value of each feature, its mean in the first rows; none before the first row."""
+        if self.dim is None:
+            return np.zeros(0)
+        core = self._common
+        return np.array(core.plan.layout.view(core.state, "center")[:: core.plan.width // core.dim])
 
     def _scores(self, Z: Matrix) -> Any:
         """Return predictions between which distances are measured."""

@@ -117,11 +117,6 @@ def scan_parts(parts: Sequence[Path]) -> LazyFrame:
     return rows
 
 
-def probability_column(label: str) -> str:
-    """Return the name of the column with a class's probabilities."""
-    return f"p({label})"
-
-
 def as_lists(frame: DataFrame) -> dict[str, list[Any]]:
     """Return the columns as lists; times as texts."""
     pl = polars("a table")

@@ -8,16 +8,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from undrift import store
+import undrift
 from undrift._internal.folder import Folder, regular_file
-from undrift.errors import InputError
+from undrift.errors import InputError, ModelFileError
 from undrift.fleet.state_store import STORE_FILE
 from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import STATE, ForecastFolder
 from undrift.run.forecast.panel import PanelPlan
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_model import load_model
-from undrift.run.play.state import explain_damage, read_state, settings_of
+from undrift.run.play.run_loop import load_stream
+from undrift.run.play.state import read_state
 from undrift.serve.first_states import begin_with_fleet, begin_with_model
 from undrift.serve.forecast_service import ForecastService
 from undrift.serve.journal import Journal
@@ -25,7 +25,6 @@ from undrift.serve.keyed_models import KeyedModels
 from undrift.serve.one_model import ClassModel, OneModel, has_several_classes
 from undrift.serve.rows import NamedNumbers, RowEncoder, RunRows
 from undrift.serve.service import HOLD, Service
-from undrift.stream.schema import Schema
 
 JOURNAL, MODEL = "journal.sqlite", "model.undrift"
 NAMES = r"journal\.sqlite(-wal|-shm)?|model\.undrift"
@@ -83,7 +82,7 @@ def open_service(
             beginning = (
                 held.enter_context(begin_with_fleet(given))
                 if key is None
-                else begin_with_model(load_model(str(given)), key, _digest(given))
+                else begin_with_model(model_in_file(given), key, _digest(given))
             )
             journal = held.enter_context(open_journal(folder, durable))
             models = KeyedModels(beginning.pool, beginning.rows, journal, beginning.first, level=level)
@@ -113,20 +112,28 @@ def _read_run(folder: Path, level: float) -> tuple[OneModel, str]:
     if state["status"] != "finished" or state["model"] is None:
         raise InputError(f"{folder}: this run is not finished; continue it with --resume, then serve it")
     file = regular_file(folder, state["model"])
-    model = load_model(str(file))
-    settings = settings_of(folder, state).replace(limit=None, missing="fill")
-    if settings.weight is not None or settings.elapsed:
+    stream = load_stream(file)
+    if stream.settings.weight is not None or stream.settings.elapsed:
         raise InputError(f"{folder}: runs with --weight or --elapsed cannot be served; serve one without them")
-    with explain_damage(folder):
-        rows = RunRows(settings, Schema.from_dict(state["plan"], state["plan"]["time"]))
-        _, arrays = store.read(regular_file(folder, state["trace"]))
-        rows.follow(state["carry"]["encoder"], arrays)
-    return _serve_one(model, rows, level), _digest(file)
+    assert stream.features is not None  # a finished run has learned rows
+    stream.features.settings = stream.settings.replace(limit=None, missing="fill")
+    return _serve_one(stream.model, RunRows(stream.features), level), _digest(file)
 
 
 def _read_model(file: Path, level: float) -> tuple[OneModel, str]:
-    model = load_model(str(file))
+    model = model_in_file(file)
     return _serve_one(model, NamedNumbers(model), level), _digest(file)
+
+
+def model_in_file(file: Path) -> OnlineEstimator:
+    """Return the online estimator that was saved to a file."""
+    model = undrift.load(file)
+    if not isinstance(model, OnlineEstimator):
+        raise ModelFileError(
+            f"{file}: a {type(model).__name__} cannot be served; name the folder of a run, or the file of an "
+            "OnlineRegressor or OnlineClassifier"
+        )
+    return model
 
 
 def _serve_one(model: OnlineEstimator, rows: RowEncoder, level: float) -> OneModel:

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from undrift._typing import Matrix, Vector
+from undrift._typing import Matrix
 from undrift.errors import InputError
 from undrift.online import OnlineClassifier, Table
 from undrift.online.estimator import OnlineEstimator
 from undrift.stream.cells import LIMIT, RowBatch, parse_number, parse_texts
 from undrift.stream.features import Features
 from undrift.stream.first_rows import RowOrigin
-from undrift.stream.schema import Schema
-from undrift.stream.settings import Settings, did_you_mean
+from undrift.stream.settings import did_you_mean
 
 Cell = float | int | str | bool | None
 Row = Mapping[str, Cell]
@@ -118,41 +117,35 @@ class _Request(RowOrigin):
 class RunRows:
     """Rows with the columns of the file that a run has learned: numbers, texts, times, and lags of the target."""
 
-    def __init__(self, settings: Settings, schema: Schema) -> None:
-        self.target = settings.target
-        self._encoder = Features(_Request("request", settings), schema, labels_come_later=True)
+    def __init__(self, features: Features) -> None:
+        self.target, self._features = features.settings.target, features
+        self._origin = _Request("request", features.settings)
+        schema = features.schema
         times = [] if schema.time is None else [schema.time]
         self._columns = [*schema.numbers, *schema.text_columns, *times]
 
-    def follow(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
-        """Go on where a run ended: what its encoder left in its files."""
-        self._encoder.resume(values, {name[8:]: array for name, array in arrays.items() if name.startswith("encoder.")})
-
     def encode(self, rows: Sequence[Row]) -> Table:
         """Return the features of rows that have come; refused rows change nothing."""
-        before = self._state(means=False)
-        try:
-            for row in rows:
-                if not any(name in row for name in self._columns):
-                    given = ", ".join(f"{name!r:.60}" for name in list(row)[:5]) or "nothing"
-                    raise InputError(f"a row needs columns of the run, such as '{self._columns[0]}'; it has {given}")
-            lines = np.arange(1, len(rows) + 1, dtype=np.int64)
-            batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in self._columns})
-            Z = self._encoder.encode(batch).Z
-            return Table(list(self._encoder.features), Z)  # after encoding, which may add features
-        except BaseException:
-            self.resume(before)
-            raise
+        for row in rows:
+            if not any(name in row for name in self._columns):
+                given = ", ".join(f"{name!r:.60}" for name in list(row)[:5]) or "nothing"
+                raise InputError(f"a row needs columns of the run, such as '{self._columns[0]}'; it has {given}")
+        lines = np.arange(1, len(rows) + 1, dtype=np.int64)
+        batch = RowBatch(lines, {name: [row.get(name) for row in rows] for name in self._columns})
+        work = self._features.copy()
+        Z = work.encode(batch, self._origin, "later").Z
+        self._features = work
+        return Table(work.names, Z)
 
     def watched_features(self, features: Table | Matrix) -> tuple[Sequence[str], Matrix]:
         """Return the columns of numbers; the calendar, lags and texts are ours."""
-        names = self._encoder.schema.numbers
+        names = self._features.schema.numbers
         values = features.values if isinstance(features, Table) else features
         return names, values[:, : len(names)]
 
     def label(self, cell: Cell) -> float:
         """Return a label as the model learns it."""
-        classes = self._encoder.classes
+        classes = self._features.labels.classes
         if classes is None:
             value = parse_number(cell)
             if value is None:
@@ -160,27 +153,23 @@ class RunRows:
             return value
         if "" not in classes and self.class_label(cell) not in classes:  # "": the negative one was not seen yet
             raise InputError(f"'{self.target}' must be {' or '.join(map(repr, classes))}, or null, got {cell!r:.60}")
-        batch = RowBatch(np.zeros(1, np.int64), {self.target: [cell]})
-        return float(self._encoder.labels(batch)[0])
+        return float(self._features.labels.encode([cell], np.zeros(1, np.int64), self._origin)[0])
 
     def class_label(self, cell: Cell) -> Cell:
         """Return a label of several classes as the run's file would have it, None if it is missing."""
-        return parse_texts([cell], frozenset(self._encoder.settings.na))[0]
+        return parse_texts([cell], self._origin.na)[0]
 
     def name_label(self, y: float) -> Cell:
         """Return a label as it was given."""
-        return y if self._encoder.classes is None else self._encoder.classes[int(y > 0.0)]
+        return y if self._features.labels.classes is None else self._features.labels.classes[int(y > 0.0)]
 
     def know_label(self, rows_ago: int, y: float) -> None:
         """Take in the label of a row, which may be the lag of a later one."""
-        self._encoder.know_label(rows_ago, y)
+        self._features.know_label(self._features.rows - rows_ago + 1, y)
 
     def state(self) -> dict[str, Any]:
         """Return what later rows depend on."""
-        return self._state(means=True)
-
-    def _state(self, *, means: bool) -> dict[str, Any]:
-        values, arrays = self._encoder.state(means=means)
+        values, arrays = self._features.state()
         last = [None if math.isnan(y) else y for y in arrays["late"].tolist()]
         return {**values, "late": last, "low": _texts(arrays["low"]), "high": _texts(arrays["high"])}
 
@@ -188,7 +177,8 @@ class RunRows:
         """Go on where `state` left off."""
         last = np.array([math.nan if y is None else y for y in state["late"]], dtype=np.float64)
         arrays = {"late": last, "low": _floats(state["low"]), "high": _floats(state["high"])}
-        self._encoder.resume(state, arrays)
+        self._features = self._features.copy()
+        self._features.resume(state, arrays)
 
 
 def _texts(values: Any) -> list[str]:

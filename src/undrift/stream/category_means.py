@@ -42,6 +42,12 @@ class _ColumnMeans:
         self.errors = [[0.0] * len(PRIORS) for _ in HALF_LIVES]
         """Squared errors of each strength by memory, fading."""
 
+    def copy(self) -> _ColumnMeans:
+        """Return the same means, which learn on their own; sums are replaced when they change, so they are shared."""
+        twin = _ColumnMeans()
+        twin.sums, twin.errors = dict(self.sums), list(self.errors)
+        return twin
+
     def distances(self, text: str) -> list[tuple[float, float]]:
         """Return for each memory the mean distance of a text, pulled towards 0, and the rows it rests on."""
         sums = self.sums.get(text)
@@ -55,7 +61,7 @@ class _ColumnMeans:
 
     def learn(self, text: str, distance: float) -> None:
         """Take in how far the target was from its usual value in a row of a text."""
-        sums = self.sums.pop(text, None) or [0.0] * (2 * len(HALF_LIVES))
+        sums = list(self.sums.pop(text, [0.0] * (2 * len(HALF_LIVES))))
         for k, kept in enumerate(_KEPT):
             weight, total = sums[2 * k], sums[2 * k + 1]
             self.errors[k] = [
@@ -76,9 +82,7 @@ class CategoryMeans:
     binary
         Whether labels are two classes, 0 and 1; the numbers are then differences of log-odds.
     delay
-        Labels become known so many rows late.
-    labels_come_later
-        Whether labels do not come with the rows but one by one, in any order, by `know_label`.
+        Labels that come with their rows become known so many rows late.
 
     Examples
     --------
@@ -93,38 +97,50 @@ class CategoryMeans:
     features = len(HALF_LIVES)
     """Numbers that a column becomes."""
 
-    def __init__(self, *, binary: bool, delay: int = 0, labels_come_later: bool = False) -> None:
-        self._binary, self._delay, self._later = binary, delay, labels_come_later
+    def __init__(self, *, binary: bool, delay: int = 0) -> None:
+        self._binary, self._delay = binary, delay
         self._columns: dict[str, _ColumnMeans] = {}
-        self._waiting: dict[int, tuple[dict[str, str], float]] = {}
-        self._usual = [0.0, 0.0]
+        self._waiting: dict[int, tuple[dict[str, str], float | None]] = {}
+        self._usual = (0.0, 0.0)
+
+    def copy(self) -> CategoryMeans:
+        """Return the same means, which learn on their own."""
+        twin = CategoryMeans(binary=self._binary, delay=self._delay)
+        twin._columns = {name: column.copy() for name, column in self._columns.items()}
+        twin._waiting, twin._usual = dict(self._waiting), self._usual
+        return twin
 
     def begin(self, name: str) -> None:
         """Take a column in from here on."""
         self._columns[name] = _ColumnMeans()
 
-    def keep_only(self, names: Sequence[str]) -> None:
-        """Forget all other columns."""
-        self._columns = {name: column for name, column in self._columns.items() if name in names}
+    def predict(self, cells: Mapping[str, Sequence[str | None]]) -> Matrix:
+        """Return the numbers of rows, column by column, NaN where a text is missing; nothing changes."""
+        rows = zip(*cells.values(), strict=True)
+        out = [
+            [number for name, text in zip(cells, row, strict=True) for number in self._numbers(name, text)]
+            for row in rows
+        ]
+        return np.array(out, dtype=np.float64).reshape(-1, self.features * len(cells))
 
     def encode(self, rows_before: int, cells: Mapping[str, Sequence[str | None]], y: Vector | None) -> Matrix:
-        """Return the numbers of rows, column by column, NaN where a text is missing; then take their labels in.
+        """Return the same of rows that have come, and learn their labels when they are known.
 
-        Without `y`, nothing is taken in: the rows are only predicted.
+        Without `y`, labels come one by one, by `know_label`.
         """
         n = len(next(iter(cells.values()), ()))
         out = np.empty((n, self.features * len(cells)))
-        for i in range(n):
-            texts = {name: column[i] for name, column in cells.items()}
-            if y is not None and not self._later:
-                self._settle(rows_before + i - self._delay)
-            for j, (name, text) in enumerate(texts.items()):
-                out[i, self.features * j : self.features * (j + 1)] = self._numbers(name, text)
-            if y is not None:
-                known = {name: text for name, text in texts.items() if text}
-                self._waiting[rows_before + i + 1] = known, float(y[i])
-                if self._later and len(self._waiting) > MOST_WAITING:
-                    del self._waiting[next(iter(self._waiting))]
+        for i, row in enumerate(zip(*cells.values(), strict=True)):
+            texts = dict(zip(cells, row, strict=True))
+            out[i] = [number for name, text in texts.items() for number in self._numbers(name, text)]
+            number = rows_before + i + 1
+            self._waiting[number] = (
+                {name: text for name, text in texts.items() if text},
+                None if y is None else float(y[i]),
+            )
+            self._settle(number - self._delay)
+            if len(self._waiting) > self._delay + MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
         return out
 
     def know_label(self, row: int, y: float) -> None:
@@ -135,8 +151,11 @@ class CategoryMeans:
             self._settle(row)
 
     def _settle(self, row: int) -> None:
-        """Learn the label of a row if it has one."""
-        texts, y = self._waiting.pop(row, ({}, math.nan))
+        """Learn the label of a row if it has come."""
+        texts, y = self._waiting.get(row, ({}, None))
+        if y is None:
+            return
+        del self._waiting[row]
         if math.isnan(y):
             return
         weight, total = self._usual
@@ -144,7 +163,7 @@ class CategoryMeans:
         for name, text in texts.items():
             if name in self._columns:
                 self._columns[name].learn(text, y - usual)
-        self._usual = [_USUAL_KEPT * weight + 1.0, _USUAL_KEPT * total + y]
+        self._usual = (_USUAL_KEPT * weight + 1.0, _USUAL_KEPT * total + y)
 
     def _numbers(self, name: str, text: str | None) -> list[float]:
         if text is None:
@@ -168,23 +187,25 @@ class CategoryMeans:
             [name, [[text, *sums] for text, sums in column.sums.items()], column.errors]
             for name, column in self._columns.items()
         ]
-        waiting = [[row, texts, None if math.isnan(y) else y] for row, (texts, y) in self._waiting.items()]
-        return {"columns": columns, "usual": self._usual, "waiting": waiting}
+        waiting = [
+            [row, texts, y is not None, None if y is None or math.isnan(y) else y]
+            for row, (texts, y) in self._waiting.items()
+        ]
+        return {"columns": columns, "usual": list(self._usual), "waiting": waiting}
 
     def resume(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` left off."""
         self._columns = {}
-        for name, found, errors in state["columns"]:
+        for name, sums_of_texts, errors in state["columns"]:
             column = self._columns[str(name)] = _ColumnMeans()
-            column.sums = {str(text): [float(one) for one in sums] for text, *sums in found}
-            column.errors = [[float(one) for one in some] for some in errors]
-        self._usual = [float(one) for one in state["usual"]]
+            column.sums = {str(text): [float(number) for number in sums] for text, *sums in sums_of_texts}
+            column.errors = [[float(number) for number in memory] for memory in errors]
+        weight, total = state["usual"]
+        self._usual = (float(weight), float(total))
         self._waiting = {
-            int(row): (dict(texts), math.nan if y is None else float(y)) for row, texts, y in state["waiting"]
+            int(row): (dict(texts), (math.nan if y is None else float(y)) if known else None)
+            for row, texts, known, y in state["waiting"]
         }
-        if self._later:  # what a run knew but counted as late is known by now
-            for row in [row for row, (_, y) in self._waiting.items() if not math.isnan(y)]:
-                self._settle(row)
 
 
 def _log_odds(share: float) -> float:

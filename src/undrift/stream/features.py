@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,21 +16,16 @@ from undrift.errors import DataError
 from undrift.fleet.key_state import fill_lags, lag_names
 from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.stream.calendar import fill_calendar
-from undrift.stream.cells import (
-    LIMIT,
-    Lines,
-    RowBatch,
-    Times,
-    UnreadableCell,
-    parse_numbers,
-    parse_texts,
-    parse_times,
-)
+from undrift.stream.cells import LIMIT, Lines, RowBatch, Times, UnreadableCell, parse_numbers, parse_texts, parse_times
 from undrift.stream.first_rows import RowOrigin, not_a_number
+from undrift.stream.labels import LabelCode
 from undrift.stream.problems import ColumnStatistics, DataProblems
-from undrift.stream.schema import Schema, require_short
-from undrift.stream.task import MOST_CLASSES
+from undrift.stream.schema import Schema
+from undrift.stream.settings import Settings
 from undrift.stream.text_features import TextFeatures, unused_name
+
+Labels = Literal["here", "later", "never"]
+"""Where the labels of rows are: beside the rows; to come one by one; or nowhere, as the rows are only predicted."""
 
 
 class Rows(NamedTuple):
@@ -48,67 +44,86 @@ class Rows(NamedTuple):
     elapsed: Vector | None = None
     """Time since the row before in units of the usual spacing (n,); None: 1."""
 
+    def between(self, begin: int, end: int) -> Rows:
+        """Return the rows number begin to end - 1."""
+        return Rows(*(None if column is None else column[begin:end] for column in self))  # type: ignore[arg-type]  # of the same types
+
 
 class Features:
     """Turns batches of rows into features and labels; remembers texts, the last labels and what was wrong.
 
+    `encode` may raise after it has changed something: encode by a `copy`, and keep that once all went well.
+
     Parameters
     ----------
-    source
-        Where the rows come from, and the settings.
+    settings
+        What to make of the columns.
     schema
         What each column is.
-    learning
-        False for rows that are only predicted: a text that is new gets no feature, as the model would ignore it, and
-        labels serve the lags of later rows and nothing else.
-    labels_come_later
-        Whether labels do not stand in the rows, but come one by one by `know_label`.
     """
 
-    def __init__(
-        self, source: RowOrigin, schema: Schema, *, learning: bool = True, labels_come_later: bool = False
-    ) -> None:
-        self.source, self.schema, self.settings, self.learning = source, schema, source.settings, learning
-        self.na = frozenset(self.settings.na)
+    def __init__(self, settings: Settings, schema: Schema) -> None:
+        self.settings = settings
         self.problems = DataProblems()
-        self.classes = None if schema.classes is None else [] if schema.task == "multiclass" else list(schema.classes)
-        """The two classes, the negative one first, or several in order of appearance; None for numbers."""
-        self._fixed_names = list(schema.numbers)
-        lags = lag_names(self.settings.target, self.settings.lag)
-        made = [f"{name} missing" for name in schema.indicators]
-        made += [name for waves in self._cycles().values() for name in waves]
-        for name in (*made, *lags):
-            self._fixed_names.append(unused_name(name, self._fixed_names))
-        self._fixed = len(self._fixed_names)  # features before those of texts, of which there may come more
-        self.text_features = TextFeatures(
-            source, schema, self._fixed_names, learning=learning, labels_come_later=labels_come_later
-        )
-        self.last_labels = np.full(max(self.settings.lag, default=0), math.nan)
+        self.labels = LabelCode(schema, settings.target)
+        self._set_schema(schema)
+        self.text_features = TextFeatures(settings, schema, self._fixed_names)
+        self.last_labels = np.full(max(settings.lag, default=0), math.nan)
         self.statistics = ColumnStatistics(self._fixed)
         self.rows, self.latest_time = 0, "NaT"
+        self.taken = 0  # rows that came, those that were left out included
         self.last_known_time = "NaT"  # of the rows that were kept
 
-    def encode(self, batch: RowBatch) -> Rows:
-        """Return the rows of a batch."""
-        line = batch.lines
-        y = self.labels(batch)
-        times = self._times(batch)
-        columns = [self._numbers(batch, name) for name in self.schema.numbers]
-        texts = {name: parse_texts(self._column(batch, name), self.na) for name in self.text_features.texts}
-        categories = self.text_features.add_features(line, texts)
-        Z = np.empty((len(line), len(self.features)))
+    def _set_schema(self, schema: Schema) -> None:
+        """Take over what the columns are, and name the features before those of texts, of which there may come more."""
+        self.schema, self._fixed_names = schema, list(schema.numbers)
+        made = [f"{name} missing" for name in schema.indicators]
+        made += [name for waves in self._cycles().values() for name in waves]
+        for name in (*made, *lag_names(self.settings.target, self.settings.lag)):
+            self._fixed_names.append(unused_name(name, self._fixed_names))
+        self._fixed = len(self._fixed_names)
+
+    def copy(self) -> Features:
+        """Return the same features, which go on on their own."""
+        twin = copy.copy(self)
+        twin.problems, twin.labels = DataProblems(self.problems.entries()), self.labels.copy()
+        twin.text_features, twin.last_labels = self.text_features.copy(), self.last_labels.copy()
+        twin.statistics = self.statistics.copy()
+        return twin
+
+    def extend(self, schema: Schema) -> None:
+        """Take in columns that came up now: those of `schema` that were not there before."""
+        before = self._fixed_names
+        new_texts = [name for name in schema.text_columns if name not in self.schema.text_columns]
+        self._set_schema(schema)
+        self.text_features.extend(self.settings, self._fixed_names, new_texts)
+        self.statistics = self.statistics.rearrange([before.index(n) if n in before else -1 for n in self._fixed_names])
+
+    def encode(self, batch: RowBatch, origin: RowOrigin, labels: Labels = "here") -> Rows:
+        """Return the rows of a batch, from a file, a frame or a request: `origin` is for errors.
+
+        Of rows that are only predicted ("never"), a text that is new gets no feature, as the model would ignore it, and
+        labels serve the lags of later rows and nothing else.
+        """
+        line, learning = batch.lines, labels != "never"
+        y = self._labels(batch, origin, labels)
+        times = self._times(batch, origin, learning=learning)
+        columns = [self._numbers(batch, origin, name) for name in self.schema.numbers]
+        texts = {name: parse_texts(_cells(batch, name), origin.na) for name in self.text_features.texts}
+        begun = self.text_features.add_features(origin, line, texts) if learning else {}
+        categories = self.text_features.categories(texts, begun)
+        Z = np.empty((len(line), len(self.names)))
         for j, column in enumerate(columns):
             Z[:, j] = column
         for name in self.schema.indicators:
             Z[:, self._indicator(name)] = np.isnan(columns[self.schema.numbers.index(name)])
         if self.settings.calendar and times is not None:
-            fill_calendar(
-                times, Z[:, len(columns) + len(self.schema.indicators) : self.lags.start], self.schema.calendar
-            )
+            made = len(columns) + len(self.schema.indicators)
+            fill_calendar(times, Z[:, made : self.lags.start], self.schema.calendar)
         for name, holes in self.text_features.fill_texts(texts, Z[:, self._fixed :]).items():
             self.problems.add("missing", name, line[holes])
-        weight = self._weights(batch)
-        keep = self._rows_to_keep(batch, Z)
+        weight = self._weights(batch, origin) if learning else None
+        keep = self._rows_to_keep(batch, origin, Z) if learning else None
         if keep is not None:
             line, y, Z = line[keep], y[keep], Z[keep]
             weight = None if weight is None else weight[keep]
@@ -116,15 +131,26 @@ class Features:
             categories = {name: list(compress(cells, keep)) for name, cells in categories.items()}
         if self.settings.lag:
             self.last_labels = fill_lags(self.last_labels, y, self.settings.lag, Z[:, self.lags.start : self.lags.stop])
-        self.text_features.fill_means(self.rows, categories, y, Z[:, self._fixed :])
-        self.statistics.add(Z[:, : self._fixed])
-        self.rows += len(line)
-        return Rows(line, times, Z, y, weight, self._time_steps(times))
+        if learning:
+            known = y if labels == "here" else None
+            self.text_features.fill_means(self.rows, categories, known, Z[:, self._fixed :])
+            self.statistics.add(Z[:, : self._fixed])
+            self.rows += len(line)
+            self.taken += len(batch.lines)
+        else:
+            self.text_features.predict_means(categories, Z[:, self._fixed :])
+        return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning))
 
     @property
-    def features(self) -> list[str]:
+    def names(self) -> list[str]:
         """Names of the features so far."""
         return [*self._fixed_names, *self.text_features.names]
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that features are made of."""
+        calendar = [self.schema.time] if self.schema.time is not None and self.settings.calendar else []
+        return [*self.schema.numbers, *self.schema.text_columns, *calendar]
 
     @property
     def lags(self) -> range:
@@ -133,230 +159,204 @@ class Features:
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """Features by what they tell of: a column, texts included, a cycle of the calendar, an earlier label."""
-        found = {name: [name] for name in self.schema.numbers} | self.text_features.groups()
+        """Features by what they are made of: a column, texts included, a cycle of the calendar, an earlier label."""
+        groups = {name: [name] for name in self.schema.numbers} | self.text_features.groups()
         for name in self.schema.indicators:
-            found[name].append(self._fixed_names[self._indicator(name)])
+            groups[name].append(self._fixed_names[self._indicator(name)])
         made = iter(self._fixed_names[len(self.schema.numbers) + len(self.schema.indicators) :])
         for cycle, waves in self._cycles().items():
-            found[unused_name(cycle, [*found])] = [next(made) for _ in waves]
-        return found | {name: [name] for name in made}
+            groups[unused_name(cycle, [*groups])] = [next(made) for _ in waves]
+        return groups | {name: [name] for name in made}
 
     @property
-    def learned_features(self) -> list[str]:
+    def learned_names(self) -> list[str]:
         """Names of the features without the columns that hold predictions made elsewhere."""
-        return [name for name in self.features if name not in self.settings.candidate]
+        return [name for name in self.names if name not in self.settings.candidate]
 
     def _indicator(self, name: str) -> int:
-        """Return the place of the feature that tells where a column is missing."""
+        """Return the place of the feature that is 1 where a column is missing."""
         return len(self.schema.numbers) + self.schema.indicators.index(name)
 
-    def _at(self, batch: RowBatch, row: int) -> str:
-        return self.source.at(int(batch.lines[row]))
-
-    def _column(self, batch: RowBatch, name: str) -> Any:
-        return batch.columns.get(name, [None] * len(batch.lines))
-
-    def _parse_numbers(self, batch: RowBatch, name: str) -> Vector:
-        try:
-            return parse_numbers(self._column(batch, name), self.na)
-        except UnreadableCell as bad:
-            raise not_a_number(self.source, int(batch.lines[bad.row]), name, bad.cell) from None
-
-    def _numbers(self, batch: RowBatch, name: str) -> Vector:
+    def _numbers(self, batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
         """Return a feature; infinite numbers and those beyond the limit become missing, and all missing are counted."""
-        column = self._parse_numbers(batch, name)
+        column = _parse_numbers(batch, origin, name)
         unusable = ~(np.abs(column) <= LIMIT)
         if unusable.any():
             holes = np.isnan(column)
             self.problems.add("missing", name, batch.lines[holes])
-            column = self._drop_huge(batch, name, column, unusable & ~holes)
-        if self.classes is not None and name in self.settings.candidate:
-            self._require_probabilities(batch, name, column)
+            column = self._drop_huge(batch, origin, name, column, unusable & ~holes)
+        if self.labels.classes is not None and name in self.settings.candidate:
+            _require_probabilities(batch, origin, name, column)
         return column
 
-    def _require_probabilities(self, batch: RowBatch, name: str, column: Vector) -> None:
-        """Refuse a candidate for two classes that is no probability."""
-        wrong = (column < 0.0) | (column > 1.0)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"{self._at(batch, row)}: the candidate '{name}' is {column[row]:g}, but for two classes it must be a "
-                "probability of the label that counts as 1, in [0, 1]; correct it, or leave it empty to abstain"
-            )
-
-    def _drop_huge(self, batch: RowBatch, name: str, column: Vector, huge: NDArray[np.bool_]) -> Vector:
-        """Return a column whose huge numbers are missing; say which they were."""
+    def _drop_huge(
+        self, batch: RowBatch, origin: RowOrigin, name: str, column: Vector, huge: NDArray[np.bool_]
+    ) -> Vector:
+        """Return a column whose huge numbers are missing; count them by kind."""
         if not huge.any():
             return column
         if self.settings.missing == "refuse":
             row = int(np.argmax(huge))
             raise DataError(
-                f"{self._at(batch, row)}: '{name}' is {column[row]:g}, where numbers up to {LIMIT:g} in size are "
-                "allowed; correct it, write the column in larger units, or pass --missing fill"
+                f"{_at(batch, origin, row)}: '{name}' is {column[row]:g}, where numbers up to {LIMIT:g} in size are "
+                f"allowed; correct it, write the column in larger units, or {origin.choose('missing', 'fill')}"
             )
         infinite = np.isinf(column)
         self.problems.add("infinite", name, batch.lines[huge & infinite])
         self.problems.add("too large", name, batch.lines[huge & ~infinite])
         return np.where(huge, math.nan, column)
 
-    def labels(self, batch: RowBatch) -> Vector:
+    def _labels(self, batch: RowBatch, origin: RowOrigin, where: Labels) -> Vector:
         """Return the labels of a batch, 0 and 1 for two classes, the numbers of several ones, NaN where missing."""
         name = self.settings.target
-        if not self.learning and not (self.settings.lag and name in batch.columns):
+        if where == "later" or (where == "never" and not (self.settings.lag and name in batch.columns)):
             return np.full(len(batch.lines), math.nan)
-        if self.classes is None:
-            y = self._parse_numbers(batch, name)
-            y = self._drop_huge(batch, name, y, np.abs(y) > LIMIT)
-        elif self.schema.task == "multiclass":
-            y = self._number_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
+        if self.labels.classes is None:
+            y = _parse_numbers(batch, origin, name)
+            y = self._drop_huge(batch, origin, name, y, np.abs(y) > LIMIT)
         else:
-            y = self._encode_classes(batch, parse_texts(self._column(batch, name), self.na), self.classes)
+            y = self.labels.encode(_cells(batch, name), batch.lines, origin)
         holes = np.isnan(y)
-        if holes.any():
+        if holes.any() and where == "here":
             if self.settings.missing == "refuse":
                 row = int(np.argmax(holes))
-                raise DataError(f"{self._at(batch, row)}: the target '{name}' is missing; fill it in, or drop the row")
+                raise DataError(
+                    f"{_at(batch, origin, row)}: the target '{name}' is missing; fill it in, or drop the row"
+                )
             self.problems.add("unlabelled", name, batch.lines[holes])
         return y
 
-    def _encode_classes(self, batch: RowBatch, labels: list[str | None], classes: list[str]) -> Vector:
-        """Return labels as 0 and 1; a negative class that was not seen yet ("") is the first other label."""
-        negative, positive = classes
-        code: dict[str | None, float] = {None: math.nan, negative: 0.0, positive: 1.0}
-        try:
-            return np.array([code[label] for label in labels])
-        except KeyError:
-            row = next(row for row, label in enumerate(labels) if label not in code)
-        if negative == "":
-            classes[0] = str(labels[row])
-            return self._encode_classes(batch, labels, classes)
-        raise DataError(
-            f"{self._at(batch, row)}: the target '{self.settings.target}' is {labels[row]!r}, a third class after "
-            f"{negative!r} and {positive!r}; pass --task multiclass to learn classes as they come, or "
-            "--task regression if it is a number"
-        )
-
-    def _number_classes(self, batch: RowBatch, labels: list[str | None], classes: list[str]) -> Vector:
-        """Return the numbers of several classes; one that comes up now has the next number."""
-        code: dict[str | None, float] = {None: math.nan} | {label: float(k) for k, label in enumerate(classes)}
-        for row, label in enumerate(labels):
-            if label is not None and label not in code:
-                name = self.settings.target
-                require_short(self.source, int(batch.lines[row]), name, label)
-                if len(classes) == MOST_CLASSES:
-                    raise DataError(
-                        f"{self._at(batch, row)}: the target '{name}' is {label!r:.60}, one class more than the "
-                        f"{MOST_CLASSES} allowed; join rare classes, or pass --task regression if it is a number"
-                    )
-                code[label] = float(len(classes))
-                classes.append(label)
-        return np.array([code[label] for label in labels])
-
-    def _times(self, batch: RowBatch) -> Times | None:
+    def _times(self, batch: RowBatch, origin: RowOrigin, *, learning: bool) -> Times | None:
         name = self.schema.time
-        if name is None:
+        if name is None or (name not in batch.columns and not learning and not self.settings.calendar):
             return None
         try:
-            times = parse_times(self._column(batch, name), self.schema.clock, self.na)
+            times = parse_times(_cells(batch, name), self.schema.clock, origin.na)
         except UnreadableCell as bad:
             raise DataError(
-                f"{self._at(batch, bad.row)}: '{name}' should be a time, got {bad.cell!r:.60}; correct it, "
-                f"or {self.source.leave_out(name)}"
+                f"{_at(batch, origin, bad.row)}: '{name}' should be a time, got {bad.cell!r:.60}; correct it, "
+                f"or {origin.leave_out(name)}"
             ) from None
-        self.problems.add("missing", name, batch.lines[np.isnat(times)])
-        before = np.concatenate((np.array([self.latest_time], dtype="datetime64[us]"), times[:-1]))
-        self.problems.add("time goes back", name, batch.lines[times < before])  # never where one is missing
-        self.latest_time = str(times[-1])
+        if learning and len(times):
+            self.problems.add("missing", name, batch.lines[np.isnat(times)])
+            before = np.concatenate((np.array([self.latest_time], dtype="datetime64[us]"), times[:-1]))
+            self.problems.add("time goes back", name, batch.lines[times < before])  # never where one is missing
+            self.latest_time = str(times[-1])
         return times
 
-    def _weights(self, batch: RowBatch) -> Vector | None:
+    def _weights(self, batch: RowBatch, origin: RowOrigin) -> Vector | None:
         """Return how often rows count; refuse what is no weight."""
         name = self.settings.weight
-        if name is None or not self.learning:
+        if name is None:
             return None
-        weight = self._parse_numbers(batch, name)
+        weight = _parse_numbers(batch, origin, name)
         wrong = ~((weight >= 0.0) & (weight <= WEIGHT_LIMIT))
         if wrong.any():
             row = int(np.argmax(wrong))
             got = "missing" if np.isnan(weight[row]) else f"{weight[row]:g}"
             raise DataError(
-                f"{self._at(batch, row)}: the weight '{name}' is {got}, but must be in [0, {WEIGHT_LIMIT:g}]; correct "
-                "it, 0 for a row that is only predicted"
+                f"{_at(batch, origin, row)}: the weight '{name}' is {got}, but must be in [0, {WEIGHT_LIMIT:g}]; "
+                "correct it, 0 for a row that is only predicted"
             )
         return weight
 
-    def _time_steps(self, times: Times | None) -> Vector | None:
-        """Return the times between rows, 1 where one is not known, 0 where time goes back."""
-        if self.schema.spacing is None or times is None or not self.learning:
+    def _time_steps(self, times: Times | None, *, learning: bool) -> Vector | None:
+        """Return the times between rows, 1 where one is not known, 0 where time goes back.
+
+        Rows that are only predicted come after the last one that was learned, each as if it were next.
+        """
+        if self.schema.spacing is None or times is None:
             return None
         out = np.ones(len(times))
         known = np.flatnonzero(~np.isnat(times))
-        if len(known):
-            before = np.concatenate((np.array([self.last_known_time], dtype="datetime64[us]"), times[known[:-1]]))
-            passed = (times[known] - before).astype("timedelta64[us]")
-            seconds = np.where(np.isnat(passed), self.schema.spacing, passed.astype(np.int64) / 1e6)
-            out[known] = np.clip(seconds / self.schema.spacing, 0.0, WEIGHT_LIMIT)
+        if not len(known):
+            return out
+        last = np.array([self.last_known_time], dtype="datetime64[us]")
+        before = np.concatenate((last, times[known[:-1]])) if learning else last
+        passed = (times[known] - before).astype("timedelta64[us]")
+        seconds = np.where(np.isnat(passed), self.schema.spacing, passed.astype(np.int64) / 1e6)
+        out[known] = np.clip(seconds / self.schema.spacing, 0.0, WEIGHT_LIMIT)
+        if learning:
             self.last_known_time = str(times[known[-1]])
         return out
 
-    def _rows_to_keep(self, batch: RowBatch, Z: Matrix) -> NDArray[np.bool_] | None:
+    def _rows_to_keep(self, batch: RowBatch, origin: RowOrigin, Z: Matrix) -> NDArray[np.bool_] | None:
         """Return which rows stay; None: all."""
         if self.settings.missing not in ("skip", "refuse"):
             return None
-        may_lack = [*self.lags, *(self.features.index(name) for name in self.settings.candidate)]
+        may_lack = [*self.lags, *(self.names.index(name) for name in self.settings.candidate)]
         holes = np.isnan(np.delete(Z, may_lack, axis=1))
         bad = holes.any(axis=1)
         if not bad.any():
             return None
         if self.settings.missing == "refuse":
             row = int(np.argmax(bad))
-            names = np.delete(np.array(self.features, dtype=object), may_lack)
+            names = np.delete(np.array(self.names, dtype=object), may_lack)
             name = str(names[int(np.argmax(holes[row]))])
             name = self.text_features.column_of(name) if name in self.text_features.names else name
             raise DataError(
-                f"{self._at(batch, row)}: '{name}' is missing; fill it in, drop the row, or pass --missing=skip"
+                f"{_at(batch, origin, row)}: '{name}' is missing; fill it in, drop the row, or "
+                f"{origin.choose('missing', 'skip')}"
             )
         self.problems.add("skipped", None, batch.lines[bad])
         return np.asarray(~bad)
 
     def _cycles(self) -> dict[str, list[str]]:
-        """Return the features of the calendar by the cycle they tell of."""
+        """Return the features of the calendar by the cycle they are about."""
         return self.schema.calendar.cycles() if self.settings.calendar and self.schema.time is not None else {}
 
     def all_problems(self) -> list[Mapping[str, Any]]:
-        """Return every problem found so far, those of whole columns included."""
-        found = DataProblems(self.problems.entries())
-        self.statistics.add_problems(found, self.features, self.rows)
-        return found.entries()
+        """Return every problem so far, those of whole columns included."""
+        problems = DataProblems(self.problems.entries())
+        self.statistics.add_problems(problems, self.names, self.rows)
+        return problems.entries()
 
-    def know_label(self, rows_ago: int, y: float) -> None:
-        """Take in the label of an earlier row, 1 for the last one, where labels come later."""
-        if rows_ago <= len(self.last_labels):
+    def know_label(self, row: int, y: float) -> None:
+        """Take in the label of a row, by its number from 1 on, where labels come later."""
+        rows_ago = self.rows - row + 1
+        if 1 <= rows_ago <= len(self.last_labels):
             self.last_labels[-rows_ago] = y
-        self.text_features.know_label(self.rows - rows_ago + 1, y)
+        self.text_features.know_label(row, y)
 
-    def state(self, *, means: bool = True) -> tuple[dict[str, Any], dict[str, Vector]]:
-        """Return what the next batch depends on, under the names of a run's files: values for JSON, and arrays.
-
-        Means by text, which may be many, are left out on request: a batch that is refused does not change them.
-        """
-        values = {"rows": self.rows, "features": self.features, **self.text_features.state(means=means)}
-        values |= {"digests": self.statistics.digests, "classes": self.classes}
+    def state(self) -> tuple[dict[str, Any], dict[str, Vector]]:
+        """Return what the next batch depends on: values for JSON, and arrays."""
+        values = {"rows": self.rows, "taken": self.taken, "features": self.names, **self.text_features.state()}
+        values |= {"digests": self.statistics.digests, "classes": self.labels.classes}
         values |= {"problems": self.problems.entries(), "latest": self.latest_time}
-        values |= {} if self.schema.spacing is None else {"last_known_time": self.last_known_time}
+        values |= {"last_known_time": self.last_known_time}
         return values, {"late": self.last_labels, **self.statistics.arrays()}
 
     def resume(self, values: Mapping[str, Any], arrays: Mapping[str, Vector]) -> None:
         """Go on where `state` left off."""
-        self.rows, self.classes, self.latest_time = values["rows"], values["classes"], values["latest"]
-        self.last_known_time = values.get("last_known_time", "NaT")
+        self.rows, self.labels.classes, self.latest_time = values["rows"], values["classes"], values["latest"]
+        self.taken, self.last_known_time = values["taken"], values["last_known_time"]
         self.problems = DataProblems(values["problems"])
         self.statistics.resume(values["digests"], arrays)
         self.text_features.resume(values["features"][self._fixed :], values)
         self.last_labels = arrays["late"].copy()
 
-    def follow(self, values: Mapping[str, Any], last_labels: Vector) -> None:
-        """Know the texts and classes of a run whose `state` this is, and its last labels, but count rows from 0."""
-        self.classes, self.last_labels = values["classes"], last_labels.copy()
-        self.text_features.resume(values["features"][self._fixed :], values)
+
+def _cells(batch: RowBatch, name: str) -> Any:
+    return batch.columns.get(name, [None] * len(batch.lines))
+
+
+def _at(batch: RowBatch, origin: RowOrigin, row: int) -> str:
+    return origin.at(int(batch.lines[row]))
+
+
+def _parse_numbers(batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
+    try:
+        return parse_numbers(_cells(batch, name), origin.na)
+    except UnreadableCell as bad:
+        raise not_a_number(origin, int(batch.lines[bad.row]), name, bad.cell) from None
+
+
+def _require_probabilities(batch: RowBatch, origin: RowOrigin, name: str, column: Vector) -> None:
+    """Refuse a candidate for two classes that is no probability."""
+    wrong = (column < 0.0) | (column > 1.0)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"{_at(batch, origin, row)}: the candidate '{name}' is {column[row]:g}, but for two classes it must be a "
+            "probability of the label that counts as 1, in [0, 1]; correct it, or leave it empty to abstain"
+        )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.stream.cells import (
+    BATCH_ROWS,
     Cells,
     Lines,
     RowBatch,
@@ -33,7 +34,7 @@ class RowOrigin:
     """What the number of a row is called."""
 
     def __init__(self, name: str, settings: Settings) -> None:
-        self.name, self.settings = name, settings
+        self.name, self.settings, self.na = name, settings, frozenset(settings.na)
         self.notes: list[str] = []
         """What was found while reading that the user may want to know."""
 
@@ -48,6 +49,19 @@ class RowOrigin:
     def mark_missing(self, text: str) -> str:
         """Return how a text is said to mean missing, for an error."""
         return f"pass --na {text[:20]!r} if it means missing"
+
+    def choose(self, setting: str, value: str) -> str:
+        """Return how a setting is given a value, for an error."""
+        return f"pass --{setting} {value}"
+
+
+FIRST_ROWS = FIRST_BATCHES * BATCH_ROWS
+"""Rows that columns of a table in memory are inferred from, as many as of a file."""
+
+
+def first_rows_of(batch: RowBatch) -> RowBatch:
+    """Return the first rows of a table, from which its columns are inferred."""
+    return RowBatch(batch.lines[:FIRST_ROWS], {name: cells[:FIRST_ROWS] for name, cells in batch.columns.items()})
 
 
 class FirstRows:
@@ -64,8 +78,7 @@ class FirstRows:
     """
 
     def __init__(self, source: RowOrigin, batches: Sequence[RowBatch], *, whole: bool) -> None:
-        self.source, self.whole = source, whole
-        self.na = frozenset(source.settings.na)
+        self.source, self.whole, self.na = source, whole, source.na
         names = dict.fromkeys(name for batch in batches for name in batch.columns)
         self.columns: dict[str, Cells] = {name: _join_column(name, batches) for name in names}
         self.lines: Lines = np.concatenate([batch.lines for batch in batches])
@@ -113,6 +126,13 @@ class FirstRows:
         if isinstance(cells, np.ndarray):
             return np.isnan(cells.astype(np.float64, copy=False))
         return np.array([is_missing(cell, self.na) for cell in cells])
+
+    def holes_of_any_kind(self, name: str) -> NDArray[np.bool_]:
+        """Return in which rows a column of any kind is missing."""
+        cells = self.columns[name]
+        if isinstance(cells, np.ndarray) and cells.dtype.kind == "M":
+            return np.isnat(cells)
+        return self.holes(name)
 
     def times(self, name: str, time_format: str) -> Times:
         """Return a column of times, NaT where missing; refuse it at the first cell that is none."""

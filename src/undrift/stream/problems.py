@@ -71,6 +71,21 @@ class ColumnStatistics:
         for j, column in enumerate(np.ascontiguousarray(Z.T) + 0.0):  # + 0.0: -0 and 0 are the same value
             self.digests[j] = hashlib.blake2b(self.digests[j].encode() + column.tobytes(), digest_size=16).hexdigest()
 
+    def copy(self) -> ColumnStatistics:
+        """Return the same statistics, which go on on their own."""
+        return self.rearrange(range(len(self.digests)))
+
+    def rearrange(self, places: Iterable[int]) -> ColumnStatistics:
+        """Return the statistics of columns in another order, -1 for one that is new."""
+        at = np.array([*places], dtype=np.int64)
+        twin = ColumnStatistics(len(at))
+        old = at >= 0
+        twin.low[old], twin.high[old] = self.low[at[old]], self.high[at[old]]
+        twin.digests = [
+            self.digests[k] if k >= 0 else fresh for k, fresh in zip(at.tolist(), twin.digests, strict=True)
+        ]
+        return twin
+
     def add_problems(self, problems: DataProblems, names: Sequence[str], rows: int) -> None:
         """State what is wrong with whole columns after so many rows."""
         first: dict[str, str] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from undrift.stream.task import (
     NEGATIVE,
     SHARE_OF_A_KIND,
     infer_task,
+    infer_task_of_row,
     name_classes,
     negative_first,
     note_on_numbers,
@@ -66,6 +67,8 @@ class Schema:
     """Number columns that are often missing, for which a feature tells where."""
     seasons: tuple[int, ...] = ()
     """Rows in a day and in a week, or months in a year, where times are regular."""
+    grows: bool = False
+    """Whether it comes from a single row, so that other columns may follow."""
 
     @property
     def calendar(self) -> Calendar:
@@ -97,6 +100,7 @@ class Schema:
         found = values["clock"], values["hours"], tuple(values["numbers"]), texts
         more = {"spacing": values.get("spacing"), "many_texts": many, "days": values.get("days", True)}
         more |= {name: tuple(values.get(name, ())) for name in ("indicators", "seasons")}
+        more |= {"notes": tuple(values.get("notes", ())), "grows": bool(values.get("grows", False))}
         return cls(values["task"], classes, time, *found, **more)
 
 
@@ -172,6 +176,57 @@ def infer_schema(first: FirstRows) -> Schema:
         *kinds_found, notes=tuple(notes), spacing=spacing, many_texts=tuple(many_texts), days=found.days,
         indicators=indicators, seasons=seasons,
     )  # fmt: skip
+
+
+def infer_growing_schema(first: FirstRows) -> Schema:
+    """Return what the columns of a single row are, where nobody has seen more rows; others may follow.
+
+    A column that is missing in it becomes known when it has a value.
+    """
+    settings = first.source.settings
+    if settings.elapsed:
+        raise InputError(
+            "--elapsed needs the usual time between rows, which a single row does not show; begin with several rows: "
+            "a file, or a data frame"
+        )
+    task, classes = infer_task_of_row(first)
+    time, clock = settings.time, "iso"
+    if time is None:
+        names = [name for name in _known_names(first) if name not in settings.candidate]
+        time = next((name for name in names if column_kind(first, name) == "time"), None)
+    if time is not None and time in first.columns:
+        is_number = column_kind(first, time) == "number"
+        clock = "epoch" if is_number else find_time_format(first, time, [])
+    if settings.calendar and time is None:
+        raise InputError("--calendar needs a column with times; none was found, name it with --time")
+    start = Schema(task, classes, time, clock, True, settings.candidate, (), grows=True)
+    return extend_schema(start, first)
+
+
+def extend_schema(schema: Schema, first: FirstRows) -> Schema:
+    """Return a growing schema with the columns of a row that it does not have yet."""
+    settings, numbers, texts = first.source.settings, list(schema.numbers), list(schema.texts)
+    set_apart = {*settings.candidate, schema.time}
+    chosen = settings.features
+    for name in _known_names(first):
+        if name in set_apart or name in schema.numbers or name in schema.text_columns:
+            continue
+        if chosen is not None and name not in chosen:
+            continue
+        if column_kind(first, name) == "number":
+            numbers.insert(len(numbers) - len(settings.candidate), name)
+        else:
+            texts.append((name, ()))
+    if len(numbers) == len(schema.numbers) and len(texts) == len(schema.texts):
+        return schema
+    return replace(schema, numbers=tuple(numbers), texts=tuple(texts))
+
+
+def _known_names(first: FirstRows) -> list[str]:
+    """Return the columns of a row that may be learned from and are not missing."""
+    settings = first.source.settings
+    left_out = {settings.target, settings.weight, *settings.drop}
+    return [name for name in first.columns if name not in left_out and not first.holes_of_any_kind(name).all()]
 
 
 def find_time_column(first: FirstRows, others: Sequence[str], notes: list[str]) -> tuple[str | None, str]:

@@ -80,6 +80,27 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     return task, _order_classes(first, labels)
 
 
+def infer_task_of_row(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
+    """Return the task and the classes from the label of a single row, if it has one; "" is a class not seen yet."""
+    settings = first.source.settings
+    known = first.known_cells(settings.target) if settings.target in first.columns else []
+    cell = known[0][1] if known else None
+    task, positive = settings.task, settings.positive
+    if task == "auto":
+        is_flag = isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
+        is_text = cell is not None and parse_number(cell) is None
+        task = "classification" if positive is not None or is_flag else "multiclass" if is_text else "regression"
+    if task == "regression":
+        return task, None
+    if task == "multiclass":
+        _require_several(first, [])
+        return task, ()
+    if positive is not None:
+        return task, ("", label_text(positive))
+    label = "" if cell is None else label_text(cell)
+    return task, next((pair for pair in (("false", "true"), ("0", "1")) if label in pair), ("", ""))
+
+
 def _are_numbers(cells: list[object]) -> bool:
     """Whether cells are numbers, a few bad ones aside; true and false are not."""
     flags = all(
@@ -126,8 +147,9 @@ def _require_several(first: FirstRows, labels: list[str]) -> None:
         ("--lag", bool(settings.lag)),
     ):
         if given:
-            shown = ", ".join(f"{label:.40}" for label in labels[:3]) + (", ..." if len(labels) > 3 else "")
-            numbers = all(parse_number(label) is not None for label in labels)
+            shown = ", ".join(f"{label:.40}" for label in labels[:3]) or "--task multiclass"
+            shown += ", ..." if len(labels) > 3 else ""
+            numbers = bool(labels) and all(parse_number(label) is not None for label in labels)
             hint = "; pass --task regression if they count or grade something" if numbers else ""
             raise InputError(f"{name} has several classes ({shown}), but {option} is for numbers or two classes{hint}")
 

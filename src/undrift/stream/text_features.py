@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from undrift.stream.category_means import NO_CATEGORY, CategoryMeans
 from undrift.stream.cells import Lines
 from undrift.stream.first_rows import RowOrigin
 from undrift.stream.schema import LONGEST_TEXT, Schema, has_means, require_short, text_limit
+from undrift.stream.settings import Settings
 
 Texts = Mapping[str, Sequence[str | None]]
 """The cells of text columns by name, None where missing."""
@@ -23,38 +25,45 @@ class TextFeatures:
 
     Parameters
     ----------
-    source
-        Where the rows come from, and the settings.
+    settings
+        Those of the stream.
     schema
         What each column is.
     taken
         Names of the features before these.
-    learning
-        False for rows that are only predicted: a text that is new gets no feature, as the model would ignore it.
-    labels_come_later
-        Whether labels come one by one, by `know_label`.
     """
 
-    def __init__(
-        self, source: RowOrigin, schema: Schema, taken: Sequence[str], *, learning: bool, labels_come_later: bool
-    ) -> None:
-        self._source, self._learning, self._taken = source, learning, list(taken)
+    def __init__(self, settings: Settings, schema: Schema, taken: Sequence[str]) -> None:
+        self._taken = list(taken)
         self.names: list[str] = []
         """Names of the features."""
         self.texts: dict[str, list[str]] = {name: [] for name in schema.text_columns}
         """Columns, and their texts that have a feature."""
-        self._limits = {name: text_limit(source.settings, len(values)) for name, values in schema.texts}
+        self._limits = {name: text_limit(settings, len(values)) for name, values in schema.texts}
         self._places: dict[tuple[str, str], int] = {}
         self._mean_places: dict[str, int] = {}
         self._has_means = has_means(schema.task)
-        self._means = CategoryMeans(
-            binary=schema.task == "classification", delay=source.settings.delay, labels_come_later=labels_come_later
-        )
+        self._means = CategoryMeans(binary=schema.task == "classification", delay=settings.delay)
         for name, values in schema.texts:
             for value in values:
                 self._add_text(name, value)
         for name in schema.many_texts:
             self._begin_means(name)
+
+    def copy(self) -> TextFeatures:
+        """Return the same features, which grow on their own."""
+        twin = copy.copy(self)
+        twin.names, twin._places, twin._mean_places = list(self.names), dict(self._places), dict(self._mean_places)
+        twin.texts = {name: list(texts) for name, texts in self.texts.items()}
+        twin._means = self._means.copy()
+        return twin
+
+    def extend(self, settings: Settings, taken: Sequence[str], names: Sequence[str]) -> None:
+        """Take in text columns that came up now, and names of other features before these."""
+        self._taken = list(taken)
+        for name in names:
+            self.texts[name] = []
+            self._limits[name] = text_limit(settings, 0)
 
     @property
     def means(self) -> list[int]:
@@ -69,33 +78,38 @@ class TextFeatures:
         """Return the column that a feature is made of."""
         return next(column for column, names in self.groups().items() if feature in names)
 
-    def add_features(self, lines: Lines, columns: Texts) -> dict[str, list[str | None]]:
-        """Make features of the texts that came up now, and return the categories that are learned by means.
+    def add_features(self, origin: RowOrigin, lines: Lines, columns: Texts) -> dict[str, int]:
+        """Make features of the texts that came up now; return the row from which on each column is learned by means.
 
-        A column is learned by means from the row on that brings the first text too many, whose like have nothing else.
+        That is the row that brings the first text too many, whose like have nothing else.
         """
-        begun = {name: self._add_texts(lines, name, cells) for name, cells in columns.items()}
+        return {name: self._add_texts(origin, lines, name, cells) for name, cells in columns.items()}
+
+    def categories(self, columns: Texts, begun: Mapping[str, int]) -> dict[str, list[str | None]]:
+        """Return the texts of the columns that are learned by means."""
         return {
             name: [
-                None if text is None else text[:LONGEST_TEXT] if row >= begun[name] else NO_CATEGORY
+                None if text is None else text[:LONGEST_TEXT] if row >= begun.get(name, 0) else NO_CATEGORY
                 for row, text in enumerate(columns[name])
             ]
             for name in self._mean_places
         }
 
-    def _add_texts(self, lines: Lines, name: str, cells: Sequence[str | None]) -> int:
+    def _add_texts(self, origin: RowOrigin, lines: Lines, name: str, cells: Sequence[str | None]) -> int:
         """Make features of the texts of a column; return the row from which on it is learned by means, if it is."""
-        if name in self._mean_places or not self._learning:
+        if name in self._mean_places:
             return 0
+        known = {text for text in {*cells} if text is None or (name, text) in self._places}
         for row, text in enumerate(cells):
-            if text is None or (name, text) in self._places:
+            if text is None or text in known:
                 continue
+            known.add(text)
             if len(self.texts[name]) >= self._limits[name]:
                 if not self._has_means:
                     break
                 self._begin_means(name)
                 return row
-            require_short(self._source, int(lines[row]), name, text)
+            require_short(origin, int(lines[row]), name, text)
             self._add_text(name, text)
         return 0
 
@@ -104,20 +118,28 @@ class TextFeatures:
         out[...] = 0.0
         missing = {}
         for name, cells in columns.items():
-            for row, text in enumerate(cells):
-                feature = None if text is None else self._places.get((name, text))
-                if feature is not None:
-                    out[row, feature] = 1.0
-            holes = [row for row, text in enumerate(cells) if text is None]
+            places = {text: self._places[name, text] for text in self.texts[name]}
+            at = np.array([-1 if text is None else places.get(text, -2) for text in cells], dtype=np.int64)
+            rows = np.flatnonzero(at >= 0)
+            out[rows, at[rows]] = 1.0
+            holes = np.flatnonzero(at == -1).tolist()
             if holes:
                 out[np.ix_(holes, self._own(name))] = math.nan
                 missing[name] = holes
         return missing
 
-    def fill_means(self, rows_before: int, categories: Texts, y: Vector, out: Matrix) -> None:
-        """Write the means of categories into their features, from labels that were known by then; then learn more."""
+    def fill_means(self, rows_before: int, categories: Texts, y: Vector | None, out: Matrix) -> None:
+        """Write the means of categories into their features, and learn the labels `y` when they are known.
+
+        Without `y`, labels come one by one, by `know_label`.
+        """
         if categories:
-            out[:, self.means] = self._means.encode(rows_before, categories, y if self._learning else None)
+            out[:, self.means] = self._means.encode(rows_before, categories, y)
+
+    def predict_means(self, categories: Texts, out: Matrix) -> None:
+        """Write the means of categories into their features; nothing changes."""
+        if categories:
+            out[:, self.means] = self._means.predict(categories)
 
     def know_label(self, row: int, y: float) -> None:
         """Take in the label of a row, by its number from 1 on."""
@@ -144,13 +166,13 @@ class TextFeatures:
     def _add_name(self, name: str) -> None:
         self.names.append(unused_name(name, [*self._taken, *self.names]))
 
-    def state(self, *, means: bool) -> dict[str, Any]:
-        """Return what the next rows depend on, as JSON values; without `means`, which may be many, all but those."""
+    def state(self) -> dict[str, Any]:
+        """Return what the next rows depend on, as JSON values."""
         before = len(self._taken)
-        values: dict[str, Any] = {"texts": {name: list(found) for name, found in self.texts.items()}}
+        values: dict[str, Any] = {"texts": {name: list(texts) for name, texts in self.texts.items()}}
         values["places"] = [[name, text, before + place] for (name, text), place in self._places.items()]
         values["mean_places"] = {name: before + place for name, place in self._mean_places.items()}
-        if means and self._mean_places:
+        if self._mean_places:
             values["means"] = self._means.state()
         return values
 
@@ -158,12 +180,11 @@ class TextFeatures:
         """Go on where `state` left off; `names` are those of the features then."""
         before = len(self._taken)
         self.names = list(names)
-        self.texts = {name: list(found) for name, found in values["texts"].items()}
+        self.texts = {name: list(texts) for name, texts in values["texts"].items()}
         self._places = {(name, text): place - before for name, text, place in values["places"]}
         self._mean_places = {name: place - before for name, place in values.get("mean_places", {}).items()}
         if "means" in values:
             self._means.resume(values["means"])
-        self._means.keep_only([*self._mean_places])
 
 
 def unused_name(name: str, taken: Sequence[str]) -> str:

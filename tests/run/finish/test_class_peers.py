@@ -6,7 +6,10 @@ import pytest
 from tests.helpers import draw_classes
 from undrift.metrics import class_scores
 from undrift.online import OnlineClassifier
+from undrift.run import Settings
 from undrift.run.finish import peers
+
+SETTINGS = Settings(target="y")
 
 
 def classes_with_a_gap(rows=300):
@@ -31,6 +34,11 @@ class Recorder:
         return np.tile(self.shares, (len(X), 1))
 
 
+def play_light(Z, y):
+    names = [str(j) for j in range(Z.shape[1])]
+    return peers.play_ours(OnlineClassifier(speed="light", seed=0), SETTINGS, "multiclass", names, Z, y).yhat
+
+
 def check(p, y):
     assert p.shape == (len(y), 3)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
@@ -47,7 +55,7 @@ def test_ours_and_those_of_others_are_better_than_guessing():
     p = peers._play_sklearn(peers._sklearn_model("multiclass", 0)[1], "multiclass", Z, y)
     check(p, y)
     assert np.mean(p.argmax(axis=1) == y) > 0.6
-    p = peers.play_ours(OnlineClassifier(speed="light", seed=0), "multiclass", Z, y)
+    p = play_light(Z, y)
     known = ~np.isnan(y)
     assert class_scores(p[known][5:], y[known][5:])["log_loss"] < 0.7
 
@@ -58,7 +66,7 @@ def test_nothing_of_a_row_or_later_changes_its_prediction(changed):
     other = y.copy()
     other[changed:] = (other[changed:] + 1.0) % 3.0
     for play in (
-        lambda y: peers.play_ours(OnlineClassifier(speed="light", seed=0), "multiclass", Z, y),
+        lambda y: play_light(Z, y),
         lambda y: peers._play_river(peers._river_models("multiclass", 0)["SoftmaxRegression"], "multiclass", Z, y),
         lambda y: peers.play_retrained(Recorder, 50, "multiclass", Z, y),
     ):
@@ -85,10 +93,10 @@ def test_what_cannot_be_probabilities_becomes_some():
 def test_the_contenders_are_ours_and_what_is_installed():
     names = [
         (one.library, one.name)
-        for one in (*peers.our_contenders("multiclass", 0), *peers.installed_peers("multiclass", 0))
+        for one in (*peers.our_contenders(SETTINGS, "multiclass", ["a"]), *peers.installed_peers("multiclass", 0))
     ]
     assert [name for library, name in names if library == "undrift"] == [
         f"OnlineClassifier ({speed})" for speed in ("max", "best", "best, no trees", "fast")
     ]
     assert ("river", "AMFClassifier") in names
-    assert len(list(peers.our_contenders("multiclass", 0))) == 4
+    assert len(list(peers.our_contenders(SETTINGS, "multiclass", ["a"]))) == 4

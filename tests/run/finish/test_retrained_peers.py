@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from undrift.learners.row_context import ORDINARY
 from undrift.run.finish import peers
 
 
@@ -108,7 +109,7 @@ def test_peers_of_one_seed_predict_the_same_twice():
     rng = np.random.default_rng(5)
     Z, y = rng.normal(size=(700, 2)), rng.normal(size=700)  # the graph of neighbours begins after 500 rows
     first, second = (
-        next(one.play(Z, y) for one in peers.installed_peers("regression", 0) if one.name == "KNNRegressor")
+        next(one.play(Z, y, ORDINARY) for one in peers.installed_peers("regression", 0) if one.name == "KNNRegressor")
         for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)

@@ -15,7 +15,7 @@ from undrift.report.formatting import duration
 from undrift.report.half_life import memory_length
 from undrift.run import Interrupted, Settings, certify_run, play_file, read_run, update_run, write_report
 from undrift.run.play import run_loop
-from undrift.run.play.run_model import load_model
+from undrift.run.play.run_loop import load_stream
 
 ROWS = 700
 
@@ -61,7 +61,7 @@ def test_new_rows_go_on_in_the_same_unit_of_time_after_the_last_row(tmp_path):
     play_file(str(tmp_path / "first.csv"), tmp_path / "parts", Settings(**SETTINGS))
     update_run(tmp_path / "parts", str(tmp_path / "second.csv"))
     files = [next((tmp_path / name).glob("model*.undrift")) for name in ("whole", "parts")]
-    assert load_model(str(files[0])) == load_model(str(files[1]))
+    assert load_stream(str(files[0])) == load_stream(str(files[1]))
 
 
 def test_memory_is_told_as_time_where_it_forgets_by_time(tmp_path):
@@ -90,7 +90,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         play_file(path, tmp_path / "run", settings, stop=lambda: next(asked, True))
     play_file(path, tmp_path / "run", settings, resume=True)
-    whole, run = (load_model(str(tmp_path / name / "model.undrift")) for name in ("whole", "run"))
+    whole, run = (load_stream(str(tmp_path / name / "model.undrift")) for name in ("whole", "run"))
     assert whole == run
 
 

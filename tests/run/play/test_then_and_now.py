@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from undrift.run import Settings, play_file, read_run
-from undrift.run.play import run_model
-from undrift.run.play.run_model import ThenAndNow
+from undrift.run.play import recorder
+from undrift.run.play.recorder import ThenAndNow
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1000])
 def test_batches_do_not_matter(size, monkeypatch):
-    monkeypatch.setattr(run_model, "MOST_ROWS", 50)
+    monkeypatch.setattr(recorder, "MOST_ROWS", 50)
     Z = np.arange(360.0).reshape(120, 3)
     kept = ThenAndNow()
     for a in range(0, 120, size):

@@ -11,7 +11,6 @@ from undrift.report.blocks import cut_blocks
 from undrift.report.figures.figure import Figure, Measured, Numbers, View, curve, round_numbers, straight_line, y_title
 from undrift.report.formatting import number, percent, plural
 from undrift.report.run_context import POINTS, RunContext
-from undrift.run.play.run_model import LEVEL
 from undrift.stream.cells import Times
 
 SECTION = "trust"
@@ -35,10 +34,10 @@ def measure(run: RunContext) -> Measured:
         "intervals": {
             "axis": run.timeline.axis(blocks.last),
             "window": blocks.window_rounds(window),
-            "level": LEVEL,
+            "level": data.level,
             "measured": float(np.count_nonzero(inside) / np.count_nonzero(known)),
             "rounds": int(np.count_nonzero(known)),
-            "pinball": interval_pinball(data.lower, data.upper, data.y, level=LEVEL),
+            "pinball": interval_pinball(data.lower, data.upper, data.y, level=data.level),
             "by_size": _shares(inside[known], _fifths(data.yhat[known])),
             "by_quarter": _quarter_shares(inside, known, data.time),
             "coverage": round_numbers(blocks.rolling_mean(inside_sums, window, known_sums), 4),

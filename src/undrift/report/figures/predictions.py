@@ -22,7 +22,6 @@ from undrift.report.figures.figure import (
 )
 from undrift.report.formatting import number, percent, plural
 from undrift.report.run_context import POINTS, RunContext
-from undrift.run.play.run_model import LEVEL
 
 SECTION = "well"
 RECENT = 300
@@ -53,13 +52,15 @@ def _measure_recent(run: RunContext) -> Numbers:
     for name, ends in (("lower", data.lower), ("upper", data.upper)):
         numbers[name] = None if ends is None else round_numbers(ends[rows], 7)
     if numbers["lower"] is not None:
-        numbers["interval"] = [_interval_text(*ends) for ends in zip(numbers["lower"], numbers["upper"], strict=True)]
+        numbers["interval"] = [
+            _interval_text(data.level, *ends) for ends in zip(numbers["lower"], numbers["upper"], strict=True)
+        ]
     return numbers
 
 
-def _interval_text(low: float | None, high: float | None) -> str:
+def _interval_text(level: float, low: float | None, high: float | None) -> str:
     """Return an interval for the label that follows the pointer."""
-    return "no interval yet" if low is None or high is None else f"{percent(LEVEL)}: {number(low)} to {number(high)}"
+    return "no interval yet" if low is None or high is None else f"{percent(level)}: {number(low)} to {number(high)}"
 
 
 def _measure_whole(run: RunContext) -> Numbers:
@@ -95,7 +96,11 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
         alt = f"Line chart of the predicted chance of {positive} in the last {rows} rows, with what came true."
         measured = f"Measured: every label and the probability given before it; {per_point}"
     else:
-        band = "; the shaded band should hold nine in ten true values." if recent["lower"] is not None else "."
+        band = (
+            f"; the shaded band should hold {percent(run.data.level)} of the true values."
+            if recent["lower"] is not None
+            else "."
+        )
         how_to_read = (
             "Each prediction was made before the true value was seen. The closer the coloured line to the dark one, "
             f"the better{band}"
@@ -109,7 +114,11 @@ def draw(run: RunContext, numbers: Numbers) -> Figure:
 
 def _number_views(run: RunContext, recent: Numbers) -> tuple[View, View]:
     target = run.data.target
-    band = [] if recent["lower"] is None else _band("recent", "lower", "upper", f"{percent(LEVEL)} interval", "band")
+    band = (
+        []
+        if recent["lower"] is None
+        else _band("recent", "lower", "upper", f"{percent(run.data.level)} interval", "band")
+    )
     last = [
         *band,
         curve("recent", "y", label=f"true {target}", shade="ink", line={"width": 1.5}),

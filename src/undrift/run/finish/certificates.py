@@ -24,12 +24,12 @@ from undrift.online.estimator import OnlineEstimator
 from undrift.regret import Certifiable, Certificate, HindsightLeaves, Leaf, certify, comparators
 from undrift.run.finish.run_data import read_numbers
 from undrift.run.play.run_folder import RunFolder
-from undrift.run.play.run_model import make_model
 from undrift.run.play.runner import play_file
 from undrift.run.play.state import NOT_CERTIFIED, RunState, settings_of
 from undrift.run.read.rows_in_order import load_rows
 from undrift.run.read.source import Source
 from undrift.stream.extras import polars
+from undrift.stream.stream import make_model
 from undrift.trace import Trace
 
 MAX_ROUNDS = 200_000
@@ -208,7 +208,8 @@ def _certify_rows(
             "out (--drop, --features)"
         )
     source = _source(folder, state)
-    rows, y, _ = load_rows(source, rounds)
+    names, loaded, _ = load_rows(source, rounds)
+    rows, y = Table(names, loaded.Z), loaded.y
     yhat = table["yhat"].fill_null(math.nan).to_numpy()[known][:rounds]
     if not np.array_equal(y[~np.isnan(y)], table["y"].to_numpy()[known][:rounds]):
         raise ConditionError(f"{folder.path}: the labels in its predictions are not those of {source.name}")

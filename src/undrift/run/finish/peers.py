@@ -1,7 +1,9 @@
 """Who takes part in a comparison: our estimators, and learners of other libraries that are installed.
 
-All see rows without holes (ours also with them), and each row is predicted before it is learned. Labels are numbers, 0
-and 1, or class numbers, NaN where missing; predictions are numbers, log-odds, or probabilities (rows, K).
+Peers see rows without holes, ours rows with them; each row is predicted before its label is known, and learned when
+it is known: at once, or so many rows late. Labels are numbers, 0 and 1, or class numbers, NaN where missing;
+predictions are numbers, log-odds, or probabilities (rows, K). Weights reach the learners that take some; of the others
+each learns every row once, but none learns a row of weight 0.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
-import math
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
@@ -22,13 +25,16 @@ import undrift
 from undrift._typing import Matrix, Vector
 from undrift.errors import InputError
 from undrift.kernels.definitions import LEAST_PROBABILITY
+from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.losses import log_odds
-from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.estimator import OnlineEstimator
-from undrift.stream.settings import did_you_mean
+from undrift.stream.settings import Settings, did_you_mean
+from undrift.stream.stream import make_model
+from undrift.trace import Trace
 
 MICROSECONDS = {
-    "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
+    "light": 8.0, "fast": 15.0, "best, no trees": 30.0, "best": 90.0, "max": 400.0,
     "LinearRegression": 50.0, "LogisticRegression": 50.0, "SoftmaxRegression": 150.0, "BayesianLinearRegression": 110.0,
     "SGDRegressor": 2000.0, "SGDClassifier": 2000.0, "KNNRegressor": 4000.0, "ridge": 30.0,
     "HoeffdingAdaptiveTreeRegressor": 800.0, "HoeffdingAdaptiveTreeClassifier": 800.0,
@@ -37,13 +43,8 @@ MICROSECONDS = {
     "HistGradientBoostingRegressor": 350.0, "HistGradientBoostingClassifier": 350.0,
 }  # fmt: skip
 """What a row costs, measured on 4,000 rows of 16 columns; of trees that are refitted, every 1,000 rows."""
-OUR_OPTIONS: dict[str, dict[str, Any]] = {
-    "max": {"speed": "max"},
-    "best": {},
-    "best, no trees": {"trees": False},
-    "fast": {"speed": "fast"},
-}
-"""Our estimators that take part, and their parameters."""
+OUR_SPEEDS = {"max": "max", "best": "best", "best, no trees": "best", "fast": "fast"}
+"""Our estimators that take part whatever the settings, and their speeds."""
 LIBRARIES = ("river", "scikit-learn", "lightgbm")
 """Where peers are from."""
 HUGE = 1e75
@@ -55,8 +56,9 @@ SCHEDULES = (250, 1000)
 RIDGE_WINDOW, RIDGE_EVERY = 1000, 25
 """Rows that a ridge is fitted to, and rows between two fits."""
 
-PlayFunction = Callable[[Matrix, Vector], Vector | Matrix]
-"""Takes rows and labels, NaN where missing; returns a prediction for each row: a number, log-odds, or probabilities."""
+PlayFunction = Callable[[Matrix, Vector, RowContext], Vector | Matrix | Trace]
+"""Takes rows, labels (NaN where missing), and when labels are known and how often rows count; returns a prediction for
+each row: a number, log-odds, or probabilities; learners with intervals return a trace."""
 MakeModel = Callable[[], Any]
 
 
@@ -68,6 +70,8 @@ class Contender(NamedTuple):
     play: PlayFunction
     microseconds: float
     """A row costs about so much; who costs least plays first."""
+    takes_weights: bool = False
+    """Whether it learns a row as often as its weight says; else every row once."""
 
 
 def choose_contenders(
@@ -91,34 +95,44 @@ def _is_named(one: Contender, words: Iterable[str]) -> bool:
     return any(word.lower() == one.library.lower() or word.lower() in one.name.lower() for word in words)
 
 
-def our_contenders(task: str, seed: int, candidates: Sequence[int] = ()) -> Iterator[Contender]:
-    """Yield our estimators; `candidates` are columns of predictions made elsewhere, which several classes ignore."""
-    cls = OnlineRegressor if task == "regression" else OnlineClassifier
-    given = None if task == "multiclass" else list(candidates) or None
-    for name, options in OUR_OPTIONS.items():
-        play = partial(play_ours, cls(**options, seed=seed, candidates=given), task)
-        yield Contender("undrift", f"{cls.__name__} ({name})", play, MICROSECONDS[name])
+def our_contenders(settings: Settings, task: str, names: Sequence[str]) -> Iterator[Contender]:
+    """Yield our estimators, made as `undrift run` makes its model, of which the one of these settings is always one.
+
+    `names` are the features, predictions made elsewhere included.
+    """
+    for name, speed in (OUR_SPEEDS | {settings.speed: settings.speed}).items():
+        model = make_model(settings.replace(speed=speed), task)
+        if name.endswith("no trees"):
+            model = model.without_trees()
+        play = partial(play_ours, model, settings, task, names)
+        yield Contender("undrift", f"{type(model).__name__} ({name})", play, MICROSECONDS[name], takes_weights=True)
 
 
 def installed_peers(task: str, seed: int) -> Iterator[Contender]:
     """Yield the learners of the libraries that are installed, with their own defaults behind a scaler.
 
-    Boosted trees are fitted again on a schedule, with the last label as a feature, as is a ridge over the last rows.
+    Boosted trees are fitted again on a schedule, with the last known label as a feature, as is a ridge over the last
+    rows.
     """
     if importlib.util.find_spec("river") is not None:
         for name, model in _river_models(task, seed).items():
-            yield Contender("river", name, partial(_play_river, model, task), MICROSECONDS[name])
+            weighted = _learns_weights(model)
+            play = partial(_play_river, model, task)
+            yield Contender("river", name, play, MICROSECONDS[name], takes_weights=weighted)
     if importlib.util.find_spec("sklearn") is not None:
         name, model = _sklearn_model(task, seed)
-        yield Contender("scikit-learn", name, partial(_play_sklearn, model, task), MICROSECONDS[name])
+        yield Contender(
+            "scikit-learn", name, partial(_play_sklearn, model, task), MICROSECONDS[name], takes_weights=True
+        )
     most = 1 if task == "multiclass" else None  # two of them would take most of the time
     for library, name, make in islice(forest_makers(task, seed), most):
         for every in SCHEDULES:
-            play = partial(play_retrained, make, every, task)
-            yield Contender(library, f"{name}, refitted every {every:,}", play, MICROSECONDS[name] * 1000 / every)
+            cost = MICROSECONDS[name] * 1000 / every
+            refitted = partial(play_retrained, make, every, task)
+            yield Contender(library, f"{name}, refitted every {every:,}", refitted, cost, takes_weights=True)
     if task != "multiclass":
         ridge = partial(play_windowed_ridge, task)
-        yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", ridge, MICROSECONDS["ridge"])
+        yield Contender("numpy", f"ridge over {RIDGE_WINDOW:,} rows", ridge, MICROSECONDS["ridge"], takes_weights=True)
 
 
 def absent_libraries() -> list[str]:
@@ -157,15 +171,52 @@ def count_classes(y: Vector) -> int:
     return int(np.nanmax(y)) + 1
 
 
-def play_ours(model: OnlineEstimator, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
-    """Return what an estimator of ours predicts."""
+def play_ours(
+    model: OnlineEstimator,
+    settings: Settings,
+    task: str,
+    names: Sequence[str],
+    Z: Matrix,
+    y: Vector,
+    context: RowContext = ORDINARY,
+) -> Trace:
+    """Return what an estimator of ours predicts, with the intervals and quantiles of the settings for numbers."""
+    rows = Table(list(names), Z)
+    beside: dict[str, Any] = {"delay": context.delay, "weight": context.weight, "elapsed": context.elapsed}
+    if isinstance(model, OnlineRegressor):
+        return model.play(rows, y, interval=settings.level, quantiles=settings.quantiles or None, **beside)
     if task != "multiclass":
-        return model.play(Z, y).yhat
+        return model.play(rows, y, **beside)
     assert isinstance(model, OnlineClassifier)  # as the task has classes
-    labels: Any = np.array([None if one != one else f"{one:.0f}" for one in y.tolist()], dtype=object)
-    logs, out = model.play(Z, labels).yhat, _no_predictions(task, y)
-    out[:, [int(name) for name in model.classes]] = np.exp(logs)
-    return out
+    labels: Any = np.array([None if label != label else f"{label:.0f}" for label in y.tolist()], dtype=object)
+    trace, p = model.play(rows, labels, **beside), _no_predictions(task, y)
+    p[:, [int(name) for name in model.classes]] = np.exp(trace.yhat)
+    return replace(trace, yhat=p)
+
+
+def play_row_by_row(
+    predict: Callable[[int], Any],
+    learn: Callable[[int, float], object],
+    y: Vector,
+    context: RowContext,
+    out: Matrix,
+) -> None:
+    """Fill in the prediction of every row, then learn the row whose label is known by then, `delay` rows before it.
+
+    `predict` takes the number of a row, `learn` the number of a row and its weight. Rows without a label and those of
+    weight 0 are not learned, nor are the last ones, whose labels come after the last prediction.
+    """
+    labelled, weights = ~np.isnan(_labels_to_learn(y, context)), context.weights(len(y)).tolist()
+    for t in range(len(y)):
+        out[t] = predict(t)
+        known = t - context.longest_delay
+        if known >= 0 and labelled[known]:
+            learn(known, weights[known])
+
+
+def _labels_to_learn(y: Vector, context: RowContext) -> Vector:
+    """Return the labels, NaN in rows that count 0 times."""
+    return y if context.weight is None else np.where(context.weight > 0.0, y, np.nan)
 
 
 def _river_models(task: str, seed: int) -> dict[str, Any]:
@@ -190,21 +241,29 @@ def _river_models(task: str, seed: int) -> dict[str, Any]:
     return {"SoftmaxRegression": softmax, **trees, "AMFClassifier": scaled() | forest.AMFClassifier(seed=seed)}
 
 
-def _play_river(model: Any, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+def _learns_weights(pipeline: Any) -> bool:
+    """Whether the learner of River at the end of a pipeline takes weights."""
+    return "w" in inspect.signature([*pipeline.steps.values()][-1].learn_one).parameters
+
+
+def _play_river(model: Any, task: str, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Vector | Matrix:
     names, out = [str(j) for j in range(Z.shape[1])], _no_predictions(task, y)
-    for t, (row, label) in enumerate(zip(Z.tolist(), y.tolist(), strict=True)):
-        x = dict(zip(names, row, strict=True))
+    weighted = context.weight is not None and _learns_weights(model)
+    label_type: Callable[[float], Any] = {"regression": float, "classification": bool, "multiclass": int}[task]
+
+    def row(t: int) -> dict[str, float]:
+        return dict(zip(names, Z[t].tolist(), strict=True))
+
+    def predict(t: int) -> Any:
         if task == "regression":
-            out[t] = model.predict_one(x)
-        elif task == "classification":
-            out[t] = model.predict_proba_one(x).get(True, 0.5)
-        else:
-            for k, p in model.predict_proba_one(x).items():
-                out[t, k] = p
-        if not math.isnan(label):
-            model.learn_one(
-                x, label if task == "regression" else label > 0.5 if task == "classification" else int(label)
-            )
+            return model.predict_one(row(t))
+        p = model.predict_proba_one(row(t))
+        return p.get(True, 0.5) if task == "classification" else [p.get(k, 0.0) for k in range(out.shape[1])]
+
+    def learn(t: int, weight: float) -> None:
+        model.learn_one(row(t), label_type(y[t]), **({"w": weight} if weighted else {}))
+
+    play_row_by_row(predict, learn, y, context, out)
     return _replace_non_finite(task, log_odds(out) if task == "classification" else out)
 
 
@@ -216,21 +275,27 @@ def _sklearn_model(task: str, seed: int) -> tuple[str, Any]:
     return "SGDClassifier", linear_model.SGDClassifier(loss="log_loss", random_state=seed)
 
 
-def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
+def _play_sklearn(model: Any, task: str, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Vector | Matrix:
     """Play row by row, on rows scaled by the means and deviations so far; classes are known beforehand."""
     from sklearn.preprocessing import StandardScaler
 
     scaler, out = StandardScaler(), _no_predictions(task, y)
     answer = {"regression": "predict", "classification": "decision_function", "multiclass": "predict_proba"}[task]
     classes = {} if task == "regression" else {"classes": np.arange(float(out.shape[1] if out.ndim > 1 else 2))}
-    for t, label in enumerate(y.tolist()):
-        x = Z[t : t + 1]
-        if t and hasattr(model, "coef_"):
-            scaled = (x - scaler.mean_) / scaler.scale_  # as its transform, which checks the row at length
-            out[t] = getattr(model, answer)(scaled)[0]
-        scaler.partial_fit(x)
-        if not math.isnan(label):
-            model.partial_fit((x - scaler.mean_) / scaler.scale_, [label], **classes)
+
+    def scale_row(t: int) -> Matrix:
+        return np.asarray((Z[t : t + 1] - scaler.mean_) / scaler.scale_)  # as its transform, without its checks
+
+    def predict(t: int) -> Any:
+        prediction = getattr(model, answer)(scale_row(t))[0] if hasattr(model, "coef_") else 0.0
+        scaler.partial_fit(Z[t : t + 1])
+        return prediction
+
+    def learn(t: int, weight: float) -> None:
+        weights = {} if context.weight is None else {"sample_weight": [weight]}
+        model.partial_fit(scale_row(t), y[t : t + 1], **classes, **weights)
+
+    play_row_by_row(predict, learn, y, context, out)
     return _replace_non_finite(task, out)
 
 
@@ -256,24 +321,28 @@ def forest_makers(task: str, seed: int) -> Iterator[tuple[str, str, MakeModel]]:
         yield "scikit-learn", trees.__name__, lambda: trees(random_state=seed, early_stopping=False)
 
 
-def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector) -> Vector | Matrix:
-    """Predict every row by a model fitted to all labelled rows before it, again after each `every` rows.
+def play_retrained(
+    make: MakeModel, every: int, task: str, Z: Matrix, y: Vector, context: RowContext = ORDINARY
+) -> Vector | Matrix:
+    """Predict every row by a model fitted to all rows with a known label, again after each `every` rows.
 
-    Its features are the row and the last label; columns that are constant so far are left out, which some libraries
-    cannot bin. Before the first fit it predicts the last label, or even odds.
+    Its features are the row and the last known label; columns that are constant so far are left out, which some
+    libraries cannot bin. Before the first fit it predicts the last known label, or even odds.
     """
-    X = with_last_label(Z, y, count_classes(y) if task == "multiclass" else 0)
+    delay, labels = context.longest_delay, _labels_to_learn(y, context)
+    X = with_last_label(Z, labels, count_classes(y) if task == "multiclass" else 0, delay)
     out = X[:, -1].copy() if task == "regression" else _no_predictions(task, y)
-    known = ~np.isnan(y)
+    labelled = ~np.isnan(labels)
     model: Any = None
     used = np.zeros(X.shape[1], bool)
-    for begin, end in _cut_fits(known, every):
-        past = np.flatnonzero(known[:begin])
+    for begin, end in _cut_fits(labelled, every, delay):
+        past = np.flatnonzero(labelled[: max(0, begin - delay)])
         if len(past) >= FIRST_FIT and (task == "regression" or len(np.unique(y[past])) > 1):
             used = _varies(X[past])
             if used.any():
-                labels = y[past] if task == "regression" else y[past].astype(np.int64)
-                model = make().fit(X[past][:, used], labels)
+                weights = {} if context.weight is None else {"sample_weight": context.weight[past]}
+                targets = y[past] if task == "regression" else y[past].astype(np.int64)
+                model = make().fit(X[past][:, used], targets, **weights)
         if model is None:
             continue
         rows = X[begin:end][:, used]
@@ -286,22 +355,21 @@ def play_retrained(make: MakeModel, every: int, task: str, Z: Matrix, y: Vector)
     return _as_probabilities(out) if task == "multiclass" else out
 
 
-def with_last_label(Z: Matrix, y: Vector, classes: int = 0) -> Matrix:
+def with_last_label(Z: Matrix, y: Vector, classes: int = 0, delay: int = 0) -> Matrix:
     """Return rows with the last label that was known before each, 0 before the first; or a column for each class."""
-    known = np.flatnonzero(~np.isnan(y))
-    last = np.searchsorted(known, np.arange(len(y)), side="left") - 1
-    labels = np.where(last >= 0, y[known[np.maximum(last, 0)]], 0.0) if len(known) else np.zeros(len(y))
+    labelled = np.flatnonzero(~np.isnan(y))
+    last = np.searchsorted(labelled, np.arange(len(y)) - delay, side="left") - 1
+    labels = np.where(last >= 0, y[labelled[np.maximum(last, 0)]], 0.0) if len(labelled) else np.zeros(len(y))
     if classes:
         return np.column_stack([Z, (labels[:, None] == np.arange(classes)) & (last >= 0)[:, None]])
     return np.column_stack([Z, labels])
 
 
-def _cut_fits(known: Vector, every: int) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the rows between two fits; the first fit comes as soon as there are enough labels."""
-    counts = np.cumsum(known)
-    first = int(np.searchsorted(counts, FIRST_FIT)) + 1
-    cuts = [0, *range(first, len(known), every), len(known)] if first < len(known) else [0, len(known)]
-    yield from pairwise(cuts)
+def _cut_fits(labelled: NDArray[np.bool_], every: int, delay: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the rows between two fits; the first fit comes as soon as enough labels are known."""
+    first = int(np.searchsorted(np.cumsum(labelled), FIRST_FIT)) + 1 + delay
+    rows = len(labelled)
+    yield from pairwise([0, *range(first, rows, every), rows] if first < rows else [0, rows])
 
 
 def _varies(X: Matrix) -> NDArray[np.bool_]:
@@ -310,25 +378,28 @@ def _varies(X: Matrix) -> NDArray[np.bool_]:
     return np.asarray(low < high)
 
 
-def play_windowed_ridge(task: str, Z: Matrix, y: Vector) -> Vector:
-    """Predict every row by a ridge fitted to the last rows and their last labels, scaled by those rows.
+def play_windowed_ridge(task: str, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Vector:
+    """Predict every row by a ridge fitted to the last rows with a known label, scaled by those rows.
 
-    For two classes it is fitted to 0 and 1, and its answer is taken for a probability.
+    Its features are the row and the last known label. For two classes it is fitted to 0 and 1, and its answer is taken
+    for a probability.
     """
-    X = with_last_label(Z, y)
+    labels = _labels_to_learn(y, context)
+    X, weights = with_last_label(Z, labels, delay=context.longest_delay), context.weights(len(y))
     out = X[:, -1].copy() if task == "regression" else np.zeros(len(y))
-    known = np.flatnonzero(~np.isnan(y))
+    labelled = np.flatnonzero(~np.isnan(labels))
     for begin in range(RIDGE_EVERY, len(y), RIDGE_EVERY):
-        past = known[known < begin][-RIDGE_WINDOW:]
+        past = labelled[labelled < begin - context.longest_delay][-RIDGE_WINDOW:]
         if len(past) < 2:
             continue
-        center, spread = X[past].mean(axis=0), X[past].std(axis=0)
+        w = weights[past]
+        center, mean = np.average(X[past], axis=0, weights=w), np.average(y[past], weights=w)
+        spread = np.sqrt(np.average((X[past] - center) ** 2, axis=0, weights=w))
         scale = np.where(spread > 0.0, spread, 1.0)
         A = (X[past] - center) / scale
-        target = y[past] - y[past].mean()
-        coef = np.linalg.solve(A.T @ A + np.eye(A.shape[1]), A.T @ target)
+        coef = np.linalg.solve(A.T @ (w[:, None] * A) + np.eye(A.shape[1]), A.T @ (w * (y[past] - mean)))
         rows = slice(begin, begin + RIDGE_EVERY)
-        answer = y[past].mean() + ((X[rows] - center) / scale) @ coef
+        answer = mean + ((X[rows] - center) / scale) @ coef
         out[rows] = answer if task == "regression" else log_odds(answer)
     return out
 

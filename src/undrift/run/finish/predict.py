@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undrift import store
 from undrift._internal.folder import regular_file
 from undrift._internal.stopping import StopRequest
+from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.fleet.state_store import STORE_FILE
-from undrift.losses import sigmoid
-from undrift.online import OnlineClassifier, OnlineRegressor, Table
-from undrift.online.estimator import OnlineEstimator
 from undrift.run.forecast.forecast_folder import NEXT, ForecastFolder
-from undrift.run.play.run_model import load_model
-from undrift.run.play.state import STATE, RunState, explain_damage, read_state, settings_of
+from undrift.run.play.run_loop import load_stream
+from undrift.run.play.state import STATE, read_state
 from undrift.run.read.source import Source
-from undrift.run.tables import probability_column
+from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
-from undrift.stream.features import Features
-from undrift.stream.schema import Schema
+from undrift.stream.problems import DataProblems
 from undrift.stream.settings import did_you_mean
 
 if TYPE_CHECKING:
@@ -39,40 +35,38 @@ class Predictions:
 
     Parameters
     ----------
-    encoder
-        Makes features of the rows.
-    batches
+    stream
+        What predicts them.
+    source, batches
         The rows.
-    learner
-        The model.
-    level
-        Part of the labels that the intervals are made to hold.
-    classes
-        The labels, of two the negative one first; none for numbers.
+    level, quantiles
+        Part of the labels that the intervals are made to hold, and levels of quantiles.
     stop
         A request to stop, which is granted at once while a batch is read and predicted.
     """
 
     def __init__(
         self,
-        encoder: Features,
+        stream: Stream,
+        source: Source,
         batches: Iterator[RowBatch],
-        learner: OnlineEstimator,
-        level: float,
-        classes: Sequence[str],
+        level: float | None,
+        quantiles: Sequence[float] | None,
         stop: StopRequest,
     ) -> None:
-        self.target = encoder.settings.target
-        self.rows = 0
-        self._encoder, self._batches, self._learner = encoder, batches, learner
-        self._level, self._classes, self._stop = level, classes, stop
+        assert stream.features is not None
+        self.stream, self.target, self.rows = stream, stream.settings.target, 0
+        self._source, self._batches, self._stop = source, batches, stop
+        self._wanted: dict[str, Any] = {"level": level, "quantiles": quantiles}
+        self._features = stream.features.copy()  # goes on from batch to batch, with labels for lags
+        self._features.problems = DataProblems()
         self._low, self._sum, self._high = math.inf, 0.0, -math.inf
         self._unknown, self._first_unknown = 0, 0  # rows whose lags are not known, and where the first one stands
 
     def frames(self) -> Iterator[DataFrame]:
-        """Yield line, time, and prediction, lower, upper (with lags, of the first row only), or the likelier label.
+        """Yield the line, the time, and the columns of `Answers.columns`. The rows of a file come once.
 
-        Of classes the label's probability follows, and one such as p(yes) for each class. The rows of a file come once.
+        A row that needs the label of an earlier row which is not known has no interval, unless it is the first one.
         """
         while True:
             with self._stop.interruptible():
@@ -82,6 +76,15 @@ class Predictions:
                 return
             yield frame
 
+    def explain(self) -> Iterator[tuple[int, Explanation]]:
+        """Yield the line of each row, and why it is predicted so."""
+        for batch in self._batches:
+            for t in range(len(batch.lines)):
+                row = RowBatch(
+                    batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()}
+                )
+                yield int(batch.lines[t]), self.stream.explain_batch(row, self._source, self._features)
+
     def spread(self) -> tuple[float, float, float]:
         """Return the smallest, the mean and the largest prediction (or probability) so far."""
         return self._low, self._sum / self.rows, self._high
@@ -89,7 +92,7 @@ class Predictions:
     @property
     def features(self) -> Sequence[str]:
         """What the model is given of each row."""
-        return self._encoder.features
+        return self._features.names
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,55 +101,51 @@ class Predictions:
 
     def _predict(self, batch: RowBatch) -> DataFrame:
         """Return the predictions of one batch, and count them."""
-        pl = polars("undrift predict")
-        rows = self._encoder.encode(batch)
-        table = Table(self._encoder.features, rows.Z)
-        frame: DataFrame
-        columns: dict[str, Any] = {"line": rows.line} | ({} if rows.time is None else {"time": rows.time})
-        if isinstance(self._learner, OnlineRegressor):
-            low, high = self._learner.predict_interval(table, self._level)
-            predicted = self._learner.predict(table)
-            frame = pl.DataFrame(columns | {"prediction": predicted, "lower": low, "upper": high})
-            if self._encoder.settings.lag:
-                first = pl.int_range(pl.len()) == -self.rows
-                frame = frame.with_columns(pl.when(first).then(pl.col(end)).alias(end) for end in ("lower", "upper"))
-        elif isinstance(self._learner, OnlineClassifier):
-            if self._encoder.schema.task == "multiclass":
-                p, names = self._learner.predict_proba(table), [str(label) for label in self._learner.columns]
-                predicted = p.max(axis=1)
-            else:
-                odds, names = self._learner.log_odds(table), list(self._classes)
-                predicted = sigmoid(odds)
-                p = np.column_stack([sigmoid(-odds), predicted])
-            label = pl.Series(np.array(names, dtype=object)[p.argmax(axis=1)].tolist(), dtype=pl.String)
-            each = {probability_column(name): p[:, k] for k, name in enumerate(names)}
-            frame = pl.DataFrame(columns | {"label": label, "probability": p.max(axis=1)} | each)
-        unknown = rows.line[np.isnan(rows.Z[:, self._encoder.lags]).any(axis=1)]
-        if len(unknown) and not self._unknown:
-            self._first_unknown = int(unknown[0])
-        self._unknown += len(unknown)
-        self.rows += len(predicted)
-        self._low, self._high = min(self._low, float(predicted.min())), max(self._high, float(predicted.max()))
+        pl, is_first = polars("undrift predict"), not self.rows
+        rows, answers = self.stream.predict_batch(batch, self._source, features=self._features, **self._wanted)
+        columns = answers.columns()
+        unknown = np.asarray(np.isnan(rows.Z[:, self._features.lags]).any(axis=1))
+        if self.stream.task == "regression" and len(rows.y):
+            withheld = unknown & ~((np.arange(len(unknown)) == 0) & is_first)
+            for name in columns.keys() - {"time", "prediction"}:
+                columns[name] = np.where(withheld, np.nan, columns[name])
+        if unknown.any() and not self._unknown:
+            self._first_unknown = int(rows.line[unknown][0])
+        predicted = self._shown(answers)
+        self._unknown += int(np.count_nonzero(unknown))
+        self.rows += len(answers)
+        self._low = min(self._low, float(predicted.min(initial=math.inf)))
+        self._high = max(self._high, float(predicted.max(initial=-math.inf)))
         self._sum += float(predicted.sum())
-        return frame
+        numbers = {
+            name: pl.Series(column, dtype=pl.String) if name == "label" else column for name, column in columns.items()
+        }
+        frame: DataFrame = pl.DataFrame({"line": rows.line, **numbers})
+        return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+    def _shown(self, answers: Answers) -> Vector:
+        """Return what `spread` is about: predictions, or probabilities of the second of two classes, or of the best."""
+        if answers.classes is None:
+            return answers.yhat
+        p = answers.probabilities
+        return p[:, 1] if self.stream.task == "classification" else np.max(p, axis=1)
 
     def _notes(self) -> Iterator[str]:
         """Yield what makes predictions less certain than they look: the model does not learn from row to row."""
-        source, task = self._encoder.source, self._encoder.schema.task
-        for one in self._encoder.problems.entries():
-            if one["kind"] in ("infinite", "too large"):
-                where = f"{source.row_word} {one['lines'][0]} is the first of {one['count']:,}"
-                yield f"'{one['column']}' is {one['kind']} ({where}): {one['note']}"
-        name, lags = source.settings.target, ", ".join(map(str, source.settings.lag))
+        source, task, settings = self._source, self.stream.task, self.stream.settings
+        for problem in self._features.problems.entries():
+            if problem["kind"] in ("infinite", "too large"):
+                where = f"{source.row_word} {problem['lines'][0]} is the first of {problem['count']:,}"
+                yield f"'{problem['column']}' is {problem['kind']} ({where}): {problem['note']}"
+        name, lags = settings.target, ", ".join(map(str, settings.lag))
         if self._unknown:
             yield (
                 f"{self._unknown:,} of {self.rows:,} rows, from {source.row_word} {self._first_unknown} on, need "
                 f"'{name}' of earlier rows (lag {lags}), which is not known yet; the last one known stands in for it"
+                + (", and they have no interval" if task == "regression" else "")
                 + ("; for several steps ahead use undrift forecast" if task == "regression" else "")
             )
-        if task == "regression" and self.rows > 1 and lags:
-            yield "only the first row has an interval, as intervals of a run with lags hold one row ahead"
-        elif task == "regression" and self.rows > 1:
+        if task == "regression" and self.rows > 1:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
@@ -171,40 +170,35 @@ def _refuse_other_folders(folder: Path) -> None:
 def predict_file(
     model: str | os.PathLike[str],
     file: str,
-    level: float = 0.9,
+    level: float | None = None,
     stop: StopRequest | None = None,
     file_format: str = "auto",
+    quantiles: Sequence[float] | None = None,
 ) -> Predictions:
-    """Return the predictions of every row of a file by the model of a run, batch by batch; nothing is learned."""
-    folder = Path(model) if Path(model).is_dir() else Path(model).parent
-    _refuse_other_folders(folder)
-    state = read_state(folder)
-    if state["model"] is None:
-        raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
-    learner = load_model(str(regular_file(folder, state["model"]) if Path(model).is_dir() else model))
-    settings = settings_of(folder, state).replace(limit=None, format=file_format, missing="fill")
-    source = Source(file, settings)
+    """Return the predictions of every row of a file by the stream of a run, batch by batch; nothing is learned.
+
+    `level` and `quantiles` are by default those of the run.
+    """
+    if not Path(model).is_file():
+        folder = Path(model)
+        _refuse_other_folders(folder)
+        state = read_state(folder)
+        if state["model"] is None:
+            raise InputError(f"{folder}: this run has learned no row yet; continue it with --resume")
+        stream = load_stream(regular_file(folder, state["model"]))
+    else:
+        stream = load_stream(model)
+    if stream.features is None or not stream.rounds:
+        raise InputError(f"{model}: this stream has learned no row yet, so there is nothing to predict by")
+    source = Source(file, stream.settings.replace(limit=None, format=file_format))
     batches = source.batches()
     first = next(batches, None)
     if first is None:
         raise DataError(f"{source.name} has no rows, only a header; there is nothing to predict")
-    with explain_damage(folder):
-        encoder = Features(source, _roles_of_run(state, source, first), learning=False)
-        if not isinstance(learner, OnlineRegressor) and state["classes"] is None:
-            raise ValueError("'classes' is missing")
-        _, arrays = store.read(regular_file(folder, state["trace"]))
-        encoder.follow(state["carry"]["encoder"], arrays["encoder.late"])
-    rows = chain([first], batches)
-    return Predictions(encoder, rows, learner, level, state["classes"] or (), StopRequest() if stop is None else stop)
-
-
-def _roles_of_run(state: RunState, source: Source, first: RowBatch) -> Schema:
-    """Return what the columns were in the run, for a file that must have those the model needs."""
-    values = state["plan"]
-    times = [values["time"]] if values["time"] and source.settings.calendar else []
-    for name in (*values["numbers"], *values["texts"], *values.get("many_texts", ()), *times):
+    for name in stream.features.columns:
         if name not in first.columns:
             raise InputError(
                 f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
             )
-    return Schema.from_dict(values, values["time"] if values["time"] in first.columns else None)
+    request = StopRequest() if stop is None else stop
+    return Predictions(stream, source, chain([first], batches), level, quantiles, request)

@@ -17,10 +17,10 @@ from undrift._internal.folder import regular_file
 from undrift._typing import JsonObject, Matrix, Vector
 from undrift.baselines import Baselines, ClassBaselines, baseline_names
 from undrift.online.inspection import GateUse
+from undrift.run.play.recorder import LOG_ODDS
 from undrift.run.play.run_folder import REPORT, RunFolder
-from undrift.run.play.run_model import LOG_ODDS
 from undrift.run.play.state import NOT_CERTIFIED, RunState, explain_damage
-from undrift.run.tables import probability_column
+from undrift.stream.answers import probability_column
 from undrift.stream.cells import Lines, Times
 from undrift.stream.extras import polars
 
@@ -62,7 +62,7 @@ class RunData:
     """Predictions made before the label was seen (T,): log-odds of label 1 for two classes, the number of the most
     likely one of several; NaN before any label."""
     lower: Vector | None
-    """Lower end of the 90% interval, made before the label was seen (T,); None for classification."""
+    """Lower end of the interval, made before the label was seen (T,); None for classification."""
     upper: Vector | None
     """Its upper end."""
     baselines: Mapping[str, Vector]
@@ -115,6 +115,11 @@ class RunData:
     """What the reader must know: assumptions that failed, things left out."""
 
     @property
+    def level(self) -> float:
+        """Part of the labels that the intervals were made to hold."""
+        return float(self.settings.get("level", 0.9))
+
+    @property
     def rounds(self) -> int:
         """Finished rounds, T."""
         return len(self.y)
@@ -165,12 +170,11 @@ def _plain_numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in values.items()}
 
 
-def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix | None:
-    """Return the first or the last rows; runs of earlier versions kept none."""
-    rows = arrays.get(name)
-    if rows is not None and rows.ndim != 2:
+def _kept_rows(arrays: Mapping[str, Vector], name: str) -> Matrix:
+    """Return the first or the last rows."""
+    if arrays[name].ndim != 2:
         raise ValueError(f"'{name}' holds no rows")
-    return rows
+    return arrays[name]
 
 
 def _read(folder: RunFolder, state: RunState) -> RunData:
@@ -182,7 +186,7 @@ def _read(folder: RunFolder, state: RunState) -> RunData:
     columns: dict[str, np.ndarray[Any, Any]] = {
         name: table[name].to_numpy() for name in table.columns if table[name].dtype.is_float()
     }
-    used = arrays.get("combination", np.zeros((0, 0)))  # earlier versions kept none
+    used = arrays["combination"]
     families = [*state.get("combination", {})] if used.size else []
     if families and used.shape != (len(arrays["round"]), len(families)):
         raise ValueError("'combination' does not fit its families")
@@ -233,7 +237,7 @@ def read_numbers(folder: RunFolder, state: RunState) -> DataFrame:
     What the baselines give each of two classes follows from the labels, so that no file holds it.
     """
     table, classes = folder.table(state), state["classes"]
-    if not classes or table["y"].dtype.is_float():  # earlier versions kept the numbers of two classes
+    if not classes:
         return table
     pl = polars("a report")
     several, lags = state["task"] == "multiclass", _naive_lags(state)

@@ -28,7 +28,8 @@ from undrift.run.fleet.key_reports import (
     error_of,
     summarize_keys,
 )
-from undrift.run.tables import escape_formula, probability_column
+from undrift.run.tables import escape_formula
+from undrift.stream.answers import probability_column
 
 PIECE_ROWS = 10_000
 """Rows of a table written at a time."""

@@ -1,186 +1,335 @@
-"""Rows from a pipe, one JSON object a line: each is predicted as it comes, and learned now or when its label comes."""
+"""Rows from a pipe, one JSON object a line: each is predicted as it comes, and learned now or when its label comes.
+
+Without a folder nothing is kept. With one, the stream, the predictions and the scores are committed there every so many
+rows, as a run over a file does, and the next pipe goes on from them.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from undrift import store
+from undrift._internal.folder import regular_file
+from undrift._internal.stopping import Interrupted, StopRequest
+from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.events import Event, Watch
-from undrift.learners.served import ServedPrediction
-from undrift.losses import sigmoid
-from undrift.online import Table
-from undrift.run.play.run_model import LEVEL, make_model
-from undrift.stream.cells import LIMIT, is_missing
+from undrift.events import Event
+from undrift.run.play.recorder import RunRecorder
+from undrift.run.play.run_folder import RunFolder
+from undrift.run.play.run_loop import RunWriter, make_provenance
+from undrift.run.play.state import RunState, explain_damage, settings_of
+from undrift.run.read.source import Source
+from undrift.stream import Answers, Stream
+from undrift.stream.cells import RowBatch, is_missing
+from undrift.stream.features import Rows
+from undrift.stream.first_rows import RowOrigin
+from undrift.stream.schema import naive_lags
 from undrift.stream.settings import Settings
 
-MOST_WAITING = 100_000
-"""Rows that wait for their label; with more, the oldest one is given up."""
-ROUNDS_PER_LOOK = 10
+ROWS_PER_LOOK = 10
 """Rounds between two looks at the model's memory."""
 ROWS_BEFORE_NEWS = 100
-"""Rows before a text that was never seen is worth a word."""
+"""Rows before a text that was never seen counts as a change."""
+ROWS_PER_COMMIT, SECONDS_PER_COMMIT = 1000, 10.0
+"""With a folder: rows between two commits, at most, and seconds, once a row comes."""
 Name = str | int | float
 """What a row is called by its sender."""
 
 
 class LivePrediction(NamedTuple):
-    """What is said about one line."""
+    """What is answered to one line."""
 
     line: int
     """Its number, from 1 on."""
     id: Name | None
     """What its sender calls it."""
-    prediction: float | str | None
-    """A number, or the likelier label; None while no label was ever learned."""
-    probability: float | None
-    """Of the predicted label, for two classes."""
-    lower: float | None
-    """Ends of the 90% interval; None where there is none."""
-    upper: float | None
-    probabilities: dict[str, float] | None = None
-    """Of both labels, or of the one that came so far, for two classes."""
+    answers: Answers
+    """The prediction of its row."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values, without what it does not have."""
-        return {name: value for name, value in self._asdict().items() if value is not None or name == "prediction"}
+        columns = self.answers[0]
+        classes = self.answers.classes
+        out: dict[str, Any] = {"line": self.line, "id": self.id}
+        out["prediction"] = columns.pop("prediction" if classes is None else "label")
+        if classes is not None:
+            each = self.answers.probabilities[0].tolist()
+            out["probability"] = columns["probability"]
+            out["probabilities"] = {name: p for name, p in zip(classes, each, strict=True) if name and p == p} or None
+            return {name: value for name, value in out.items() if value is not None or name == "prediction"}
+        out |= {name: value for name, value in columns.items() if name != "time"}
+        return {name: value for name, value in out.items() if value is not None or name == "prediction"}
 
 
-def play_live(
-    lines: Iterable[str],
-    settings: Settings,
-    *,
-    id_column: str | None = None,
-    complain: Callable[[DataError], None],
-    on_event: Callable[[Event], None] | None = None,
-) -> Iterator[LivePrediction]:
-    """Yield a prediction for each row as it comes; its label is learned when the next one is asked for.
+class LiveOrigin(RowOrigin):
+    """The lines of a pipe, for errors."""
+
+    row_word = "line"
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return f"line {line}"
+
+
+class LiveRun:
+    """The rows of a pipe, their predictions, and what becomes of them.
 
     Parameters
     ----------
-    lines
-        One JSON object each. A label is beside its row, or comes later in a line of its id and the target alone.
     settings
         What to predict, and how. Without `task`, the first row's label says whether it is a number or a class.
     id_column
         Column that names rows whose labels come later.
-    complain
-        Called with what is wrong with a line, which is left out.
     on_event
         Called when something changes.
+    folder
+        Where the run is kept, its lock held; None: nowhere.
+    source
+        The pipe, for the record.
+    command
+        What the user typed, for the record.
+    resume
+        The state of the folder to go on from.
     """
-    if settings.task == "multiclass":
-        raise InputError("--live predicts numbers or two classes; leave out --task multiclass, or run on a file")
-    stream: _LiveStream | None = None
-    for number, text in enumerate(lines, start=1):
-        if not text.strip():
-            continue
-        try:
-            row = _read_object(number, text)
-            if stream is None:
-                stream = _LiveStream(settings, id_column, row.get(settings.target), on_event)
-            said = stream.predict(number, row)
-        except DataError as error:
-            complain(error)
-            continue
-        if said is not None:
-            yield said
-        try:
-            stream.learn(number, row)
-        except DataError as error:
-            complain(error)
-
-
-class _LiveStream:
-    """The model, and the rows that wait for their label."""
 
     def __init__(
-        self, settings: Settings, id_column: str | None, first: object, on_event: Callable[[Event], None] | None
+        self,
+        settings: Settings,
+        *,
+        id_column: str | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        folder: RunFolder | None = None,
+        source: Source | None = None,
+        command: str = "",
+        resume: RunState | None = None,
     ) -> None:
-        self._target, self._id, self._na = settings.target, id_column, frozenset(settings.na)
-        self._labels = LiveLabels(settings, first)
-        self._columns = LiveColumns(settings, id_column)
-        self._model = make_model(settings, "classification" if self._labels.binary else "regression")
-        binary = self._labels.binary
-        self._watch = None if on_event is None else Watch(level=LEVEL, binary=binary, on_event=on_event)
-        self._watched: list[str] = []
-        self._waiting: dict[Name, ServedPrediction] = {}
-        self._served: ServedPrediction | None = None
+        if id_column is not None and id_column not in settings.drop:
+            settings = settings.replace(drop=(*settings.drop, id_column))
+        self._settings, self._id, self._on_event, self._folder = settings, id_column, on_event, folder
+        self._origin = LiveOrigin("the pipe", settings)
+        self._stream = Stream(settings)
+        self._recorder: RunRecorder | None = None
+        self._writer: RunWriter | None = None
+        self._source, self._command = source, command
+        self._served: dict[int, tuple[Rows, Answers, list[Any] | None]] = {}  # with a record: rows that wait
+        self._rows, self._since, self._saved = 0, 0, time.monotonic()
+        if resume is not None:
+            self._go_on(resume)
 
-    def predict(self, number: int, row: Mapping[str, Any]) -> LivePrediction | None:
-        """Return what is said about a row; None for a line that only brings a label."""
+    def play(
+        self, lines: Iterable[str], complain: Callable[[DataError], None], stop: StopRequest | None = None
+    ) -> Iterator[LivePrediction]:
+        """Yield a prediction for each row as it comes; its label is learned when the next one is asked for.
+
+        Parameters
+        ----------
+        lines
+            One JSON object each. A label is beside its row, or comes later in a line of its id and the target alone.
+        complain
+            Called with what is wrong with a line, which is left out.
+        stop
+            A request to stop, granted while a line is awaited: what was learned is committed, and Interrupted raised.
+        """
+        request, numbered = stop or StopRequest(), enumerate(lines, start=1)
+        while True:
+            try:
+                with request.interruptible():
+                    number, text = next(numbered, (0, ""))
+            except Interrupted:
+                self._commit()
+                raise
+            if not number:
+                return
+            if not text.strip():
+                continue
+            try:
+                row = _read_object(number, text)
+                answers = self._ask(number, row)
+            except DataError as error:
+                complain(error)
+                continue
+            if answers is not None and len(answers):
+                yield LivePrediction(number, self._name_of(number, row), answers)
+            try:
+                self._learn(number, row, answers)
+            except DataError as error:
+                complain(error)
+            self._commit_if_due()
+
+    def finish(self) -> RunState | None:
+        """Commit what is left, and the run as finished; None without a folder."""
+        if self._writer is None or self._recorder is None:
+            if self._folder is not None:
+                raise DataError("--live: no row came, so there is no run to keep")
+            return None
+        if not self._stream.rounds:
+            raise DataError("--live: no label came, so there is no run to keep; the folder holds the rows as they are")
+        self._recorder.snapshots.take(self._stream.model)
+        self._keep_waiting()
+        return self._writer.finish()
+
+    def _ask(self, number: int, row: Mapping[str, Any]) -> Answers | None:
+        """Serve a row; return None for a line that only brings a label."""
         name = self._name_of(number, row)
-        if name in self._waiting:
-            if set(row) != {self._id, self._target}:
+        if name is not None and name in self._stream.references:
+            if set(row) != {self._id, self._settings.target}:
                 raise DataError(f"line {number}: '{self._id}' {name!r:.40} is that of a row that waits for its label")
             return None
-        features = self._columns.encode(number, row)
-        if not features.columns:
-            raise DataError(f"line {number}: there is nothing to predict from")
-        (served,) = self._model.ask_rows(features)
-        self._served = served
-        self._look(number, features)
-        if not served.known:
-            return LivePrediction(number, name, None, None, None, None)
-        if self._labels.binary:
-            label, both = self._labels.name(served.yhat), self._labels.by_name(float(sigmoid(np.array(served.yhat))))
-            return LivePrediction(number, name, label, both.get(label), None, None, both)
-        return LivePrediction(number, name, served.yhat, None, *served.bounds(LEVEL))
+        for column, cell in row.items():
+            if isinstance(cell, (list, dict)) and column not in self._settings.drop:
+                raise DataError(
+                    f"line {number}: '{column}' holds a list or an object; write plain columns, or --drop '{column}'"
+                )
+        batch = RowBatch(np.array([number], dtype=np.int64), {column: [cell] for column, cell in row.items()})
+        fresh = self._stream.features is None
+        texts = 0 if fresh else self._count_texts()
+        rows, answers = self._stream.serve_batch(batch, self._origin, None if name is None else [name])
+        if fresh:
+            self._begin_record()
+        self._rows += 1
+        if self._recorder is not None and len(answers):
+            guesses = None if self._writer is None else self._recorder.guess()
+            self._served[int(answers.serial[0])] = rows, answers, guesses
+            if self._recorder.watch is not None:
+                known = self._rows <= ROWS_BEFORE_NEWS or self._count_texts() == texts
+                self._notify(self._recorder.watch.add_rows(self._recorder.features, rows, quiet=known))
+        return answers
 
-    def learn(self, number: int, row: Mapping[str, Any]) -> None:
+    def _count_texts(self) -> int:
+        return 0 if self._stream.features is None else len(self._stream.features.text_features.names)
+
+    def _learn(self, number: int, row: Mapping[str, Any], answers: Answers | None) -> None:
         """Learn the label that a line brings, or let its row wait."""
-        name = self._name_of(number, row)
-        served, self._served = self._served, None
-        if served is None:
-            served = self._waiting[name]  # type: ignore[index]  # it has a name, or `predict` would have served it
-        cell = row.get(self._target)
-        if is_missing(cell, self._na):
-            if name is not None:
-                self._waiting[name] = served
-            if name is None or len(self._waiting) > MOST_WAITING:
-                given_up = served if name is None else self._waiting.pop(next(iter(self._waiting)))
-                self._model.tell(given_up, math.nan)
+        if answers is not None and not len(answers):
+            return  # a row that `missing` leaves out
+        name, cell = self._name_of(number, row), row.get(self._settings.target)
+        missing = is_missing(cell, self._origin.na)
+        if answers is not None and missing and name is not None:
+            self._forget_given_up()
             return
+        if answers is None and missing:
+            raise DataError(f"line {number}: '{self._settings.target}' of {name!r:.40} is missing; it still waits")
+        serial = self._stream.references[name] if answers is None and name is not None else int(answers.serial[0])  # type: ignore[union-attr]  # of a row, or of one that waits
+        label, line = None if missing else cell, np.array([number], dtype=np.int64)
         try:
-            y = self._labels.read(number, cell)
+            y = self._stream.tell_rows([serial], [label], self._origin, lines=line)
         except DataError:
-            self._waiting.pop(name, None)  # type: ignore[arg-type]  # None is no name of a row
-            self._model.tell(served, math.nan)
+            self._close(number, serial, self._stream.tell_rows([serial], [None], self._origin))
             raise
-        self._waiting.pop(name, None)  # type: ignore[arg-type]
-        self._model.tell(served, y)
-        self._judge(number, y, served)
+        self._close(number, serial, y)
+
+    def _close(self, number: int, serial: int, y: Vector) -> None:
+        """Record a row whose label came, or never comes, and look at its round."""
+        if self._recorder is None:
+            return
+        rows, answers, guesses = self._served.pop(serial)
+        rows = rows._replace(y=y)
+        recorder = self._recorder
+        if recorder.watch is not None and not math.isnan(y[0]):
+            self._notify(recorder.watch.add_rounds(rows._replace(line=np.array([number])), answers))
+            if self._stream.rounds % ROWS_PER_LOOK == 0:
+                self._notify(recorder.watch.add_memory(number, self._stream.model.spectrum()))
+        if self._writer is not None:
+            recorder.add(rows, answers, guesses)
+            recorder.take_due()
+            self._since += 1
+
+    def _forget_given_up(self) -> None:
+        """Record rows that the stream gave up because too many wait."""
+        if len(self._served) > self._stream.model.unlabelled_count:
+            waiting = {*self._stream.waiting}
+            for serial in [serial for serial in self._served if serial not in waiting]:
+                self._close(0, serial, np.array([math.nan]))
+
+    def _notify(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if self._on_event is not None:
+                self._on_event(event)
 
     def _name_of(self, number: int, row: Mapping[str, Any]) -> Name | None:
         name = None if self._id is None else row.get(self._id)
-        if isinstance(name, (list, dict)):
+        if isinstance(name, (list, dict, bool)):
             raise DataError(f"line {number}: '{self._id}' must be a text or a number, got {name!r:.40}")
         return name
 
-    def _look(self, number: int, features: Table) -> None:
-        """Watch the features that the first row had, and new texts."""
-        if self._watch is None:
-            return
-        self._watched = self._watched or [name for name in features.columns if "=" not in name]
-        if self._watched:
-            places = [self._columns.places[name] for name in self._watched]
-            self._watch.add_row(number, self._watched, features.values[0, places])
-        if number > ROWS_BEFORE_NEWS:
-            for column, text in self._columns.new_texts:
-                self._watch.add_category(number, column, text)
+    # ---- the folder --------------------------------------------------------------------------------------------
 
-    def _judge(self, number: int, y: float, served: ServedPrediction) -> None:
-        if self._watch is None:
+    def _begin_record(self) -> None:
+        """Begin the record of the rows, once their columns are known."""
+        if self._folder is None and self._on_event is None:
             return
-        if served.known:
-            shown = float(sigmoid(np.array(served.yhat))) if self._labels.binary else served.yhat
-            self._watch.add_round(number, y, shown, *served.bounds(LEVEL))
-        if self._model.rounds % ROUNDS_PER_LOOK == 0:
-            self._watch.add_memory(number, self._model.spectrum())
+        schema = self._stream.schema
+        assert schema is not None  # a row was served
+        lags = naive_lags(self._settings, schema.seasons)
+        self._recorder = RunRecorder(self._stream, lags, watched=self._on_event is not None or self._settings.alert)
+        if self._folder is not None and self._source is not None:
+            self._writer = RunWriter(self._folder, self._recorder)
+            self._writer.provenance = make_provenance(self._source, self._command)
+
+    def _go_on(self, state: RunState) -> None:
+        """Go on from what a folder holds: its settings and columns are those of the rows to come."""
+        assert self._folder is not None
+        self._begin_writer(state)
+        assert self._writer is not None
+        path = self._folder.path
+        with explain_damage(path):
+            self._writer.resume(state)
+            _, arrays = store.read(regular_file(path, state["trace"]))
+        self._recorder = self._writer.recorder
+        self._stream = self._recorder.stream
+        self._settings, self._origin = self._stream.settings, LiveOrigin("the pipe", self._stream.settings)
+        self._rows = self._recorder.features.rows
+        for serial, line, when, *guesses in arrays.get("live.waiting", np.empty((0, 3))).tolist():
+            self._restore_waiting(int(serial), int(line), when, guesses)
+
+    def _begin_writer(self, state: RunState) -> None:
+        """Make room for the record that a folder holds."""
+        assert self._folder is not None
+        stream = Stream(settings_of(self._folder.path, state).replace(limit=None))
+        if self._id is not None and self._id not in stream.settings.drop:
+            stream.settings = stream.settings.replace(drop=(*stream.settings.drop, self._id))
+        self._writer = RunWriter(self._folder, RunRecorder.empty(stream))
+        self._writer.updating = state["status"] == "finished"
+
+    def _restore_waiting(self, serial: int, line: int, when: float, guesses: list[float]) -> None:
+        """Keep a row again that waited for its label when the folder was written."""
+        stream = self._stream
+        at = None if math.isnan(when) else np.array([np.datetime64(int(when), "us")])
+        rows = Rows(np.array([line]), at, np.empty((1, 0)), np.array([math.nan]))
+        naive = [np.array([guess]) for guess in guesses] or None
+        self._served[serial] = rows, stream.find_answers([serial], rows), naive
+
+    def _keep_waiting(self) -> None:
+        """Put the rows that wait for their labels into what is committed."""
+        assert self._recorder is not None
+        width = 0 if self._recorder.several else len(self._recorder.baseline_names)
+        out = np.full((len(self._served), 3 + width), np.nan)
+        for k, (serial, (rows, _, guesses)) in enumerate(self._served.items()):
+            when = math.nan if rows.time is None else float(rows.time.astype("datetime64[us]").astype(np.int64)[0])
+            own = [] if not width or guesses is None else [float(guess[0]) for guess in guesses]
+            out[k, : 3 + len(own)] = [serial, int(rows.line[0]), when, *own]
+        self._recorder.waiting = out
+
+    def _commit_if_due(self) -> None:
+        if self._writer is None or not self._since:
+            return
+        if self._since >= ROWS_PER_COMMIT or time.monotonic() - self._saved >= SECONDS_PER_COMMIT:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Commit what was learned since the last time."""
+        if self._writer is None or self._stream.model.dim is None:
+            return
+        self._keep_waiting()
+        self._writer.batches += 1
+        self._writer.commit()
+        self._since, self._saved = 0, time.monotonic()
 
 
 def _read_object(number: int, text: str) -> dict[str, Any]:
@@ -193,96 +342,18 @@ def _read_object(number: int, text: str) -> dict[str, Any]:
     return row
 
 
-class LiveColumns:
-    """Features of rows whose columns become known as they come: numbers as they are, texts one feature for each."""
-
-    def __init__(self, settings: Settings, id_column: str | None) -> None:
-        self._left_out = {*settings.drop, settings.target, id_column, settings.time}
-        self._chosen = None if settings.features is None else {*settings.features}
-        self._most_texts, self._na = settings.most_texts, frozenset(settings.na)
-        self.places: dict[str, int] = {}
-        """Features and their places."""
-        self._numbers: set[str] = set()
-        self._texts: dict[str, int] = {}
-        self.new_texts: list[tuple[str, str]] = []
-        """Columns and texts that the last row brought."""
-
-    def encode(self, number: int, row: Mapping[str, Any]) -> Table:
-        """Return the features of a row, new ones last; what it does not have is missing."""
-        cells = {name: cell for name, cell in row.items() if self._is_used(name)}
-        for name, cell in cells.items():
-            self._check(number, name, cell)
-        self.new_texts = []
-        values = {name: self._place_of(name, cell) for name, cell in cells.items() if not is_missing(cell, self._na)}
-        z = np.zeros(len(self.places))
-        z[[self.places[name] for name in self._numbers]] = math.nan
-        for name, place in values.items():
-            if place is not None:
-                z[place] = float(cells[name]) if name in self._numbers else 1.0
-        return Table(list(self.places), z[None])
-
-    def _is_used(self, name: str) -> bool:
-        return name not in self._left_out and (self._chosen is None or name in self._chosen)
-
-    def _check(self, number: int, name: str, cell: object) -> None:
-        """Refuse a cell that is not what its column is."""
-        if is_missing(cell, self._na):
-            return
-        if isinstance(cell, (list, dict)):
-            raise DataError(
-                f"line {number}: '{name}' holds a list or an object; write plain columns, or --drop '{name}'"
-            )
-        if isinstance(cell, str):
-            if name in self._numbers:
-                raise DataError(f"line {number}: '{name}' is a column of numbers, got {cell!r:.60}")
-        elif name in self._texts:
-            raise DataError(f"line {number}: '{name}' is a column of texts, got {cell!r:.60}")
-        elif not abs(cell) <= LIMIT:  # type: ignore[arg-type]  # a number, as nothing else is left
-            raise DataError(f"line {number}: '{name}' must be at most {LIMIT:g} in size, got {cell!r:.60}")
-
-    def _place_of(self, name: str, cell: object) -> int | None:
-        """Return the feature of a cell, made if it is new; None for one text too many."""
-        if not isinstance(cell, str):
-            self._numbers.add(name)
-            return self.places.setdefault(name, len(self.places))
-        feature = f"{name}={cell}"
-        if feature not in self.places:
-            if self._texts.get(name, 0) >= self._most_texts:
-                return None
-            self._texts[name] = self._texts.get(name, 0) + 1
-            self.new_texts.append((name, cell))
-        return self.places.setdefault(feature, len(self.places))
-
-
-class LiveLabels:
-    """Labels as a model learns them: numbers, or 0 and 1 for two classes."""
-
-    def __init__(self, settings: Settings, first: object) -> None:
-        named = isinstance(first, (str, bool)) or settings.positive is not None
-        self.binary = settings.task == "classification" or (settings.task == "auto" and named)
-        self._target, self._negative, self._positive = settings.target, "", settings.positive
-
-    def read(self, number: int, cell: object) -> float:
-        """Return a label as a number."""
-        if not self.binary:
-            if isinstance(cell, bool) or not isinstance(cell, (int, float)) or not abs(cell) <= LIMIT:
-                raise DataError(f"line {number}: '{self._target}' must be a number, got {cell!r:.60}; see --task")
-            return float(cell)
-        label = cell if isinstance(cell, str) else json.dumps(cell)
-        if label == self._positive or (self._positive is None and self._negative not in ("", label)):
-            self._positive = label
-            return 1.0
-        if self._negative in ("", label):
-            self._negative = label
-            return 0.0
-        named = f"{self._negative!r} nor {self._positive!r}"
-        raise DataError(f"line {number}: '{self._target}' is {cell!r:.40}, neither {named}")
-
-    def name(self, log_odds: float) -> str:
-        """Return the likelier label."""
-        return self._positive if log_odds > 0.0 and self._positive is not None else self._negative
-
-    def by_name(self, positive: float) -> dict[str, float]:
-        """Return the probabilities of the labels that are known by now, from that of the positive one."""
-        both = ((self._negative or None, 1.0 - positive), (self._positive, positive))
-        return {label: p for label, p in both if label is not None}
+def find_live_state(folder: RunFolder, settings: Settings, *, resume: bool, force: bool) -> RunState | None:
+    """Return the state of a folder to go on from; None to start. Refuse a run that nobody asked to go on with."""
+    if not folder.exists or force:
+        if not folder.exists:
+            folder.refuse_foreign_files()
+        return None
+    state = folder.state()
+    if not resume:
+        raise InputError(
+            f"{folder.path}: there is a run already; go on from it with --resume, replace it with --force, or choose "
+            "another folder with --out"
+        )
+    folder.adopt_files(state)
+    folder.sweep(state)
+    return state if state["model"] else None

@@ -3,8 +3,8 @@
 ```
 run.json               settings, provenance, how far the run is, and the names of the files that count
 predictions-*.parquet  one part for each commit; joined into predictions.parquet when the run, or an update, is finished
-model-*.undrift        the model after the last commit, for `undrift.load`; model.undrift when finished
-trace-*.undrift        snapshots (spectrum, weights, coefficients) and what the runner carries from row to row
+model-*.undrift        the stream after the last commit, for `undrift.load`; model.undrift when finished
+trace-*.undrift        snapshots (spectrum, weights, coefficients), the last rows, and counts of the naive guesses
 events.jsonl           what changed on the way, one JSON object a line, when that was asked for (--alert)
 report.html            when a report was asked for
 .undrift/              the lock, the list of files we wrote, and what is being written
@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 from undrift import store
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.online.estimator import OnlineEstimator
 from undrift.run.play.state import FORMAT, STATE, RunState, read_state
 from undrift.run.tables import join_parquet, scan_parts
+from undrift.stream import Stream
 from undrift.stream.extras import polars
 
 if TYPE_CHECKING:
@@ -100,10 +100,10 @@ class RunFolder:
         with self.files.new_file(name, durable=name in FINAL) as temporary:
             store.write(temporary, header, arrays)
 
-    def write_model(self, name: str, model: OnlineEstimator) -> None:
-        """Write a model, whole or not at all."""
+    def write_model(self, name: str, stream: Stream) -> None:
+        """Write the stream, whole or not at all."""
         with self.files.new_file(name, durable=name in FINAL) as temporary:
-            model.save(temporary)
+            stream.save(temporary)
 
     def join(self, parts: list[str], name: str) -> None:
         """Join parts of the predictions into one file without holding them all."""

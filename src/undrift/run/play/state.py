@@ -15,8 +15,8 @@ from undrift.errors import InputError, ModelFileError, UndriftError
 from undrift.stream.settings import LONGEST_LAG, Settings
 
 STATE = "run.json"
-FORMAT = 2
-"""Runs of format 1 held log-odds and 0 or 1 of two classes, and no naive guess of the last season; they can be read."""
+FORMAT = 3
+"""Of the folder; runs of earlier formats, which no release wrote, are refused."""
 LARGEST = 1 << 26
 """Bytes of the largest `run.json` that is read; the longest runs have a hundredth of that."""
 NOT_CERTIFIED = "Not certified"
@@ -31,6 +31,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("scores", "plan", "settings", "provenance", "carry"), dict),
     **dict.fromkeys((*_TEXTS, "certificates", "problems"), list),
     "classes": (list, type(None)),
+    "latest": str,
 }
 
 _SOURCE = {"path": (str,), "sha256": (str, type(None)), "absolute": (str, type(None)), "size": (int, type(None))}
@@ -52,6 +53,10 @@ def read_state(folder: Path) -> RunState:
         raise ModelFileError(f"{path}: cannot be read ({_reason(error)}); start the run again with --force") from None
     if not isinstance(state, dict) or not isinstance(state.get("format"), int):
         raise ModelFileError(f"{path}: not a run of undrift's; name a folder `undrift run` made")
+    if state["format"] < FORMAT:
+        raise ModelFileError(
+            f"{path}: written by an undrift before 0.3; learn its file again: undrift run FILE --force"
+        )
     if state["format"] > FORMAT:
         raise ModelFileError(f"{path}: format {state['format']} is newer than this undrift reads; upgrade undrift")
     with explain_damage(folder):

@@ -57,7 +57,7 @@ class _NewRows:
         if cells is None:
             raise DataError(f"{self.source.name} has no column '{self.schema.time}', which holds the times of this run")
         try:
-            times = parse_times(cells, self.schema.clock, frozenset(self.source.settings.na))
+            times = parse_times(cells, self.schema.clock, self.source.na)
         except UnreadableCell as bad:
             where = self.source.at(int(batch.lines[bad.row]))
             raise DataError(
@@ -107,18 +107,22 @@ def update_run(
         with explain_damage(folder.path):
             schema = Schema.from_dict(state["plan"], state["plan"]["time"])
             last_line = int(folder.table(state)["line"].to_numpy()[-1]) if grown else 0
-            new = _NewRows(source, schema, last_line, str(state["carry"]["encoder"]["latest"]))
+            new = _NewRows(source, schema, last_line, state["latest"])
         request = stop or StopRequest(None)
         loop = RunLoop(source, folder, command, log or log_sentence, schema=schema, select=new.select)
         loop.go_on(state)
-        loop.provenance["learned"] = learned
+        loop.writer.provenance["learned"] = learned
         if grown:
-            loop.provenance["source"] = {**where, "path": source.name, "absolute": str(source.path.absolute())} | {
+            loop.writer.provenance["source"] = {
+                **where,
+                "path": source.name,
+                "absolute": str(source.path.absolute()),
+            } | {
                 "size": source.size,
                 "sha256": digest,
             }
         else:
-            loop.provenance["learned"] = [*learned, digest]
-            loop.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
+            loop.writer.provenance["learned"] = [*learned, digest]
+            loop.writer.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
         finished = loop.play_all(progress or (lambda _: None), request)
         return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped)

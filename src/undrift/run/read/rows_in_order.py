@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from undrift._typing import Vector
 from undrift.errors import DataError, InputError
-from undrift.online import Table
 from undrift.run.read.source import Source
 from undrift.stream.cells import Cells, RowBatch
-from undrift.stream.features import Features
+from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_BATCHES, FirstRows
 from undrift.stream.schema import Schema, counts_rows, find_time_column, infer_schema
 from undrift.stream.settings import Settings
@@ -71,32 +70,33 @@ def _cut(columns: dict[str, Cells], a: int, b: int) -> dict[str, Cells]:
     return {name: cells[a:b] for name, cells in columns.items()}
 
 
-def load_rows(source: Source, rounds: int) -> tuple[Table, Vector, Schema]:
-    """Return rows of a source up to so many labelled ones, their labels (NaN where missing), and what the columns are.
+def load_rows(source: Source, rounds: int) -> tuple[list[str], Rows, Schema]:
+    """Return the names of the features, rows of a source up to so many labelled ones, and what the columns are.
 
     The feature of a text that first appears further down is 0 in the rows before.
     """
     first, batches = read_rows(source)
     schema = infer_schema(first)
-    encoder = Features(source, schema)
-    Z, y, left = [], [], rounds
+    features = Features(source.settings, schema)
+    parts, left = [], rounds
     for batch in batches:
-        rows = encoder.encode(batch)
+        rows = features.encode(batch, source)
         reached = np.flatnonzero(np.cumsum(~np.isnan(rows.y)) == left)
         count = int(reached[0]) + 1 if len(reached) else len(rows.y)
-        Z.append(rows.Z[:count])
-        y.append(rows.y[:count])
-        left -= int(np.count_nonzero(~np.isnan(y[-1])))
+        parts.append(rows.between(0, count))
+        left -= int(np.count_nonzero(~np.isnan(parts[-1].y)))
         if left <= 0:
             break
     if left == rounds:
         raise DataError(f"{source.name}: no row is left to learn from; see --missing")
-    wide = np.zeros((sum(len(part) for part in Z), len(encoder.features)))
-    at = 0
-    for part in Z:
-        wide[at : at + len(part), : part.shape[1]] = part
-        at += len(part)
-    return Table(encoder.features, wide), np.concatenate(y), schema
+    return features.names, _join(parts, len(features.names)), schema
+
+
+def _join(parts: Sequence[Rows], width: int) -> Rows:
+    """Return rows one after the other, with 0 for features that the earlier ones lack."""
+    wide = [part._replace(Z=np.pad(part.Z, ((0, 0), (0, width - part.Z.shape[1])))) for part in parts]
+    columns: Iterator[Any] = zip(*wide, strict=True)
+    return Rows._make(None if column[0] is None else np.concatenate(column) for column in columns)
 
 
 LAGS = (1, 2, 3, 4, 5, 6, 12, 24)

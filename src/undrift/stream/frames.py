@@ -1,0 +1,217 @@
+"""Tables of Python: data frames of any library, lists of dicts and single dicts, as batches of rows.
+
+Numbers and times become arrays, texts lists, exactly as a file with the same contents gives them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from msgspec.inspect import BoolType, LiteralType, VarTupleType
+
+from undrift import _check
+from undrift._internal.names import find_similar
+from undrift.errors import InputError, UndriftError
+from undrift.stream.cells import Cells, RowBatch
+from undrift.stream.extras import log_sentence
+from undrift.stream.settings import Settings, bare_type, describe_fields
+
+Frame = Any
+"""A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
+TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
+"""Indexes of pandas that become a column even without a name."""
+_KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
+_WORDS = [f"{word}" for kind in _KINDS.values() if isinstance(kind, LiteralType) for word in kind.values]
+_VALUES = "|".join((*filter(str.isalpha, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
+_OPTION = re.compile(rf"--([a-z]+(?:-[a-z]+)*)(?:[ =]({_VALUES})(?![\w-]))?")
+
+
+def in_python(sentence: str) -> str:
+    """Return a sentence about options of the command line as one about arguments of Python.
+
+    >>> in_python("add features, or --lag 1"), in_python("pass --sort to learn the oldest first, or --drop 't'")
+    ('add features, or lag=[1]', "pass sort=True to learn the oldest first, or drop=['t']")
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        name, value = match[1].replace("-", "_"), match[2]
+        if isinstance(_KINDS.get(name), BoolType):
+            return f"{name}=True" + (match[0].removeprefix(f"--{match[1]}") if value else "")
+        if value is None:
+            return f"{name}="
+        value = value if value[0] in "'0123456789" or value.isupper() else f"'{value}'"
+        return f"{name}=[{value}]" if isinstance(_KINDS.get(name), VarTupleType) else f"{name}={value}"
+
+    return _OPTION.sub(argument, sentence)
+
+
+@contextmanager
+def python_words() -> Iterator[None]:
+    """Let errors about options of the command line be about arguments of Python."""
+    try:
+        yield
+    except UndriftError as error:
+        sentence = in_python(str(error))
+        if sentence == str(error):
+            raise
+        raise type(error)(sentence) from None
+
+
+def require_columns(table: Frame, batch: RowBatch, columns: Sequence[str], others: Collection[str]) -> None:
+    """Refuse a data frame that lacks one of the learned columns, and rows that have none, or a slip for one.
+
+    `others` are columns that may come with the rows and are not learned from. In rows that are dicts, a column that is
+    not there is missing.
+    """
+    lacking = [name for name in columns if name not in batch.columns]
+    if not lacking:
+        return
+    rows = _is_row(table) or isinstance(table, (list, tuple))
+    if not rows or len(lacking) == len(columns):
+        shown = ", ".join(batch.columns) or "no column"
+        raise InputError(f"Stream: the table has no column '{lacking[0]}', which was learned; it has {shown:.200}")
+    for name in batch.columns:
+        if name not in columns and name not in others and (meant := find_similar(name, lacking)) is not None:
+            raise InputError(f"Stream: column '{name}' is unknown and '{meant}' is missing. Did you mean '{meant}'?")
+
+
+def _is_row(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def read_table(who: str, table: Frame, drop: Collection[str] = ()) -> RowBatch:
+    """Return the rows of a table as a batch, numbered from 1; refuse what cannot be read, but for the columns `drop`.
+
+    An index of pandas that has a name, or holds times, becomes a column.
+    """
+    if _is_row(table):
+        return _from_rows(who, [table], drop)
+    if isinstance(table, (list, tuple)):
+        wrong = next((row for row in table if not _is_row(row)), None)
+        if wrong is not None:
+            raise InputError(
+                f"{who}: rows must be a data frame, a list of dicts or one dict, got a list with "
+                f"{_check.describe(wrong)}; write [{{'temperature': 3.5, ...}}, ...]"
+            )
+        return _from_rows(who, table, drop)
+    return _from_frame(who, table, drop)
+
+
+def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
+    names = dict.fromkeys(name for row in rows for name in row)
+    _require_texts(who, list(names))
+    columns = {name: _read_cells(who, name, [row.get(name) for row in rows]) for name in names if name not in drop}
+    return RowBatch(np.arange(1, len(rows) + 1, dtype=np.int64), columns)
+
+
+def _read_cells(who: str, name: str, cells: list[Any]) -> Cells:
+    """Return cells of any kind as numbers, texts and None; as an array if they are times."""
+    out = [_plain_cell(who, name, cell) for cell in cells]
+    if any(isinstance(cell, np.datetime64) for cell in out):
+        if not all(cell is None or isinstance(cell, np.datetime64) for cell in out):
+            return [None if cell is None else str(cell) for cell in out]
+        return np.array([np.datetime64("NaT") if cell is None else cell for cell in out], dtype="datetime64[us]")
+    return out
+
+
+def _plain_cell(who: str, name: str, cell: Any) -> Any:
+    if isinstance(cell, np.generic) and not isinstance(cell, np.datetime64):
+        cell = cell.item()
+    if cell is None or isinstance(cell, (str, bool, int)):
+        return cell
+    if type(cell).__name__ in ("NAType", "NaTType", "NullScalar"):
+        return None
+    if isinstance(cell, (float, Decimal)):
+        return None if math.isnan(cell) else float(cell)
+    if isinstance(cell, np.datetime64):
+        return cell.astype("datetime64[us]")
+    if isinstance(cell, dt.datetime):
+        plain = cell if cell.tzinfo is None else cell.astimezone(dt.UTC).replace(tzinfo=None)
+        return np.datetime64(plain.replace(fold=0), "us")
+    if isinstance(cell, dt.date):
+        return np.datetime64(cell, "us")
+    raise _unusable(who, name, type(cell).__name__)
+
+
+def _from_frame(who: str, frame: Frame, drop: Collection[str]) -> RowBatch:
+    import narwhals as nw
+
+    frame = _put_index_first(who, frame)
+    try:
+        table = nw.from_native(frame, eager_only=True)
+        names = table.columns
+    except nw.exceptions.DuplicateError:
+        twice = next(name for name, count in Counter(frame.columns).items() if count > 1)
+        raise InputError(f"{who}: column names must differ, {twice!r} comes twice; rename one of them") from None
+    except TypeError:
+        cure = "collect it" if hasattr(frame, "collect") else "for arrays make one: pl.DataFrame(Z).with_columns(y=y)"
+        kind = type(frame).__name__
+        raise InputError(f"{who}: frame must be a data frame (pandas, polars, ...), got {kind}; {cure}") from None
+    _require_texts(who, names)
+    columns = {name: _read_column(who, nw, table[name]) for name in names if name not in drop}
+    return RowBatch(np.arange(1, len(table) + 1, dtype=np.int64), columns)
+
+
+def _require_texts(who: str, names: list[Any]) -> None:
+    bad = next((name for name in names if not isinstance(name, str)), None)
+    if bad is not None:
+        raise InputError(
+            f"{who}: column names must be texts, got {_check.describe(bad)}; rename the columns, for example with "
+            "frame.columns = [str(name) for name in frame.columns]"
+        )
+
+
+def _put_index_first(who: str, frame: Frame) -> Frame:
+    """Return a frame of pandas with its index as a column, where that has a name or holds times."""
+    index = getattr(frame, "index", None)
+    names = [name for name in getattr(index, "names", ()) if name is not None]
+    if getattr(frame, "ndim", 0) != 2 or not (names or type(index).__name__ in TIME_INDEXES):
+        return frame
+    if not names:
+        frame, names = frame.rename_axis("time"), ["time"]
+    twice = next((name for name in names if name in frame.columns), None)
+    if twice is not None:
+        raise InputError(
+            f"{who}: the index and a column are both called {twice!r}; rename the index with frame.rename_axis, or "
+            "leave it out with frame.reset_index(drop=True)"
+        )
+    return frame.reset_index()
+
+
+def _read_column(who: str, nw: Any, column: Any) -> Cells:
+    """Return a column as numbers, texts or times."""
+    kind = column.dtype
+    if str(getattr(column.to_native(), "dtype", "")).startswith("period"):
+        column = nw.from_native(column.to_native().dt.to_timestamp(), series_only=True)
+        kind = column.dtype
+    if kind.is_numeric() or kind == nw.Boolean:
+        return np.asarray(column.cast(nw.Float64).fill_null(math.nan).to_numpy(), dtype=np.float64)
+    if kind == nw.Datetime or kind == nw.Date:
+        zone = getattr(kind, "time_zone", None)
+        if zone is not None:
+            if zone != "UTC":
+                log_sentence(
+                    f"'{column.name}' is in the zone {zone}; it is learned as UTC, as files with zones are: "
+                    "for hours of the place, take the zone away here and in later rows"
+                )
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return np.asarray(column.cast(nw.Datetime("us")).to_numpy()).astype("datetime64[us]")
+    if kind in (nw.String, nw.Categorical, nw.Enum):
+        return [None if cell is None or cell != cell else str(cell) for cell in column.to_list()]
+    if kind in (nw.Object, nw.Unknown):
+        return _read_cells(who, column.name, column.to_list())
+    raise _unusable(who, column.name, str(kind))
+
+
+def _unusable(who: str, name: str, kind: str) -> InputError:
+    return InputError(
+        f"{who}: column '{name}' holds {kind}, no number, text or time; leave it out with drop=['{name}']"
+    )

@@ -1,0 +1,728 @@
+"""Stream: what the columns of a table mean, the model that learns it, and the rows that wait for their labels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from undrift import _check, kernels, store
+from undrift._internal import html, thread_lock
+from undrift._internal.rows import Table
+from undrift._typing import Arrays, Matrix, Vector
+from undrift.errors import DataError, InputError, ModelFileError
+from undrift.learners.files import learner_from_snapshot
+from undrift.learners.row_context import WEIGHT_LIMIT
+from undrift.learners.save_point import HeldInterrupt
+from undrift.learners.serializable import Construction, Serializable, below_prefix, read_model, with_prefix
+from undrift.learners.served import ServedPrediction
+from undrift.metrics import most_likely
+from undrift.online import OnlineClassifier, OnlineRegressor
+from undrift.online.estimator import OnlineEstimator
+from undrift.stream.answers import Answers, join_answers
+from undrift.stream.cells import LIMIT, RowBatch, UnreadableCell, parse_numbers
+from undrift.stream.extras import log_sentence
+from undrift.stream.features import Features, Rows
+from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
+from undrift.stream.frames import Frame, in_python, python_words, read_table, require_columns
+from undrift.stream.labels import LabelCode
+from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema
+from undrift.stream.settings import Settings
+
+MOST_WAITING = 100_000
+"""Rows that wait for their label; with more, the oldest one is given up."""
+Reference = str | int | float
+"""What a row is called by whoever asks."""
+FILES = ("sort", "header", "encoding", "decimal", "delimiter", "format", "limit", "alert")
+"""Settings that are for files and commands, not for tables in Python."""
+
+
+class Contribution(NamedTuple):
+    """What one column adds to a prediction."""
+
+    column: str
+    """The column, the cycle of the calendar, or the earlier label."""
+    adds: float
+    """How much more the prediction is than with the usual value of this column, all else the same."""
+
+
+class Explanation(NamedTuple):
+    """One prediction beside what is usual."""
+
+    prediction: float
+    """The prediction; of classes the log-odds of `label` against all others."""
+    usual: float
+    """The same for a row with the usual value in every column: the means of the first rows."""
+    contributions: list[Contribution]
+    """What each column adds, the largest first."""
+    label: str | None = None
+    """The likeliest label; None for numbers."""
+
+    @property
+    def together(self) -> float:
+        """What the columns add only together: the prediction less the usual one and all contributions."""
+        return self.prediction - self.usual - sum(part.adds for part in self.contributions)
+
+
+class Stream(Serializable):
+    """Learn a table as people have it: numbers, texts, dates and holes, row by row or all at once.
+
+    The columns are found from the first rows, as `undrift run` finds them in a file, and the predictions are the same
+    to the last bit. Rows are a data frame of any library, a list of dicts, or one dict.
+
+    Parameters
+    ----------
+    target
+        Column to predict.
+    settings
+        Those of `undrift run` by name: `time`, `features`, `drop`, `candidate`, `task`, `positive`, `speed`,
+        `half_life`, `nonnegative`, `lag`, `delay`, `weight`, `elapsed`, `calendar`, `missing`, `na`, `categories`,
+        `time_format`, `level`, `quantiles`, `seed`. `undrift.run.Settings` describes each.
+
+    Notes
+    -----
+    `play` predicts each row before its label is learned. `predict` changes nothing. `ask` serves rows that have come
+    and whose labels come later, by `tell`. Whatever is refused, or interrupted, leaves the stream as it was.
+
+    Columns found from a single row are those that have a value in it; others follow as they come. To have the columns
+    of a whole table from the first row on, begin with `infer`.
+
+    Examples
+    --------
+    >>> rows = [{"shop": "ab"[t % 2], "sales": 5.0 + 3.0 * (t % 2)} for t in range(200)]
+    >>> stream = Stream("sales", speed="fast")
+    >>> answers = stream.play(rows)
+    >>> round(stream.predict({"shop": "b"})[0]["prediction"])
+    8
+    >>> waiting = stream.ask({"shop": "a"})
+    >>> stream.tell(waiting, 5.0)
+    >>> [part.column for part in stream.explain({"shop": "a"}).contributions]
+    ['shop']
+    """
+
+    unusable = (KeyError, TypeError, ValueError, IndexError, AttributeError, InputError)
+
+    def __init__(self, target: str | Settings, **settings: Any) -> None:
+        self.settings = target if isinstance(target, Settings) else _make_settings(target, settings)
+        self.features: Features | None = None
+        """What makes numbers of the columns; None before the first row."""
+        self.model: OnlineEstimator = make_model(self.settings, "regression")
+        """The model inside; another one until the first rows show what the target is."""
+        self._first_rows = np.zeros(0)  # the row in which each of several classes first came, from 1 on
+        self._references: dict[int, Reference] = {}
+        self._serials: dict[Reference, int] = {}
+        self._weights: dict[int, float] = {}
+        self._exclusive_lock = kernels.Lock()
+        self._shared_lock = self._exclusive_lock.shared
+
+    # ---- what it is --------------------------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> Schema | None:
+        """What each column is; None before the first row."""
+        return None if self.features is None else self.features.schema
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "regression", "classification" (two classes) or "multiclass"."""
+        return "regression" if self.features is None else self.features.schema.task
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Labels: of two the negative one first, several in order of appearance; None for numbers."""
+        return None if self.features is None else self.features.labels.classes
+
+    @property
+    def rounds(self) -> int:
+        """Labels learned."""
+        return self.model.rounds
+
+    @property
+    def waiting(self) -> list[int]:
+        """Serial numbers of the rows that were asked and wait for their label, oldest first."""
+        return self.model.unlabelled_rows()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided about the columns that the user may want to know."""
+        return [] if self.schema is None else [in_python(note) for note in self.schema.notes]
+
+    @property
+    def problems(self) -> list[Any]:
+        """What was wrong with the data so far, by kind and column."""
+        return [] if self.features is None else self.features.all_problems()
+
+    def begin(self, schema: Schema) -> None:
+        """Set up features and the model for columns that are known."""
+        self.features = Features(self.settings, schema)
+        self.model = make_model(self.settings, schema.task)
+
+    @thread_lock.hold_exclusive
+    def infer(self, table: Frame) -> Self:
+        """Find out what the columns are from rows that are not learned; return the stream."""
+        if self.features is not None:
+            raise InputError("Stream: the columns are known already; make another stream for other columns")
+        with python_words():
+            self.begin(self._find_schema(*self._read(table)))
+        return self
+
+    # ---- predictions -------------------------------------------------------------------------------------------
+
+    @thread_lock.hold_exclusive
+    def play(self, table: Frame) -> Answers:
+        """Predict each row before its label, then learn the label; rows without a label are predicted only.
+
+        With `delay`, a label is learned after so many further rows. The answers are those of all rows in order, less
+        those that `missing="skip"` leaves out.
+        """
+        with python_words():
+            return self.play_batch(*self._read(table))
+
+    def learn(self, table: Frame) -> None:
+        """Learn rows that have come with their labels: `play` without the answers."""
+        self.play(table)
+
+    @thread_lock.hold_shared
+    def predict(self, table: Frame, *, level: float | None = None, quantiles: Sequence[float] | None = None) -> Answers:
+        """Predict rows, each as if it were the next one; nothing changes.
+
+        Intervals are at `level`, and quantiles at the levels `quantiles`; by default those of the settings.
+        """
+        with python_words():
+            return self.predict_batch(*self._read(table), level=level, quantiles=quantiles)[1]
+
+    @thread_lock.hold_exclusive
+    def ask(self, table: Frame, reference: Reference | Sequence[Reference] | None = None) -> Answers:
+        """Serve rows that have come, and keep them until `tell` brings their labels.
+
+        `reference` is a name of your own for the row, or a list with one for each; `tell` takes it in place of the
+        answers. Times, last-seen values and scaling advance; nothing that a label could change does.
+        """
+        with python_words():
+            return self.serve_batch(*self._read(table), reference)[1]
+
+    @thread_lock.hold_exclusive
+    def tell(self, row: Answers | Reference, label: Any, *, weight: float | None = None) -> None:
+        """Learn the label of a row that was asked, from what was predicted then.
+
+        Parameters
+        ----------
+        row
+            What `ask` returned, or its serial number, or the reference it was given. For answers of several rows,
+            `label` is a sequence.
+        label
+            The label; None or NaN says that it will never come.
+        weight
+            How often the row counts; by default what its column of weights says, or once.
+        """
+        many = isinstance(row, Answers) and not (len(row) == 1 and (isinstance(label, str) or np.ndim(label) == 0))
+        labels = list(label) if many else [label]
+        serials = row.serial.tolist() if isinstance(row, Answers) else [self._find(row)]
+        if len(labels) != len(serials):
+            raise InputError(
+                f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
+            )
+        with python_words():
+            self.tell_rows(serials, labels, _TableRows(self.settings, 0), weight=weight)
+
+    @thread_lock.hold_shared
+    def explain(self, row: Frame) -> Explanation:
+        """Explain the prediction of one row: what each column adds beside its usual value.
+
+        A column's features take their usual values (the means of the first rows) together, all else stays, and the
+        prediction is made again. A column of predictions made elsewhere abstains instead.
+        """
+        with python_words():
+            batch, origin = self._read(row)
+            if len(batch.lines) != 1:
+                raise InputError(f"Stream: explain takes one row, got {len(batch.lines)}")
+            return self.explain_batch(batch, origin)
+
+    def explain_batch(self, batch: RowBatch, origin: RowOrigin, features: Features | None = None) -> Explanation:
+        """Explain the prediction of a batch of one row; `features` as in `predict_batch`."""
+        rows, answers = self.predict_batch(batch, origin, features=features)
+        assert self.features is not None
+        groups = self.features.groups
+        usual = dict(zip(self.model.names or (), self.model.inspect.usual_values().tolist(), strict=True))
+        names = self.features.names
+        variants = np.repeat(rows.Z, len(groups) + 2, axis=0)
+        for k, group in enumerate(groups.values()):
+            at = [names.index(name) for name in group]
+            variants[k + 1, at] = variants[-1, at] = [usual.get(name, np.nan) for name in group]
+        scores = self._scores(Table(names, variants), answers)
+        first, last = float(scores[0]), float(scores[-1])
+        parts = [Contribution(name, first - float(score)) for name, score in zip(groups, scores[1:-1], strict=True)]
+        parts.sort(key=lambda part: -abs(part.adds))
+        return Explanation(first, last, parts, None if self.classes is None else answers.labels[0])
+
+    def _scores(self, rows: Table, answers: Answers) -> Vector:
+        """Return the predictions of rows; of classes the log-odds of the likeliest label of `answers`."""
+        if isinstance(self.model, OnlineRegressor):
+            return np.asarray(self.model.predict(rows))
+        assert isinstance(self.model, OnlineClassifier)
+        label = answers.labels[0]
+        if not self.model.several_classes:
+            odds = np.asarray(self.model.log_odds(rows))
+            return odds if label == (self.classes or ("", ""))[1] else -odds
+        p = self.model.predict_proba(rows)[:, [str(name) for name in self.model.columns].index(str(label))]
+        p = np.clip(p, 1e-300, 1.0 - 1e-16)
+        return np.asarray(np.log(p) - np.log1p(-p))
+
+    # ---- batches, for files and services -----------------------------------------------------------------------
+
+    def play_batch(self, batch: RowBatch, origin: RowOrigin) -> Answers:
+        """Predict and learn the rows of a batch, whole or not at all; `origin` is for errors."""
+        if self.features is None and not len(batch.lines):
+            raise DataError(f"{origin.name} has no rows")
+        features, model = self._begun(batch, origin)
+        work = features.copy()
+        rows = work.encode(batch, origin)
+        with HeldInterrupt():
+            answers = self._close(rows, work, model)
+            self.features, self.model = work, model
+        return answers
+
+    def encode_batch(self, batch: RowBatch, origin: RowOrigin) -> Rows:
+        """Return the rows of a batch that has come, to be closed by `close_rows`: `play_batch` in two steps."""
+        features, self.model = self._begun(batch, origin)
+        work = features.copy()
+        rows = work.encode(batch, origin)
+        self.features = work
+        return rows
+
+    def close_rows(self, rows: Rows) -> Answers:
+        """Predict and learn rows that `encode_batch` returned, all of them or some of them in order."""
+        assert self.features is not None
+        return self._close(rows, self.features, self.model)
+
+    def predict_batch(
+        self,
+        batch: RowBatch,
+        origin: RowOrigin,
+        *,
+        level: float | None = None,
+        quantiles: Sequence[float] | None = None,
+        features: Features | None = None,
+    ) -> tuple[Rows, Answers]:
+        """Return the rows of a batch and their predictions, each as if it were the next one; nothing changes.
+
+        `features` is a copy of the stream's, which keeps the earlier labels and the problems of batches that follow
+        each other.
+        """
+        if self.features is None:
+            raise InputError("Stream: nothing was learned yet, so there is nothing to predict by; play some rows first")
+        work = self.features.copy() if features is None else features
+        rows = work.encode(batch, origin, "never")
+        known = np.full(len(rows.y), self.model.rounds > 0)
+        facts: dict[str, Any] = {"serial": np.zeros(len(rows.y), dtype=np.int64), "line": rows.line, "time": rows.time}
+        wanted = self.settings.level if level is None else level
+        levels = self.settings.quantiles if quantiles is None else tuple(quantiles)
+        return rows, self._predict_rows(Table(work.names, rows.Z), rows.elapsed, known, wanted, levels, facts)
+
+    def serve_batch(
+        self, batch: RowBatch, origin: RowOrigin, reference: Reference | Sequence[Reference] | None = None
+    ) -> tuple[Rows, Answers]:
+        """Serve the rows of a batch, and keep them until their labels come: `ask` with the rows that it encoded."""
+        references = self._check_references(reference, len(batch.lines))
+        features, model = self._begun(batch, origin)
+        work = features.copy()
+        rows = work.encode(batch, origin, "later")
+        with HeldInterrupt():
+            served = model.ask_rows(Table(work.names, rows.Z), elapsed=rows.elapsed) if len(rows.y) else []
+            self.features, self.model = work, model
+            for t, row in enumerate(served):
+                if references is not None:
+                    self._references[row.serial], self._serials[references[t]] = references[t], row.serial
+                if rows.weight is not None:
+                    self._weights[row.serial] = float(rows.weight[t])
+            model.settle_due(self.settings.delay)
+            self._limit_waiting()
+        return rows, self._read_served(served, rows)
+
+    def find_answers(self, serials: Sequence[int], rows: Rows) -> Answers:
+        """Return again what was answered to rows that wait for their labels."""
+        return self._read_served([self.model.find_pending(serial) for serial in serials], rows)
+
+    @property
+    def references(self) -> Mapping[Reference, int]:
+        """Serial numbers of the rows that wait for their label, by the reference they were given."""
+        return self._serials
+
+    def tell_rows(
+        self,
+        serials: Sequence[int],
+        labels: Sequence[Any],
+        origin: RowOrigin,
+        *,
+        weight: float | None = None,
+        lines: NDArray[np.int64] | None = None,
+    ) -> Vector:
+        """Learn the labels of rows that were asked, all of them or none; return them as numbers, NaN where missing."""
+        features = self.features
+        if features is None:
+            raise InputError("Stream: no row was asked yet, so there is no label to tell")
+        served = [self.model.find_pending(serial) for serial in serials]
+        if len(set(serials)) < len(serials):
+            raise InputError("Stream: tell takes each row once")
+        if weight is not None:
+            _check.interval(self, "weight", weight, f"[0, {WEIGHT_LIMIT:g}]")
+        code = features.labels.copy()
+        lines = np.arange(1, len(labels) + 1, dtype=np.int64) if lines is None else lines
+        y = _read_labels(code, labels, lines, origin)
+        with HeldInterrupt():
+            if code.several:
+                self._note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
+            features.labels = code
+            for row, number in zip(served, y.tolist(), strict=True):
+                own = self._weights.get(row.serial, 1.0) if weight is None else weight
+                self.model.tell(row, self._model_label(number), weight=None if own == 1.0 else own)
+                features.know_label(row.serial, number)
+                self._forget(row.serial)
+        return y
+
+    # ---- the parts ---------------------------------------------------------------------------------------------
+
+    def _begun(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
+        """Return features and the model for a batch that has come: fresh ones for the first one, and wider ones."""
+        if self.features is None:
+            schema = self._find_schema(batch, origin)
+            return Features(self.settings, schema), make_model(self.settings, schema.task)
+        schema = self.features.schema
+        if not schema.grows or {*batch.columns} <= {*self.features.columns}:
+            return self.features, self.model
+        for t in range(len(batch.lines)):
+            schema = extend_schema(schema, FirstRows(origin, [_row_of(batch, t)], whole=False))
+        if schema is self.features.schema:
+            return self.features, self.model
+        wider = self.features.copy()
+        wider.extend(schema)
+        return wider, self.model
+
+    def _read(self, table: Frame) -> tuple[RowBatch, RowOrigin]:
+        """Return the rows of a table and where they come from; refuse those that lack what was learned."""
+        batch = read_table("Stream", table, self.settings.drop)
+        if self.features is not None and len(batch.lines):
+            settings = self.settings
+            others = {settings.target, settings.weight, *settings.drop}
+            require_columns(table, batch, self.features.columns, {name for name in others if name is not None})
+        before = 0 if self.features is None else self.features.taken
+        return RowBatch(batch.lines + before, batch.columns), _TableRows(self.settings, before)
+
+    def _find_schema(self, batch: RowBatch, origin: RowOrigin) -> Schema:
+        count = len(batch.lines)
+        if count == 1:
+            schema = infer_growing_schema(FirstRows(origin, [batch], whole=False))
+            if not (schema.numbers or schema.texts or self.settings.calendar or self.settings.lag):
+                raise DataError(f"{origin.at(int(batch.lines[0]))}: there is nothing to predict from")
+            return schema
+        schema = infer_schema(FirstRows(origin, [first_rows_of(batch)], whole=count <= FIRST_ROWS))
+        for note in schema.notes:
+            log_sentence(in_python(note))
+        return schema
+
+    def _close(self, rows: Rows, features: Features, model: OnlineEstimator) -> Answers:
+        """Predict and learn rows whose labels are beside them."""
+        table, before = Table(features.names, rows.Z), model.served_rows
+        serial = before + 1 + np.arange(len(rows.y), dtype=np.int64)
+        facts: dict[str, Any] = {"serial": serial, "line": rows.line, "time": rows.time}
+        context: dict[str, Any] = {"delay": self.settings.delay, "weight": rows.weight, "elapsed": rows.elapsed}
+        classes = features.labels.classes
+        if isinstance(model, OnlineRegressor):
+            levels = self.settings.quantiles
+            trace = model.play(table, rows.y, interval=self.settings.level, quantiles=levels or None, **context)
+            ends = (_finite(trace.lower), _finite(trace.upper))
+            return self._answer_numbers(trace.yhat, trace.known, ends, levels, trace.quantiles, facts)
+        if not features.labels.several:
+            trace = model.play(table, rows.y, **context)
+            return Answers(**facts, yhat=trace.yhat, known=_all(trace.known, len(rows.y)), classes=tuple(classes or ()))
+        missing = np.isnan(rows.y)
+        names: Any = np.array([self._name(one, classes) for one in rows.y.tolist()], dtype=object)
+        trace = model.play(table, np.full(len(rows.y), np.nan) if missing.all() else names, **context)
+        self._note_classes(rows.y, serial, classes or [])
+        p = np.exp(trace.yhat) if trace.yhat.ndim == 2 else np.empty((len(rows.y), 0))
+        p = self._order_classes(p, model, classes or [])
+        p[serial[:, None] <= self._first_rows + self.settings.delay] = np.nan
+        return self._answer_classes(p, classes or [], facts)
+
+    def _predict_rows(
+        self,
+        table: Table,
+        elapsed: Vector | None,
+        known: Any,
+        level: float,
+        levels: Sequence[float],
+        facts: dict[str, Any],
+    ) -> Answers:
+        """Return the predictions of rows, each as if it came next, after its own time."""
+        if elapsed is not None and len(np.unique(elapsed)) > 1:
+            every = range(len(elapsed))
+            parts = []
+            for t in every:
+                own = {name: None if column is None else column[t : t + 1] for name, column in facts.items()}
+                row = Table(table.columns, table.values[t : t + 1])
+                parts.append(self._predict_rows(row, elapsed[t : t + 1], known[t : t + 1], level, levels, own))
+            return join_answers(parts)
+        time, model, labels = (
+            None if elapsed is None or not len(elapsed) else float(elapsed[0]),
+            self.model,
+            self.classes,
+        )
+        n = len(table.values)
+        if isinstance(model, OnlineRegressor):
+            if not n:
+                return self._answer_numbers(np.empty(0), known, (np.empty(0), np.empty(0)), levels, None, facts, level)
+            low, high = model.predict_interval(table, level, elapsed=time)
+            quantiles = None
+            if levels:
+                quantiles = np.asarray(model.predict_quantiles(table, levels, elapsed=time))
+            ends = (_finite(low), _finite(high))
+            yhat = np.asarray(model.predict(table, elapsed=time))
+            return self._answer_numbers(yhat, known, ends, levels, quantiles, facts, level)
+        assert isinstance(model, OnlineClassifier)
+        if not model.several_classes and self.task != "multiclass":
+            odds = np.asarray(model.log_odds(table, elapsed=time)) if n else np.empty(0)
+            return Answers(**facts, yhat=odds, known=known, classes=tuple(labels or ()))
+        p = np.empty((n, 0)) if not n or not model.rounds else model.predict_shares(table, elapsed=time)
+        return self._answer_classes(self._order_classes(p, model, labels or []), labels or [], facts)
+
+    def _read_served(self, served: Sequence[ServedPrediction], rows: Rows) -> Answers:
+        """Return the answers of rows that were asked."""
+        facts: dict[str, Any] = {
+            "serial": np.array([row.serial for row in served], dtype=np.int64), "line": rows.line, "time": rows.time
+        }  # fmt: skip
+        known = np.array([row.known for row in served], dtype=bool)
+        labels, model = self.classes, self.model
+        if isinstance(model, OnlineRegressor):
+            level, levels = self.settings.level, self.settings.quantiles
+            ends = np.array([row.bounds(level) for row in served], dtype=np.float64).reshape(-1, 2)
+            quantiles = np.array([[row.quantile(q) for q in levels] for row in served]) if levels else None
+            yhat = np.array([row.yhat for row in served], dtype=np.float64)
+            return self._answer_numbers(yhat, known, (ends[:, 0], ends[:, 1]), levels, quantiles, facts)
+        assert isinstance(model, OnlineClassifier)
+        if self.task != "multiclass":
+            yhat = np.array([row.yhat for row in served], dtype=np.float64)
+            return Answers(**facts, yhat=yhat, known=known, classes=tuple(labels or ()))
+        p = np.full((len(served), len(labels or ())), np.nan)
+        for t, row in enumerate(served):
+            for name, share in model.served_probabilities(row).items():
+                p[t, (labels or []).index(str(name))] = share
+        return self._answer_classes(p, labels or [], facts)
+
+    def _answer_numbers(
+        self,
+        yhat: Vector,
+        known: Any,
+        ends: tuple[Vector, Vector],
+        levels: Sequence[float],
+        quantiles: Matrix | None,
+        facts: dict[str, Any],
+        level: float | None = None,
+    ) -> Answers:
+        lower, upper = ends
+        there = ~(np.isnan(lower) | np.isnan(upper))
+        if quantiles is not None:
+            quantiles = np.where(np.isfinite(quantiles), quantiles, np.nan)
+        return Answers(
+            **facts,
+            yhat=yhat,
+            known=_all(known, len(yhat)),
+            level=self.settings.level if level is None else level,
+            lower=np.where(there, lower, np.nan),
+            upper=np.where(there, upper, np.nan),
+            levels=tuple(levels),
+            quantiles=quantiles,
+        )
+
+    def _answer_classes(self, p: Matrix, classes: Sequence[str], facts: dict[str, Any]) -> Answers:
+        yhat = most_likely(p)
+        return Answers(**facts, yhat=yhat, known=~np.isnan(yhat), classes=tuple(classes), several=p)
+
+    def _order_classes(self, p: Matrix, model: Any, classes: Sequence[str]) -> Matrix:
+        """Return probabilities in the order of the classes, NaN for one that the model does not know."""
+        out = np.full((len(p), len(classes)), np.nan)
+        if p.shape[1]:
+            out[:, [classes.index(str(name)) for name in model.classes]] = p
+        return out
+
+    def _note_classes(self, y: Vector, serial: NDArray[np.int64], classes: Sequence[str]) -> None:
+        """Keep in which row each of several classes first came."""
+        fresh = len(classes) - len(self._first_rows)
+        self._first_rows = np.pad(self._first_rows, (0, fresh), constant_values=np.inf)
+        for k in np.unique(y[~np.isnan(y)]).astype(np.int64):
+            self._first_rows[k] = min(self._first_rows[k], serial[int(np.argmax(y == k))])
+
+    def _name(self, number: float, classes: Sequence[str] | None) -> str | None:
+        return None if number != number or classes is None else classes[int(number)]
+
+    def _model_label(self, number: float) -> Any:
+        """Return a label as the model learns it: the name of one of several classes, else the number."""
+        several = self.task == "multiclass" and number == number
+        return self._name(number, self.classes) if several else number
+
+    def _limit_waiting(self) -> None:
+        """Give up the oldest rows where too many wait."""
+        for serial in self.model.unlabelled_rows(max(0, self.model.unlabelled_count - MOST_WAITING)):
+            self.model.tell(self.model.find_pending(serial), np.nan)
+            self._forget(serial)
+
+    def _forget(self, serial: int) -> None:
+        """Forget how a row is called and counted."""
+        self._weights.pop(serial, None)
+        if serial in self._references:
+            del self._serials[self._references.pop(serial)]
+
+    def _find(self, row: Reference) -> int:
+        """Return the serial number of a row by its reference, or by itself."""
+        if row in self._serials:
+            return self._serials[row]
+        if isinstance(row, int) and not isinstance(row, bool):
+            return row
+        raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
+
+    def _check_references(self, reference: Any, count: int) -> list[Reference] | None:
+        if reference is None:
+            return None
+        given = list(reference) if isinstance(reference, (list, tuple)) else [reference]
+        if len(given) != count:
+            raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
+        for k, name in enumerate(given):
+            if not isinstance(name, (str, int, float)) or isinstance(name, bool) or name != name:
+                raise InputError(f"Stream: a reference must be a text or a number, got {_check.describe(name)}")
+            if name in self._serials or name in given[:k]:
+                raise InputError(f"Stream: a row with the reference {name!r:.60} waits for its label already")
+        return given
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def _construction(self) -> Construction:
+        return Construction((self.settings,), {})
+
+    @classmethod
+    def _saved_construction(cls, header: store.Header) -> Construction:
+        return Construction((Settings.from_dict(header["settings"], "the saved settings"),), {})  # type: ignore[arg-type]  # which it checks
+
+    @thread_lock.hold_shared
+    def snapshot(self) -> tuple[store.Header, Arrays]:
+        """Return everything the stream is: a JSON header and its arrays, copied."""
+        header: dict[str, Any] = {"class": "Stream", "settings": self.settings.as_dict()}
+        model_header, model_arrays = self.model.snapshot()
+        header["model"] = model_header
+        arrays = with_prefix("model.", model_arrays)
+        if self.features is not None:
+            values, own = self.features.state()
+            header |= {"schema": self.features.schema.as_dict(), "features": values}
+            arrays = {**arrays, **with_prefix("features.", {name: array.copy() for name, array in own.items()})}
+            arrays = {**arrays, "first_rows": self._first_rows.copy()}
+            header["references"] = [[serial, reference] for serial, reference in self._references.items()]
+            header["weights"] = [[serial, weight] for serial, weight in self._weights.items()]
+        return header, arrays
+
+    def _load_snapshot(self, header: store.Header, arrays: Arrays) -> None:
+        saved: Any = header
+        model = learner_from_snapshot(saved["model"], below_prefix("model.", arrays))
+        if not isinstance(model, OnlineEstimator):
+            raise ModelFileError("Stream: the saved model is no online estimator")
+        self.model = model
+        if "schema" not in saved:
+            return
+        schema = Schema.from_dict(saved["schema"], saved["schema"]["time"])
+        if isinstance(model, OnlineRegressor) != (schema.task == "regression"):
+            raise ModelFileError("Stream: the saved model is of another task")
+        self.features = Features(self.settings, schema)
+        self.features.resume(saved["features"], below_prefix("features.", arrays))
+        self._first_rows = np.array(arrays["first_rows"])
+        self._references = {int(serial): reference for serial, reference in saved["references"]}
+        self._serials = {reference: serial for serial, reference in self._references.items()}
+        self._weights = {int(serial): float(weight) for serial, weight in saved["weights"]}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the stream that `save` wrote to `path`; it goes on with the same bits."""
+        return read_model(cls, _check.path("Stream", path))
+
+    def __repr__(self) -> str:
+        given = {name: value for name, value in self.settings.as_dict().items() if value != DEFAULTS.get(name)}
+        return f"Stream({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    def _repr_html_(self) -> str:
+        facts = {"target": self.settings.target, "task": self.task, "rows learned": f"{self.rounds:,}"}
+        if self.features is not None:
+            facts["columns"] = ", ".join(self.features.columns[:8])
+        return html.facts_table("Stream", facts)
+
+
+DEFAULTS = Settings(target="y").as_dict()
+
+
+class _TableRows(RowOrigin):
+    """Rows of a table in Python, numbered after all rows that came `before`."""
+
+    def __init__(self, settings: Settings, before: int) -> None:
+        super().__init__("the table", settings)
+        self._before = before
+
+    def at(self, line: int) -> str:
+        """Return where something stands, for an error."""
+        return super().at(line - self._before)
+
+
+def _make_settings(target: str, values: dict[str, Any]) -> Settings:
+    """Return the settings of a stream in Python."""
+    wrong = next((name for name in values if name in FILES), None)
+    if wrong is not None:
+        raise InputError(f"Stream: {wrong} is for files; leave it out, or use undrift.run.play_file")
+    with python_words():
+        return Settings.from_dict({"target": target, **values}, "Stream")
+
+
+def make_model(settings: Settings, task: str) -> OnlineEstimator:
+    """Return the model that settings ask for."""
+    cls = OnlineRegressor if task == "regression" else OnlineClassifier
+    more: dict[str, Any] = {}
+    if settings.nonnegative:
+        if task != "regression":
+            raise InputError("settings: nonnegative is for targets that are numbers, not for classes; leave it out")
+        more = {"limits": (0.0, None)}
+    if settings.quantiles and task != "regression":
+        raise InputError("settings: quantiles are for targets that are numbers, not for classes; leave them out")
+    model: OnlineEstimator = cls(
+        speed=settings.speed,
+        indicators=settings.missing == "indicators",
+        seed=settings.seed,
+        half_life=settings.half_life,
+        candidates=settings.candidate or None,
+        **more,
+    )
+    return model
+
+
+def _read_labels(code: LabelCode, labels: Sequence[Any], lines: NDArray[np.int64], origin: RowOrigin) -> Vector:
+    """Return labels that came by themselves as a model learns them, NaN for those that never come."""
+    cells = read_table("Stream", [{code.target: label} for label in labels]).columns[code.target]
+    if code.classes is not None:
+        return code.encode(cells, lines, origin)
+    try:
+        y = parse_numbers(cells, origin.na)
+    except UnreadableCell as bad:
+        raise not_a_number(origin, int(lines[bad.row]), code.target, bad.cell) from None
+    large = np.flatnonzero(np.abs(y) > LIMIT)
+    if len(large):
+        raise DataError(f"{origin.at(int(lines[large[0]]))}: '{code.target}' is {y[large[0]]:g}, more than {LIMIT:g}")
+    return y
+
+
+def _row_of(batch: RowBatch, t: int) -> RowBatch:
+    return RowBatch(batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()})
+
+
+def _finite(values: Any) -> Vector:
+    """Return ends of intervals, NaN where there is none yet."""
+    values = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _all(known: Any, count: int) -> NDArray[np.bool_]:
+    return np.ones(count, dtype=bool) if known is None else np.asarray(known, dtype=bool)
