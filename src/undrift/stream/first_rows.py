@@ -16,8 +16,9 @@ from undrift.stream.cells import (
     RowBatch,
     Times,
     UnreadableCell,
+    count_numbers,
+    find_holes,
     is_missing,
-    parse_number,
     parse_numbers,
     parse_times,
 )
@@ -102,8 +103,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return (0 if cells.dtype.kind == "M" else len(cells)), len(cells)
-        known = self.known_cells(name)
-        return sum(parse_number(cell) is not None for _, cell in known), len(known)
+        return count_numbers(cells, self.na)
 
     def require(self, names: Iterable[str], option: str) -> None:
         """Refuse names that no column has."""
@@ -125,7 +125,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells.astype(np.float64, copy=False))
-        return np.array([is_missing(cell, self.na) for cell in cells])
+        return find_holes(cells, self.na)
 
     def holes_of_any_kind(self, name: str) -> NDArray[np.bool_]:
         """Return in which rows a column of any kind is missing."""
