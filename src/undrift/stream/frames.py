@@ -29,10 +29,8 @@ Frame = Any
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
 _KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
-_FLAGS = [name for name, kind in _KINDS.items() if isinstance(kind, BoolType)]
-_LISTS = [name for name, kind in _KINDS.items() if isinstance(kind, VarTupleType)]
-_WORDS = [str(value) for kind in _KINDS.values() if isinstance(kind, LiteralType) for value in kind.values]
-_VALUES = "|".join((*map(re.escape, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
+_WORDS = [f"{word}" for kind in _KINDS.values() if isinstance(kind, LiteralType) for word in kind.values]
+_VALUES = "|".join((*filter(str.isalpha, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
 _OPTION = re.compile(rf"--([a-z]+(?:-[a-z]+)*)(?:[ =]({_VALUES})(?![\w-]))?")
 
 
@@ -45,12 +43,12 @@ def in_python(sentence: str) -> str:
 
     def argument(match: re.Match[str]) -> str:
         name, value = match[1].replace("-", "_"), match[2]
-        if name in _FLAGS:
+        if isinstance(_KINDS.get(name), BoolType):
             return f"{name}=True" + (match[0].removeprefix(f"--{match[1]}") if value else "")
         if value is None:
             return f"{name}="
         value = value if value[0] in "'0123456789" or value.isupper() else f"'{value}'"
-        return f"{name}=[{value}]" if name in _LISTS else f"{name}={value}"
+        return f"{name}=[{value}]" if isinstance(_KINDS.get(name), VarTupleType) else f"{name}={value}"
 
     return _OPTION.sub(argument, sentence)
 
