@@ -111,7 +111,7 @@ class Predictions:
                 columns[name] = np.where(withheld, np.nan, columns[name])
         if unknown.any() and not self._unknown:
             self._first_unknown = int(rows.line[unknown][0])
-        predicted = self._shown(answers)
+        predicted = self._spread_values(answers)
         self._unknown += int(np.count_nonzero(unknown))
         self.rows += len(answers)
         self._low = min(self._low, float(predicted.min(initial=math.inf)))
@@ -123,7 +123,7 @@ class Predictions:
         frame: DataFrame = pl.DataFrame({"line": rows.line, **numbers})
         return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
 
-    def _shown(self, answers: Answers) -> Vector:
+    def _spread_values(self, answers: Answers) -> Vector:
         """Return what `spread` is about: predictions, or probabilities of the second of two classes, or of the best."""
         if answers.classes is None:
             return answers.yhat
