@@ -15,7 +15,7 @@ import typer
 from undrift._internal.folder import explain_disk_errors
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.cli.output import format_json, format_number, print_error, print_interrupted, print_json, printable
-from undrift.cli.run_options import Format, Json, Quiet
+from undrift.cli.run_options import FORMAT, Json, Quiet
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
 
@@ -31,7 +31,7 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="Write .csv or .parquet [default: CSV to the standard output].")
     ] = None,
     level: Annotated[float, typer.Option("--level", help="Of the intervals, for numbers.")] = 0.9,
-    format: Format = None,  # noqa: A002  # the option's name
+    format: str | None = FORMAT,  # noqa: A002  # the option's name
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:

@@ -174,7 +174,7 @@ def _cast_texts(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
     except (MissingExtraError, UnicodeEncodeError):  # a lone surrogate
         return None
     out: Vector = numbers.to_numpy(writable=True)
-    if not na.isdisjoint(cells):  # what is a number to polars has no spaces around it
+    if na and not na.isdisjoint(cells):  # what is a number to polars has no spaces around it
         out[[cell in na for cell in cells]] = math.nan
     return out
 
@@ -270,7 +270,7 @@ def _plain_iso_times(cells: Cells, na: frozenset[str]) -> Times | None:
         times = [_without_zone(when) for when in map(dt.datetime.fromisoformat, known)]
     except (TypeError, ValueError, OverflowError):
         return None
-    if not na.isdisjoint(known):
+    if na and not na.isdisjoint(known):
         return None
     out[[cell != "" for cell in cells]] = np.array(times, dtype="datetime64[us]")
     return out
