@@ -22,10 +22,10 @@ from undrift.errors import UndriftError
 from undrift.learners import Learner, load
 from undrift.trace import Trace
 
-Check = Callable[[Learner, "Stream"], None]
+Check = Callable[[Learner, "SampleStream"], None]
 
 
-class Stream:
+class SampleStream:
     """A small drifting stream with labels of the kind the learner wants."""
 
     def __init__(self, learner: Learner, rounds: int = 80, dim: int = 3, seed: int = 0) -> None:
@@ -55,7 +55,7 @@ def check_learner(learner: Learner, *, rounds: int = 100_000) -> None:
     >>> import undrift as ud
     >>> check_learner(ud.DiscountedMean(beta=0.9), rounds=1000)
     """
-    stream = Stream(learner)
+    stream = SampleStream(learner)
     for check in _CHECKS:
         check(learner.clone(), stream)
     _stays_finite_on_degenerate_features(learner.clone(), rounds)
@@ -78,7 +78,7 @@ def _claim(holds: object, learner: Learner, what: str) -> None:
         raise AssertionError(f"{learner!r}: {what}")
 
 
-def _predict_is_pure(learner: Learner, stream: Stream) -> None:
+def _predict_is_pure(learner: Learner, stream: SampleStream) -> None:
     _claim(np.isfinite(_score(learner, stream.Z[0])).all(), learner, "predict fails before the first round")
     _claim(learner.dim is None, learner, "predict before the first round changed the learner")
     learner.play(stream.Z[:30], stream.y[:30])
@@ -94,7 +94,7 @@ def _predict_is_pure(learner: Learner, stream: Stream) -> None:
     _claim(np.array(one).tobytes() == many.tobytes(), learner, "predict of rows differs from row by row")
 
 
-def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
+def _play_equals_row_by_row(learner: Learner, stream: SampleStream) -> None:
     slow, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
         yhat.append(_score(slow, z))
@@ -108,7 +108,7 @@ def _play_equals_row_by_row(learner: Learner, stream: Stream) -> None:
         _claim(column is None or len(column) == len(stream.y), learner, "a column of the trace has a wrong length")
 
 
-def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
+def _cuts_do_not_matter(learner: Learner, stream: SampleStream) -> None:
     whole = learner.clone()
     expected = _bits(whole.play(stream.Z, stream.y))
     rng = np.random.default_rng(1)
@@ -120,7 +120,7 @@ def _cuts_do_not_matter(learner: Learner, stream: Stream) -> None:
         _claim(cut == whole, learner, f"cutting the stream at {at[1:-1]} changes bits of the state")
 
 
-def _weights_and_times_go_with_their_rows(learner: Learner, stream: Stream) -> None:
+def _weights_and_times_go_with_their_rows(learner: Learner, stream: SampleStream) -> None:
     """What the learner supports is the same in blocks as row by row; all else is among the bad calls."""
     given = [need for need in ("weight", "elapsed") if need in learner.supports]
     slow, counts = learner.clone(), np.resize([0.5, 1.0, 2.0], len(stream.y))
@@ -130,7 +130,7 @@ def _weights_and_times_go_with_their_rows(learner: Learner, stream: Stream) -> N
     _claim(slow == learner, learner, "play with weights or times leaves another state than row by row")
 
 
-def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
+def _files_resume_exactly(learner: Learner, stream: SampleStream) -> None:
     learner.play(stream.Z[:37], stream.y[:37])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.undrift"
@@ -145,7 +145,7 @@ def _files_resume_exactly(learner: Learner, stream: Stream) -> None:
     _claim(learner.clone().rounds == 0, learner, "clone is not fresh")
 
 
-def _ask_and_tell_at_once_are_learn(learner: Learner, stream: Stream) -> None:
+def _ask_and_tell_at_once_are_learn(learner: Learner, stream: SampleStream) -> None:
     prompt, yhat = learner.clone(), []
     for z, y in zip(stream.Z, stream.y, strict=True):
         before = _score(prompt, z)
@@ -159,7 +159,7 @@ def _ask_and_tell_at_once_are_learn(learner: Learner, stream: Stream) -> None:
     _claim(prompt == learner, learner, "ask and tell at once leave another state than learn")
 
 
-def _late_labels_are_learned_when_they_come(learner: Learner, stream: Stream) -> None:
+def _late_labels_are_learned_when_they_come(learner: Learner, stream: SampleStream) -> None:
     """A delayed `play` is `ask` now and `tell` later, wherever it is cut, saved or copied; 0 is no delay."""
     prompt, on_time = learner.clone(), learner.clone()
     same = _bits(prompt.play(stream.Z, stream.y, delay=0)) == _bits(on_time.play(stream.Z, stream.y))
@@ -179,7 +179,7 @@ def _late_labels_are_learned_when_they_come(learner: Learner, stream: Stream) ->
         _claim(parts[1] == whole, learner, f"delay={delay}: cutting, saving or copying changes the state")
 
 
-def _cut_by_copies(learner: Learner, stream: Stream, delay: int) -> tuple[list[Trace], Learner]:
+def _cut_by_copies(learner: Learner, stream: SampleStream, delay: int) -> tuple[list[Trace], Learner]:
     """Play a stream in four parts, going on with a copy, a pickle and a file of the learner in between."""
     part, traces = learner.clone(), []
     for k, (a, b) in enumerate(pairwise((0, 3, 37, 38, len(stream.y)))):
@@ -195,7 +195,7 @@ def _cut_by_copies(learner: Learner, stream: Stream, delay: int) -> tuple[list[T
     return traces, part
 
 
-def _records_of_others_are_refused(learner: Learner, stream: Stream) -> None:
+def _records_of_others_are_refused(learner: Learner, stream: SampleStream) -> None:
     learner.play(stream.Z[:20], stream.y[:20])
     other, label = learner.copy(), float(stream.y[20])
     served, elsewhere = learner.ask(stream.Z[20]), other.ask(stream.Z[21])
@@ -209,7 +209,7 @@ def _records_of_others_are_refused(learner: Learner, stream: Stream) -> None:
     _claim_refused(closed, closed.copy(), "a label after its record was closed", partial(closed.tell, served, label))
 
 
-def _threads_take_turns(learner: Learner, stream: Stream) -> None:
+def _threads_take_turns(learner: Learner, stream: SampleStream) -> None:
     """Two threads play at once, and two others predict meanwhile: the result is that of one order or the other."""
     parts = slice(10, 40), slice(40, 80)
     orders: list[Learner] = []
@@ -242,7 +242,7 @@ def _threads_take_turns(learner: Learner, stream: Stream) -> None:
     _claim(set(seen) <= set(said), learner, "a prediction made while another thread plays is that of no finished state")
 
 
-def _inputs_are_left_alone(learner: Learner, stream: Stream) -> None:
+def _inputs_are_left_alone(learner: Learner, stream: SampleStream) -> None:
     expected = _bits(learner.clone().play(stream.Z, stream.y))
     for kind, (Z, y) in _kinds(stream).items():
         Z.flags.writeable = y.flags.writeable = False
@@ -255,7 +255,7 @@ def _inputs_are_left_alone(learner: Learner, stream: Stream) -> None:
     _claim(kept == before, learner, "it keeps a view of its input")
 
 
-def _kinds(stream: Stream) -> dict[str, tuple[NDArray[np.generic], NDArray[np.generic]]]:
+def _kinds(stream: SampleStream) -> dict[str, tuple[NDArray[np.generic], NDArray[np.generic]]]:
     wide = np.zeros((len(stream.Z), 2 * stream.Z.shape[1]))
     wide[:, ::2] = stream.Z
     return {
@@ -274,7 +274,7 @@ def _make_unaligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
-def _narrow_types_work(learner: Learner, stream: Stream) -> None:
+def _narrow_types_work(learner: Learner, stream: SampleStream) -> None:
     for dtype in (np.float32, np.float16, np.int64, np.int8, np.bool_):
         Z = (4.0 * stream.Z).astype(dtype)
         y = stream.y.astype(np.int8 if learner.binary or learner.outputs > 1 else dtype)
@@ -283,7 +283,7 @@ def _narrow_types_work(learner: Learner, stream: Stream) -> None:
         _claim(_bits(a) == _bits(b), learner, f"{dtype.__name__} input differs from the same numbers as float64")
 
 
-def _zero_rows_are_a_no_op(learner: Learner, stream: Stream) -> None:
+def _zero_rows_are_a_no_op(learner: Learner, stream: SampleStream) -> None:
     learner.play(stream.Z[:5], stream.y[:5])
     before = learner.copy()
     nothing: tuple[ArrayLike, ...] = (stream.Z[:0], [])
@@ -293,7 +293,7 @@ def _zero_rows_are_a_no_op(learner: Learner, stream: Stream) -> None:
     _claim(len(_score(learner, stream.Z[:0])) == 0, learner, "predict of zero rows is not empty")
 
 
-def _bad_input_is_refused(learner: Learner, stream: Stream) -> None:
+def _bad_input_is_refused(learner: Learner, stream: SampleStream) -> None:
     learner.play(stream.Z[:20], stream.y[:20])
     before = learner.copy()
     for what, call in _bad_calls(learner, stream):
@@ -313,7 +313,7 @@ def _claim_refused(learner: Learner, before: Learner, what: str, call: Callable[
     _claim(learner == before, learner, f"{what} was refused but changed the learner")
 
 
-def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable[[], object]]]:
+def _bad_calls(learner: Learner, stream: SampleStream) -> Iterator[tuple[str, Callable[[], object]]]:
     Z, y = stream.Z[20:30], stream.y[20:30]
 
     def with_value(array: NDArray[np.float64], value: float) -> NDArray[np.float64]:
@@ -353,7 +353,7 @@ def _bad_calls(learner: Learner, stream: Stream) -> Iterator[tuple[str, Callable
     yield "several rows to learn", lambda: learner.learn(Z, 1.0)
 
 
-def _labels_scale(learner: Learner, stream: Stream) -> None:
+def _labels_scale(learner: Learner, stream: SampleStream) -> None:
     if learner.loss.name != "squared":
         return
     scaled = (1024.0 if learner.mixes_columns else 1.0) * stream.Z
@@ -362,7 +362,7 @@ def _labels_scale(learner: Learner, stream: Stream) -> None:
     _claim(np.max(np.abs(1024.0 * a - b)) <= 1e-9 * size, learner, "labels x 1024 do not scale predictions by 1024")
 
 
-def _memory_stays_constant(learner: Learner, stream: Stream) -> None:
+def _memory_stays_constant(learner: Learner, stream: SampleStream) -> None:
     learner.play(stream.Z, stream.y)
     saved = _saved_bytes(learner)
     tracemalloc.start()
@@ -383,7 +383,7 @@ def _saved_bytes(learner: Learner) -> int:
 
 
 def _stays_finite_on_degenerate_features(learner: Learner, rounds: int) -> None:
-    stream = Stream(learner, rounds, 4, seed=3)
+    stream = SampleStream(learner, rounds, 4, seed=3)
     Z = stream.Z.copy()
     Z[:, 1], Z[:, 2], Z[:, 3] = 1.0, 0.0, Z[:, 0]
     trace = learner.play(Z, stream.y)

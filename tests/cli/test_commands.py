@@ -60,7 +60,10 @@ def test_predict_says_what_the_model_would(finished):
     code, out, _ = finished("predict", "s-run", "future.csv")
     assert code == 0
     frame = pl.read_csv(out.encode())
-    model = ud.load("s-run/model.undrift")
+    stream = ud.load("s-run/model.undrift")
+    model, answers = stream.model, stream.predict(future)
+    assert frame["prediction"].to_list() == answers.yhat.tolist()
+    assert frame["lower"].to_list() == answers.lower.tolist()
     low, high = model.predict_interval(future, 0.9)
     assert frame["prediction"].to_numpy() == pytest.approx(model.predict(future))
     assert frame["lower"].to_numpy() == pytest.approx(low)
@@ -72,7 +75,7 @@ def test_predict_says_what_the_model_would(finished):
     assert pl.read_parquet("p.parquet")["prediction"].to_list() == model.predict(future).tolist()
     code, out, _ = finished("predict", "s-run", "future.csv", "--json")
     assert json.loads(out)["predictions"]["prediction"] == model.predict(future).tolist()
-    assert model == ud.load("s-run/model.undrift")
+    assert stream == ud.load("s-run/model.undrift") == ud.load("s-run")
 
 
 def test_predict_refuses_what_does_not_fit(finished):
@@ -99,7 +102,7 @@ def test_predict_reads_what_comes_from_the_standard_input(finished, monkeypatch,
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(text.encode()))))
     code, out, err = finished("predict", "s-run", "-", *options)
     assert (code, err) == (0, "")
-    expected = ud.load("s-run/model.undrift").predict(pl.DataFrame({"x1": [1.0], "x2": [2.0], "x3": [3.0]}))
+    expected = ud.load("s-run/model.undrift").model.predict(pl.DataFrame({"x1": [1.0], "x2": [2.0], "x3": [3.0]}))
     assert pl.read_csv(out.encode())["prediction"].to_list() == pytest.approx(expected.tolist())
 
 

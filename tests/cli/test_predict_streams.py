@@ -110,7 +110,7 @@ def test_texts_the_run_never_met_take_no_room(call):
     found = predict_file("run", "future.csv")
     said = pl.concat(found.frames())["prediction"].to_list()
     assert found.features == ["x", "c=a", "c=b"]
-    model = load("run/model.undrift")
+    model = load("run/model.undrift").model
     rows = [{"x": 1.0, "c=a": 1.0, "c=b": 0.0}, {"x": 1.0, "c=a": 0.0, "c=b": 1.0}]
     rows += [{"x": 1.0, "c=a": math.nan, "c=b": math.nan}, {"x": 1.0, "c=a": 0.0, "c=b": 0.0, "c=new 0": 1.0}]
     assert said[:4] == model.predict(rows).tolist()

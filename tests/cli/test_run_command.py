@@ -127,7 +127,7 @@ BAD = {
     "refused hole": (
         spoiled(12, "2024-01-01 10:00,,1"),
         ["-t", "load", "--missing", "refuse"],
-        "bad.csv, line 12: 'temp' is missing; fill it in, drop the row, or pass --missing=skip",
+        "bad.csv, line 12: 'temp' is missing; fill it in, drop the row, or pass --missing skip",
     ),
     "refused infinity": (
         spoiled(12, "2024-01-01 10:00,inf,1"),

@@ -76,7 +76,10 @@ def test_labels_may_come_later_by_id():
     assert complaints == ["line 10: 'n' 1 is that of a row that waits for its label"]
 
 
-@pytest.mark.parametrize(("labels", "options"), [(("no", "yes"), {}), ((False, True), {}), ((7, 3), {"positive": "3"})])
+@pytest.mark.parametrize(
+    ("labels", "options"),
+    [(("no", "yes"), {"task": "classification"}), ((False, True), {}), ((7, 3), {"positive": "3"})],
+)
 def test_two_classes_are_told_by_their_labels(labels, options):
     rng = np.random.default_rng(1)
     Z = rng.normal(size=150)
@@ -92,6 +95,27 @@ def test_two_classes_are_told_by_their_labels(labels, options):
     assert not complaints
 
 
+def test_texts_are_classes_as_they_come():
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=150)
+    labels = ["no" if z < 0.0 else "yes" if t < 80 or z < 1.0 else "very" for t, z in enumerate([-1.0, *Z])]
+    rows = [{"x": float(z), "y": label} for z, label in zip([-1.0, *Z], labels, strict=True)]
+    said, complaints = play(rows)
+    assert not complaints
+    assert said[0].prediction is said[0].probabilities is None
+    model, seen = ud.OnlineClassifier(speed="light"), []
+    for row, answer in zip(rows, said, strict=True):
+        assert list(answer.probabilities or ()) == seen  # in the order in which they came
+        served = model.ask({"x": row["x"]})
+        if seen:
+            assert answer.probabilities == model.served_probabilities(served)
+            assert answer.probability == answer.probabilities[answer.prediction] == max(answer.probabilities.values())
+            assert sum(answer.probabilities.values()) < 1.0  # a share is kept for a class that was not seen yet
+        model.tell(served, row["y"])
+        seen += [row["y"]] * (row["y"] not in seen)
+    assert seen == ["no", "yes", "very"]
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
@@ -99,10 +123,21 @@ def test_two_classes_are_told_by_their_labels(labels, options):
         ("[" * 100_000, "line 3: not JSON; write one object a line"),
         ("[1]", "line 3: a JSON list where an object should be"),
         ('{"x": {}, "y": 1}', "line 3: 'x' holds a list or an object; write plain columns, or --drop 'x'"),
-        ('{"x": "high", "y": 1}', "line 3: 'x' is a column of numbers, got 'high'"),
-        ('{"x": 1e999, "y": 1}', "line 3: 'x' must be at most 1e+75 in size, got inf"),
-        ('{"x": 1, "y": "high"}', "line 3: 'y' must be a number, got 'high'; see --task"),
-        ('{"x": 1, "y": 1e80}', "line 3: 'y' must be a number, got 1e+80; see --task"),
+        (
+            '{"x": "high", "y": 1}',
+            "line 3: 'x' is a column of numbers, got 'high'; correct the cell, pass --na 'high' if it means missing, "
+            "or leave it out with --drop 'x'",
+        ),
+        (
+            '{"x": 1, "y": "high"}',
+            "line 3: 'y' is a column of numbers, got 'high'; correct the cell, pass --na 'high' if it means missing, "
+            "or drop the row",
+        ),
+        (
+            '{"x": 1, "y": 1e80}',
+            "line 3: the target 'y' is 1e+80, where numbers up to 1e+75 in size are allowed; correct it, or write it "
+            "in larger units",
+        ),
         ('{"x": 1, "n": [], "y": 1}', "line 3: 'n' must be a text or a number, got []"),
     ],
 )
@@ -114,6 +149,18 @@ def test_a_bad_line_is_one_sentence_and_the_others_are_learned(line, sentence):
     calm, _ = play([*good, {"n": None, "x": 3.0, "y": 0.0}], id_column="n")
     if len(said) == 3:  # a row that was refused before it was predicted leaves no trace
         assert said[-1].prediction == calm[-1].prediction
+
+
+@pytest.mark.parametrize("huge", ["1e999", "-1e80", "null"])
+def test_a_number_too_large_is_missing_as_it_is_in_files(huge):
+    rows = ['{"x": 1.0, "y": 1.0}', '{"x": 2.0, "y": 4.0}', f'{{"x": {huge}, "y": 3.0}}', '{"x": 3.0, "y": 0.0}']
+    said, complaints = play(rows)
+    model = ud.OnlineRegressor(speed="light")
+    for answer, x, y in zip(said, (1.0, 2.0, np.nan, 3.0), (1.0, 4.0, 3.0, 0.0), strict=True):
+        served = model.ask({"x": x})
+        assert answer.prediction == (served.yhat if served.known else None)
+        model.tell(served, y)
+    assert not complaints
 
 
 def test_bad_lines_and_changes_are_exit_codes():
@@ -144,8 +191,13 @@ def test_a_reader_that_has_enough_ends_it_quietly():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--live", "--lag", "1"], "--lag: not for rows as they come"),
-        (["--live", "--out", "x"], "--live keeps no folder"),
+        (["--live", "--delay", "1"], "--delay: not with --live, as a label is learned when its line comes; leave it"),
+        (["--live", "--sort"], "--sort: not with --live, as rows are learned in the order in which they come"),
+        (["--live", "--delimiter", ";"], "--delimiter: not with --live, as rows are JSON objects; leave it out"),
+        (["--live", "--decimal", ","], "--decimal: not with --live, as rows are JSON objects; leave it out"),
+        (["--live", "--no-header"], "--header: not with --live, as rows are JSON objects; leave it out"),
+        (["--live", "--certify"], "--certify: not with --live, as the rows of a pipe cannot be read again"),
+        (["--live", "--resume"], "--resume and --force are about a folder; name it with --out"),
         (["--live", "--format", "csv"], "--live reads one JSON object a line, not csv"),
         (["--id", "n"], "--id is for rows as they come; add --live"),
     ],

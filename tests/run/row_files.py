@@ -40,3 +40,13 @@ def write_ndjson(path: Path, columns: dict[str, list]) -> Path:
     rows = zip(*columns.values(), strict=True)
     path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
     return path
+
+
+def require_same_learning(first, second):
+    """Assert that two streams have learned the same, though one began with fewer rows, which its schema tells."""
+    assert first.model == second.model
+    (values, arrays), (values2, arrays2) = first.features.state(), second.features.state()
+    assert values == values2
+    assert {name: array.tobytes() for name, array in arrays.items()} == {
+        name: array.tobytes() for name, array in arrays2.items()
+    }

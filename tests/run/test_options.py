@@ -14,7 +14,7 @@ from undrift.cli.run import summary_lines
 from undrift.errors import InputError
 from undrift.online import Table
 from undrift.report.run_text import predicted_rows
-from undrift.run import Settings, certify_run, compare_file, play_file, read_run, update_run
+from undrift.run import Settings, certify_run, compare_file, play_file, read_run
 from undrift.stream.stream import make_model
 
 SETTINGS = {"target": "y", "drop": ("hot", "city"), "speed": "fast"}
@@ -51,7 +51,7 @@ def test_late_labels_are_learned_when_they_come(tmp_path):
     np.testing.assert_array_equal(run.yhat, np.array(yhat)[known])
     finite = np.where(np.isfinite(low), low, np.nan)
     np.testing.assert_array_equal(run.lower, finite[known])
-    saved = ud.load(tmp_path / "run" / "model.undrift")
+    saved = ud.load(tmp_path / "run" / "model.undrift").model
     assert (saved.rounds, len(saved.pending)) == (model.rounds, delay), "what waits for its label stays in the folder"
     assert saved.predict(Table(["a", "b"], Z[:5])).tobytes() == model.predict(Table(["a", "b"], Z[:5])).tobytes()
     # the naive guess knows no label earlier either
@@ -297,19 +297,6 @@ def test_a_comparison_has_the_seasons_among_the_naive_guesses(tmp_path):
     naive = [result for result in results if result.kind == "naive"]
     assert naive[0].name == "same as 168 rows ago"
     assert {result.rows for result in naive} == {999}
-
-
-def test_a_run_of_an_earlier_version_is_read_and_not_continued(tmp_path):
-    columns, path, folder = hours(1000), tmp_path / "t.csv", tmp_path / "run"
-    run = played(tmp_path, {name: cells[:800] for name, cells in columns.items()}, drop=())
-    state = json.loads((folder / "run.json").read_text())
-    del state["naive_lags"]
-    (folder / "run.json").write_text(json.dumps(state | {"format": 1}))
-    assert list(read_run(folder).baselines) == ["last value", "running mean"]
-    assert read_run(folder).yhat.tobytes() == run.yhat.tobytes()
-    write_csv(path, columns)
-    with pytest.raises(ud.errors.ModelFileError, match="written by an earlier undrift; start again with --force"):
-        update_run(folder, str(path))
 
 
 def test_naive_guesses_that_no_row_could_have_are_not_scored(tmp_path):

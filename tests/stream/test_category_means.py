@@ -110,21 +110,22 @@ def test_stopped_and_resumed_or_updated_it_is_one_run(tmp_path, monkeypatch, del
     expected = predictions(tmp_path / "whole")
     assert predictions(tmp_path / "run").equals(expected)
     assert predictions(tmp_path / "updated").equals(expected)
-    carry = [
-        json.loads((tmp_path / name / "run.json").read_text())["carry"]["encoder"]
-        for name in ("whole", "run", "updated")
-    ]
-    assert len(carry[0]["places"]) == (20 if levels == 23 else 0)
+    streams = [ud.load(tmp_path / name) for name in ("whole", "run", "updated")]
+    values = [stream.features.state()[0] for stream in streams]
+    assert len(values[0]["places"]) == (20 if levels == 23 else 0)
     for name in ("means", "mean_places", "places", "texts", "features"):
-        assert carry[0][name] == carry[1][name] == carry[2][name]
+        assert values[0][name] == values[1][name] == values[2][name]
+    assert streams[0].model == streams[1].model == streams[2].model
 
 
 def test_texts_beyond_those_with_features_are_learned_from_where_they_come():
-    roles = Schema("regression", None, None, "iso", False, (), (("c", ("a", "b")),))
-    encoder = Features(RowOrigin("t", Settings(target="y", categories=2)), roles)
+    schema = Schema("regression", None, None, "iso", False, (), (("c", ("a", "b")),))
+    settings = Settings(target="y", categories=2)
+    features = Features(settings, schema)
     cells = ["a", "b", "c", "c", None]
-    rows = encoder.encode(RowBatch(np.arange(5) + 1, {"c": cells, "y": [1.0, 2.0, 9.0, 9.0, 5.0]}))
-    assert encoder.features == ["c=a", "c=b", "c: recent mean", "c: mean"]
+    batch = RowBatch(np.arange(5) + 1, {"c": cells, "y": [1.0, 2.0, 9.0, 9.0, 5.0]})
+    rows = features.encode(batch, RowOrigin("t", settings))
+    assert features.names == ["c=a", "c=b", "c: recent mean", "c: mean"]
     assert rows.Z[:2].tolist() == [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
     assert rows.Z[2].tolist() == [0.0, 0.0, 0.0, 0.0]
     assert (rows.Z[3, 2:] > 0.0).all()
@@ -132,10 +133,13 @@ def test_texts_beyond_those_with_features_are_learned_from_where_they_come():
 
 
 def test_several_classes_give_features_to_the_first_texts_only():
-    roles = Schema("multiclass", ("u", "v", "w"), None, "iso", False, ("x",), (("c", ("a",)),))
-    encoder = Features(RowOrigin("t", Settings(target="y", categories=1)), roles, learning=False)
-    assert encoder.encode(RowBatch(np.array([1]), {"c": ["b"], "x": [1.0]})).Z.tolist() == [[1.0, 0.0]]
-    assert encoder.features == ["x", "c=a"]
+    schema = Schema("multiclass", ("u", "v", "w"), None, "iso", False, ("x",), (("c", ("a",)),))
+    settings = Settings(target="y", categories=1)
+    for labels in ("never", "later", "here"):
+        features = Features(settings, schema)
+        batch = RowBatch(np.array([1]), {"c": ["b"], "x": [1.0], "y": ["u"]})
+        assert features.encode(batch, RowOrigin("t", settings), labels).Z.tolist() == [[1.0, 0.0]]
+        assert features.names == ["x", "c=a"]
 
 
 def test_unseen_texts_are_predicted_by_the_prior(tmp_path):
@@ -144,7 +148,7 @@ def test_unseen_texts_are_predicted_by_the_prior(tmp_path):
     new = write(tmp_path / "new.csv", ["s1", "never", "s1"], np.zeros(3), np.zeros(3))
     found = predict_file(tmp_path / "run", new)
     said = np.concatenate([frame["prediction"].to_numpy() for frame in found.frames()])
-    learner = ud.load(tmp_path / "run" / "model.undrift")
+    learner = ud.load(tmp_path / "run" / "model.undrift").model
     assert said[1] == learner.predict({"x": 0.0, "shop: recent mean": 0.0, "shop: mean": 0.0})
     assert said[0] == said[2] != said[1]  # predicting learns nothing
 
@@ -154,16 +158,15 @@ def test_served_rows_with_labels_at_once_have_the_features_of_a_run(classes):
     shop, x, y = rows_of(120, 30, binary=classes is not None)
     settings = Settings(target="y")
     task = "regression" if classes is None else "classification"
-    roles = Schema(task, classes, None, "iso", False, ("x",), (), many_texts=("shop",))
+    schema = Schema(task, classes, None, "iso", False, ("x",), (), many_texts=("shop",))
     labels = y.tolist() if classes is None else [classes[int(one)] for one in y]
-    whole = Features(RowOrigin("t", settings), roles).encode(
-        RowBatch(np.arange(120) + 1, {"x": x.tolist(), "shop": shop, "y": labels})
-    )
-    served, Z = RunRows(settings, roles), []
+    batch = RowBatch(np.arange(120) + 1, {"x": x.tolist(), "shop": shop, "y": labels})
+    whole = Features(settings, schema).encode(batch, RowOrigin("t", settings))
+    served, Z = RunRows(Features(settings, schema)), []
     for k in range(120):
         if k == 60:  # as after a restart
             saved = json.loads(json.dumps(served.state(), allow_nan=False))
-            served = RunRows(settings, roles)
+            served = RunRows(Features(settings, schema))
             served.resume(saved)
         Z.append(served.encode([{"x": float(x[k]), "shop": shop[k]}]).values[0])
         served.know_label(1, float(y[k]))
@@ -171,9 +174,9 @@ def test_served_rows_with_labels_at_once_have_the_features_of_a_run(classes):
 
 
 def test_labels_in_any_order_are_counted_once():
-    means = CategoryMeans(binary=False, labels_come_later=True)
+    means = CategoryMeans(binary=False)
     means.begin("c")
-    means.encode(0, {"c": ["a", "b", "a"]}, np.full(3, math.nan))
+    means.encode(0, {"c": ["a", "b", "a"]}, None)
     means.know_label(2, 3.0)
     means.know_label(3, 7.0)
     means.know_label(3, 7.0)
@@ -189,9 +192,9 @@ def test_memory_is_bounded_by_forgetting_what_was_not_seen_the_longest(monkeypat
     means.begin("c")
     means.encode(0, {"c": ["a", "b", "a", "c", "d", "e", "e"]}, np.arange(7.0))
     assert [text for text, *_ in means.state()["columns"][0][1]] == ["c", "d", "e"]
-    later = CategoryMeans(binary=False, labels_come_later=True)
+    later = CategoryMeans(binary=False)
     later.begin("c")
-    later.encode(0, {"c": ["a"] * 9}, np.full(9, math.nan))
+    later.encode(0, {"c": ["a"] * 9}, None)
     assert [row for row, *_ in later.state()["waiting"]] == [6, 7, 8, 9]
 
 

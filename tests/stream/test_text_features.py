@@ -40,10 +40,11 @@ def test_columns_of_many_frequent_texts_share_a_hundred_features():
 
 
 def test_more_texts_get_features_later_where_the_first_ones_were_many():
-    source = RowOrigin("t.csv", Settings(target="y"))
+    settings = Settings(target="y")
     for first, later in ((10, 20), (30, 100)):
-        roles = Schema("regression", None, None, "iso", False, (), (("shop", tuple(repeat_texts(first, first))),))
-        encoder = Features(source, roles)
+        schema = Schema("regression", None, None, "iso", False, (), (("shop", tuple(repeat_texts(first, first))),))
+        features = Features(settings, schema)
         texts = repeat_texts(110, 110)
-        encoder.encode(RowBatch(np.arange(2, 112), {"shop": texts, "y": ["1"] * 110}))
-        assert encoder.features == [*(f"shop={text}" for text in texts[:later]), "shop: recent mean", "shop: mean"]
+        batch = RowBatch(np.arange(2, 112), {"shop": texts, "y": ["1"] * 110})
+        features.encode(batch, RowOrigin("t.csv", settings))
+        assert features.names == [*(f"shop={text}" for text in texts[:later]), "shop: recent mean", "shop: mean"]

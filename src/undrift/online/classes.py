@@ -22,7 +22,7 @@ from undrift.learners.base import MOST_ROUNDS
 from undrift.learners.row_context import ORDINARY, RowContext
 from undrift.learners.serializable import below_prefix, fill_arrays, merge_parts, number_items, with_prefix
 from undrift.online.columns import FeatureColumns
-from undrift.online.core import Answers, Core
+from undrift.online.core import Core, CoreAnswers
 from undrift.online.labels import MOST_CLASSES, ClassLabels
 from undrift.online.plan import PlanSettings
 
@@ -187,7 +187,7 @@ class ClassCore:
         served = record.item(RecordPart.YHAT), record.item(RecordPart.ROUNDS)
         return self._of_two(*served, int(record.item(RecordPart.CLASSES)))
 
-    def play(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Answers:
+    def play(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> CoreAnswers:
         """Close rounds; log-probabilities are (rounds, classes at the end), a class's share before it appeared."""
         parts, at, known = [], 0, self.rounds + np.cumsum(~np.isnan(y)) - ~np.isnan(y) > 0
         while at < len(y):
@@ -197,7 +197,7 @@ class ClassCore:
             parts.append(self._play_alike(Z[at:end], y[at:end], context.between(at, end), new))
             at = end
         logs = [np.empty((0, self.classes)), *(widen(part, self.classes) for part in parts)]
-        return Answers(np.concatenate(logs), known)
+        return CoreAnswers(np.concatenate(logs), known)
 
     def _play_alike(self, Z: Matrix, y: Vector, context: RowContext, new: bool) -> Matrix:
         """Close rounds whose labels are classes that are known, or all missing, or one row with a class that is new."""
@@ -347,11 +347,11 @@ class ClassCore:
         logs = self._read_logs(record)
         return logs[self._code.order(len(logs))], len(logs) > 0, None
 
-    def read_rows(self, records: Sequence[Vector] | Matrix, context: RowContext) -> Answers:
+    def read_rows(self, records: Sequence[Vector] | Matrix, context: RowContext) -> CoreAnswers:
         """Return what was served for rows, by class number."""
         logs = [self._read_logs(record) for record in records]
         wide = [widen(one[None], self.classes) for one in logs]
-        return Answers(np.concatenate(wide), np.array([len(one) > 0 for one in logs]))
+        return CoreAnswers(np.concatenate(wide), np.array([len(one) > 0 for one in logs]))
 
     # ---- growth and files --------------------------------------------------------------------------------------
 

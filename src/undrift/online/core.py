@@ -30,7 +30,7 @@ from undrift.trees.forests import Forests
 NO_LABEL = np.array([np.nan])
 
 
-class Answers(NamedTuple):
+class CoreAnswers(NamedTuple):
     """What a core answered to rows."""
 
     yhat: Any
@@ -151,7 +151,7 @@ class Core:
         record[RecordPart.UNCOUNTED] = self.rounds - rounds
         self.settle(record, y, weight)
 
-    def play(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> Answers:
+    def play(self, Z: Matrix, y: Vector, context: RowContext = ORDINARY) -> CoreAnswers:
         """Serve and settle rows at once; with `context.levels` the answers hold quantiles."""
         yhat, known = np.empty(len(y)), np.empty(len(y))
         tracked = np.empty((0 if context.levels is None else len(y), self.plan.quantiles))
@@ -167,7 +167,7 @@ class Core:
             if self.forests is not None and X is not None:
                 self.forests.learn(X, y[now], weight)
             at = end
-        return Answers(yhat, known > 0.0, None if context.levels is None else tracked)
+        return CoreAnswers(yhat, known > 0.0, None if context.levels is None else tracked)
 
     def play_late(self, Z: Matrix, labels: Vector, waiting: Matrix, context: RowContext) -> Matrix:
         """Serve rows, and settle each `context.delay` rows later; return the records, those of `waiting` rows first.
@@ -247,11 +247,11 @@ class Core:
             at = self.plan_of(record).kernel.quantiles_at
         return record.item(RecordPart.YHAT), record.item(RecordPart.KNOWN) > 0.0, at
 
-    def read_rows(self, records: Sequence[Vector] | Matrix, context: RowContext) -> Answers:
+    def read_rows(self, records: Sequence[Vector] | Matrix, context: RowContext) -> CoreAnswers:
         """Return what was served for rows, with quantiles if `context.levels` asks for some."""
         every = np.asarray(records)
         tracked = None if context.levels is None else read_quantiles(every, self.plan.kernel.quantiles_at)
-        return Answers(every[:, RecordPart.YHAT].copy(), every[:, RecordPart.KNOWN] > 0.0, tracked)
+        return CoreAnswers(every[:, RecordPart.YHAT].copy(), every[:, RecordPart.KNOWN] > 0.0, tracked)
 
     def plan_of(self, record: Vector) -> EstimatorPlan:
         """Return the plan by which a record was written, which says where its parts are."""

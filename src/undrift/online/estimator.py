@@ -25,7 +25,7 @@ from undrift.learners.serializable import number_items
 from undrift.learners.served import PREFIX, PendingRecords, ServedPrediction
 from undrift.online.classes import ClassCore
 from undrift.online.columns import ArrivingRows, Candidates, FeatureColumns
-from undrift.online.core import Answers, Core, least_array_size
+from undrift.online.core import Core, CoreAnswers, least_array_size
 from undrift.online.design import Design, label_center, make_design, make_leaves
 from undrift.online.inspection import Inspection, read, reading
 from undrift.online.plan import SPEEDS, PlanSettings
@@ -203,7 +203,7 @@ class OnlineEstimator(Learner):
         rows, first, waits = arriving.values, self.rounds, self._waits(context)
         labels = self._labels(y, len(rows))
         if not len(rows):
-            nothing = Answers(np.empty(0), np.empty(0, bool), np.empty((0, len(QUANTILES))))
+            nothing = CoreAnswers(np.empty(0), np.empty(0, bool), np.empty((0, len(QUANTILES))))
             return self._trace(nothing, first, context)
         several_calls = waits or (self.keeps_rows and len(rows) > 1)
         with SavePoint(self) if several_calls else OneCall(self):
@@ -213,7 +213,7 @@ class OnlineEstimator(Learner):
             self._count()
         return self._trace(answers, first, context)
 
-    def _trace(self, answers: Answers, first: int, context: RowContext) -> Trace:
+    def _trace(self, answers: CoreAnswers, first: int, context: RowContext) -> Trace:
         who = type(self).__name__, dict(self.parameters)
         quantiles = None
         if answers.tracked is not None and context.levels is not None:
@@ -222,7 +222,7 @@ class OnlineEstimator(Learner):
             answers.yhat, None, None, *who, first, quantiles=quantiles, known=answers.known, delay=context.longest_delay
         )
 
-    def _play_late_rows(self, Z: Matrix, y: Vector, context: RowContext) -> Answers:
+    def _play_late_rows(self, Z: Matrix, y: Vector, context: RowContext) -> CoreAnswers:
         """Serve rows, and settle every label when it is due: in one call where no other rows wait, else row by row."""
         core, pending = self._core, self._pending
         waiting, scheduled, delay = list(pending), pending.scheduled_labels, context.delay

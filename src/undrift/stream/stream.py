@@ -277,7 +277,7 @@ class Stream(Serializable):
         """Predict and learn the rows of a batch, whole or not at all; `origin` is for errors."""
         if self.features is None and not len(batch.lines):
             raise DataError(f"{origin.name} has no rows")
-        features, model = self._begun(batch, origin)
+        features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin)
         with HeldInterrupt():
@@ -287,7 +287,7 @@ class Stream(Serializable):
 
     def encode_batch(self, batch: RowBatch, origin: RowOrigin) -> Rows:
         """Return the rows of a batch that has come, to be closed by `close_rows`: `play_batch` in two steps."""
-        features, self.model = self._begun(batch, origin)
+        features, self.model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin)
         self.features = work
@@ -327,7 +327,7 @@ class Stream(Serializable):
     ) -> tuple[Rows, Answers]:
         """Serve the rows of a batch, and keep them until their labels come: `ask` with the rows that it encoded."""
         references = self._check_references(reference, len(batch.lines))
-        features, model = self._begun(batch, origin)
+        features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin, "later")
         with HeldInterrupt():
@@ -385,7 +385,7 @@ class Stream(Serializable):
 
     # ---- the parts ---------------------------------------------------------------------------------------------
 
-    def _begun(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
+    def _prepare(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
         """Return features and the model for a batch that has come: fresh ones for the first one, and wider ones."""
         if self.features is None:
             schema = self._find_schema(batch, origin)
@@ -710,7 +710,10 @@ def _read_labels(code: LabelCode, labels: Sequence[Any], lines: NDArray[np.int64
         raise not_a_number(origin, int(lines[bad.row]), code.target, bad.cell) from None
     large = np.flatnonzero(np.abs(y) > LIMIT)
     if len(large):
-        raise DataError(f"{origin.at(int(lines[large[0]]))}: '{code.target}' is {y[large[0]]:g}, more than {LIMIT:g}")
+        raise DataError(
+            f"{origin.at(int(lines[large[0]]))}: the target '{code.target}' is {y[large[0]]:g}, where numbers up to "
+            f"{LIMIT:g} in size are allowed; correct it, or write it in larger units"
+        )
     return y
 
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import undrift as ud
-from tests.run.row_files import write_csv
+from tests.run.row_files import require_same_learning, write_csv
 from undrift.baselines import ClassBaselines
 from undrift.cli.app import run as undrift
 from undrift.errors import ConditionError, DataError, InputError
@@ -18,7 +18,6 @@ from undrift.run import Settings, certify_run, play_file, read_run
 from undrift.run.finish.certificates import replay_run
 from undrift.run.finish.compare import compare_file
 from undrift.run.play import run_loop
-from undrift.run.play.live import play_live
 from undrift.run.play.run_folder import RunFolder
 from undrift.run.play.update import update_run
 from undrift.run.read import csv_file
@@ -81,7 +80,7 @@ def test_predictions_are_those_of_the_model_row_by_row(tmp_path, delay, small_ba
     scores = state["scores"]["model"]
     assert scores["log-loss"] == pytest.approx(np.mean(losses), rel=1e-9)
     assert scores["accuracy"] == pytest.approx(np.mean(right), rel=1e-12)
-    assert ud.load(tmp_path / "run" / "model.undrift").classes == model.classes
+    assert ud.load(tmp_path / "run" / "model.undrift").model.classes == model.classes
     run = read_run(tmp_path / "run")
     assert np.sum(run.losses("undrift")) == pytest.approx(np.sum(losses), rel=1e-9)
     for name in ("same as last time", "most frequent"):
@@ -209,7 +208,7 @@ def test_rows_that_come_tomorrow_are_learned_as_in_one_file(tmp_path):
     found = update_run(tmp_path / "run", str(path))
     assert found.added == 80
     assert RunFolder(tmp_path / "run").table(found.state).equals(frame(tmp_path / "whole"))
-    assert ud.load(tmp_path / "run" / found.state["model"]) == ud.load(tmp_path / "whole" / "model.undrift")
+    require_same_learning(ud.load(tmp_path / "run"), ud.load(tmp_path / "whole"))
     assert found.state["scores"]["model"]["log-loss"] == pytest.approx(
         json.loads((tmp_path / "whole" / "run.json").read_text())["scores"]["model"]["log-loss"]
     )
@@ -220,11 +219,15 @@ def test_the_model_predicts_other_rows_with_a_column_for_each_class(tmp_path, ca
     path = str(write_csv(tmp_path / "t.csv", columns()))
     play_file(path, tmp_path / "run", SETTINGS)
     assert undrift(["predict", str(tmp_path / "run"), path, "-o", str(tmp_path / "p.parquet"), "-q"]) == 0
-    table, model = pl.read_parquet(tmp_path / "p.parquet"), ud.load(tmp_path / "run" / "model.undrift")
-    each = table.select([f"p({name})" for name in model.classes]).to_numpy()
-    np.testing.assert_allclose(each.sum(axis=1), 1.0, rtol=1e-12)
-    assert table["label"].to_list() == [model.classes[k] for k in each.argmax(axis=1)]
+    table, stream = pl.read_parquet(tmp_path / "p.parquet"), ud.load(tmp_path / "run" / "model.undrift")
+    each = table.select([f"p({name})" for name in stream.classes]).to_numpy()
+    assert (each.sum(axis=1) < 1.0).all()  # a share is kept for a class that was not seen yet
+    np.testing.assert_allclose(each.sum(axis=1), 1.0, atol=0.02)
+    assert table["label"].to_list() == [stream.classes[k] for k in each.argmax(axis=1)]
     assert table["probability"].to_list() == each.max(axis=1).tolist()
+    proba = dict(zip(stream.model.classes, stream.model.predict_proba(pl.read_csv(path).drop("y")).T, strict=True))
+    for k, name in enumerate(stream.classes):
+        np.testing.assert_allclose(each[:, k] / each.sum(axis=1), proba[name], rtol=1e-12)
 
 
 def test_what_several_classes_cannot_have_is_one_sentence(tmp_path):
@@ -237,8 +240,9 @@ def test_what_several_classes_cannot_have_is_one_sentence(tmp_path):
     text = render(read_run(tmp_path / "run"), tmp_path / "report.html").read_text()
     assert text.index('<section id="proven">') < text.index(f"<p>{note}</p>")
     assert '<div class="notes">' not in text
-    with pytest.raises(InputError, match="--live predicts numbers or two classes"):
-        next(play_live([], Settings(target="y", task="multiclass"), complain=print))
+    for options in ({"lag": (1,)}, {"positive": "red"}):
+        with pytest.raises(InputError, match=r"has several classes \(.*\), but --.* is for numbers or two classes"):
+            play_file(path, tmp_path / "other", SETTINGS.replace(task="multiclass", **options))
 
 
 def test_the_terminal_tells_several_classes_in_plain_words(tmp_path, capsys):
@@ -256,7 +260,7 @@ def test_the_terminal_tells_several_classes_in_plain_words(tmp_path, capsys):
 
 
 def test_one_class_too_many_is_refused_where_it_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr("undrift.stream.features.MOST_CLASSES", 3)
+    monkeypatch.setattr("undrift.stream.labels.MOST_CLASSES", 3)
     path = str(write_csv(tmp_path / "t.csv", columns(300)))
     with pytest.raises(DataError, match=r"t\.csv, line \d+: the target 'y' is 'grey, dark', one class more than the 3"):
         play_file(path, tmp_path / "run", SETTINGS)

@@ -301,11 +301,12 @@ def test_a_state_that_no_run_writes_is_one_sentence(tmp_path, rows):
         ("{", r"run\.json: cannot be read"),
         ("[" * 200_000, r"run\.json: cannot be read"),
         ('{"format": ' + "9" * 10_000 + "}", r"run\.json: cannot be read"),
-        ('{"format": 1, "rows": NaN}', "NaN is not JSON"),
+        ('{"format": 3, "rows": NaN}', "NaN is not JSON"),
         ("\0", r"run\.json: cannot be read"),
         ("[1]", "not a run of undrift's"),
         ('{"format": 99}', "format 99 is newer than this undrift reads"),
-        ('{"format": 1}', "damaged or edited .*is missing"),
+        ('{"format": 2}', r"written by an undrift before 0\.3; learn its file again: undrift run FILE --force"),
+        ('{"format": 3}', "damaged or edited .*is missing"),
     ],
 )
 def test_a_damaged_state_is_one_sentence(tmp_path, rows, text, sentence):

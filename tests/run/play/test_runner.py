@@ -1,6 +1,7 @@
 """A run: every format gives the same predictions, and they are those of the model fed by hand."""
 
 import gzip
+import json
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,7 @@ import zstandard
 
 import undrift as ud
 from tests.run.row_files import table, write_csv, write_ndjson
-from undrift.run import Settings, play_file, read_run, update_run
+from undrift.run import Settings, play_file, predict_file, read_run, update_run
 
 
 def played(path, out, **settings):
@@ -32,7 +33,7 @@ def test_predictions_are_those_of_the_model_by_hand(tmp_path):
     assert run.yhat.tobytes() == np.array(yhat).tobytes()
     for own, expected in ((run.lower, [one.low for one in ends]), (run.upper, [one.high for one in ends])):
         np.testing.assert_array_equal(own, np.where(np.isfinite(expected), expected, np.nan))
-    assert ud.load(tmp_path / "run" / "model.undrift") == model
+    assert ud.load(tmp_path / "run" / "model.undrift").model == model
     assert run.features == ["a", "b", *(f"city={name}" for name in cities)]
     assert run.line.tolist() == list(range(2, 602))
     assert run.time[25] == np.datetime64("2024-01-02T01:00")
@@ -99,21 +100,25 @@ def test_the_table_of_two_classes_holds_labels_and_their_probabilities(tmp_path)
         assert said == [None if x != x else ("yes" if x > 0.0 else "no") for x in guess.tolist()], name
 
 
-def test_a_run_of_two_classes_of_an_earlier_version_is_read_but_not_continued(tmp_path):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_run_of_an_earlier_version_is_refused_and_can_be_replaced(tmp_path, version):
     path = write_csv(tmp_path / "t.csv", table())
     now = played(path, tmp_path / "run", target="hot", drop=("y",))
-    file, state = tmp_path / "run" / "predictions.parquet", tmp_path / "run" / "run.json"
-    frame = pl.read_parquet(file)
-    old = {"y": now.y, "yhat": now.yhat, **now.baselines, "probability": 1 / (1 + np.exp(-now.yhat))}
-    time = ["line", "time"] if "time" in frame.columns else ["line"]
-    frame.select(time).with_columns(**{name: pl.Series(column) for name, column in old.items()}).write_parquet(file)
-    state.write_text(state.read_text().replace('"format": 2', '"format": 1'))
-    before = read_run(tmp_path / "run")
-    assert before.yhat.tobytes() == now.yhat.tobytes()
-    assert before.losses("base rate").tobytes() == now.losses("base rate").tobytes()
+    state = tmp_path / "run" / "run.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"format": version}))
+    before = {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir() if file.is_file()}
     write_csv(tmp_path / "u.csv", table(700))
-    with pytest.raises(ud.errors.ModelFileError, match="written by an earlier undrift; start again"):
-        update_run(tmp_path / "run", str(tmp_path / "u.csv"))
+    settings = Settings(target="hot", drop=("y",))
+    for use in (
+        lambda: read_run(tmp_path / "run"),
+        lambda: update_run(tmp_path / "run", str(tmp_path / "u.csv")),
+        lambda: predict_file(tmp_path / "run", str(path)),
+        lambda: play_file(str(path), tmp_path / "run", settings, resume=True),
+    ):
+        with pytest.raises(ud.errors.ModelFileError, match=r"written by an undrift before 0\.3; learn its file again"):
+            use()
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir() if file.is_file()} == before
+    play_file(str(path), tmp_path / "run", settings, force=True)
     assert read_run(tmp_path / "run").yhat.tobytes() == now.yhat.tobytes()
 
 

@@ -27,8 +27,8 @@ def source(tmp_path, monkeypatch):
 def test_they_are_cut_after_the_last_label_asked_for(source, labels):
     names, rows, schema = load_rows(source, labels)
     _, batches = read_rows(Source(str(source.path), source.settings))
-    encoder = Features(source, schema)
-    parts = [encoder.encode(batch) for batch in batches]
+    features = Features(source.settings, schema)
+    parts = [features.encode(batch, source) for batch in batches]
     y = np.concatenate([part.y for part in parts])
     count = min(int(np.searchsorted(np.cumsum(~np.isnan(y)), labels)) + 1, len(y))
     assert len(rows.y) == count
@@ -36,7 +36,7 @@ def test_they_are_cut_after_the_last_label_asked_for(source, labels):
     for name in ("line", "time", "y", "weight", "elapsed"):
         whole = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(getattr(rows, name), whole[:count])
-    assert names == encoder.features[: len(names)]
+    assert names == features.names[: len(names)]
     assert rows.Z.shape == (count, len(names))
     begin = 0
     for part in parts:

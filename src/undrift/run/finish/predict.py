@@ -108,7 +108,7 @@ class Predictions:
                 columns[name] = np.where(withheld, np.nan, columns[name])
         if unknown.any() and not self._unknown:
             self._first_unknown = int(rows.line[unknown][0])
-        predicted = self._shown(answers)
+        predicted = self._spread_values(answers)
         self._unknown += int(np.count_nonzero(unknown))
         self.rows += len(answers)
         self._low = min(self._low, float(predicted.min(initial=math.inf)))
@@ -128,7 +128,7 @@ class Predictions:
             explained.append(self.stream.explain_batch(row, self._source, features))
         return explanation_columns(explained)
 
-    def _shown(self, answers: Answers) -> Vector:
+    def _spread_values(self, answers: Answers) -> Vector:
         """Return what `spread` is about: predictions, or probabilities of the second of two classes, or of the best."""
         if answers.classes is None:
             return answers.yhat
