@@ -127,8 +127,10 @@ def class_losses(p: Matrix, y: Vector) -> Vector:
 
 def most_likely(p: Matrix) -> Vector:
     """Return the number of the most likely class of each round, the first of equals; NaN where none is known."""
-    known = ~np.isnan(p).all(axis=1) if p.shape[1] else np.zeros(len(p), bool)
     out = np.full(len(p), np.nan)
+    if not p.shape[1]:
+        return out
+    known = ~np.isnan(p).all(axis=1)
     out[known] = np.argmax(np.where(np.isnan(p[known]), -1.0, p[known]), axis=1)
     return out
 
