@@ -24,7 +24,8 @@ FEATURES = {
     "lags": "the target of earlier rows as features",
     "many texts": "columns of texts, few different ones or many",
     "missing values": "empty cells, rows without a label, features that say where a value is missing",
-    "candidates": "columns with predictions made elsewhere",
+    "candidates": "columns with predictions made elsewhere; for several classes in River, scikit-learn and "
+    "`OnlineClassifier` alone",
     "intervals, quantiles": "intervals of 90%, of another level, and quantiles",
     "speed max": "the most accurate and slowest speed",
     "certificates": "proven bounds on the regret",
@@ -34,12 +35,12 @@ FEATURES = {
     "save, resume": "stop and continue later with the same bits",
 }
 PATHS = {
-    "play": "`OnlineRegressor.play` and `OnlineClassifier.play`, block by block",
-    "predict, learn": "`predict` and `learn` of these estimators, row by row; with late labels, `peek` and "
-    "`learn(served=...)`",
-    "ask, tell": "`ask` and `tell` of these estimators, with labels that arrive later",
+    "play": "`undrift.Stream.play` on data frames, block by block",
+    "predict, learn": "`predict` and `learn` of a stream, row by row",
+    "ask, tell": "`ask` and `tell` of a stream, with labels that arrive later",
     "run": "`undrift run` on a file",
-    "live": "`undrift run --live` on a pipe",
+    "live": "`undrift run --live` on a pipe; elapsed times where it goes on from the folder of a run, and texts both "
+    "ways: without a folder, a text gets its feature when it comes",
     "update": "`undrift update` of a run's folder",
     "predict": "`undrift predict` with a run's model",
     "compare": "our learners in `undrift compare`, by their scores; notes name the peers that cannot",
