@@ -1,16 +1,26 @@
-"""What `undrift run` costs: start-up, a real file, and growth in rows; wall time, processor time, memory.
+"""What `undrift run` costs: start-up, a real file, growth in rows, and beside the library alone; seconds and memory.
 
 python -m benchmarks run [largest number of rows, 1000000 by default]; the data folder is UNDRIFT_DATA.
+python -m benchmarks run library [rows, 200000 by default] [--turns N]
+
+The second line compares CPU seconds of the command with those of `OnlineRegressor.play` on the same array, at every
+speed, and at fast for five times the rows; the two take turns, and a figure is the least of all turns. So is that of an
+unfriendly file, whose rows have a time, texts, quotes and holes, beside `play` on its numbers alone.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.streams import folder
 
@@ -33,7 +43,80 @@ def show(what: str, rows: int | None, *arguments: str, times: int = 1) -> None:
     print(f"{what:52} {wall:9.3f} {cpu:9.3f} {memory:9.0f} {rate}", flush=True)
 
 
+PLACES = ("Oslo", "Bergen", "New York", '"Paris, TX"', '"the ""old"" town"', "Rome", "Lima")
+SHOPS = 500
+
+
+def draw(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return features that move a target less and less alike."""
+    rng = np.random.default_rng(0)
+    Z, u = rng.normal(size=(rows, 10)), np.cumsum(0.01 * rng.normal(size=(rows, 10)), axis=0)
+    return Z, np.sum(Z * u, axis=1) + 0.5 * rng.normal(size=rows)
+
+
+def plain_lines(Z: np.ndarray, y: np.ndarray) -> Iterator[str]:
+    """Yield the lines of a file of numbers."""
+    yield ",".join([*(f"x{j}" for j in range(Z.shape[1])), "y"])
+    for z, label in zip(Z.tolist(), y.tolist(), strict=True):
+        yield ",".join(map(repr, [*z, label]))
+
+
+def unfriendly_lines(Z: np.ndarray, y: np.ndarray) -> Iterator[str]:
+    """Yield the lines of a file with times, texts, quotes and holes."""
+    rng, begin = np.random.default_rng(1), dt.datetime(2020, 1, 1)
+    holes, shops = rng.random(Z.shape) < 0.05, rng.integers(SHOPS, size=len(y)).tolist()
+    yield ",".join(["date", "place", "shop", *(f"x{j}" for j in range(Z.shape[1])), "y"])
+    for t, (z, label) in enumerate(zip(Z.tolist(), y.tolist(), strict=True)):
+        when, place = begin + dt.timedelta(minutes=5 * t), PLACES[shops[t] % len(PLACES)]
+        cells = ["" if hole else f"{value:.4f}" for value, hole in zip(z, holes[t].tolist(), strict=True)]
+        yield ",".join([f"{when:%Y-%m-%d %H:%M:%S}", place, f"shop {shops[t]}", *cells, f"{label:.4f}"])
+
+
+PLAY = """
+import sys, time
+import numpy as np
+import undrift as ud
+with np.load(sys.argv[1]) as arrays:
+    Z, y = arrays["Z"], arrays["y"]
+model = ud.OnlineRegressor(speed=sys.argv[2])
+begin = time.process_time()
+model.play(Z, y, interval=0.9)
+print(time.process_time() - begin)
+"""
+
+
+def compare_with_library(rows: int, turns: int) -> None:
+    """Print CPU seconds of the command and of the library's `play`, which take turns."""
+    print(f"{'file':28} {'speed':>6} {'command':>9} {'library':>9} {'ratio':>7} {'less 1 s':>9}")
+    cases = [("numbers", rows, speed) for speed in ("light", "fast", "best")]
+    cases += [("numbers", 5 * rows, "fast"), ("times, texts, quotes, holes", rows, "fast")]
+    with tempfile.TemporaryDirectory() as name:
+        base = Path(name)
+        for kind, count, speed in cases:
+            Z, y = draw(count)
+            lines = (plain_lines if kind == "numbers" else unfriendly_lines)(Z, y)
+            (base / "rows.csv").write_text("".join(chain.from_iterable((line, "\n") for line in lines)))
+            np.savez(base / "rows.npz", Z=Z, y=y)
+            options = ("run", str(base / "rows.csv"), "-t", "y", "--speed", speed, "--no-report", "--quiet", "--force")
+            command, library = np.inf, np.inf
+            for _ in range(turns):
+                command = min(command, timed(*options, "-o", str(base / "run"))[1])
+                play = [sys.executable, "-c", PLAY, str(base / "rows.npz"), speed]
+                library = min(library, float(subprocess.run(play, check=True, capture_output=True, text=True).stdout))
+            what = f"{count:,} x 10 {kind}"
+            print(
+                f"{what:28.28} {speed:>6} {command:9.2f} {library:9.2f} {command / library:7.2f} "
+                f"{(command - 1.0) / library:9.2f}",
+                flush=True,
+            )
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["library"]:
+        numbers = [word for word in sys.argv[2:] if not word.startswith("--")]
+        turns = int(numbers.pop()) if "--turns" in sys.argv else 3
+        compare_with_library(int(numbers[0]) if numbers else 200_000, turns)
+        return
     most = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     print(f"{'command':52} {'seconds':>9} {'cpu':>9} {'MB':>9} {'rows/second':>12}")
     show("undrift --version", None, "--version", times=10)

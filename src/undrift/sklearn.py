@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 
 from undrift import _check
@@ -15,6 +16,13 @@ from undrift.learners.intervals import Interval, Limits
 from undrift.learners.row_context import Delay
 from undrift.online import OnlineClassifier, OnlineRegressor, Table
 from undrift.online.columns import Candidates
+from undrift.stream.cells import RowBatch
+from undrift.stream.features import Features
+from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of
+from undrift.stream.frames import python_words, read_table
+from undrift.stream.schema import infer_schema
+from undrift.stream.settings import Settings
+from undrift.stream.text_features import unused_name
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -32,16 +40,23 @@ Data = Any
 
 @contextmanager
 def _explain_texts() -> Iterator[None]:
-    """Add to what scikit-learn says of texts and times what to do about them."""
+    """Add to what scikit-learn says of texts in arrays what to do about them."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        said = str(error)
-        if "could not convert string" in said or "Cannot cast str" in said:
-            raise type(error)(f"{said}; encode texts first, for example with OneHotEncoder") from None
-        if "datetime" in said.lower():
-            raise type(error)(f"{said}; leave times out, or make numbers of them, such as the hour") from None
+        sentence = str(error)
+        if "could not convert string" in sentence or "Cannot cast str" in sentence:
+            raise type(error)(f"{sentence}; pass a data frame, whose columns may be texts") from None
         raise
+
+
+def _has_texts(X: Data) -> bool:
+    """Whether rows are a data frame with columns of texts, categories or times."""
+    if not hasattr(type(X), "columns"):
+        return False
+    table: Any = nw.from_native(X, eager_only=True, pass_through=True)
+    kinds = table.schema.values() if isinstance(table, nw.DataFrame) else ()
+    return any(not (kind.is_numeric() or kind == nw.Boolean) for kind in kinds)
 
 
 class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -55,7 +70,11 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         indicators: bool = False,
         seed: int = 0,
         candidates: Candidates | None = None,
+        lag: Sequence[int] = (),
+        calendar: bool = False,
     ) -> None:
+        self.lag = lag
+        self.calendar = calendar
         self.speed = speed
         self.indicators = indicators
         self.seed = seed
@@ -65,6 +84,10 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Return a fresh model with the parameters."""
         raise NotImplementedError
 
+    def _model_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the model; the others are about columns."""
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in ("lag", "calendar")}
+
     def _learn_rows(
         self, X: Data, y: Data, sample_weight: Data, elapsed: Data, delay: Delay, *, reset: bool, classes: Data = None
     ) -> Self:
@@ -72,15 +95,72 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         with self._lock:
             self._refuse_missing_labels(y)
             fresh = reset or not hasattr(self, "model_")
-            X, y = self._check_input(X, y, reset=fresh)
+            features = None if fresh else self._features
+            texts = features is not None or (fresh and (_has_texts(X) or self.calendar or len(self.lag) > 0))
+            X, y = (self._check_table if texts else self._check_input)(X, y, reset=fresh)
             weight = sample_weight
             if weight is not None:
-                weight = _check_sample_weight(weight, X, dtype=np.float64, ensure_non_negative=True)
+                weight = _check_sample_weight(weight, y, dtype=np.float64, ensure_non_negative=True)
             labels = self._encode(y, (y if classes is None else classes) if fresh else None)
             model = self._make_model() if fresh else self.model_
-            model.play(self._name_columns(X), labels, weight=weight, elapsed=elapsed, delay=delay)
-            self.model_ = model
+            if texts:
+                features, rows = self._encode_table(X, labels, features, delay)
+            else:
+                rows = self._name_columns(X)
+            model.play(rows, labels, weight=weight, elapsed=elapsed, delay=delay)
+            self.model_, self._features = model, features
         return self
+
+    _features: Features | None = None
+    """What makes numbers of the columns of frames with texts, categories or times; None where all are numbers."""
+
+    def _check_table(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
+        """Return a frame of any columns and its labels, checked as far as scikit-learn can."""
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        y = column_or_1d(_check.fill_masked(y), warn=True)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _encode_table(self, X: Data, labels: Data, features: Features | None, delay: Delay) -> tuple[Features, Table]:
+        """Return what makes numbers of a frame's columns from here on, and its rows as numbers."""
+        name, late = _check.name_of(self), int(np.max(delay, initial=0))
+        batch = read_table(name, X)
+        target = unused_name("y", list(batch.columns))
+        codes = np.asarray(labels)
+        task = "regression" if isinstance(self, RegressorMixin) else "classification"
+        if task == "classification":
+            task = "multiclass" if len(self.classes_) > 2 else task
+            codes = codes if task == "multiclass" else (codes > 0).astype(np.int64)
+        own = {
+            target: np.asarray(codes, np.float64) if task == "regression" else [str(code) for code in codes.tolist()]
+        }
+        batch = RowBatch(batch.lines, {**batch.columns, **own})
+        given = [column for column in np.ravel(self._given_columns()).tolist() if isinstance(column, str)]
+        settings = Settings(
+            target=target,
+            task=task,
+            missing="fill",
+            delay=late,
+            candidate=tuple(given),
+            lag=tuple(self.lag),
+            calendar=self.calendar,
+        )
+        origin = RowOrigin("X", settings)
+        with python_words():
+            if features is None:
+                first = FirstRows(origin, [first_rows_of(batch)], whole=len(batch.lines) <= FIRST_ROWS)
+                features = Features(settings, infer_schema(first))
+            work = features.copy()
+            rows = work.encode(batch, origin)
+        return work, Table(work.names, rows.Z)
+
+    def _given_columns(self) -> list[Any]:
+        """Return the columns that hold predictions made elsewhere."""
+        if self.candidates is None:
+            return []
+        if isinstance(self.candidates, Mapping):
+            return [column for group in self.candidates.values() for column in group.values()]
+        return list(self.candidates)
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         """Return rows and labels as scikit-learn wants them checked."""
@@ -102,7 +182,13 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def _read_rows(self, X: Data) -> Data:
         """Return checked rows as the model takes them."""
-        return self._name_columns(self._check_rows(X, reset=False))
+        if self._features is None:
+            return self._name_columns(self._check_rows(X, reset=False))
+        validate_data(self, X, reset=False, skip_check_array=True)
+        work = self._features.copy()
+        with python_words():
+            rows = work.encode(read_table(_check.name_of(self), X), RowOrigin("X", work.settings), "never")
+        return Table(work.names, rows.Z)
 
     def _name_columns(self, X: Data) -> Data:
         """Return checked rows with the names of a frame's columns where candidates need them."""
@@ -141,6 +227,14 @@ class DriftRegressor(RegressorMixin, _DriftEstimator):  # type: ignore[misc]  # 
         As in `OnlineRegressor`, which is kept as `model_`.
     candidates
         Columns with predictions made elsewhere, which are no features: names if rows are frames, else numbers.
+    lag
+        Rows ago whose label is a feature; for data frames.
+    calendar
+        Whether the hour, the weekday and the time of year are features; for data frames with a column of times.
+
+    Notes
+    -----
+    Columns of data frames may be texts, categories and times: `undrift.Stream` describes what becomes of them.
 
     Examples
     --------
@@ -161,13 +255,15 @@ class DriftRegressor(RegressorMixin, _DriftEstimator):  # type: ignore[misc]  # 
         half_life: float | None = None,
         limits: Limits | None = None,
         candidates: Sequence[str] | Sequence[int] | None = None,
+        lag: Sequence[int] = (),
+        calendar: bool = False,
     ) -> None:
-        super().__init__(speed, indicators, seed, candidates)
+        super().__init__(speed, indicators, seed, candidates, lag, calendar)
         self.half_life = half_life
         self.limits = limits
 
     def _make_model(self) -> OnlineRegressor:
-        return OnlineRegressor(**self.get_params(deep=False))
+        return OnlineRegressor(**self._model_parameters())
 
     @property
     def coef_(self) -> Data:
@@ -235,6 +331,8 @@ class DriftClassifier(ClassifierMixin, _DriftEstimator):  # type: ignore[misc]  
     candidates
         Columns with probabilities made elsewhere, which are no features, by name if rows are frames, else by number: of
         the second of two `classes_`, as a list, or of every class, `{"mine": {"red": "p_red", "blue": "p_blue"}}`.
+    lag, calendar
+        As in `DriftRegressor`; lags for two classes.
 
     Examples
     --------
@@ -321,7 +419,7 @@ class DriftClassifier(ClassifierMixin, _DriftEstimator):  # type: ignore[misc]  
                 name: {codes[label]: column for label, column in one.items()} if isinstance(one, Mapping) else one
                 for name, one in candidates.items()
             }
-        return OnlineClassifier(**{**self.get_params(deep=False), "candidates": candidates})
+        return OnlineClassifier(**{**self._model_parameters(), "candidates": candidates})
 
     def _check_input(self, X: Data, y: Data, *, reset: bool) -> tuple[Data, Data]:
         X = self._check_rows(X, reset=reset)

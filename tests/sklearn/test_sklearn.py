@@ -1,5 +1,7 @@
 """undrift.sklearn: passes scikit-learn's own checks, and the same numbers as the estimators behind it."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -97,16 +99,63 @@ def test_intervals_quantiles_limits_coefficients_and_a_fixed_memory_reach_scikit
         host.DriftRegressor().predict_interval(X)
 
 
-@pytest.mark.parametrize("make", [host.DriftRegressor, host.DriftClassifier])
-def test_texts_and_times_are_told_what_to_do(make):
+def table(rows=400):
+    """A frame with times, a category, many texts and a number with holes, and labels that follow from them."""
     pd = pytest.importorskip("pandas")
-    for column, advice in (
-        (["a", "b"], "encode texts first, for example with OneHotEncoder"),
-        (pd.Categorical(["a", "b"]), "encode texts first, for example with OneHotEncoder"),
-        (pd.date_range("2024", periods=2), "leave times out, or make numbers of them"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=advice):
-            make().fit(pd.DataFrame({"x": [1.0, 2.0], "c": column}), [0, 1])
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "when": pd.date_range("2024-01-01", periods=rows, freq="h"),
+            "tool": pd.Categorical(rng.choice(list("abc"), rows)),
+            "user": rng.choice([f"u{k}" for k in range(40)], rows),
+            "x": np.where(rng.random(rows) < 0.1, np.nan, rng.normal(size=rows)),
+        }
+    )
+    return frame, frame.x.fillna(0.0) * 2.0 + (frame.tool == "a") * 3.0 + 0.1 * rng.normal(size=rows)
+
+
+@pytest.mark.parametrize("more", [{}, {"lag": [1, 24], "calendar": True}])
+@pytest.mark.parametrize("delay", [0, 2])
+def test_columns_of_any_kind_are_learned_as_by_a_stream(more, delay):
+    frame, y = table()
+    more = {**more, "lag": [lag + delay for lag in more["lag"]]} if more else {}
+    model = host.DriftRegressor(speed="fast", **more).fit(frame[:200], y[:200], delay=delay)
+    model.partial_fit(frame[200:300], y[200:300], delay=delay)
+    stream = ud.Stream("y", speed="fast", missing="fill", delay=delay, **more).infer(frame[:200].assign(y=y[:200]))
+    stream.play(frame[:300].assign(y=y[:300]))
+    np.testing.assert_array_equal(model.predict(frame[300:]), stream.predict(frame[300:]).yhat)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(frame[300:]), model.predict(frame[300:]))
+    assert model.score(frame[300:], y[300:]) > 0.8
+
+
+@pytest.mark.parametrize("edges", [[1.0], [0.0, 2.0]])
+def test_classes_are_learned_from_columns_of_any_kind(edges):
+    frame, y = table()
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, edges)]
+    model = host.DriftClassifier(speed="fast").fit(frame[:300], labels[:300])
+    assert model.score(frame[300:], labels[300:]) > 0.8
+    assert clone(model).fit(frame[:300], labels[:300]).predict_proba(frame[300:]).tobytes() == (
+        model.predict_proba(frame[300:]).tobytes()
+    )
+
+
+def test_frames_with_texts_and_their_columns_are_checked():
+    frame, y = table(50)
+    model = host.DriftRegressor(speed="light").fit(frame, y)
+    before = model.predict(frame[:5])
+    with pytest.raises(ValueError, match="now missing"):
+        model.predict(frame.drop(columns="tool"))
+    with pytest.raises(ValueError, match="'x' is a column of numbers, got 'high'"):
+        model.partial_fit(frame.assign(x="high"), y)
+    np.testing.assert_array_equal(model.predict(frame[:5]), before)
+
+
+@pytest.mark.parametrize("make", [host.DriftRegressor, host.DriftClassifier])
+def test_texts_and_lags_of_arrays_are_refused_with_what_to_do(make):
+    with pytest.raises((TypeError, ValueError), match="pass a data frame"):
+        make().fit(np.array([["a"], ["b"]]), [0, 1])
+    with pytest.raises(ValueError, match="must be a data frame"):
+        make(lag=[1]).fit(np.zeros((5, 1)), [0, 1, 0, 1, 0])
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])

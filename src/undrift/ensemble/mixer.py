@@ -95,8 +95,7 @@ class Mixer:
     @property
     def weights(self) -> Vector:
         """The members' weights for the coming round; they sum to 1."""
-        w = np.exp(self._arrays["log_weights"])
-        return np.asarray(w / np.sum(w), dtype=np.float64)
+        return weights_of(self._arrays["log_weights"])
 
     @property
     def prior(self) -> Vector:
@@ -126,3 +125,9 @@ class Mixer:
     def __repr__(self) -> str:
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         return f"{type(self).__name__}({given})"
+
+
+def weights_of(log_weights: Vector) -> Vector:
+    """Return weights that sum to 1 from their logarithms, which are known up to a constant."""
+    w = np.exp(log_weights)
+    return np.asarray(w / np.sum(w), dtype=np.float64)

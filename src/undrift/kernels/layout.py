@@ -118,10 +118,21 @@ def leader(state: State, i: int, dim: int) -> Vector:
     one = parts(state, i, dim)
     if one["lost"]:
         return np.zeros(dim)  # it predicts 0 until it starts afresh
-    x, L = one["theta"].copy(), factor(state, i, dim)
+    x, below = one["theta"].copy(), one["factor"][_row_order(dim, state.shape[2])]
     for j in range(dim - 1, 0, -1):
-        x[:j] -= L[j, :j] * x[j]
+        x[:j] -= below[j * (j - 1) // 2 : j * (j + 1) // 2] * x[j]
     return x
+
+
+@lru_cache(maxsize=32)
+def _row_order(dim: int, lanes: int) -> NDArray[np.intp] | slice:
+    """Return how L's stored elements are put in order row by row; not to be changed, as callers share it."""
+    if lanes > 1:
+        return slice(None)
+    rows, columns = factor_indices(dim, lanes)
+    order = np.lexsort((columns, rows))
+    order.flags.writeable = False
+    return order
 
 
 def single_state(state: State, i: int, dim: int) -> State:

@@ -15,7 +15,7 @@ from undrift._internal.rows import Rows
 from undrift._typing import Matrix, Vector
 from undrift.ensemble.class_level import CANDIDATES, ClassLevel
 from undrift.ensemble.mixable import Mixable
-from undrift.ensemble.mixer import Mixer
+from undrift.ensemble.mixer import Mixer, weights_of
 from undrift.ensemble.squared import SelfConfident
 from undrift.errors import InputError
 from undrift.kernels import layout
@@ -158,8 +158,8 @@ class Inspection:
         plan, given = self.plan, self._given_weights()
         if plan.loss is not None:
             return given
-        arms = self._mixer("gate").weights if plan.robust else np.ones(1)
-        found = given[0] * np.concatenate([arms[0] * self._mixer("last").weights, arms[1:]])
+        arms = weights_of(self.part("gate.log_weights")) if plan.robust else np.ones(1)
+        found = given[0] * np.concatenate([arms[0] * weights_of(self.part("last.log_weights")), arms[1:]])
         found[self._offered_places()] += given[1 : 1 + len(plan.offered)]
         return np.concatenate([found, given[1 + len(plan.offered) :]])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -92,18 +93,19 @@ class StateLayout:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.starts: dict[str, int] = {}
         self.size = 0
+        self._slices: dict[str, slice] = {}
 
     def add(self, name: str, *shape: int) -> None:
         """Append a part, on a cache line where it is a stack of memories."""
         if len(shape) == 3:
             self.size = -(-self.size // 8) * 8
         self.starts[name], self.shapes[name] = self.size, shape
-        self.size += int(np.prod(shape, dtype=np.int64))
+        self.size += math.prod(shape)
+        self._slices[name] = slice(self.starts[name], self.size)
 
     def view(self, state: Vector, name: str) -> Vector:
         """Return a part of a state, in its shape and without copying."""
-        start, shape = self.starts[name], self.shapes[name]
-        return state[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        return state[self._slices[name]].reshape(self.shapes[name])
 
     def arrays(self, state: Vector) -> dict[str, NDArray[np.float64]]:
         """Return a state as the arrays of a file: the intervals and the rows of the warm-up by themselves, the rest in
@@ -119,7 +121,7 @@ class StateLayout:
 
     def parts(self) -> dict[str, tuple[int, int]]:
         """Return begin and length of each part, as the kernels want them."""
-        return {name: (self.starts[name], int(np.prod(shape, dtype=np.int64))) for name, shape in self.shapes.items()}
+        return {name: (self.starts[name], math.prod(shape)) for name, shape in self.shapes.items()}
 
 
 class EstimatorPlan:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from undrift._typing import Vector
+from undrift.errors import MissingExtraError
+from undrift.stream.extras import polars
 
 BATCH_ROWS = 4096
 """Rows read at a time; part of what makes a resumed run the same, so fixed."""
@@ -26,6 +29,8 @@ BATCH_CHARACTERS = 1 << 22
 """Characters of a batch, about: rows of more than a thousand come in smaller batches, so that memory stays bounded."""
 MAX_COLUMNS = 10_000
 """Columns at most."""
+FEW_CELLS = 64
+"""Fewer cells than these are read one by one."""
 
 Cells = Sequence[object] | NDArray[np.generic]
 """One column of a batch: texts or JSON values, None where missing; or an array of numbers or times."""
@@ -109,18 +114,68 @@ def parse_numbers(cells: Cells, na: frozenset[str]) -> Vector:
         if cells.dtype.kind == "M":
             raise UnreadableCell(0, str(cells[0]))
         return cells.astype(np.float64, copy=False)
-    plain = _parse_plain_numbers(cells, na)
-    if plain is not None:
-        return plain
-    out = np.empty(len(cells))
-    for row, cell in enumerate(cells):
-        if is_missing(cell, na):
-            out[row] = math.nan
-        else:
-            value = parse_number(cell)
+    out = _cast_texts(cells, na)
+    if out is None:
+        plain = _parse_plain_numbers(cells, na)
+        if plain is not None:
+            return plain
+        out = np.full(len(cells), math.nan)
+    read: dict[object, float | None] = {}
+    for row in np.flatnonzero(np.isnan(out)).tolist():
+        cell = cells[row]
+        text = isinstance(cell, str)
+        value = read.get(cell) if text else None
+        if value is None:
+            value = math.nan if is_missing(cell, na) else parse_number(cell)
             if value is None:
                 raise UnreadableCell(row, cell)
-            out[row] = value
+            if text:
+                read[cell] = value
+        out[row] = value
+    return out
+
+
+def count_numbers(cells: Sequence[object], na: frozenset[str]) -> tuple[int, int]:
+    """Return how many known cells of a column are numbers, and how many are known."""
+    values = _cast_texts(cells, na)
+    if values is None:
+        known = [cell for cell in cells if not is_missing(cell, na)]
+        return sum(parse_number(cell) is not None for cell in known), len(known)
+    others = Counter(cells[row] for row in np.flatnonzero(np.isnan(values)).tolist())
+    unread = {cell: count for cell, count in others.items() if not is_missing(cell, na)}
+    numbers = len(cells) - sum(others.values())
+    return numbers + sum(n for cell, n in unread.items() if parse_number(cell) is not None), numbers + sum(
+        unread.values()
+    )
+
+
+def find_holes(cells: Sequence[object], na: frozenset[str]) -> NDArray[np.bool_]:
+    """Return which cells of a column are missing."""
+    values = _cast_texts(cells, na)
+    if values is None:
+        return np.array([is_missing(cell, na) for cell in cells])
+    out = np.isnan(values)
+    rows = np.flatnonzero(out).tolist()
+    missing = {cell: is_missing(cell, na) for cell in {cells[row] for row in rows}}
+    out[rows] = [missing[cells[row]] for row in rows]
+    return np.asarray(out)
+
+
+def _cast_texts(cells: Sequence[object], na: frozenset[str]) -> Vector | None:
+    """Return many texts as numbers, NaN where one is missing or has to be read by itself; None unless all are texts.
+
+    polars takes digits, a point, an exponent and signs, or "inf", and rounds to the nearest number, as Python does.
+    """
+    if len(cells) < FEW_CELLS or {*map(type, cells)} != {str}:
+        return None
+    try:
+        pl = polars("a column of numbers")
+        numbers = pl.Series(cells, dtype=pl.String).cast(pl.Float64, strict=False)
+    except (MissingExtraError, UnicodeEncodeError):  # a lone surrogate
+        return None
+    out: Vector = numbers.to_numpy(writable=True)
+    if na and not na.isdisjoint(cells):  # what is a number to polars has no spaces around it
+        out[[cell in na for cell in cells]] = math.nan
     return out
 
 
@@ -145,8 +200,19 @@ def _parse_plain_numbers(cells: Sequence[object], na: frozenset[str]) -> Vector 
 def parse_texts(cells: Cells, na: frozenset[str]) -> list[str | None]:
     """Return a column as texts, None where missing."""
     if isinstance(cells, np.ndarray):
-        return [None if is_missing(float(cell), na) else label_text(float(cell)) for cell in cells]
-    return [None if is_missing(cell, na) else label_text(cell) for cell in cells]
+        if cells.dtype.kind == "f":
+            bits, places = np.unique(cells.astype(np.float64).view(np.int64), return_inverse=True)
+            labels = [_text_or_none(cell, na) for cell in bits.view(np.float64).tolist()]
+            return [labels[place] for place in places.tolist()]
+        return [_text_or_none(float(cell), na) for cell in cells]
+    if not {*map(type, cells)} <= {str, type(None)}:
+        return [_text_or_none(cell, na) for cell in cells]
+    texts = {cell: _text_or_none(cell, na) for cell in dict.fromkeys(cells)}
+    return [texts[cell] for cell in cells]
+
+
+def _text_or_none(cell: object, na: frozenset[str]) -> str | None:
+    return None if is_missing(cell, na) else label_text(cell)
 
 
 def label_text(cell: object) -> str:
@@ -180,6 +246,9 @@ def parse_times(cells: Cells, kind: str, na: frozenset[str]) -> Times:
         return cells.astype("datetime64[us]")
     if kind == "epoch":
         return times_since_1970(parse_numbers(cells, na))
+    whole = _plain_iso_times(cells, na) if kind == "iso" else None
+    if whole is not None:
+        return whole
     read = time_parser(kind)
     out = np.empty(len(cells), dtype="datetime64[us]")
     for row, cell in enumerate(cells):
@@ -190,6 +259,20 @@ def parse_times(cells: Cells, kind: str, na: frozenset[str]) -> Times:
             out[row] = read(cell.strip())
         except (ValueError, AttributeError, OverflowError):
             raise UnreadableCell(row, cell) from None
+    return out
+
+
+def _plain_iso_times(cells: Cells, na: frozenset[str]) -> Times | None:
+    """Return times whose cells are ISO 8601 and nothing around it, or empty; None if some are not."""
+    out = np.full(len(cells), np.datetime64("NaT"), dtype="datetime64[us]")
+    known: list[Any] = [cell for cell in cells if cell != ""]
+    try:
+        times = [_without_zone(when) for when in map(dt.datetime.fromisoformat, known)]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if na and not na.isdisjoint(known):
+        return None
+    out[[cell != "" for cell in cells]] = np.array(times, dtype="datetime64[us]")
     return out
 
 
@@ -230,7 +313,8 @@ SAMPLE = 20
 def reads(form: str, cells: Sequence[object]) -> list[bool]:
     """Return which of some cells are times written in this way."""
     parse = time_parser(form)
-    return [_is_time(cell, parse) for cell in cells]
+    known = {cell: _is_time(cell, parse) for cell in {cell for cell in cells if isinstance(cell, str)}}
+    return [isinstance(cell, str) and known[cell] for cell in cells]
 
 
 def _is_time(cell: object, parse: Callable[[str], dt.datetime]) -> bool:

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.stream.cells import (
+    BATCH_ROWS,
     Cells,
     Lines,
     RowBatch,
     Times,
     UnreadableCell,
+    count_numbers,
+    find_holes,
     is_missing,
-    parse_number,
     parse_numbers,
     parse_times,
 )
@@ -52,6 +54,15 @@ class RowOrigin:
     def choose(self, setting: str, value: str) -> str:
         """Return how a setting is given a value, for an error."""
         return f"pass --{setting} {value}"
+
+
+FIRST_ROWS = FIRST_BATCHES * BATCH_ROWS
+"""Rows that columns of a table in memory are inferred from, as many as of a file."""
+
+
+def first_rows_of(batch: RowBatch) -> RowBatch:
+    """Return the first rows of a table, from which its columns are inferred."""
+    return RowBatch(batch.lines[:FIRST_ROWS], {name: cells[:FIRST_ROWS] for name, cells in batch.columns.items()})
 
 
 class FirstRows:
@@ -92,8 +103,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return (0 if cells.dtype.kind == "M" else len(cells)), len(cells)
-        known = self.known_cells(name)
-        return sum(parse_number(cell) is not None for _, cell in known), len(known)
+        return count_numbers(cells, self.na)
 
     def require(self, names: Iterable[str], option: str) -> None:
         """Refuse names that no column has."""
@@ -115,7 +125,7 @@ class FirstRows:
         cells = self.columns[name]
         if isinstance(cells, np.ndarray):
             return np.isnan(cells.astype(np.float64, copy=False))
-        return np.array([is_missing(cell, self.na) for cell in cells])
+        return find_holes(cells, self.na)
 
     def holes_of_any_kind(self, name: str) -> NDArray[np.bool_]:
         """Return in which rows a column of any kind is missing."""

@@ -114,9 +114,12 @@ def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
 def _read_cells(who: str, name: str, cells: list[Any]) -> Cells:
     """Return cells of any kind as numbers, texts and None; as an array if they are times."""
     out = [_plain_cell(who, name, cell) for cell in cells]
+    texts = sum(isinstance(cell, str) for cell in out)
+    if texts and texts + out.count(None) < len(out):
+        return [None if cell is None else str(cell) for cell in out]  # numbers among texts, as a file has them
     if any(isinstance(cell, np.datetime64) for cell in out):
         if not all(cell is None or isinstance(cell, np.datetime64) for cell in out):
-            return [None if cell is None else str(cell) for cell in out]
+            raise _unusable(who, name, "times among numbers")
         return np.array([np.datetime64("NaT") if cell is None else cell for cell in out], dtype="datetime64[us]")
     return out
 
@@ -204,7 +207,7 @@ def _read_column(who: str, nw: Any, column: Any) -> Cells:
             column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return np.asarray(column.cast(nw.Datetime("us")).to_numpy()).astype("datetime64[us]")
     if kind in (nw.String, nw.Categorical, nw.Enum):
-        return [None if cell is None or cell != cell else str(cell) for cell in column.to_list()]
+        return [cell if isinstance(cell, str) else None for cell in column.cast(nw.String).to_list()]
     if kind in (nw.Object, nw.Unknown):
         return _read_cells(who, column.name, column.to_list())
     raise _unusable(who, column.name, str(kind))

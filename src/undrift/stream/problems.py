@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from undrift._typing import Matrix, Vector
 from undrift.stream.cells import Lines
@@ -23,6 +24,22 @@ NOTES = {
     "skipped": "rows with a missing value were left out, as asked",
     "time goes back": "rows are taken in the order they stand in",
 }
+
+
+_MIXING, _HALF = np.uint64(0xBF58476D1CE4E5B9), np.uint64(32)
+"""An odd number that bits are multiplied by, one of the generator SplitMix64, and how far they are shifted then."""
+_BASE = 0x9E3779B97F4A7C15
+"""Where the polynomials of digests are evaluated."""
+
+
+@lru_cache(maxsize=8)
+def _powers(count: int) -> NDArray[np.uint64]:
+    """Return the powers of the base modulo 2^64, from 0 to `count`; not to be changed, as callers share them."""
+    powers = np.full(count + 1, _BASE, np.uint64)
+    powers[0] = 1
+    powers = np.multiply.accumulate(powers)
+    powers.flags.writeable = False
+    return powers
 
 
 class DataProblems:
@@ -55,11 +72,15 @@ class DataProblems:
 
 
 class ColumnStatistics:
-    """The smallest and the largest value of each column so far, and a digest of all its values."""
+    """The smallest and the largest value of each column so far, and a digest of all its values.
+
+    All of it depends on the rows alone, however they are cut into blocks. The digest is the polynomial with the mixed
+    bits of the values as coefficients, the last one's lowest, at an odd number modulo 2^64.
+    """
 
     def __init__(self, width: int) -> None:
         self.low, self.high = np.full(width, math.inf), np.full(width, -math.inf)
-        self.digests = [""] * width
+        self._digests = np.zeros(width, np.uint64)
 
     def add(self, Z: Matrix) -> None:
         """Take some rows in."""
@@ -68,12 +89,24 @@ class ColumnStatistics:
         with np.errstate(invalid="ignore"):
             np.fmin(self.low, np.fmin.reduce(Z, axis=0), out=self.low)
             np.fmax(self.high, np.fmax.reduce(Z, axis=0), out=self.high)
-        for j, column in enumerate(np.ascontiguousarray(Z.T) + 0.0):  # + 0.0: -0 and 0 are the same value
-            self.digests[j] = hashlib.blake2b(self.digests[j].encode() + column.tobytes(), digest_size=16).hexdigest()
+        plain = np.add(Z, 0.0, order="C")  # -0 and 0 are the same value
+        holes = np.isnan(plain)
+        if holes.any():
+            plain[holes] = math.nan  # whose bits are not always the same
+        bits, powers = plain.view(np.uint64), _powers(len(Z))
+        bits *= _MIXING  # so that values which differ in their first bits alone differ in all of them
+        bits ^= bits >> _HALF
+        bits *= powers[-2::-1, None]
+        self._digests = self._digests * powers[-1] + np.sum(bits, axis=0, dtype=np.uint64)
+
+    @property
+    def digests(self) -> list[str]:
+        """The digests as texts."""
+        return [f"{digest:016x}" for digest in self._digests.tolist()]
 
     def copy(self) -> ColumnStatistics:
         """Return the same statistics, which go on on their own."""
-        return self.rearrange(range(len(self.digests)))
+        return self.rearrange(range(len(self.low)))
 
     def rearrange(self, places: Iterable[int]) -> ColumnStatistics:
         """Return the statistics of columns in another order, -1 for one that is new."""
@@ -81,9 +114,7 @@ class ColumnStatistics:
         twin = ColumnStatistics(len(at))
         old = at >= 0
         twin.low[old], twin.high[old] = self.low[at[old]], self.high[at[old]]
-        twin.digests = [
-            self.digests[k] if k >= 0 else fresh for k, fresh in zip(at.tolist(), twin.digests, strict=True)
-        ]
+        twin._digests[old] = self._digests[at[old]]
         return twin
 
     def add_problems(self, problems: DataProblems, names: Sequence[str], rows: int) -> None:
@@ -100,7 +131,7 @@ class ColumnStatistics:
 
     def resume(self, digests: Sequence[str], arrays: Mapping[str, Any]) -> None:
         """Go on from these digests, and the arrays "low" and "high"."""
-        self.digests = list(digests)
+        self._digests = np.array([int(f"0{digest}", 16) % 2**64 for digest in digests], np.uint64)
         self.low, self.high = arrays["low"].copy(), arrays["high"].copy()
 
     def arrays(self) -> dict[str, Vector]:

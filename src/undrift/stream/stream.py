@@ -15,6 +15,7 @@ from undrift._internal.rows import Table
 from undrift._typing import Arrays, Matrix, Vector
 from undrift.errors import DataError, InputError, ModelFileError
 from undrift.learners.files import learner_from_snapshot
+from undrift.learners.row_context import WEIGHT_LIMIT
 from undrift.learners.save_point import HeldInterrupt
 from undrift.learners.serializable import Construction, Serializable, below_prefix, read_model, with_prefix
 from undrift.learners.served import ServedPrediction
@@ -22,10 +23,10 @@ from undrift.metrics import most_likely
 from undrift.online import OnlineClassifier, OnlineRegressor
 from undrift.online.estimator import OnlineEstimator
 from undrift.stream.answers import Answers, join_answers
-from undrift.stream.cells import BATCH_ROWS, LIMIT, RowBatch, UnreadableCell, parse_numbers
+from undrift.stream.cells import LIMIT, RowBatch, UnreadableCell, parse_numbers
 from undrift.stream.extras import log_sentence
 from undrift.stream.features import Features, Rows
-from undrift.stream.first_rows import FIRST_BATCHES, FirstRows, RowOrigin, not_a_number
+from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
 from undrift.stream.frames import Frame, in_python, python_words, read_table, require_columns
 from undrift.stream.labels import LabelCode
 from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema
@@ -366,6 +367,8 @@ class Stream(Serializable):
         served = [self.model.find_pending(serial) for serial in serials]
         if len(set(serials)) < len(serials):
             raise InputError("Stream: tell takes each row once")
+        if weight is not None:
+            _check.interval(self, "weight", weight, f"[0, {WEIGHT_LIMIT:g}]")
         code = features.labels.copy()
         lines = np.arange(1, len(labels) + 1, dtype=np.int64) if lines is None else lines
         y = _read_labels(code, labels, lines, origin)
@@ -374,7 +377,7 @@ class Stream(Serializable):
                 self._note_classes(y, np.array(serials, dtype=np.int64), code.classes or [])
             features.labels = code
             for row, number in zip(served, y.tolist(), strict=True):
-                own = self._weights.pop(row.serial, 1.0) if weight is None else weight
+                own = self._weights.get(row.serial, 1.0) if weight is None else weight
                 self.model.tell(row, self._model_label(number), weight=None if own == 1.0 else own)
                 features.know_label(row.serial, number)
                 self._forget(row.serial)
@@ -415,9 +418,7 @@ class Stream(Serializable):
             if not (schema.numbers or schema.texts or self.settings.calendar or self.settings.lag):
                 raise DataError(f"{origin.at(int(batch.lines[0]))}: there is nothing to predict from")
             return schema
-        most = FIRST_BATCHES * BATCH_ROWS
-        first = RowBatch(batch.lines[:most], {name: cells[:most] for name, cells in batch.columns.items()})
-        schema = infer_schema(FirstRows(origin, [first], whole=count <= most))
+        schema = infer_schema(FirstRows(origin, [first_rows_of(batch)], whole=count <= FIRST_ROWS))
         for note in schema.notes:
             log_sentence(in_python(note))
         return schema

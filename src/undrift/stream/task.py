@@ -57,15 +57,14 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     if not known:
         raise DataError(f"{source.name}: the target '{name}' is missing in {first.where}; there is nothing to learn")
     cells = [cell for _, cell in known]
-    numeric = _are_numbers(cells)
+    values = [value for cell in cells if (value := parse_number(cell)) is not None]
+    numeric = len(values) >= SHARE_OF_A_KIND * len(cells) and not _are_flags(cells)
     task = settings.task
     if task == "auto":
-        if settings.positive is not None or not numeric:
-            task = "classification"
-        else:
-            task = _task_of_numbers(first, [value for cell in cells if (value := parse_number(cell)) is not None])
+        named = settings.positive is not None or not numeric
+        task = "classification" if named else _task_of_numbers(first, values)
     if task == "regression":
-        found = {value for cell in cells if (value := parse_number(cell)) is not None and math.isfinite(value)}
+        found = {value for value in values if math.isfinite(value)}
         if len(found) == 1 and first.whole:
             raise DataError(
                 f"{source.name}: the target '{name}' is {found.pop():g} in every row; there is nothing to learn"
@@ -87,7 +86,7 @@ def infer_task_of_row(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     cell = known[0][1] if known else None
     task, positive = settings.task, settings.positive
     if task == "auto":
-        is_flag = isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
+        is_flag = cell is not None and _are_flags([cell])
         is_text = cell is not None and parse_number(cell) is None
         task = "classification" if positive is not None or is_flag else "multiclass" if is_text else "regression"
     if task == "regression":
@@ -101,13 +100,12 @@ def infer_task_of_row(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     return task, next((pair for pair in (("false", "true"), ("0", "1")) if label in pair), ("", ""))
 
 
-def _are_numbers(cells: list[object]) -> bool:
-    """Whether cells are numbers, a few bad ones aside; true and false are not."""
-    flags = all(
+def _are_flags(cells: list[object]) -> bool:
+    """Whether cells are true and false, which are classes though they can be read as numbers."""
+    return all(
         isinstance(cell, bool) or (isinstance(cell, str) and cell.strip().lower() in ("true", "false"))
         for cell in cells
     )
-    return not flags and sum(parse_number(cell) is not None for cell in cells) >= SHARE_OF_A_KIND * len(cells)
 
 
 def _task_of_numbers(first: FirstRows, values: list[float]) -> str:

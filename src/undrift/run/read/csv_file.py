@@ -7,14 +7,15 @@ are found from the first rows and turned into points.
 from __future__ import annotations
 
 import csv
+import io
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from undrift.errors import DataError
+from undrift.errors import DataError, UndriftError
 from undrift.stream.cells import BATCH_CHARACTERS, BATCH_ROWS, MAX_COLUMNS, MAX_LINE_BYTES, Cells, RowBatch
 
 if TYPE_CHECKING:
@@ -26,50 +27,92 @@ TOTALS = ("total", "totals", "grand total", "subtotal", "sum", "summe", "gesamt"
 
 def csv_batches(source: Source) -> Iterator[RowBatch]:
     """Yield the rows of a CSV file."""
-    found = find_header(source.lines(), source.settings.delimiter, has_names=source.settings.header)
-    if found is None or (not found.text.strip() and not any(line.strip() for line in found.below)):
+    text = _Text(source.blocks())
+    found = find_header(text, source.settings.delimiter, has_names=source.settings.header)
+    if found is not None:
+        text.put_back(found.below)
+    if found is None or (not found.text.strip() and not any(line.strip() for line in text)):
         raise DataError(f"{source.name} is empty; it needs a header line and rows")
     source.notes = [_note_on_title(found.above)] if found.above else []
-    counted = _BoundedLines(source, found)
-    reader = csv.reader(counted.lines(), delimiter=found.delimiter)
+    text.put_back([found.text])
+    lines = _BoundedLines(source, text, found.above)
     try:
         if source.settings.header:
-            header = _header(source, found.above + 1, next(reader))
+            header = _header(source, found.above + 1, next(csv.reader(lines, delimiter=found.delimiter)))
         else:
             header = _number_columns(source, found)
-        yield from with_points(_rows(source, reader, header, counted), source.settings.decimal, found.delimiter)
+        batches = _batches(source, header, _sections(source, lines, found.delimiter, len(header)))
+        yield from with_points(batches, source.settings.decimal, found.delimiter)
     except csv.Error as error:
         if "new-line" in str(error):
             raise DataError(
                 f"{source.name}: lines end in a bare carriage return; save it with ordinary line ends"
             ) from None
-        raise DataError(
-            f"{source.at(found.above + reader.line_num)}: not CSV ({error}); is there a quote that never closes?"
-        ) from None
+        raise DataError(f"{source.at(lines.number)}: not CSV ({error}); is there a quote that never closes?") from None
+
+
+class _Text:
+    """The lines of a text that comes in blocks of whole lines: one after the other, or the rest of a block at once."""
+
+    def __init__(self, blocks: Iterator[str]) -> None:
+        self._blocks, self._block, self._at = blocks, "", 0
+        self.blocks_begun = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        while self.block_ended:
+            self._next_block(next(self._blocks))
+        end = self._block.find("\n", self._at) + 1 or len(self._block)
+        line, self._at = self._block[self._at : end], end
+        return line
+
+    @property
+    def block_ended(self) -> bool:
+        """Whether the next line is in another block."""
+        return self._at == len(self._block)
+
+    def _next_block(self, block: str) -> None:
+        self._block, self._at = block, 0
+        self.blocks_begun += 1
+
+    def take_block(self) -> str:
+        """Return all lines of a block that are left, "" at the end."""
+        while self.block_ended:
+            block = next(self._blocks, None)
+            if block is None:
+                return ""
+            self._next_block(block)
+        rest, self._at = self._block[self._at :], len(self._block)
+        return rest
+
+    def put_back(self, lines: Iterable[str]) -> None:
+        """Let these lines come next."""
+        self._block, self._at = "".join([*lines, self._block[self._at :]]), 0
 
 
 class _BoundedLines:
-    """Lines for the CSV reader, which joins lines inside quotes; a row that grows too long that way is refused."""
+    """Lines for CSV readers, which join lines inside quotes; a row that grows too long that way is refused."""
 
-    def __init__(self, source: Source, found: HeaderLine) -> None:
-        self._source, self._lines = source, chain([found.text], found.below)
-        self.above = found.above
-        self.row = self.batch = 0  # characters since the last row and the last batch
+    def __init__(self, source: Source, text: _Text, above: int) -> None:
+        self._source, self.text, self.number = source, text, above
+        self.row = 0  # characters since the last row
+        self.skipped = 0  # characters of lines without a cell since the last row that has some
 
-    def lines(self) -> Iterator[str]:
-        for number, line in enumerate(self._lines, start=self.above + 1):
-            self.row += len(line)
-            if self.row > MAX_LINE_BYTES:
-                raise DataError(
-                    f"{self._source.at(number)}: a row of more than {MAX_LINE_BYTES >> 20} MiB over several lines; "
-                    "is there a quote that never closes?"
-                )
-            yield line
+    def __iter__(self) -> Iterator[str]:
+        return self
 
-    def end_row(self) -> None:
-        """Count from 0 again."""
-        self.batch += self.row
-        self.row = 0
+    def __next__(self) -> str:
+        line = next(self.text)
+        self.number += 1
+        self.row += len(line)
+        if self.row > MAX_LINE_BYTES:
+            raise DataError(
+                f"{self._source.at(self.number)}: a row of more than {MAX_LINE_BYTES >> 20} MiB over several lines; "
+                "is there a quote that never closes?"
+            )
+        return line
 
 
 def _note_on_title(above: int) -> str:
@@ -109,40 +152,156 @@ def _number_columns(source: Source, found: HeaderLine) -> list[str]:
     return [f"c{place}" for place in range(1, width + 1)]
 
 
-def _rows(source: Source, reader: Iterator[list[str]], header: list[str], counted: _BoundedLines) -> Iterator[RowBatch]:
-    width, last = len(header), reader.line_num  # type: ignore[attr-defined]  # csv readers have it
-    taken = 0
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for row in reader:
-        counted.end_row()
-        line, last = counted.above + last + 1, reader.line_num  # type: ignore[attr-defined]  # csv readers have it
-        if len(row) != width:
-            if not row:
-                continue
+class _Section(NamedTuple):
+    """Some rows, column by column."""
+
+    columns: Sequence[Sequence[str]]
+    """Cells."""
+    lines: Sequence[int]
+    """Where rows begin."""
+    sizes: Sequence[int]
+    """Characters of rows, lines without a cell before them included."""
+
+
+def _sections(source: Source, lines: _BoundedLines, delimiter: str, width: int) -> Iterator[_Section]:
+    """Yield rows as they come: whole blocks where each line is a row, otherwise row by row."""
+    text = lines.text
+    while block := text.take_block():
+        section = _split_block(block, delimiter, width, lines)
+        if section is not None:
+            lines.number += len(section.lines)
+            lines.row = lines.skipped = 0
+            yield section
+            continue
+        text.put_back([block])
+        rows: list[list[str]] = []
+        numbers: list[int] = []
+        sizes: list[int] = []
+        refused = None
+        try:
+            for row, number, size in _read_rows(source, lines, delimiter, width):
+                rows.append(row)
+                numbers.append(number)
+                sizes.append(size)
+        except (UndriftError, csv.Error) as error:
+            refused = error  # once the rows before it are in a batch
+        if rows:
+            yield _Section([*zip(*rows, strict=True)], numbers, sizes)
+        if refused is not None:
+            raise refused
+
+
+def _read_rows(
+    source: Source, lines: _BoundedLines, delimiter: str, width: int
+) -> Iterator[tuple[list[str], int, int]]:
+    """Yield rows with their line and size, up to the first one that ends where a block does or in another block."""
+    first, begun = lines.number + 1, lines.text.blocks_begun
+    for row in csv.reader(lines, delimiter=delimiter):
+        lines.skipped += lines.row
+        lines.row = 0
+        if row or not width:
             if len(row) < width or any(cell.strip() for cell in row[width:]):
                 raise DataError(
-                    f"{source.at(line)}: {len(row)} cell{'s' if len(row) > 1 else ''} where the header has {width}; "
+                    f"{source.at(first)}: {len(row)} cell{'s' if len(row) > 1 else ''} where the header has {width}; "
                     "correct the line, or quote cells that hold the delimiter"
                 )
             del row[width:]
-        rows.append(row)
-        lines.append(line)
-        taken += 1
-        if len(rows) == BATCH_ROWS or counted.batch >= BATCH_CHARACTERS or taken == source.settings.limit:
-            yield _batch(header, rows, lines)
-            rows, lines, counted.batch = [], [], 0
-            if taken == source.settings.limit:
-                return
-    if rows:
-        _require_no_total(source, rows, lines[-1], taken)
-        yield _batch(header, rows, lines)
+            yield row, first, lines.skipped
+            lines.skipped = 0
+        if lines.text.block_ended or lines.text.blocks_begun > begun:
+            return
+        first = lines.number + 1
 
 
-def _require_no_total(source: Source, rows: list[list[str]], line: int, taken: int) -> None:
+def _split_block(block: str, delimiter: str, width: int, before: _BoundedLines) -> _Section | None:
+    """Return the rows of whole lines, if each line is a row as wide as the header; None if some may be others."""
+    lines = block.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    sizes = [len(line) + 1 for line in lines]
+    sizes[-1] -= block[-1] != "\n"
+    sizes[0] += before.row + before.skipped
+    if max(sizes) > csv.field_size_limit() or delimiter in '"\r\n':
+        return None
+    columns = _split_quoted(block, delimiter, width) if '"' in block else _split_plain(block, lines, delimiter, width)
+    if columns is None:
+        return None
+    return _Section(columns, range(before.number + 1, before.number + 1 + len(lines)), sizes)
+
+
+def _split_plain(block: str, lines: list[str], delimiter: str, width: int) -> list[list[str]] | None:
+    """Return the columns of lines without quotes; None unless each holds as many cells as the header."""
+    if "\r" in block:
+        block = block.replace("\r\n", "\n")
+        if "\r" in block:
+            return None
+        lines = block.removesuffix("\n").split("\n")
+    if "" in lines:
+        return None
+    if width == 1:
+        return None if delimiter in block else [lines]
+    cells = block.removesuffix("\n").split(delimiter)
+    inner = width - 1
+    if len(cells) != len(lines) * inner + 1:
+        return None
+    # Lines are as wide as the header if every so many delimiters there is one line end, and no other: there a cell
+    # holds the last one of a line, the line end, and the first one of the next line.
+    seams = cells[inner:-1:inner]
+    if not all("\n" in seam for seam in seams):
+        return None
+    ends = "\n".join([cells[0], *seams, cells[-1]]).split("\n")
+    if len(ends) != 2 * len(lines):
+        return None
+    return [ends[0::2], *(cells[j::inner] for j in range(1, inner)), ends[1::2]]
+
+
+def _split_quoted(block: str, delimiter: str, width: int) -> list[tuple[str, ...]] | None:
+    """Return the columns of lines with quotes; None unless each holds as many cells as the header."""
+    reader = csv.reader(io.StringIO(block, newline="\n"), delimiter=delimiter)
+    try:
+        rows = list(reader)
+    except csv.Error:
+        return None
+    if len(rows) != reader.line_num or any(len(row) != width for row in rows) or any("\n" in c for c in rows[-1]):
+        return None  # the last one: a quote that the block does not close
+    return [*zip(*rows, strict=True)]
+
+
+def _batches(source: Source, header: list[str], sections: Iterator[_Section]) -> Iterator[RowBatch]:
+    """Yield rows in batches, smaller ones where rows are long, up to the limit."""
+    limit, taken, size = source.settings.limit, 0, 0
+    columns: list[list[str]] = [[] for _ in header]
+    lines: list[int] = []
+    for section in sections:
+        a = 0
+        while a < len(section.lines):
+            b = min(len(section.lines), a + BATCH_ROWS - len(lines))
+            b = b if limit is None else min(b, a + limit - taken)
+            sizes = section.sizes[a:b]
+            if size + sum(sizes) >= BATCH_CHARACTERS:
+                totals = accumulate(sizes, initial=size)
+                b = a + next(count for count, total in enumerate(totals) if count and total >= BATCH_CHARACTERS)
+                sizes = section.sizes[a:b]
+            for column, cells in zip(columns, section.columns, strict=True):
+                column += cells[a:b]
+            lines += section.lines[a:b]
+            size += sum(sizes)
+            taken += b - a
+            a = b
+            if len(lines) == BATCH_ROWS or size >= BATCH_CHARACTERS or taken == limit:
+                yield _batch(header, columns, lines)
+                columns, lines, size = [[] for _ in header], [], 0
+                if taken == limit:
+                    return
+    if lines:
+        _require_no_total(source, columns, lines[-1], taken)
+        yield _batch(header, columns, lines)
+
+
+def _require_no_total(source: Source, columns: list[list[str]], line: int, taken: int) -> None:
     """Refuse a last row that sums up the others, of which none says so."""
-    said = next((cell for cell in rows[-1] if _is_total(cell)), None)
-    if said is not None and len(rows) > 1 and not any(_is_total(cell) for row in rows[:-1] for cell in row):
+    said = next((column[-1] for column in columns if _is_total(column[-1])), None)
+    if said is not None and len(columns[0]) > 1 and not any(_is_total(cell) for c in columns for cell in c[:-1]):
         raise DataError(
             f"{source.at(line)}: the last row says {said.strip()!r} and looks like a sum of the others; delete it, or "
             f"pass --limit {taken - 1} to stop before it"
@@ -153,9 +312,9 @@ def _is_total(cell: str) -> bool:
     return cell.strip(" :").lower() in TOTALS
 
 
-def _batch(header: list[str], rows: list[list[str]], lines: list[int]) -> RowBatch:
-    columns = zip(header, zip(*rows, strict=True), strict=True)
-    return RowBatch(np.array(lines, dtype=np.int64), {name: cells for name, cells in columns if name})
+def _batch(header: list[str], columns: list[list[str]], lines: list[int]) -> RowBatch:
+    named: dict[str, Cells] = {name: cells for name, cells in zip(header, columns, strict=True) if name}
+    return RowBatch(np.array(lines, dtype=np.int64), named)
 
 
 DELIMITERS = ",;\t|"
@@ -176,8 +335,8 @@ class HeaderLine(NamedTuple):
     """The line."""
     delimiter: str
     """What separates cells."""
-    below: Iterator[str]
-    """All lines after it."""
+    below: list[str]
+    """Lines after it that were read already."""
 
 
 def find_header(lines: Iterator[str], delimiter: str | None, *, has_names: bool) -> HeaderLine | None:
@@ -201,7 +360,7 @@ def find_header(lines: Iterator[str], delimiter: str | None, *, has_names: bool)
     names = [cell for cell in _split(read[-1], delimiter) if cell]
     above = len(read) - 1 if len(names) > 1 and not any(map(is_number, names)) else 0
     text = read[above]
-    return HeaderLine(above, text, _delimiter(text, delimiter), chain(read[above + 1 :], lines))
+    return HeaderLine(above, text, _delimiter(text, delimiter), read[above + 1 :])
 
 
 def is_number(text: str) -> bool:

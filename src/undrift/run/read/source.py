@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -31,6 +32,10 @@ ENDINGS |= dict.fromkeys((".xlsx", ".xlsm", ".xls", ".ods"), "excel")
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _OBJECT, _FIRST_BYTES = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{"), 64
 COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz", ".zip")
+BLOCK = 1 << 18
+"""Bytes of a text file that are read at a time, at most."""
+LINEWISE = frozenset(("utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1250", "cp1251", "cp1252"))
+"""Encodings in which many lines decoded at once are the same as one after the other."""
 
 
 class Source(RowOrigin):
@@ -92,6 +97,11 @@ class Source(RowOrigin):
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a text file, decoded; number them from 1."""
+        for block in self.blocks():
+            yield from io.StringIO(block, newline="\n")
+
+    def blocks(self) -> Iterator[str]:
+        """Yield a text file, decoded, in blocks of whole lines; all lines before one that is refused are yielded."""
         encoding, number = self.settings.encoding, 0
         try:
             "".encode(encoding)
@@ -99,12 +109,25 @@ class Source(RowOrigin):
             raise InputError(f"settings: encoding '{encoding}' is unknown; try utf-8, latin-1 or cp1252") from None
         try:
             file, encoding = decode_wide(self._open(), encoding)
-            while raw := file.readline(MAX_LINE_BYTES + 1):
-                number += 1
+            for raw in _whole_lines(file):
                 if raw[-1:] != b"\n":
-                    self._require_whole(number, raw)
-                text = raw.decode(encoding)
-                yield text[1:] if number == 1 and text[:1] == "\ufeff" else text
+                    self._require_whole(number + 1, raw)
+                first, refused = number == 0, None
+                text = _decode_at_once(raw, encoding)
+                if text is not None:
+                    number += raw.count(b"\n") or 1
+                else:
+                    texts: list[str] = []
+                    try:
+                        for line in io.BytesIO(raw):
+                            number += 1
+                            texts.append(line.decode(encoding))
+                    except UnicodeError as error:
+                        refused = error
+                    text = "".join(texts)
+                yield text[1:] if first and text[:1] == "\ufeff" else text
+                if refused is not None:
+                    raise refused
         except UnicodeDecodeError as error:
             bad = error.object[error.start]
             raise DataError(
@@ -169,3 +192,36 @@ class Source(RowOrigin):
         if found in ("parquet", "excel") and self._compression():
             raise InputError(f"{self.name}: {found.capitalize()} is compressed inside; unpack the file first")
         return found
+
+
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a file in blocks of whole lines, as they come.
+
+    The last line of a file may lack its end. A line that is too long is the last one, and cut off.
+    """
+    read = getattr(file, "read1", file.readline)
+    parts: list[bytes] = []  # of a line whose end has not come
+    size = 0
+    while piece := read(BLOCK):
+        end = piece.rfind(b"\n") + 1
+        if size + (piece.find(b"\n") if end else len(piece)) > MAX_LINE_BYTES:
+            yield b"".join([*parts, piece[: MAX_LINE_BYTES + 1 - size]])
+            return
+        if end:
+            yield b"".join([*parts, piece[:end]])
+            parts, size = [], 0
+        if end < len(piece):
+            parts.append(piece[end:])
+            size += len(piece) - end
+    if parts:
+        yield b"".join(parts)
+
+
+def _decode_at_once(raw: bytes, encoding: str) -> str | None:
+    """Return whole lines as a text; None if that must be done line by line."""
+    if codecs.lookup(encoding).name not in LINEWISE:
+        return None
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError:
+        return None
