@@ -91,7 +91,7 @@ PEEKED = works_as(
     "last-seen values, advances with the label; the reference is `peek` and `learn(served=...)`, which is `play` at "
     "speed light where no value is missing",
 )
-ARRAYS = "the estimators of River and scikit-learn take numbers; `undrift.Stream` builds features from tables"
+ARRAYS = "River's rows are dictionaries of numbers; `undrift.Stream` learns rows that are dictionaries of any columns"
 COMMAND = "the command has no option for it"
 FLEET = "fleets predict numbers or two classes"
 KEYED_FEATURES = "the service of a fleet builds no features from texts, times or earlier labels yet"
@@ -212,7 +212,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "forecast": works,
         "forecast by key": works,
         "River": no_argument("lag", ARRAYS),
-        "sklearn": no_argument("lag", ARRAYS),
+        "sklearn": works,
     },
     "many texts": {
         "play": works,
@@ -245,7 +245,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
             "thirty texts": refused("holds numbers or two texts", TEXTS_AHEAD),
         },
         "River": no_argument("texts", ARRAYS),
-        "sklearn": no_argument("texts", ARRAYS),
+        "sklearn": works,
     },
     "missing values": {
         "play": works,
@@ -344,8 +344,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
     },
     "certificates": {
         "play": works,
-        "predict, learn": None,
-        "ask, tell": None,
+        "predict, learn": works,
+        "ask, tell": works,
         "run": works,
         "live": refused("--certify: not with --live", "rows from a pipe cannot be read again"),
         "update": {
@@ -363,8 +363,8 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "serve by key": no_option("certify", "services are not certified"),
         "forecast": works,
         "forecast by key": refused("certificates of forecasters by key are not made yet", "forecast one key by itself"),
-        "River": no_argument("certify", "certify the estimator inside, `model`"),
-        "sklearn": no_argument("certify", "certify the estimator inside, `model_`"),
+        "River": works,
+        "sklearn": works,
     },
     "calendar": {
         "play": works,
@@ -383,7 +383,7 @@ CELLS: dict[str, dict[str, Cell | None]] = {
         "forecast": works,
         "forecast by key": works,
         "River": no_argument("calendar", ARRAYS),
-        "sklearn": no_argument("calendar", ARRAYS),
+        "sklearn": works,
     },
     "alerts": {
         "play": works,

@@ -28,7 +28,8 @@ FEATURES = {
     "`OnlineClassifier` alone",
     "intervals, quantiles": "intervals of 90%, of another level, and quantiles",
     "speed max": "the most accurate and slowest speed",
-    "certificates": "proven bounds on the regret",
+    "certificates": "proven bounds on the regret; of streams, River and scikit-learn by `undrift.regret.certify` "
+    "on the estimator inside",
     "calendar": "hour, weekday and time of year as features",
     "alerts": "events when something changes, and a signal that there are some: exit code 6, or the function that "
     "`undrift.events.Watch(on_event=...)` calls, also beside the estimators of River and scikit-learn",
@@ -52,7 +53,7 @@ PATHS = {
     "forecast": "`undrift forecast`, compared with `Forecaster.play`",
     "forecast by key": "`undrift forecast --key`",
     "River": "`undrift.river.DriftRegressor` and `DriftClassifier`",
-    "sklearn": "`undrift.sklearn.DriftRegressor` and `DriftClassifier`",
+    "sklearn": "`undrift.sklearn.DriftRegressor` and `DriftClassifier`; lags, texts and the calendar on data frames",
 }
 WORDS = {"wrong": "silently wrong", "differs": "different", "excluded": "refused"}
 """Statuses of parts in other words."""

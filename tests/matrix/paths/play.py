@@ -10,9 +10,9 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers, PathDriver, explain_errors
-from ..references import certificate_columns, expect_stream
+from ..references import expect_stream
 from ..scenarios import CUT, Scenario
-from .estimators import Alarms, labels, row_dicts
+from .estimators import Alarms, certify_inside, labels, row_dicts
 from .streams import answer_columns, make_frame, make_rows, make_stream
 
 BLOCKS = (0, 30, 31, CUT)
@@ -30,11 +30,6 @@ class Play(PathDriver):
         asked = scenario.options
         with explain_errors():
             stream = make_stream(scenario).infer(make_frame(scenario))
-            if "certify" in asked:
-                from undrift.regret import certify, comparators
-
-                certificate = certify(stream.model, row_dicts(scenario), labels(scenario), u=comparators.fixed)
-                return Answers(certificate_columns(certificate), single=True)
             if "alert" in asked:
                 return _watch(stream, scenario)
             blocks: list[dict[str, Any]] = []
@@ -44,6 +39,8 @@ class Play(PathDriver):
                 if "resume" in asked:
                     stream.save(folder / "stream.undrift")
                     stream = ud.load(folder / "stream.undrift")
+            if "certify" in asked:
+                return certify_inside(stream.model, row_dicts(scenario), labels(scenario))
         return Answers({name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})
 
 

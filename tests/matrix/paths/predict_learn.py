@@ -13,7 +13,7 @@ import undrift as ud
 from ..outcome import Answers, PathDriver, explain_errors
 from ..references import expect_stream
 from ..scenarios import CUT, Scenario
-from .estimators import Alarms, labels, row_dicts
+from .estimators import Alarms, certify_inside, labels, row_dicts
 from .streams import answer_columns, make_row_stream, make_rows
 
 
@@ -46,4 +46,6 @@ class PredictLearn(PathDriver):
                 if "resume" in asked and t == CUT:
                     stream.save(folder / "stream.undrift")
                     stream = ud.load(folder / "stream.undrift")
+            if "certify" in asked:
+                return certify_inside(stream.model, features, y)
         return alarms.answers(scenario) if "alert" in asked else Answers(columns)
