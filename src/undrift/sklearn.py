@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import narwhals as nw
 import numpy as np
@@ -127,9 +127,9 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         batch = read_table(name, X)
         target = unused_name("y", list(batch.columns))
         codes = np.asarray(labels)
-        task = "regression" if isinstance(self, RegressorMixin) else "classification"
-        if task == "classification":
-            task = "multiclass" if len(self.classes_) > 2 else task
+        task: Literal["regression", "classification", "multiclass"] = "regression"
+        if isinstance(self, ClassifierMixin):
+            task = "multiclass" if len(self.classes_) > 2 else "classification"
             codes = codes if task == "multiclass" else (codes > 0).astype(np.int64)
         own = {
             target: np.asarray(codes, np.float64) if task == "regression" else [str(code) for code in codes.tolist()]

@@ -264,11 +264,3 @@ def test_completion_is_offered(capsys):
 def test_the_package_can_be_run_as_a_module():
     asked = [sys.executable, "-m", "undrift", "--version"]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == f"undrift {ud.__version__}\n"
-
-
-def test_the_old_name_of_speed_is_told_the_new_one(call, tmp_path):
-    (tmp_path / "s.csv").write_text("x,y\n1,2\n2,4\n")
-    for command in (("run", "s.csv"), ("fleet", "s.csv", "--key", "x")):
-        code, _, err = call(*command, "-t", "y", "--model", "fast")
-        assert code == 2
-        assert "--model is called --speed now: --speed fast" in err

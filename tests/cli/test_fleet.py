@@ -107,7 +107,11 @@ def test_predictions_of_two_classes_are_labels_and_their_probabilities(call):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("pumps.csv", "--target", "heat"), 2, "name the column that tells streams apart with --key"),
+        (
+            ("pumps.csv", "--target", "heat"),
+            2,
+            "key is missing; name the column that says which stream",
+        ),
         (("pumps.csv", "--target", "heat", "--key", "tank"), 2, "column 'tank' not found; there are n, pump"),
         (("-", "--target", "heat", "--key", "pump"), 2, "the standard input cannot be read twice"),
         (("pumps.csv", *OPTIONS, "--time", "n"), 2, "give --order or --time, not both"),

@@ -278,7 +278,7 @@ def test_columns_of_no_use_are_refused_unless_dropped(call):
         ),
         (["good.odd", "-t", "load"], "good.odd: what is in it? The ending is none of .csv, .tsv, .txt"),
         (["good.csv", "-t", "load", "-s", "bad.toml"], "bad.toml: not a settings file in TOML"),
-        (["good.csv", "-s", "odd.toml"], "there is no setting 'taget'; there are target, time"),
+        (["good.csv", "-s", "odd.toml"], "there is no setting 'taget'; there are target, features"),
         (
             ["good.csv", "-t", "load", "-o", "good.csv/run"],
             "good.csv/run: a file is in the way of the folder (not a directory); choose another with --out",

@@ -9,8 +9,8 @@ from tests.serve.server_process import fetch, running_server
 from undrift.errors import InputError, RequestSizeError
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.play import forecast_file, update_forecast
-from undrift.run.forecast.settings import ForecastSettings
 from undrift.serve.open_service import open_forecasts
+from undrift.stream.settings import ForecastSettings
 
 ROWS, FIRST = 145, 100
 TIMES = [str(np.datetime64("2024-03-01T00", "h") + t).replace("T", " ") + ":00" for t in range(ROWS)]

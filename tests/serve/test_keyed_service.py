@@ -9,7 +9,7 @@ import undrift as ud
 from tests.serve.server_process import fetch, running_server
 from tests.serve.waiting_rows import entries
 from undrift.errors import InputError
-from undrift.run import Settings, play_fleet
+from undrift.run import FleetSettings, play_fleet
 from undrift.serve import Client, open_service
 from undrift.serve.service import Label
 
@@ -163,8 +163,8 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
     head = "shop,day,a,b,sold\n"
     (tmp_path / "all.csv").write_text(head + "".join(",".join(map(str, line)) + "\n" for line in lines))
     (tmp_path / "first.csv").write_text(head + "".join(",".join(map(str, line)) + "\n" for line in lines[:180]))
-    whole = play_fleet(str(tmp_path / "all.csv"), tmp_path / "all", SETTINGS, key="shop", order="day")
-    play_fleet(str(tmp_path / "first.csv"), tmp_path / "first", SETTINGS, key="shop", order="day")
+    whole = play_fleet(str(tmp_path / "all.csv"), tmp_path / "all", SETTINGS)
+    play_fleet(str(tmp_path / "first.csv"), tmp_path / "first", SETTINGS)
     expected = [row.prediction for row in whole.run.outputs]
     order = [(row.key, row.order) for row in whole.run.outputs]
     with open_service(tmp_path / "first") as service:
@@ -186,7 +186,7 @@ def test_a_fleet_goes_on_where_its_file_ended(tmp_path, classes):
         assert service.learn([Label(one.id, "no" if classes else 3.0)]) == (1, 0, 0)
 
 
-SETTINGS = Settings(target="sold", speed="light")
+SETTINGS = FleetSettings(target="sold", key="shop", order="day", speed="light")
 
 
 @pytest.mark.parametrize(

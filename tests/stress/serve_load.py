@@ -26,7 +26,7 @@ import numpy as np
 import undrift as ud
 from undrift.online import Table
 from undrift.run.forecast.play import forecast_file
-from undrift.run.forecast.settings import ForecastSettings
+from undrift.stream.settings import ForecastSettings
 
 NAMES = [f"x{j}" for j in range(5)]
 ROW = dict.fromkeys(NAMES, 1.0)

@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": "run.demo",
     "run": "run.run",
     "forecast": "forecast.forecast",
+    "mix": "mix.mix",
     "update": "update.update",
     "predict": "predict.predict",
     "certify": "certify.certify",

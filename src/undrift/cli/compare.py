@@ -21,35 +21,31 @@ from undrift.cli.output import (
     printable,
 )
 from undrift.cli.signals import stop_signals
+from undrift.stream.settings import Settings
 
 if TYPE_CHECKING:
     from undrift.run import FileComparison
 
+REFUSED = {
+    "speed": "every speed takes part",
+    "half_life": "learners take part with their own defaults",
+    "nonnegative": "it cuts intervals, and learners are compared by their point predictions",
+    "delay": "a comparison learns every label before the next row",
+    "weight": "the other learners count all rows alike, so scores would not be comparable",
+    "elapsed": "the other learners count all rows alike, so scores would not be comparable",
+    "missing": "the other learners take missing values as the last value seen",
+    "alert": "a comparison looks for no changes",
+    "level": "learners are compared by their point predictions",
+    "quantiles": "learners are compared by their point predictions",
+    "resume": "a comparison always starts from the first row",
+}
+"""Options of runs that a comparison does not support, and why."""
 
+
+@options.takes_settings(Settings, refuses=REFUSED, helps={"limit": "Rows to compare on [default: 20000]."})
 def compare(
-    context: typer.Context,
-    file: options.File = None,
-    target: options.Target = None,
-    time: options.Time = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
-    candidate: options.Candidate = None,
-    task: options.Task = None,
-    positive: options.Positive = None,
-    lag: options.Lag = None,
-    calendar: options.Calendar = None,
-    na: options.Na = None,
-    categories: options.Categories = None,
-    time_format: options.TimeFormat = None,
-    sort: options.Sort = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
-    decimal: options.Decimal = None,
-    delimiter: options.Delimiter = None,
-    format: options.Format = None,  # noqa: A002  # the option's name
-    limit: Annotated[int | None, typer.Option("--limit", "-n", help="Rows to compare on [default: 20000].")] = None,
-    seed: options.Seed = None,
-    settings: options.SettingsFile = None,
+    file: options.File,
+    settings: Settings,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Learners of River and scikit-learn too.")] = True,
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Only learners of these names or libraries: best,ridge,river.")
@@ -66,9 +62,8 @@ def compare(
     lightgbm). Boosted trees are refitted on all past rows every 250 and every 1,000 rows, the last label a feature.
     Those that cost least play first; Ctrl-C shows the table of those that are done (exit code 130).
     """
-    from undrift.run import FileComparison, Settings
+    from undrift.run import FileComparison
 
-    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `seed`
     comparison: FileComparison | None = None
     bar = ProgressBar(quiet)
 
@@ -77,7 +72,7 @@ def compare(
         bar.close()
         if comparison is None:
             return "nothing was compared yet"
-        _show(path, comparison, json=json)
+        _show(file, comparison, json=json)
         sys.stdout.flush()
         return f"missing in the table: {', '.join(comparison.missing)}"
 
@@ -85,7 +80,7 @@ def compare(
         try:
             with stop.interruptible():
                 comparison = FileComparison(
-                    path, Settings.from_dict(values), peers=peers, only=_words(only), without=_words(without)
+                    file, settings, peers=peers, only=options.split_words(only), without=options.split_words(without)
                 )
             bar.log(_announce(comparison))
             if comparison.absent:
@@ -97,12 +92,8 @@ def compare(
     if comparison is None or comparison.missing:
         print_interrupted(end_early())
         return stop.code
-    _show(path, comparison, json=json)
+    _show(file, comparison, json=json)
     return ExitCode.FINE
-
-
-def _words(given: list[str] | None) -> list[str]:
-    return [word.strip() for one in given or () for word in one.split(",") if word.strip()]
 
 
 def _announce(comparison: FileComparison) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from undrift.cli import run_options as options
 from undrift.cli.output import format_number, print_error, print_interrupted, print_json, print_table, printable
-from undrift.errors import InputError
+from undrift.stream.settings import FleetSettings
 
 if TYPE_CHECKING:
     from undrift.run import FleetResult
@@ -19,56 +19,13 @@ SHOWN = 5
 """Keys in each list."""
 
 
+@options.takes_settings(FleetSettings, leave_out=FleetSettings.unsupported)
 def fleet(
-    context: typer.Context,
     file: Annotated[
-        str | None, typer.Argument(help="CSV or JSON (packed or not), Excel or Parquet file.", show_default=False)
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Column that says which stream a row is of.")] = None,
-    target: options.Target = None,
-    order: Annotated[
-        str | None,
-        typer.Option("--order", help="Column of integers: a row's place in its stream [default: the file's]."),
-    ] = None,
-    time: Annotated[str | None, typer.Option("--time", help="Column of times, in place of --order.")] = None,
-    wait: Annotated[
-        str,
-        typer.Option("--wait", help="How late a row may come: orders (64), with --time a duration (90s, 15m, 2h, 1d)."),
-    ] = "0",
+        str, typer.Argument(help="CSV or JSON (packed or not), Excel or Parquet file.", show_default=False)
+    ],
+    settings: FleetSettings,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the fleet [default: FILE-fleet].")] = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
-    delay: Annotated[
-        int | None, typer.Option("--delay", help="Labels become known so many rows of their key late [default: 0].")
-    ] = None,
-    hold: Annotated[
-        int | None,
-        typer.Option("--hold", help="Rows of a key that wait for their label from a later file [default: 256]."),
-    ] = None,
-    interval: Annotated[
-        float | None,
-        typer.Option("--interval", help="Add intervals of this level, such as 0.9, to predictions of numbers."),
-    ] = None,
-    lag: options.Lag = None,
-    calendar: options.Calendar = None,
-    categories: Annotated[
-        int | None,
-        typer.Option("--categories", help="Use texts: so many of a column, the most frequent, get a feature each."),
-    ] = None,
-    sort: options.Sort = None,
-    task: options.Task = None,
-    positive: options.Positive = None,
-    speed: Annotated[str | None, typer.Option("--speed", help="best, fast, or light [default: light].")] = None,
-    na: options.Na = None,
-    time_format: options.TimeFormat = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
-    decimal: options.Decimal = None,
-    delimiter: options.Delimiter = None,
-    format: options.Format = None,  # noqa: A002  # the option's name
-    limit: options.Limit = None,
-    seed: options.Seed = None,
-    model: options.OldModel = None,
     workers: Annotated[int, typer.Option("--workers", help="Threads.")] = 1,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the fleet that is there, once the first rows are learned anew.")
@@ -84,16 +41,10 @@ def fleet(
     """
     from undrift._internal.stopping import Interrupted
     from undrift.cli.signals import stop_signals
-    from undrift.fleet.fleet import HOLD
     from undrift.report import render_fleet
-    from undrift.run import Settings, play_fleet
+    from undrift.run import play_fleet
 
-    if key is None:
-        raise InputError("undrift fleet: name the column that tells streams apart with --key")
-    if order is not None and time is not None:
-        raise InputError("undrift fleet: give --order or --time, not both")
-    path, values = options.read_settings(context, speed="light")  # which are the parameters from `target` to `seed`
-    folder = out if out is not None else Path(f"{Path(path).name.split('.')[0]}-fleet")
+    folder = out if out is not None else Path(f"{Path(file).name.split('.')[0]}-fleet")
 
     def show_progress(done: int) -> None:
         if not quiet and sys.stderr.isatty():
@@ -104,8 +55,7 @@ def fleet(
     with stop_signals(lambda: left) as stop:
         try:
             found = play_fleet(
-                path, folder, Settings.from_dict(values), key=key, order=order, wait=wait, force=force, workers=workers,
-                hold=HOLD if hold is None else hold, interval=interval, use_texts=categories is not None,
+                file, folder, settings, force=force, workers=workers,
                 progress=show_progress, report=render_fleet if report else None,
                 log=None if quiet else print_error, stop=stop,
             )  # fmt: skip

@@ -3,74 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from undrift.cli import run_options as options
 from undrift.cli.output import print_error, print_json, print_table, printable
-from undrift.errors import InputError
+from undrift.stream.settings import ForecastSettings
 
 if TYPE_CHECKING:
     from undrift.run import ForecastResult, KeysResult
 
 SHOWN = 5
 """Steps printed besides the last one."""
-LISTS = ("target", "known", "candidate", "na", "season")
 
 
+@options.takes_settings(ForecastSettings)
 def forecast(
-    context: typer.Context,
-    file: options.File = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target",
-            "-t",
-            help="Column to forecast; a,b,c are forecast together [default: the only column of numbers].",
-        ),
-    ] = None,
-    horizon: Annotated[int, typer.Option("--horizon", "-H", help="Steps ahead.")] = 24,
+    file: options.File,
+    settings: ForecastSettings,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder [default: FILE-forecast].")] = None,
-    time: options.Time = None,
-    series: Annotated[
-        str | None, typer.Option("--series", help="Column that says which series a row is of (long files).")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", "-k", help="The same, but every series has a forecaster of its own.")
-    ] = None,
-    season: Annotated[
-        list[str] | None,
-        typer.Option("--season", help="Rows after which values repeat, 24,168; 0: none [default: found]."),
-    ] = None,
-    known: Annotated[
-        list[str] | None,
-        typer.Option("--known", help="Columns known in advance; rows without a target at the end hold those to come."),
-    ] = None,
-    candidate: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--candidate",
-            help="Forecasts made elsewhere: a column beside the target, known a horizon before its row (COL:6: six "
-            "rows), or COL for COL_1, COL_2, ..., made in their row.",
-        ),
-    ] = None,
-    level: Annotated[float, typer.Option("--level", help="Level of the intervals.")] = 0.9,
-    nonnegative: Annotated[
-        bool | None,
-        typer.Option(
-            "--nonnegative/--no-nonnegative",
-            help="Whether forecasts below 0 become 0 [default: while a series has had no value below 0].",
-        ),
-    ] = None,
-    every: Annotated[int, typer.Option("--every", help="Keep the forecasts of every so many rows.")] = 1,
-    na: options.Na = None,
-    time_format: options.TimeFormat = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
-    delimiter: options.Delimiter = None,
-    format: options.Format = None,  # noqa: A002  # the option's name
-    limit: options.Limit = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Do nothing if this file was forecast already; with --key, go on.")
     ] = False,
@@ -86,17 +38,15 @@ def forecast(
     Tomorrow: undrift update FOLDER NEWFILE.
     """
     from undrift.report import render_forecast
-    from undrift.run import ForecastSettings, find_forecast, forecast_file, forecast_keys
+    from undrift.run import find_forecast, forecast_file, forecast_keys
 
-    if file is None:
-        raise InputError("undrift forecast: name a file, as in undrift forecast FILE --target COLUMN")
     folder = out if out is not None else Path(f"{Path(file).name.split('.')[0]}-forecast")
     found = find_forecast(folder, file) if resume else None
     if found is not None:
         print_error(f"{folder}: {file} was forecast already, {found['rows']:,} rows; nothing to do")
         return 0
-    log, settings = None if quiet else print_error, ForecastSettings(**_values(context))
-    if key is not None:
+    log = None if quiet else print_error
+    if settings.key is not None:
         show_keys(forecast_keys(file, folder, settings, force=force, resume=resume, log=log), json=json)
         return 0
     result = forecast_file(
@@ -109,26 +59,6 @@ def forecast(
     )
     show(result, report=report, json=json)
     return 0
-
-
-def _values(context: typer.Context) -> dict[str, Any]:
-    """Return the settings among the options, as plain values."""
-    from dataclasses import fields
-
-    from undrift.run import ForecastSettings
-
-    given = {field.name: context.params.get(field.name) for field in fields(ForecastSettings)}
-    values = {name: value for name, value in given.items() if value is not None and value != ()}
-    for name in LISTS:
-        texts = values.get(name)
-        if texts:
-            values[name] = tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
-    if "season" in values:
-        try:
-            values["season"] = tuple(int(one) for one in values["season"])
-        except ValueError:
-            raise InputError(f"--season must be whole numbers such as 24,168, got {values['season'][0]!r}") from None
-    return values
 
 
 def show(result: ForecastResult, *, report: bool, json: bool) -> None:

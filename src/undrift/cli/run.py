@@ -20,6 +20,7 @@ from undrift.cli import run_options as options
 from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
+from undrift.stream.settings import Settings, describe_fields
 
 if TYPE_CHECKING:
     from undrift.events import Event
@@ -27,40 +28,11 @@ if TYPE_CHECKING:
     from undrift.run.play.state import RunState
 
 
+@options.takes_settings(Settings)
 def run(
-    context: typer.Context,
-    file: options.File = None,
-    target: options.Target = None,
+    file: options.File,
+    settings: Settings,
     out: options.Out = None,
-    time: options.Time = None,
-    features: options.Features = None,
-    drop: options.Drop = None,
-    candidate: options.Candidate = None,
-    task: options.Task = None,
-    positive: options.Positive = None,
-    speed: options.Speed = None,
-    half_life: options.HalfLife = None,
-    nonnegative: options.Nonnegative = None,
-    lag: options.Lag = None,
-    delay: options.Delay = None,
-    weight: options.Weight = None,
-    elapsed: options.Elapsed = None,
-    calendar: options.Calendar = None,
-    missing: options.Missing = None,
-    na: options.Na = None,
-    categories: options.Categories = None,
-    time_format: options.TimeFormat = None,
-    sort: options.Sort = None,
-    header: options.Header = None,
-    encoding: options.Encoding = None,
-    decimal: options.Decimal = None,
-    delimiter: options.Delimiter = None,
-    format: options.Format = None,  # noqa: A002  # the option's name
-    limit: options.Limit = None,
-    seed: options.Seed = None,
-    alert: options.Alert = None,
-    settings: options.SettingsFile = None,
-    model: options.OldModel = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Print a prediction as each row comes: JSON lines in and out, and no folder."),
@@ -89,24 +61,23 @@ def run(
     Ctrl-C stops it, --resume continues. With --live, rows come from a pipe and predictions are printed at once. Exit
     code 3: the file cannot be used; the message says where and why.
     """
-    path, values = options.read_settings(context, settings)  # which are the parameters from `target` to `alert`
     if live:
         if certify:
             raise InputError("--certify: not with --live, as the rows of a pipe cannot be read again; leave it out")
-        return run_live(path, values, id_column=id, out=out, resume=resume, force=force, report=report, quiet=quiet)
+        return run_live(file, settings, id_column=id, out=out, resume=resume, force=force, report=report, quiet=quiet)
     if id is not None:
         raise InputError("--id is for rows as they come; add --live")
-    folder = out if out is not None else default_folder(path)
+    folder = out if out is not None else default_folder(file)
     bounded = report if certify is None else certify
     return run_and_report(
-        path, folder, values, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
+        file, folder, settings, resume=resume, force=force, report=report, certify=bounded, quiet=quiet, json=json
     )
 
 
 def run_and_report(
     path: str,
     folder: Path,
-    values: dict[str, Any],
+    settings: Settings,
     *,
     resume: bool,
     force: bool,
@@ -117,9 +88,8 @@ def run_and_report(
 ) -> int:
     """Run, certify, report and sum up; `undrift demo` does the same."""
     from undrift.metrics import LEADING, TITLES
-    from undrift.run import Settings, play_file, read_run
+    from undrift.run import play_file, read_run
 
-    settings = Settings.from_dict(values)
     command = shlex.join(["undrift", *sys.argv[1:]])
     left = f"{folder} holds what was saved so far"
     with stop_signals(lambda: left) as stop, ProgressBar(quiet) as bar:
@@ -208,7 +178,7 @@ NOT_LIVE = {
 
 def run_live(
     path: str,
-    values: dict[str, Any],
+    settings: Settings,
     *,
     id_column: str | None,
     out: Path | None,
@@ -221,12 +191,14 @@ def run_live(
     from undrift.run.play.live import LiveRun, find_live_state
     from undrift.run.play.run_folder import RunFolder
     from undrift.run.read.source import Source
-    from undrift.stream.settings import Settings
 
-    settings = Settings.from_dict({**values, "format": "ndjson"} if values.get("format", "auto") == "auto" else values)
+    if settings.format == "auto":
+        settings = settings.replace(format="ndjson")
     for name, reason in NOT_LIVE.items():
-        if getattr(settings, name) != getattr(Settings(target=settings.target), name):
-            raise InputError(f"--{name}: not with --live, as {reason}; leave it out, or leave out --live")
+        if getattr(settings, name) != describe_fields(Settings)[name].default:
+            raise InputError(
+                f"{options.flag_of(name)}: not with --live, as {reason}; leave it out, or leave out --live"
+            )
     if settings.format != "ndjson":
         raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
     if out is None and (resume or force):
@@ -380,7 +352,7 @@ def _problems(problems: Any) -> str:
     return ", ".join(shown) + (f" and {len(problems) - 3} more" if len(problems) > 3 else "")
 
 
-DEMO = {"target": "departures", "calendar": True, "lag": [1, 24, 168]}
+DEMO = Settings(target="departures", calendar=True, lag=(1, 24, 168))
 """Settings of the demo."""
 
 
@@ -398,4 +370,4 @@ def demo(
     """
     with as_file(files("undrift") / "data" / "nyc_departures.csv.gz") as path:
         done = {"resume": False, "force": True, "report": report, "certify": True}
-        return run_and_report(str(path), out, dict(DEMO), **done, quiet=quiet, json=json)
+        return run_and_report(str(path), out, DEMO, **done, quiet=quiet, json=json)

@@ -1,131 +1,169 @@
-"""Options that say what to predict from a file and how; shared by `run`, `compare` and `fleet`."""
+"""Options that commands share: those of settings, made from their declarations, and those of output."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from msgspec.inspect import BoolType, Field, FloatType, IntType, VarTupleType
 
 from undrift.errors import InputError
+from undrift.stream.settings import (
+    FileSettings,
+    SettingsBase,
+    bare_type,
+    describe_fields,
+    flags_of,
+    help_of,
+    normalize_names,
+    read_toml,
+)
 
 File = Annotated[
-    str | None,
+    str,
     typer.Argument(
         help="CSV or JSON (packed or not), Excel or Parquet file; - is the standard input.", show_default=False
     ),
 ]
-Target = Annotated[str | None, typer.Option("--target", "-t", help="Column to predict.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run [default: FILE-run].")]
-Time = Annotated[str | None, typer.Option("--time", help="Column with the time [default: found].")]
-Features = Annotated[
-    list[str] | None, typer.Option("--features", "-f", help="Columns to learn from, a,b,c [default: all others].")
-]
-Drop = Annotated[list[str] | None, typer.Option("--drop", help="Columns to leave out, a,b,c.")]
-Candidate = Annotated[
-    list[str] | None, typer.Option("--candidate", help="Columns with predictions made elsewhere, a,b,c.")
-]
-Task = Annotated[
-    str | None, typer.Option("--task", help="regression, classification, or multiclass (new classes may come).")
-]
-Positive = Annotated[str | None, typer.Option("--positive", help="Label that counts as 1.")]
-Speed = Annotated[str | None, typer.Option("--speed", help="best, max (more trees), fast, or light [default: best].")]
-OldModel = Annotated[str | None, typer.Option("--model", hidden=True, help="What --speed was called.")]
-HalfLife = Annotated[
-    float | None, typer.Option("--half-life", help="One memory length in rounds, in place of learned ones.")
-]
-Nonnegative = Annotated[
-    bool | None,
-    typer.Option("--nonnegative", help="The target is never below 0: cut intervals there.", show_default=False),
-]
-Lag = Annotated[list[str] | None, typer.Option("--lag", help="Add the target's value 1,24,168 rows ago as features.")]
-Delay = Annotated[int | None, typer.Option("--delay", help="Labels become known so many rows late [default: 0].")]
-Weight = Annotated[str | None, typer.Option("--weight", help="Column that says how often each row counts.")]
-Elapsed = Annotated[
-    bool | None,
-    typer.Option("--elapsed", help="Forget by the time between rows, not by rows.", show_default=False),
-]
-Calendar = Annotated[
-    bool | None, typer.Option("--calendar", help="Add hour, weekday and time of year as features.", show_default=False)
-]
-Missing = Annotated[
-    str | None,
-    typer.Option("--missing", help="Missing values: auto, fill, indicators, skip or refuse [default: auto]."),
-]
-Na = Annotated[list[str] | None, typer.Option("--na", help="Texts that mean missing, besides the usual ones.")]
-Categories = Annotated[
-    int | None,
-    typer.Option(
-        "--categories", help="Most texts of a column with a feature each, else means [default: 20, 100 if frequent]."
-    ),
-]
-TimeFormat = Annotated[str | None, typer.Option("--time-format", help="How times are written, as in %d.%m.%Y %H:%M.")]
-Sort = Annotated[bool | None, typer.Option("--sort", help="Learn rows in order of their times.", show_default=False)]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="Whether the first line names the columns.", show_default=False),
-]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Of the file's text [default: utf-8].")]
-Decimal = Annotated[str | None, typer.Option("--decimal", help="Decimal sign, . or , [default: found].")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="What separates cells [default: found].")]
-Format = Annotated[str | None, typer.Option("--format", help="csv, parquet, ndjson or excel [default: by the ending].")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="Stop after so many rows.")]
-Seed = Annotated[int | None, typer.Option("--seed", help="Of the model's random features [default: 0].")]
-Alert = Annotated[
-    bool | None,
-    typer.Option("--alert", help="Tell what changes on the way; exit code 6 if it did.", show_default=False),
-]
 SettingsFile = Annotated[
     Path | None, typer.Option("--settings", "-s", help="TOML file with the same settings; options win over it.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on stderr but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-
 Report = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html into the folder.")]
 
-_LISTS = ("features", "drop", "candidate", "na", "lag")
+NO_REASONS: Mapping[str, str] = MappingProxyType({})
+Command = Callable[..., int]
+ANYWHERE = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
-def read_settings(
-    context: typer.Context, settings_file: Path | None = None, **defaults: object
-) -> tuple[str, dict[str, Any]]:
-    """Return the file and the settings of a command: its options win over a settings file, and that over defaults.
+def takes_settings(
+    model: type[SettingsBase],
+    *,
+    leave_out: Iterable[str] = (),
+    refuses: Mapping[str, str] = NO_REASONS,
+    helps: Mapping[str, str] = NO_REASONS,
+) -> Callable[[Command], Command]:
+    """Give a command the options of a settings class, and `--settings` for a TOML file with the same names.
+
+    The command has a parameter `settings`, in whose place the options stand, and gets an object of the class there:
+    its options win over the file. Its parameter `file` may be named by the TOML file, as `source`.
 
     Parameters
     ----------
-    context
-        The command's context, which holds its options by name; those that are no settings are left out.
-    settings_file
-        A TOML file; it may name the file to learn from as `source`.
-    defaults
-        Settings that differ from those of `Settings`.
+    model
+        The class.
+    leave_out
+        Settings that the command does not know.
+    refuses
+        Reasons, by name, why settings or flags that other commands have are not supported. They are not in the help.
+    helps
+        Help in place of the declared one, by name.
     """
-    from undrift.stream.settings import Settings, read_toml
+    fields = {name: field for name, field in describe_fields(model).items() if name not in leave_out}
+    names = [name for name in model.names() if name in fields and name not in refuses]
 
-    values: dict[str, Any] = dict(defaults)
-    file = context.params["file"]
-    if settings_file is not None:
-        values |= read_toml(settings_file)
-        source = values.pop("source", None)
-        if file is None and source is not None:
-            file = str(settings_file.parent / str(source))
-    if context.params.get("model") is not None:
-        raise InputError(f"--model is called --speed now: --speed {context.params['model']}")
-    for name in Settings.names():
-        option = context.params.get(name)
-        if option is not None and option != () and option != []:
-            values[name] = _split(name, option) if name in _LISTS else option
-    if file is None:
-        raise InputError("name a file to learn from: undrift run FILE --target COLUMN")
-    return file, values
+    def decorate(command: Command) -> Command:
+        who = f"undrift {command.__name__.replace('_', '-')}"
+        hints, parameters = get_type_hints(command, include_extras=True), list[inspect.Parameter]()
+        for name, parameter in inspect.signature(command).parameters.items():
+            if name == "settings":
+                parameters += [_parameter(name, fields[name], helps.get(name)) for name in names]
+                parameters += [_refused_parameter(name, fields.get(name)) for name in refuses]
+                parameters.append(parameter.replace(annotation=SettingsFile, default=None))
+            else:
+                default = None if name == "file" else parameter.default
+                parameters.append(parameter.replace(annotation=hints[name], default=default))
+
+        @wraps(command)
+        def read_and_run(**given: Any) -> int:
+            options = {name: value for name in (*names, *refuses) if (value := given.pop(name)) not in (None, [])}
+            path = given.pop("settings")
+            values = {} if path is None else normalize_names(read_toml(path))
+            if "source" in values and "file" in given:
+                source = str(path.parent / str(values.pop("source")))
+                given["file"] = source if given["file"] is None else given["file"]
+            for name in [*values, *options]:
+                if name in refuses:
+                    raise InputError(f"{who}: {flag_of(name)} is not supported: {refuses[name]}")
+                if name in leave_out:
+                    raise InputError(f"{who}: {path}: there is no setting '{name}' for this command; leave it out")
+            if given.get("file", "") is None:
+                raise InputError(f"name a file to learn from: {who} FILE --target COLUMN")
+            values |= {name: _read_option(name, fields[name], value) for name, value in options.items()}
+            return command(settings=model.from_dict(values), **given)
+
+        read_and_run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+        read_and_run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return read_and_run
+
+    return decorate
 
 
-def _split(name: str, texts: list[str]) -> list[Any]:
-    """Return the parts of a list option, which may be given several times and with commas."""
-    parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
-    if name != "lag":
-        return parts
+def _parameter(name: str, field: Field, description: str | None) -> inspect.Parameter:
+    """Return the parameter of a setting, whose type is that of the option."""
+    default = option_of(name, field, description)
+    return inspect.Parameter(name, ANYWHERE, default=default, annotation=_option_type(field) | None)
+
+
+def option_of(name: str, field: Field, description: str | None = None) -> Any:
+    """Return the option of a setting, None if it is not given; its help ends with the default, if that is a value."""
+    text, default, flag = help_of(field), field.default, flag_of(name)
+    if isinstance(default, (str, int, float)) and not isinstance(default, bool):
+        text = f"{text.removesuffix('.')} [default: {default}]."
+    if _option_type(field) is bool and default is not False:
+        flag += f"/--no-{flag[2:]}"
+    return typer.Option(None, flag, *flags_of(field), help=description or text, show_default=False)
+
+
+def _refused_parameter(name: str, field: Field | None) -> inspect.Parameter:
+    """Return the hidden parameter of what a command does not support; it takes any text, or none if it is a flag."""
+    is_flag = field is None or _option_type(field) is bool
+    default = typer.Option(None, flag_of(name), hidden=True)
+    return inspect.Parameter(name, ANYWHERE, default=default, annotation=bool | None if is_flag else str | None)
+
+
+def _option_type(field: Field) -> Any:
+    """Return the type of an option; lists are texts with commas."""
+    match bare_type(field.type):
+        case BoolType():
+            return bool
+        case IntType():
+            return int
+        case FloatType():
+            return float
+        case VarTupleType():
+            return list[str]
+    return str
+
+
+def _read_option(name: str, field: Field, value: Any) -> Any:
+    """Return the value of an option; a list may be given several times and with commas."""
+    kind = bare_type(field.type)
+    if not isinstance(kind, VarTupleType):
+        return value
+    words = {IntType: (int, "whole numbers such as 1,24,168"), FloatType: (float, "numbers such as 0.1,0.5,0.9")}
+    number, meaning = words.get(type(bare_type(kind.item_type)), (str, ""))
     try:
-        return [int(part) for part in parts]
+        return [number(part) for part in split_words(value)]
     except ValueError:
-        raise InputError(f"--lag must be whole numbers such as 1,24,168, got {', '.join(texts)}") from None
+        raise InputError(f"{flag_of(name)} must be {meaning}, got {', '.join(value)}") from None
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def split_words(given: list[str] | None) -> list[str]:
+    """Return the words of an option that may be given several times and with commas."""
+    return [word.strip() for text in given or () for word in text.split(",") if word.strip()]
+
+
+FORMAT = option_of("format", describe_fields(FileSettings)["format"])

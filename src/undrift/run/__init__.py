@@ -31,10 +31,15 @@ from undrift.run.forecast.play import ForecastResult as ForecastResult
 from undrift.run.forecast.play import find_forecast as find_forecast
 from undrift.run.forecast.play import forecast_file as forecast_file
 from undrift.run.forecast.play import update_forecast as update_forecast
-from undrift.run.forecast.settings import ForecastSettings as ForecastSettings
+from undrift.run.mix import MixResult as MixResult
+from undrift.run.mix import MixScore as MixScore
+from undrift.run.mix import mix_file as mix_file
 from undrift.run.play.run_loop import Progress as Progress
 from undrift.run.play.runner import play_file as play_file
 from undrift.run.play.update import RunUpdate as RunUpdate
 from undrift.run.play.update import update_run as update_run
 from undrift.run.tables import unescape_formula as unescape_formula
+from undrift.stream.settings import FleetSettings as FleetSettings
+from undrift.stream.settings import ForecastSettings as ForecastSettings
+from undrift.stream.settings import MixSettings as MixSettings
 from undrift.stream.settings import Settings as Settings

@@ -15,21 +15,24 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from msgspec.inspect import BoolType, LiteralType, VarTupleType
 
 from undrift import _check
 from undrift._internal.names import find_similar
 from undrift.errors import InputError, UndriftError
 from undrift.stream.cells import Cells, RowBatch
 from undrift.stream.extras import log_sentence
-from undrift.stream.settings import FORMATS, MISSING, SPEEDS, TASKS
+from undrift.stream.settings import Settings, bare_type, describe_fields
 
 Frame = Any
 """A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
-_FLAGS = ("sort", "calendar", "elapsed", "alert", "nonnegative")
-_LISTS = ("drop", "features", "candidate", "na", "lag", "quantiles")
-_VALUES = "|".join((*MISSING, *SPEEDS, *TASKS, *FORMATS, r"[A-Z]+\b", r"\d+", r"'[^']*'"))
+_KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
+_FLAGS = [name for name, kind in _KINDS.items() if isinstance(kind, BoolType)]
+_LISTS = [name for name, kind in _KINDS.items() if isinstance(kind, VarTupleType)]
+_WORDS = [str(value) for kind in _KINDS.values() if isinstance(kind, LiteralType) for value in kind.values]
+_VALUES = "|".join((*map(re.escape, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
 _OPTION = re.compile(rf"--([a-z]+(?:-[a-z]+)*)(?:[ =]({_VALUES})(?![\w-]))?")
 
 

@@ -1,159 +1,206 @@
-"""Settings: what to predict, from what, and how; from options or from a TOML file."""
+"""Settings: what to predict, from what, and how; each declared once for Python, options and TOML files.
+
+A field of a settings class carries its type, its allowed range and its help. From these follow the checks and their
+sentences (`SettingsBase`), and the options of commands (`undrift.cli.run_options`).
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
+
+import msgspec
+import numpy as np
+from msgspec import Meta, inspect, structs
 
 from undrift import _check
 from undrift._internal.names import find_closest
 from undrift.errors import InputError
 
-MISSING = ("auto", "fill", "indicators", "skip", "refuse")
-TASKS = ("auto", "regression", "classification", "multiclass")
-FORMATS = ("auto", "csv", "parquet", "ndjson", "excel")
-SPEEDS = ("best", "max", "fast", "light")
+if TYPE_CHECKING:
+    from undrift.forecast import Forecaster
+
 FEW_TEXTS = 20
 """Texts of a column that get a feature each, however few rows there are."""
 LONGEST = 1 << 20
 """Bytes of a settings file."""
 LONGEST_LAG = 1_000_000
 """Rows."""
-_LISTS = ("features", "drop", "candidate", "na", "lag", "quantiles")
-OLD_NAMES = {"model": "speed"}
-"""Settings that had another name: folders made before keep their meaning, whoever writes it is told the new one."""
-OLD_VALUES = {("missing", "indicate"): "indicators"}
-"""Values that had another name."""
+UNNAMED = "?"
+"""Stands for the target where a file is read to find it."""
+
+Speed = Literal["best", "max", "fast", "light"]
+Name = Annotated[str, Meta(min_length=1)]
+Texts = tuple[str, ...]
+Character = Annotated[str, Meta(min_length=1, max_length=1)]
+Count = Annotated[int, Meta(ge=1, le=2**53)]
+Lag = Annotated[int, Meta(ge=1, le=LONGEST_LAG)]
+Delay = Annotated[int, Meta(ge=0, le=1_000_000)]
+Origins = Annotated[int, Meta(ge=1, le=1_000_000)]
+TextCount = Annotated[int, Meta(ge=1, le=10_000)]
+Seed = Annotated[int, Meta(ge=0, le=2**53)]
+HalfLife = Annotated[float, Meta(gt=0.0)]
+Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
+Level = Annotated[float, Meta(ge=0.5, le=0.99)]  # of `undrift.learners.intervals.LEVELS`
+QuantileLevel = Annotated[float, Meta(ge=0.005, le=0.995)]  # of `undrift.learners.intervals.QUANTILES`
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What to predict, from what, and how."""
-
-    target: str
-    """Column to predict."""
-    time: str | None = None
-    """Column with the time; None: found by its contents. It is not a feature."""
-    features: tuple[str, ...] | None = None
-    """Columns to learn from; None: all others."""
-    drop: tuple[str, ...] = ()
-    """Columns to leave out."""
-    candidate: tuple[str, ...] = ()
-    """Columns with predictions made elsewhere, in units of the target; a missing one abstains."""
-    task: str = "auto"
-    """"regression", "classification", "multiclass" (more classes may come), or "auto": found from the target."""
-    positive: str | None = None
-    """Label that counts as 1; None: the later of the two in order."""
-    speed: str = "best"
-    """"best", "max" (more trees, several times slower), "fast" (linear and in context, several times faster), or
-    "light" (linear, the smallest)."""
-    half_life: float | None = None
-    """One memory length in rounds in place of learned ones."""
-    nonnegative: bool = False
-    """The target is never below 0: intervals are cut there."""
-    lag: tuple[int, ...] = ()
-    """Add the target's value so many rows ago as a feature, for each of these numbers."""
-    delay: int = 0
-    """Labels become known so many rows late."""
-    weight: str | None = None
-    """Column that says how often each row counts, 0 or more; it is not a feature. None: once."""
-    elapsed: bool = False
-    """Let memories forget by the time between rows, in units of the median spacing of the first rows, not by rows."""
-    calendar: bool = False
-    """Add the hour of the day, the day of the week and the day of the year as features."""
-    missing: str = "auto"
-    """"fill" with the last value seen, "indicators" (fill, and a feature that tells), "auto" (that for numbers that are
-    often missing in the first rows), "skip" such rows, or "refuse"."""
-    na: tuple[str, ...] = ()
-    """Texts that mean missing, besides the usual ones."""
-    categories: int | None = None
-    """Most different texts of a column that get a feature each; with more, it is learned by the mean of each text.
-    None: 20, and 100 where each has 20 of the first rows or more."""
-    time_format: str | None = None
-    """How times are written, in the letters of strptime; None: ISO 8601, or seconds since 1970."""
-    sort: bool = False
-    """Learn the rows in order of their times, whatever their order in the file."""
-    header: bool = True
-    """Whether the first line of a CSV file names the columns; else they are called c1, c2, ..."""
-    encoding: str = "utf-8"
-    """How the file's text is encoded."""
-    decimal: str | None = None
-    """Decimal sign of a CSV file, "." or ","; None: found from its first rows."""
-    delimiter: str | None = None
-    """What separates cells; None: found from the header."""
-    format: str = "auto"
-    """"csv", "parquet", "ndjson", "excel", or "auto": by the file's ending."""
-    limit: int | None = None
-    """Stop after so many rows."""
-    level: float = 0.9
-    """Part of the labels that intervals are made to hold."""
-    quantiles: tuple[float, ...] = ()
-    """Levels of the quantiles that are predicted beside intervals."""
-    seed: int = 0
-    """Of the model's random features."""
-    alert: bool = False
-    """Watch the stream on the way, and tell what changed."""
+class SettingsBase(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that are checked when they are made, from Python, options, or a TOML or JSON file."""
 
     def __post_init__(self) -> None:
-        who = "settings"
-        if not isinstance(self.target, str) or not self.target:
-            raise InputError("settings: target must name the column to predict; pass --target")
-        for name in _LISTS:
+        for field in structs.fields(self):
+            value = _plain(getattr(self, field.name))
+            try:
+                if isinstance(value, (set, frozenset)):  # which have no order
+                    raise msgspec.ValidationError
+                structs.force_setattr(self, field.name, msgspec.convert(value, field.type))
+            except msgspec.ValidationError as error:
+                declared = describe_fields(type(self))[field.name].type
+                sentence = _explain(field.name, declared, _words(field.type), value, str(error))
+                raise InputError(f"settings: {sentence}") from None
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the settings with some changed."""
+        return structs.replace(self, **changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the settings as a settings file would hold them; what is None is left out.
+
+        JSON has no infinity, so a memory that never fades is the text "inf".
+        """
+        out = {}
+        for name in self.names():
             value = getattr(self, name)
-            if isinstance(value, (list, tuple)):
-                object.__setattr__(self, name, tuple(value))
-            elif value is not None or name != "features":
-                raise InputError(f"{who}: {name} must be a list, got {_short(value)}")
-        for name in ("features", "drop", "candidate", "na"):
-            for text in getattr(self, name) or ():
-                if not isinstance(text, str):
-                    raise InputError(f"{who}: {name} must be a list of texts, got {_short(text)} in it")
-        for name in ("time", "positive", "time_format", "encoding", "weight"):
-            value = getattr(self, name)
-            if not isinstance(value, str) and (value is not None or name == "encoding"):
-                raise InputError(f"{who}: {name} must be a text, got {_short(value)}")
+            if value is not None:
+                out[name] = list(value) if isinstance(value, tuple) else "inf" if value == math.inf else value
+        return out
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all settings, a class's own before those it shares with others."""
+        base: Any = cls.__base__
+        inherited = base.names() if base is not SettingsBase and cls is not SettingsBase else []
+        return [name for name in cls.__struct_fields__ if name not in inherited] + inherited
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], where: str = "settings") -> Self:
+        """Return settings by name, refusing unknown ones; `where` they come from begins the errors."""
+        known, plain = describe_fields(cls), normalize_names(values)
+        unknown = next((name for name in plain if name not in known), None)
+        if unknown is not None:
+            raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, cls.names())}")
+        missing = next((name for name in cls.names() if known[name].required and name not in plain), None)
+        if missing is not None:
+            column = help_of(known[missing]).removesuffix(".").removeprefix("Column")
+            raise InputError(f"{where}: {missing} is missing; name the column{column}, with --{missing} COLUMN")
+        for name, value in plain.items():
+            kind = bare_type(known[name].type)
+            if isinstance(kind, inspect.VarTupleType) and isinstance(value, (str, int, float)):
+                plain[name] = (value,)
+            elif isinstance(kind, inspect.FloatType) and value == "inf":
+                plain[name] = math.inf
+        return cls(**plain)
+
+
+def option(description: str, *flags: str) -> Meta:
+    """Return what a setting's annotation says about its option: the help, and flags besides its name."""
+    return Meta(description=description, extra={"flags": flags})
+
+
+class FileSettings(SettingsBase, frozen=True, kw_only=True):
+    """How a file is read."""
+
+    time: Annotated[str | None, option("Column with the time; it is no feature [default: found].")] = None
+    time_format: Annotated[
+        str | None, option("How times are written, as in %d.%m.%Y %H:%M [default: ISO 8601, or seconds since 1970].")
+    ] = None
+    na: Annotated[Texts, option("Texts that mean missing, besides the usual ones.")] = ()
+    header: Annotated[bool, option("Whether the first line names the columns; if not, they are c1, c2, ...")] = True
+    encoding: Annotated[str, option("Encoding of the file's text.")] = "utf-8"
+    decimal: Annotated[Literal[".", ","] | None, option("Decimal sign, . or , [default: found].")] = None
+    delimiter: Annotated[Character | None, option("Character between two cells [default: found].")] = None
+    format: Annotated[
+        Literal["auto", "csv", "parquet", "ndjson", "excel"],
+        option("csv, parquet, ndjson, excel, or auto: by the file's ending."),
+    ] = "auto"
+    limit: Annotated[Count | None, option("Stop after so many rows.", "-n")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.time_format is not None:
             _require_time_format(self.time_format)
-        for name in ("calendar", "alert", "sort", "header", "nonnegative", "elapsed"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{who}: {name} must be true or false, got {_short(getattr(self, name))}")
-        _check.choice(who, "task", self.task, TASKS)
-        _check.choice(who, "speed", self.speed, SPEEDS)
-        if isinstance(self.missing, str) and ("missing", self.missing) in OLD_VALUES:
-            raise InputError(f"{who}: missing = '{self.missing}' is called '{OLD_VALUES['missing', self.missing]}' now")
-        _check.choice(who, "missing", self.missing, MISSING)
-        _check.choice(who, "format", self.format, FORMATS)
-        if self.half_life is not None:
-            _check.interval(who, "half_life", self.half_life, "(0, inf]")
-        _check.integer(who, "delay", self.delay, 0, 1_000_000)
-        if self.categories is not None:
-            _check.integer(who, "categories", self.categories, 1, 10_000)
-        _check.integer(who, "seed", self.seed, 0, 2**53)
-        if self.limit is not None:
-            _check.integer(who, "limit", self.limit, 1, 2**53)
-        _check.interval(who, "level", self.level, "(0, 1)")
-        for level in self.quantiles:
-            _check.interval(who, "quantiles", level, "(0, 1)")
+
+    def of_rows(self, target: str, **more: Any) -> Settings:
+        """Return how the rows of a file are read that has this target."""
+        return Settings(target=target, **{name: getattr(self, name) for name in FileSettings.names()}, **more)
+
+
+class Settings(FileSettings, frozen=True, kw_only=True):
+    """What to predict, from what, and how.
+
+    The help of `undrift run` describes every setting; a setting named `half_life` is its option `--half-life`.
+    """
+
+    target: Annotated[Name, option("Column to predict.", "-t")]
+    features: Annotated[Texts | None, option("Columns to learn from, a,b,c [default: all others].", "-f")] = None
+    drop: Annotated[Texts, option("Columns to leave out, a,b,c.")] = ()
+    candidate: Annotated[
+        Texts, option("Columns with predictions made elsewhere, a,b,c, in units of the target; empty cells abstain.")
+    ] = ()
+    task: Annotated[
+        Literal["auto", "regression", "classification", "multiclass"],
+        option("regression, classification, multiclass (new classes may come), or auto: found from the target."),
+    ] = "auto"
+    positive: Annotated[str | None, option("Label that counts as 1 [default: the later of the two in order].")] = None
+    speed: Annotated[Speed, option("best, max (more trees), fast (no trees), or light (linear and small).")] = "best"
+    half_life: Annotated[HalfLife | None, option("One memory length in rounds, in place of learned ones.")] = None
+    nonnegative: Annotated[bool, option("The target is never below 0: cut intervals there.")] = False
+    lag: Annotated[tuple[Lag, ...], option("Add the target's value 1,24,168 rows ago as features.")] = ()
+    delay: Annotated[Delay, option("Labels become known so many rows late.")] = 0
+    weight: Annotated[
+        str | None, option("Column that says how often each row counts, 0 or more; it is no feature.")
+    ] = None
+    elapsed: Annotated[bool, option("Forget by the time between rows, not by rows.")] = False
+    calendar: Annotated[bool, option("Add hour, weekday and time of year as features.")] = False
+    missing: Annotated[
+        Literal["auto", "fill", "indicators", "skip", "refuse"],
+        option(
+            "Missing values: fill (with the last value), indicators (fill, and a feature that marks them), auto "
+            "(indicators where they are frequent in the first rows), skip (such rows), or refuse."
+        ),
+    ] = "auto"
+    categories: Annotated[
+        TextCount | None,
+        option("Most texts of a column with a feature each, else means [default: 20, 100 if frequent]."),
+    ] = None
+    sort: Annotated[bool, option("Learn rows in order of their times.")] = False
+    level: Annotated[Level, option("Level of the intervals.")] = 0.9
+    quantiles: Annotated[
+        tuple[QuantileLevel, ...], option("Predict these quantiles as well, such as 0.1,0.5,0.9.")
+    ] = ()
+    seed: Annotated[Seed, option("Seed of the model's random features.")] = 0
+    alert: Annotated[bool, option("Report changes on the way; exit code 6 if there were any.")] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         for lag in self.lag:
-            _check.integer(who, "lag", lag, 1, LONGEST_LAG)
             if lag <= self.delay:
                 raise InputError(
                     f"settings: lag {lag} is not known yet when labels are {self.delay} rows late; "
                     f"use a lag of at least {self.delay + 1}"
                 )
-        if len(set(self.lag)) < len(self.lag):
-            raise InputError("settings: lag must not name a number twice")
-        if self.decimal not in (None, ".", ","):
-            raise InputError(f"settings: decimal must be '.' or ',', got {_short(self.decimal)}")
-        if self.delimiter is not None and (not isinstance(self.delimiter, str) or len(self.delimiter) != 1):
-            raise InputError(f"settings: delimiter must be one character, got {_short(self.delimiter)}")
+        for name in ("lag", "quantiles", "candidate"):
+            items = getattr(self, name)
+            again = next((item for k, item in enumerate(items) if item in items[:k]), None)
+            if again is not None:
+                raise InputError(f"settings: {name} must not have {again!r:.60} twice")
         taken = {self.target, self.time, *self.drop, *(self.features or ())}
         wrong = next((name for name in self.candidate if name in taken), None)
         if wrong is not None:
@@ -165,67 +212,245 @@ class Settings:
                 f"settings: the weight '{self.weight}' cannot be the target, the time, a feature, a candidate, or "
                 "dropped as well"
             )
-        if len(set(self.candidate)) < len(self.candidate):
-            raise InputError("settings: candidate must not name a column twice")
-        if self.target in self.drop or self.target == self.time or self.target in (self.features or ()):
+        if self.target in {self.time, *self.drop, *(self.features or ())}:
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
-
-    def replace(self, **changes: Any) -> Self:
-        """Return the settings with some changed."""
-        return dataclasses.replace(self, **changes)
 
     @property
     def most_texts(self) -> int:
         """Texts of a column that get a feature each where nobody counts their rows."""
         return FEW_TEXTS if self.categories is None else self.categories
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the settings as a settings file would hold them; what is None is left out.
 
-        JSON has no infinity, so a memory that never fades is the text "inf".
-        """
-        out = {}
-        for name, value in dataclasses.asdict(self).items():
-            if value is not None:
-                out[name] = list(value) if isinstance(value, tuple) else "inf" if value == math.inf else value
-        return out
+class FleetSettings(Settings, frozen=True, kw_only=True):
+    """What a fleet predicts, with one model per key."""
 
-    @classmethod
-    def names(cls) -> list[str]:
-        """Return the names of all settings."""
-        return [field.name for field in dataclasses.fields(cls)]
+    unsupported: ClassVar = (
+        "candidate", "half_life", "nonnegative", "weight", "elapsed", "missing", "level", "quantiles", "alert",
+    )  # fmt: skip
+    """Settings of runs that fleets have no use for."""
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], where: str = "settings", *, saved: bool = False) -> Self:
-        """Return settings by name, refusing unknown ones; `where` they come from begins the errors.
+    key: Annotated[Name, option("Column that says which stream a row is of.", "-k")]
+    order: Annotated[str | None, option("Column of integers: a row's place in its stream [default: the file's].")] = (
+        None
+    )
+    wait: Annotated[str, option("How late a row may come: orders (64), with --time a duration (90s, 15m, 2h, 1d).")] = (
+        "0"
+    )
+    hold: Annotated[Delay, option("Rows of a key that wait for their label from a later file.")] = 256
+    interval: Annotated[
+        float | None, option("Add intervals of this level, such as 0.9, to predictions of numbers.")
+    ] = None
+    time: Annotated[str | None, option("Column of times, in place of --order.")] = None
+    delay: Annotated[Delay, option("Labels become known so many rows of their key late.")] = 0
+    categories: Annotated[
+        TextCount | None, option("Use texts: so many of a column, the most frequent, get a feature each.")
+    ] = None
+    speed: Annotated[Speed, option("best, fast, or light.")] = "light"
 
-        What a folder saved may have names of earlier versions.
-        """
-        known = cls.names()
-        plain = {str(name).replace("-", "_"): value for name, value in values.items()}
-        plain = _translate_old(plain) if saved else plain
-        old = next((name for name in plain if name in OLD_NAMES), None)
-        if old is not None:
-            raise InputError(f"{where}: the setting '{old}' is called '{OLD_NAMES[old]}' now")
-        unknown = next((name for name in plain if name not in known), None)
-        if unknown is not None:
-            raise InputError(f"{where}: there is no setting '{unknown}'{did_you_mean(unknown, known)}")
-        if "target" not in plain:
-            raise InputError(f"{where}: target is missing; name the column to predict, with --target COLUMN")
-        for name in _LISTS:
-            if isinstance(plain.get(name), (str, int, float)):
-                plain[name] = (plain[name],)
-        if plain.get("half_life") == "inf":
-            plain["half_life"] = math.inf
-        return cls(**plain)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.unsupported:
+            if getattr(self, name) != describe_fields(Settings)[name].default:
+                raise InputError(f"settings: fleets have no setting '{name}'; leave it out, or use undrift run")
+        if self.order is not None and self.time is not None:
+            raise InputError("undrift fleet: give --order or --time, not both")
 
 
-def _translate_old(values: dict[str, Any]) -> dict[str, Any]:
-    """Return saved settings with the names and values of today."""
-    named = {OLD_NAMES.get(name, name): value for name, value in values.items()}
-    return {
-        name: OLD_VALUES.get((name, value), value) if isinstance(value, str) else value for name, value in named.items()
-    }
+class ForecastSettings(FileSettings, frozen=True, kw_only=True):
+    """What to forecast, how far, and from which columns."""
+
+    target: Annotated[
+        Texts, option("Column to forecast; a,b,c are forecast together [default: the only column of numbers].", "-t")
+    ] = ()
+    horizon: Annotated[Count, option("Steps ahead.", "-H")] = 24
+    series: Annotated[Name | None, option("Column that says which series a row is of (long files).")] = None
+    key: Annotated[Name | None, option("The same, but every series has a forecaster of its own.", "-k")] = None
+    season: Annotated[
+        tuple[int, ...] | None, option("Rows after which values repeat, 24,168; 0: none [default: found].")
+    ] = None
+    known: Annotated[
+        Texts, option("Columns known in advance; rows without a target at the end hold those to come.")
+    ] = ()
+    candidate: Annotated[
+        Texts,
+        option(
+            "Forecasts made elsewhere: a column beside the target, known a horizon before its row (COL:6: six rows), "
+            "or COL for COL_1, COL_2, ..., made in their row."
+        ),
+    ] = ()
+    level: Annotated[float, option("Level of the intervals.")] = 0.9
+    nonnegative: Annotated[
+        bool | None, option("Whether forecasts below 0 become 0 [default: while a series has had no value below 0].")
+    ] = None
+    every: Annotated[Origins, option("Keep the forecasts of every so many rows.")] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.series is not None and self.key is not None:
+            raise InputError("undrift forecast: --series forecasts together, --key each by itself; give one of them")
+        if (self.series or self.key) is not None and len(self.target) > 1:
+            raise InputError("undrift forecast: with --series or --key there is one --target; got several")
+        named = [*self.target, *self.known, *filter(None, (self.series, self.key, self.time))]
+        if len({*named, *self.candidate}) < len(named) + len(self.candidate):
+            raise InputError(
+                "undrift forecast: target, series, key, known, candidate and time must be different columns"
+            )
+        if self.candidate and len(self.target) > 1:
+            raise InputError(
+                "undrift forecast: --candidate goes with one --target; give several series one below the other, with "
+                "--series"
+            )
+        self.forecaster()
+
+    def forecaster(self, every: int | None = None) -> Forecaster:
+        """Return the model, before its first row; `every` are the seconds from row to row, None to find them."""
+        from undrift.forecast import Forecaster
+
+        return Forecaster(
+            self.horizon,
+            self.season,
+            level=self.level,
+            every=every,
+            candidates=self.candidate,
+            nonnegative=self.nonnegative,
+        )
+
+    def reading(self) -> Settings:
+        """Return how the file is read."""
+        return self.of_rows(self.target[0] if self.target else UNNAMED)
+
+
+class MixSettings(FileSettings, frozen=True, kw_only=True):
+    """Which forecasts in the columns of a file are combined, and for which loss."""
+
+    target: Annotated[Name, option("Column that is forecast.", "-t")]
+    candidate: Annotated[
+        Texts, option("Columns with the forecasts, a,b,c; empty cells abstain [default: all other columns of numbers].")
+    ] = ()
+    loss: Annotated[
+        Literal["squared", "absolute", "quantile"], option("Loss to keep small: squared, absolute or quantile.")
+    ] = "squared"
+    quantile: Annotated[Share | None, option("Level of the quantile that is forecast; with --loss quantile.")] = None
+    delay: Annotated[Delay, option("Labels become known so many rows late.")] = 0
+    time: Annotated[str | None, option("Column with the time, copied to the output [default: found].")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.quantile is None) == (self.loss == "quantile"):
+            raise InputError(
+                "undrift mix: --loss quantile needs --quantile LEVEL in (0, 1), and no other loss takes it"
+            )
+        self.reading()
+
+    def reading(self) -> Settings:
+        """Return how the file is read."""
+        return self.of_rows(self.target, candidate=self.candidate)
+
+
+# What a declaration says, for checks, their sentences, and the options of commands.
+
+
+@cache
+def describe_fields(model: type[SettingsBase]) -> dict[str, inspect.Field]:
+    """Return the fields of a settings class by name."""
+    found = inspect.type_info(model)
+    assert isinstance(found, inspect.StructType)
+    return {field.name: field for field in found.fields}
+
+
+def help_of(field: inspect.Field) -> str:
+    """Return the help of a setting."""
+    return str((_metadata_of(field).extra_json_schema or {})["description"])
+
+
+def flags_of(field: inspect.Field) -> tuple[str, ...]:
+    """Return the flags of a setting's option besides its name."""
+    return tuple((_metadata_of(field).extra or {})["flags"])
+
+
+def _metadata_of(field: inspect.Field) -> inspect.Metadata:
+    """Return what `option` declared of a setting."""
+    assert isinstance(field.type, inspect.Metadata)
+    return field.type
+
+
+def bare_type(kind: inspect.Type) -> inspect.Type:
+    """Return the type of a value that is not None, without what else is declared of it."""
+    while isinstance(kind, (inspect.Metadata, inspect.UnionType)):
+        if isinstance(kind, inspect.Metadata):
+            kind = kind.type
+        else:
+            kind = next(part for part in kind.types if not isinstance(part, inspect.NoneType))
+    return kind
+
+
+def normalize_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by their names in Python, where a file may have hyphens."""
+    return {str(name).replace("-", "_"): value for name, value in values.items()}
+
+
+def _explain(name: str, declared: inspect.Type, words: Sequence[str], value: Any, error: str) -> str:
+    """Return the sentence about a wrong value: what is allowed (one of the `words` perhaps), and what was given."""
+    kind, in_list, end = bare_type(declared), _IN_LIST.search(error), ""
+    if isinstance(kind, inspect.VarTupleType) and in_list is not None:
+        kind, value = bare_type(kind.item_type), value[int(in_list[1])]
+        if isinstance(kind, inspect.StrType):
+            return f"{name} must be a list of texts, got {_short(value)} in it"
+    match kind:
+        case inspect.VarTupleType():
+            allowed = "a list"
+        case inspect.BoolType():
+            allowed = "true or false"
+        case inspect.LiteralType():
+            allowed = " or ".join(map(repr, words)) if len(words) == 2 else f"one of {', '.join(words)}"
+        case inspect.StrType(max_length=1):
+            allowed = "one character"
+        case inspect.StrType(min_length=1) if value == "":
+            allowed = "a text that is not empty"
+        case inspect.IntType(ge=low, le=high):
+            allowed = "an integer" if low is None else f"an integer in [{low}, {high}]"
+        case inspect.FloatType(ge=low, gt=above, le=high, lt=below) if _is_number(value):
+            first = f"({above:g}" if low is None else f"[{low:g}"
+            last = f"{below:g})" if below is not None else "inf]" if high is None else f"{high:g}]"
+            allowed, end = f"in {first}, {last}", "" if last == "inf]" else _check.percent_hint(value)
+        case inspect.FloatType():
+            allowed = "a number"
+        case _:
+            allowed = "a text"
+    return f"{name} must be {allowed}, got {_short(value)}{end}"
+
+
+def _words(hint: Any) -> tuple[str, ...]:
+    """Return the words of the Literal in a type, in the order in which they were declared."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return next((words for words in map(_words, get_args(hint)) if words), ())
+
+
+_IN_LIST = re.compile(r"`\$\[(\d+)\]")
+"""Where msgspec's error says which item of a list is wrong."""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _plain(value: object) -> object:
+    """Return lists as tuples, and NumPy's numbers and texts as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return tuple(map(_plain_item, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _plain_item(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _short(value: object) -> str:
+    """Return a value for an error, on one short line; tables may be of any size and depth."""
+    if isinstance(value, (dict, list, tuple)):
+        return "a table" if isinstance(value, dict) else "a list"
+    return _check.describe(value)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -253,13 +478,6 @@ def _require_time_format(form: str) -> None:
     except ValueError as error:
         if "does not match" not in str(error) and "unconverted" not in str(error):
             raise InputError(f"settings: time_format {form!r:.60} is not understood ({error!s:.80})") from None
-
-
-def _short(value: object) -> str:
-    """Return a value for an error, on one short line; tables may be of any size and depth."""
-    if isinstance(value, (dict, list, tuple)):
-        return "a table" if isinstance(value, dict) else "a list"
-    return f"{value!r:.60}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

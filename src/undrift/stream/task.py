@@ -59,7 +59,7 @@ def infer_task(first: FirstRows) -> tuple[str, tuple[str, ...] | None]:
     cells = [cell for _, cell in known]
     values = [value for cell in cells if (value := parse_number(cell)) is not None]
     numeric = len(values) >= SHARE_OF_A_KIND * len(cells) and not _are_flags(cells)
-    task = settings.task
+    task: str = settings.task
     if task == "auto":
         named = settings.positive is not None or not numeric
         task = "classification" if named else _task_of_numbers(first, values)

@@ -60,7 +60,7 @@ def fleet_options(scenario: Scenario) -> list[str]:
 
 def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
     """Play a fleet over a file as the scenario asks."""
-    from undrift.run import Settings, play_fleet
+    from undrift.run import FleetSettings, play_fleet
 
     asked: dict[str, Any] = {"speed": "fast", **scenario.options}
     settings = {name: value for name, value in asked.items() if name not in NOT_SETTINGS}
@@ -68,9 +68,8 @@ def play_fleet_file(scenario: Scenario, file: Path, out: Path) -> None:
         settings["elapsed"] = True
     if "candidate" in settings:
         settings["candidate"] = [settings["candidate"]]
-    wanted = Settings("y", time="time", **settings)
-    arguments: dict[str, Any] = {"key": "key", "use_texts": "texts" in asked, "interval": asked.get("level")}
-    play_fleet(str(file), out, wanted, **arguments)
+    settings |= {"interval": asked.get("level"), "categories": 20 if "texts" in asked else None}
+    play_fleet(str(file), out, FleetSettings(target="y", time="time", key="key", **settings))
 
 
 def read_fleet(folder: Path, shows: tuple[str, ...]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def interrupt_run(file: Path, out: Path) -> None:
 
     batches = itertools.count()
     try:
-        play_file(str(file), out, Settings("y", time="time", speed="fast"), stop=lambda: next(batches) > 0)
+        play_file(str(file), out, Settings(target="y", time="time", speed="fast"), stop=lambda: next(batches) > 0)
     except Interrupted:
         return
     raise AssertionError("the run was not interrupted; give it more rows")

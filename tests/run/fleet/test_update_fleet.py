@@ -223,7 +223,7 @@ def test_more_rows_than_are_held_are_let_go_and_told(tmp_path):
     assert statuses(folder).count("expired") == 60 - 3 * 5
     assert update(folder, write(tmp_path / "told.csv", rows)) == 0
     assert statuses(folder).count("labelled") == 3 * 5
-    assert json.loads((folder / "fleet.json").read_text())["hold"] == 5
+    assert json.loads((folder / "fleet.json").read_text())["settings"]["hold"] == 5
 
 
 def test_a_column_of_times_that_is_not_used_is_named_at_the_first_command(tmp_path, capsys):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from undrift.errors import DataError, InputError
 from undrift.fleet import Fleet
-from undrift.fleet.fleet import HOLD
 from undrift.fleet.keys_and_orders import MAX_ORDER
 from undrift.fleet.outputs import ABSENT
 from undrift.online import OnlineClassifier, OnlineRegressor
@@ -23,7 +22,7 @@ from undrift.stream.calendar import Calendar, fill_calendar, find_calendar
 from undrift.stream.cells import RowBatch, Times, parse_texts
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.schema import LONGEST_TEXT, column_kind, find_flag, time_as_feature_error
-from undrift.stream.settings import Settings, did_you_mean
+from undrift.stream.settings import FleetSettings, did_you_mean
 from undrift.stream.task import infer_task
 from undrift.stream.text_features import unused_name
 
@@ -86,19 +85,11 @@ class FleetColumns(NamedTuple):
     """What was decided that the user may want to know."""
 
 
-def infer_fleet_columns(
-    source: Source,
-    key: str,
-    order: str | None,
-    wait: str,
-    *,
-    hold: int = HOLD,
-    interval: float | None = None,
-    use_texts: bool = False,
-) -> FleetColumns:
-    """Return what the columns are, from the first rows; with `use_texts`, texts become features."""
+def infer_fleet_columns(source: Source, settings: FleetSettings) -> FleetColumns:
+    """Return what the columns are, from the first rows; with `categories`, texts become features."""
     first, _ = read_first_rows(source)
-    settings, notes = source.settings, list[str]()
+    key, order, notes = settings.key, settings.order, list[str]()
+    use_texts = settings.categories is not None
     if settings.calendar and settings.time is None:
         raise InputError("undrift fleet: --calendar needs the times of the rows; name their column with --time")
     asked = [key, settings.target, *filter(None, (order, settings.time)), *(settings.features or ()), *settings.drop]
@@ -142,7 +133,7 @@ def infer_fleet_columns(
             "--lag 1 of earlier labels"
         )
     unit = None if time is None else time.unit
-    fleet = make_fleet(settings, task, key, order, features, parse_wait(wait, unit), hold, interval)
+    fleet = make_fleet(settings, task, features, parse_wait(settings.wait, unit))
     return FleetColumns(fleet, task, classes, time, left_out, made, notes)
 
 
@@ -157,32 +148,23 @@ def _note_on_times(first: FirstRows, columns: Sequence[str]) -> list[str]:
     ]
 
 
-def make_fleet(
-    settings: Settings,
-    task: str,
-    key: str,
-    order: str | None,
-    features: Sequence[str],
-    wait: int,
-    hold: int,
-    interval: float | None,
-) -> Fleet:
+def make_fleet(settings: FleetSettings, task: str, features: Sequence[str], wait: int) -> Fleet:
     """Return the fleet of these columns, before its first record; `wait` is in orders."""
-    if interval is not None and task == "classification":
+    if settings.interval is not None and task == "classification":
         raise InputError("undrift fleet: --interval is for numbers, and the target is one of two classes; leave it out")
     model = OnlineClassifier if task == "classification" else OnlineRegressor
     return Fleet(
         model(speed=settings.speed, seed=settings.seed),
-        key=key,
-        order=order or settings.time,
+        key=settings.key,
+        order=settings.order or settings.time,
         features=features,
         target=settings.target,
         wait=wait,
         delay=settings.delay,
         lags=settings.lag,
-        interval=interval,
-        hold=hold,
-        numbered=order is not None,
+        interval=settings.interval,
+        hold=settings.hold,
+        numbered=settings.order is not None,
         on_error="report",
     )
 

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from undrift._internal.folder import Folder, regular_file
 from undrift.errors import InputError, ModelFileError, UndriftError
-from undrift.fleet.fleet import HOLD
 from undrift.run.fleet.columns import FleetColumns, MadeFeatures, make_fleet
 from undrift.run.fleet.orders import TimeColumn
-from undrift.stream.settings import Settings
+from undrift.stream.settings import FleetSettings
 
 PLAN = "fleet.json"
-FORMAT = 1
+FORMAT = 2
 LONGEST = 64 << 20
 
 
@@ -37,10 +36,7 @@ class LearnedFile(NamedTuple):
 class FleetPlan(NamedTuple):
     """Everything that later files keep to."""
 
-    settings: Settings
-    key: str
-    order: str | None
-    wait: str
+    settings: FleetSettings
     columns: FleetColumns
     labels: list[str] | None
     """The two labels as they were found in the end; `columns.classes` may lack one that came late."""
@@ -52,12 +48,7 @@ class FleetPlan(NamedTuple):
         plan = {
             "format": FORMAT,
             "settings": self.settings.as_dict(),
-            "key": self.key,
-            "order": self.order,
-            "wait": self.wait,
             "waiting_orders": columns.fleet.wait,
-            "hold": columns.fleet.hold,
-            "interval": columns.fleet.interval,
             "features": list(columns.fleet.fields.features),
             "task": columns.task,
             "classes": columns.classes,
@@ -84,6 +75,11 @@ def read_plan(folder: Path) -> FleetPlan:
         plan = json.loads(text)
         if plan["format"] > FORMAT:
             raise ModelFileError(f"{path}: written by a newer undrift; upgrade it")
+        if plan["format"] < FORMAT:
+            raise ModelFileError(
+                f"{path}: written by an earlier undrift; give the undrift fleet command of its first file again with "
+                "--force"
+            )
         return _from_json(plan)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UndriftError) as error:
         if isinstance(error, ModelFileError):
@@ -94,16 +90,12 @@ def read_plan(folder: Path) -> FleetPlan:
 
 
 def _from_json(plan: dict[str, Any]) -> FleetPlan:
-    settings = Settings.from_dict(plan["settings"], saved=True)
-    order = None if plan["order"] is None else str(plan["order"])
+    settings = FleetSettings.from_dict(plan["settings"])
     time = None if plan["time"] is None else TimeColumn(*plan["time"])
     classes = None if plan["classes"] is None else tuple(str(one) for one in plan["classes"])
-    hold, interval = plan.get("hold", HOLD), plan.get("interval")
-    fleet = make_fleet(
-        settings, plan["task"], str(plan["key"]), order, plan["features"], plan["waiting_orders"], hold, interval
-    )
+    fleet = make_fleet(settings, plan["task"], plan["features"], plan["waiting_orders"])
     made = MadeFeatures.from_json(plan["made"]) if "made" in plan else MadeFeatures()
     columns = FleetColumns(fleet, plan["task"], classes, time, [str(one) for one in plan["left_out"]], made)
     learned = [LearnedFile(**one) for one in plan["learned"]]
     labels = None if plan["labels"] is None else [str(one) for one in plan["labels"]]
-    return FleetPlan(settings, str(plan["key"]), order, str(plan["wait"]), columns, labels, learned)
+    return FleetPlan(settings, columns, labels, learned)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ from undrift._internal.folder import Folder
 from undrift._internal.stopping import StopRequest
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.fleet import FleetRun
-from undrift.fleet.fleet import HOLD
 from undrift.fleet.outputs import DUPLICATE, ERROR, LABELLED, LATE, OK, POISON, PREDICTED, Outputs
 from undrift.fleet.state_store import FleetMismatchError
 from undrift.run.fleet.columns import infer_fleet_columns
@@ -24,7 +22,7 @@ from undrift.run.fleet.plan import PLAN, FleetPlan, LearnedFile, read_plan
 from undrift.run.fleet.records import RecordReader
 from undrift.run.fleet.result import KEYS, PREDICTIONS, FleetResult, write_result
 from undrift.run.read.source import Source
-from undrift.stream.settings import Settings
+from undrift.stream.settings import FleetSettings
 
 MOST_RECORDS, FEWEST_RECORDS, MOST_CELLS = 500_000, 50_000, 10_000_000
 """Records advanced and saved at a time: as many as leave a key several, fewer if they have many features."""
@@ -34,6 +32,9 @@ WRITTEN = (PREDICTIONS, KEYS, PLAN, REPORT)
 DECIDING = ("na", "time_format", "encoding", "delimiter", "format", "limit", "task", "positive")
 """Settings that decide about the results and that neither the model nor its columns show."""
 RECORDED = (
+    "key",
+    "order",
+    "wait",
     "target",
     "time",
     "features",
@@ -55,14 +56,8 @@ RECORDED = (
 def play_fleet(
     path: str,
     folder: str | Path,
-    settings: Settings,
+    settings: FleetSettings,
     *,
-    key: str,
-    order: str | None = None,
-    wait: str = "0",
-    hold: int = HOLD,
-    interval: float | None = None,
-    use_texts: bool = False,
     force: bool = False,
     workers: int = 1,
     progress: Callable[[int], None] | None = None,
@@ -80,19 +75,6 @@ def play_fleet(
         Folder of the fleet: the states, predictions.csv and keys.csv. One process at a time writes there.
     settings
         What to predict, and how.
-    key
-        Column that says which stream a row is of.
-    order
-        Column of integers that says a row's place in its stream; None: `settings.time`, or the order of the file.
-    wait
-        How late a row may come: a number of orders, or for times a duration such as "90s", "15m", "2h", "1d".
-    hold
-        Rows without a label, of each key, that wait for a later file with their label.
-    interval
-        Level of the intervals in predictions.csv; None: none.
-    use_texts
-        Whether the most frequent texts of text columns become features, `settings.categories` of each at most; every
-        feature makes the state of every key larger.
     force
         Replace the fleet that is there, once the first batch of the new one is learned.
     workers
@@ -112,11 +94,11 @@ def play_fleet(
         What was found.
     """
     with (stop or StopRequest()).interruptible():
-        source = Source(path, settings, exact=filter(None, (key, order, settings.time)))
+        source = Source(path, settings, exact=filter(None, (settings.key, settings.order, settings.time)))
         digest = source.digest()
         if digest is None:
             raise InputError("undrift fleet: name a file; the standard input cannot be read twice")
-        columns = infer_fleet_columns(source, key, order, wait, hold=hold, interval=interval, use_texts=use_texts)
+        columns = infer_fleet_columns(source, settings)
         if log is not None:
             for note in columns.notes:
                 log(note)
@@ -125,7 +107,7 @@ def play_fleet(
             fleet_folder.refuse_foreign(WRITTEN)
             updates = [] if force else _updates_since(fleet_folder, digest)
             labels = None if columns.classes is None else list(columns.classes)
-            plan = FleetPlan(settings, key, order, wait, columns, labels, [])
+            plan = FleetPlan(settings, columns, labels, [])
             run = play_rows(source, digest, digest, fleet_folder, plan, force=force, workers=workers, progress=progress)
             outputs = run.outputs
             learned = learned_file(run, outputs, source, digest, digest)
@@ -164,7 +146,7 @@ def finish_fleet(
         "undrift": undrift.__version__,
         "kernels": kernels.level(),
         "source": {"path": first.path, "size": first.size, "sha256": first.sha256},
-        "settings": {"key": plan.key, "order": plan.order, "wait": plan.wait, **used},
+        "settings": used,
     }
     if plan.learned[1:]:
         provenance["updates"] = [one.path for one in plan.learned[1:]]
@@ -316,8 +298,8 @@ def update_fleet(
     with (stop or StopRequest()).interruptible():
         fleet_folder = Folder(folder, "fleet")
         plan = read_plan(fleet_folder.path)
-        exact = filter(None, (plan.key, plan.order, plan.settings.time))
-        source = Source(path, replace(plan.settings, limit=None), exact=exact)
+        exact = filter(None, (plan.settings.key, plan.settings.order, plan.settings.time))
+        source = Source(path, plan.settings.replace(limit=None), exact=exact)
         digest = source.digest()
         if digest is None:
             raise InputError("undrift update: name a file; the standard input cannot be read twice")

@@ -12,7 +12,7 @@ from undrift.forecast.step_certificates import StepCertificate, certify_steps
 from undrift.regret import comparators
 from undrift.run.forecast.forecast_folder import ForecastFolder
 from undrift.run.forecast.play import read_tables
-from undrift.run.forecast.settings import ForecastSettings
+from undrift.stream.settings import ForecastSettings
 
 STEPS, SERIES = 5, 3
 """Steps, evenly spaced, and series that are certified; a certificate takes seconds."""

@@ -11,7 +11,6 @@ The target is the only column of numbers where none was named. Forecasts of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +19,29 @@ from numpy.typing import NDArray
 from undrift._typing import Vector
 from undrift.errors import DataError, InputError
 from undrift.forecast import align_candidate
-from undrift.run.forecast.settings import ForecastSettings, ForecastSource
 from undrift.run.read.rows_in_order import read_first_rows
+from undrift.run.read.source import Source
 from undrift.stream.cells import parse_texts
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.schema import column_kind, counts_rows, find_time_column
+from undrift.stream.settings import ForecastSettings
 from undrift.stream.task import negative_first
 
 Cube = NDArray[np.float64]
+
+
+class ForecastSource(Source):
+    """A file of series."""
+
+    def __init__(self, path: str, settings: ForecastSettings) -> None:
+        super().__init__(path, settings.reading())
+        candidates = {name.rpartition(":")[0] or name for name in settings.candidate}
+        self._options = dict.fromkeys(candidates, "--candidate") | dict.fromkeys(settings.known, "--known")
+
+    def leave_out(self, name: str) -> str:
+        """Return how a column is left out, for an error."""
+        option = self._options.get(name) or self._options.get(name.rpartition("_")[0])
+        return "take that column out of the file" if option is None else f"leave it out of {option}"
 
 
 class CandidateColumns(NamedTuple):
@@ -153,4 +167,4 @@ def settle_target(path: str, settings: ForecastSettings, log: Callable[[str], No
             f"undrift forecast: name the column to forecast with --target; {what} {', '.join(names[:MOST_NAMED])}{more}"
         )
     log(f"'{found[0]}' is forecast, the only column of numbers; --target names another")
-    return replace(settings, target=(found[0],))
+    return settings.replace(target=(found[0],))

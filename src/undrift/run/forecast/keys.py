@@ -20,14 +20,14 @@ from undrift._internal.folder import regular_file
 from undrift.errors import InputError, LearnedBeforeError, ModelFileError
 from undrift.forecast import Forecast, Forecaster, ForecastTrace, forecast_file
 from undrift.learners.serializable import warn_if_level_differs
-from undrift.run.forecast.columns import settle_target
+from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import KeyCells, Panel, PanelPlan, key_panel, read_key_cells
 from undrift.run.forecast.play import Log, forecast_frame, instants, next_frame
 from undrift.run.forecast.scores import PARTS, StepScores
-from undrift.run.forecast.settings import ForecastSettings, ForecastSource
 from undrift.run.read.source import Source
 from undrift.stream.extras import polars
+from undrift.stream.settings import ForecastSettings
 
 COMMIT_SECONDS = 30.0
 """Work that a kill may lose."""

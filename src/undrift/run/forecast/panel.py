@@ -18,11 +18,11 @@ from undrift.run.forecast.columns import (
     make_own_forecasts,
     read_known_column,
 )
-from undrift.run.forecast.settings import ForecastSettings
 from undrift.run.read.source import Source
 from undrift.stream.cells import LIMIT, parse_texts
 from undrift.stream.first_rows import FirstRows
 from undrift.stream.schema import find_time_column
+from undrift.stream.settings import ForecastSettings
 
 LONGEST_GRID = 10_000_000
 MOST_SERIES = 1000

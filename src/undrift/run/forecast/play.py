@@ -12,13 +12,13 @@ from undrift._typing import Matrix
 from undrift.errors import DataError, InputError, LearnedBeforeError
 from undrift.forecast import Forecaster, ForecastTrace
 from undrift.forecast.calendar import Seconds, later_times
-from undrift.run.forecast.columns import settle_target
+from undrift.run.forecast.columns import ForecastSource, settle_target
 from undrift.run.forecast.forecast_folder import ForecastFolder, require_free
 from undrift.run.forecast.panel import Panel, PanelPlan, read_panel
 from undrift.run.forecast.scores import Cube, ForecastScores, score, score_candidates
-from undrift.run.forecast.settings import ForecastSettings, ForecastSource
 from undrift.run.tables import as_csv
 from undrift.stream.extras import log_sentence, polars
+from undrift.stream.settings import ForecastSettings
 
 Log = Callable[[str], None]
 Render = Callable[["ForecastResult", Path], object]

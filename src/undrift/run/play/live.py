@@ -354,6 +354,19 @@ def find_live_state(folder: RunFolder, settings: Settings, *, resume: bool, forc
             f"{folder.path}: there is a run already; go on from it with --resume, replace it with --force, or choose "
             "another folder with --out"
         )
+    asked = settings.as_dict()
+    fresh = Settings(target=settings.target).as_dict()
+    for name, value in asked.items():
+        then = state["settings"].get(name)
+        if value != fresh.get(name) and value != then and name not in ("format", "limit"):
+            raise InputError(
+                f"{folder.path}: this run has {name} = {then!r}, not {value!r}; leave the option out, or choose "
+                "another folder with --out"
+            )
+    if settings.target != state["settings"].get("target"):
+        raise InputError(
+            f"{folder.path}: this run predicts '{state['settings'].get('target')}', not '{settings.target}'"
+        )
     folder.adopt_files(state)
     folder.sweep(state)
     return state if state["model"] else None

@@ -80,7 +80,7 @@ def explain_damage(folder: Path) -> Iterator[None]:
 def settings_of(folder: Path, state: RunState) -> Settings:
     """Return the settings of a run."""
     with explain_damage(folder):
-        return Settings.from_dict(state["settings"], str(folder / STATE), saved=True)
+        return Settings.from_dict(state["settings"], str(folder / STATE))
 
 
 def _require_valid(state: RunState) -> None:

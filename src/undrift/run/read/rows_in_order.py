@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from typing import Any
 
@@ -123,4 +122,4 @@ def add_default_lags(path: str, settings: Settings) -> Settings:
     time, _ = find_time_column(first, others, [])
     if others and time is None and not counts_rows(first, others[0]):
         return settings  # a feature
-    return replace(settings, lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
+    return settings.replace(lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
