@@ -11,7 +11,16 @@ import numpy as np
 from ..outcome import Answers, PathDriver, Refused
 from ..references import expect_run, name_event
 from ..scenarios import Scenario
-from .commands import call, first_certificate, parse_json, read_predictions, require, run_options, write_csv
+from .commands import (
+    call,
+    first_certificate,
+    in_settings,
+    parse_json,
+    read_predictions,
+    require,
+    run_options,
+    write_csv,
+)
 
 
 class Run(PathDriver):
@@ -27,7 +36,7 @@ class Run(PathDriver):
         file, out = write_csv(folder / "rows.csv", scenario.columns), folder / "run"
         if "resume" in scenario.options:
             interrupt_run(file, out)
-        words = [file, *run_options(scenario), "--out", out, "--no-report", "--quiet"]
+        words = [file, *in_settings(run_options(scenario), folder), "--out", out, "--no-report", "--quiet"]
         if "certify" in scenario.options:
             return Answers(
                 first_certificate(parse_json(require("run", *words, "--certify", "--json"))["certificates"]),

@@ -10,7 +10,16 @@ import numpy as np
 from ..outcome import Answers, PathDriver, Refused
 from ..references import expect_run, name_event
 from ..scenarios import CUT, Scenario
-from .commands import call, first_certificate, parse_json, read_predictions, require, run_options, write_csv
+from .commands import (
+    call,
+    first_certificate,
+    in_settings,
+    parse_json,
+    read_predictions,
+    require,
+    run_options,
+    write_csv,
+)
 
 
 class Update(PathDriver):
@@ -43,7 +52,9 @@ class Update(PathDriver):
 def update_run(scenario: Scenario, folder: Path, out: Path) -> int:
     """Run over the first rows, and update with files that have more of them; return the last exit code."""
     first = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT))
-    require("run", first, *run_options(scenario), "--out", out, "--no-report", "--quiet", codes=(0, 6))
+    require(
+        "run", first, *in_settings(run_options(scenario), folder), "--out", out, "--no-report", "--quiet", codes=(0, 6)
+    )
     alone = "new rows" in scenario.options
     for k, part in enumerate([slice(CUT if alone else 0, CUT + 10), slice(CUT + 10 if alone else 0, None)]):
         longer = write_csv(folder / f"more {k}.csv", scenario.columns, part)
