@@ -108,7 +108,7 @@ class Features:
         line, learning = batch.lines, labels != "never"
         y = self._labels(batch, origin, labels)
         times = self._times(batch, origin, learning=learning)
-        columns = [self._numbers(batch, origin, name) for name in self.schema.numbers]
+        columns = self._plain_row(batch) or [self._numbers(batch, origin, name) for name in self.schema.numbers]
         texts = {name: parse_texts(_cells(batch, name), origin.na) for name in self.text_features.texts}
         begun = self.text_features.add_features(origin, line, texts) if learning else {}
         categories = self.text_features.categories(texts, begun)
@@ -176,6 +176,15 @@ class Features:
     def _indicator(self, name: str) -> int:
         """Return the place of the feature that is 1 where a column is missing."""
         return len(self.schema.numbers) + self.schema.indicators.index(name)
+
+    def _plain_row(self, batch: RowBatch) -> list[Vector]:
+        """Return the number columns of a single row whose cells are all plain numbers; nothing for any other batch."""
+        if len(batch.lines) != 1 or (self.labels.classes is not None and self.settings.candidate):
+            return []
+        cells = [batch.columns[name][0] if name in batch.columns else None for name in self.schema.numbers]
+        if not all((type(cell) is float or type(cell) is int) and -LIMIT <= cell <= LIMIT for cell in cells):
+            return []
+        return list(np.array(cells, dtype=np.float64).reshape(-1, 1))
 
     def _numbers(self, batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
         """Return a feature; infinite numbers and those beyond the limit become missing, and all missing are counted."""

@@ -28,6 +28,8 @@ Frame = Any
 """A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
+_NUMBERS, _TEXTS = {float, int, type(None)}, {str, type(None)}
+"""Cells that need no conversion."""
 _KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
 _WORDS = [f"{word}" for kind in _KINDS.values() if isinstance(kind, LiteralType) for word in kind.values]
 _VALUES = "|".join((*filter(str.isalpha, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
@@ -114,6 +116,9 @@ def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
 
 def _read_cells(who: str, name: str, cells: list[Any]) -> Cells:
     """Return cells of any kind as numbers, texts and None; as an array if they are times."""
+    kinds = {type(cell) for cell in cells}
+    if kinds <= _NUMBERS or kinds <= _TEXTS:
+        return cells
     out = [_plain_cell(who, name, cell) for cell in cells]
     texts = sum(isinstance(cell, str) for cell in out)
     if texts and texts + out.count(None) < len(out):
