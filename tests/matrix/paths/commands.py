@@ -82,21 +82,6 @@ def run_options(scenario: Scenario) -> list[str]:
     return words
 
 
-def in_settings(words: list[str], folder: Path) -> list[str]:
-    """Return options of `undrift run` with the level and the quantiles in a file of settings instead."""
-    lines, left = [], list(words)
-    for option in ("--level", "--quantiles"):
-        if option in left:
-            at = left.index(option)
-            value = left[at + 1] if option == "--level" else f"[{left[at + 1]}]"
-            lines.append(f"{option[2:]} = {value}\n")
-            del left[at : at + 2]
-    if not lines:
-        return left
-    (folder / "settings.toml").write_text("".join(lines), encoding="utf-8")
-    return [*left, "--settings", str(folder / "settings.toml")]
-
-
 def read_predictions(folder: Path) -> dict[str, Any]:
     """Return the predictions of a run, column by column."""
     import polars as pl

@@ -11,7 +11,7 @@ import numpy as np
 from ..outcome import Answers, PathDriver, Refused
 from ..references import expect_stream, name_event
 from ..scenarios import CUT, Reference, Scenario, earlier_means
-from .commands import call, in_settings, json_row, require, run_options, write_csv
+from .commands import call, json_row, require, run_options, write_csv
 
 
 class Live(PathDriver):
@@ -33,7 +33,7 @@ class Live(PathDriver):
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Write the lines of the pipe into files, and read what is printed."""
         asked = scenario.options
-        words = _pipe_options(scenario, folder)
+        words = _pipe_options(scenario)
         if "alert" in asked:
             return _alerts(scenario, [write_lines(scenario, folder / "rows.ndjson"), *words])
         if "resume" in asked:
@@ -53,9 +53,9 @@ AFTER_RUN = "yhat after a run"
 """What the pipe predicts of the later rows where it goes on from the folder of a run."""
 
 
-def _pipe_options(scenario: Scenario, folder: Path) -> list[object]:
+def _pipe_options(scenario: Scenario) -> list[object]:
     """Return the options of a pipe: labels that come later are known by the row's name, classes by the task."""
-    words: list[object] = [*in_settings(run_options(scenario), folder)]
+    words: list[object] = [*run_options(scenario)]
     if "delay" in scenario.options:
         at = words.index("--delay")
         words[at : at + 2] = ["--id", "name"]
@@ -79,7 +79,7 @@ def _predict(scenario: Scenario, folder: Path, words: list[object], rows: slice,
 def _predict_after_run(scenario: Scenario, folder: Path, words: list[object]) -> dict[str, Any]:
     """Return what is printed for the later rows where a run has learned the first ones."""
     first, out = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT)), folder / "run"
-    require("run", first, *in_settings(run_options(scenario), folder), "--out", out, "--no-report", "--quiet")
+    require("run", first, *run_options(scenario), "--out", out, "--no-report", "--quiet")
     return _predict(scenario, folder, words, slice(CUT, None), "--out", out, "--resume")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..outcome import Answers, PathDriver
 from ..scenarios import CUT, Reference, Scenario
-from .commands import in_settings, require, run_options, write_csv
+from .commands import require, run_options, write_csv
 
 
 class Predict(PathDriver):
@@ -42,13 +42,15 @@ class Predict(PathDriver):
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Run over the first rows, and predict the others."""
-        options = {name: value for name, value in scenario.options.items() if name != "level"}
-        words = in_settings(run_options(replace(scenario, options=options)), folder)  # predictions have its quantiles
+        asked = {name: value for name, value in scenario.options.items() if name not in ("level", "quantiles")}
+        words = run_options(replace(scenario, options=asked))
         file, out = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT)), folder / "run"
         require("run", file, *words, "--out", out, "--no-report", "--quiet", codes=(0, 6))
         later = write_csv(folder / "later.csv", scenario.columns, slice(CUT, None))
-        level = ["--level", scenario.options["level"]] if "level" in scenario.options else []
-        rows = list(csv.DictReader(require("predict", out, later, "--quiet", *level).splitlines()))
+        level, quantiles = scenario.options.get("level"), scenario.options.get("quantiles")
+        options: list[Any] = [] if level is None else ["--level", level]
+        options += [] if quantiles is None else ["--quantiles", ",".join(map(str, quantiles))]
+        rows = list(csv.DictReader(require("predict", out, later, "--quiet", *options).splitlines()))
         known = {"yhat": "prediction", "lower": "lower", "upper": "upper"}
         return Answers(
             {

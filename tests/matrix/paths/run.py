@@ -14,7 +14,6 @@ from ..scenarios import Scenario
 from .commands import (
     call,
     first_certificate,
-    in_settings,
     parse_json,
     read_predictions,
     require,
@@ -36,7 +35,7 @@ class Run(PathDriver):
         file, out = write_csv(folder / "rows.csv", scenario.columns), folder / "run"
         if "resume" in scenario.options:
             interrupt_run(file, out)
-        words = [file, *in_settings(run_options(scenario), folder), "--out", out, "--no-report", "--quiet"]
+        words = [file, *run_options(scenario), "--out", out, "--no-report", "--quiet"]
         if "certify" in scenario.options:
             return Answers(
                 first_certificate(parse_json(require("run", *words, "--certify", "--json"))["certificates"]),

@@ -13,7 +13,6 @@ from ..scenarios import CUT, Scenario
 from .commands import (
     call,
     first_certificate,
-    in_settings,
     parse_json,
     read_predictions,
     require,
@@ -27,10 +26,6 @@ class Update(PathDriver):
 
     name = "update"
     expect = staticmethod(expect_run)
-
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what becomes of the signal."""
-        return {"no signal": Answers({"signal": np.array([False])}, single=True)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Run over the first rows, and update with longer files."""
@@ -52,9 +47,7 @@ class Update(PathDriver):
 def update_run(scenario: Scenario, folder: Path, out: Path) -> int:
     """Run over the first rows, and update with files that have more of them; return the last exit code."""
     first = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT))
-    require(
-        "run", first, *in_settings(run_options(scenario), folder), "--out", out, "--no-report", "--quiet", codes=(0, 6)
-    )
+    require("run", first, *run_options(scenario), "--out", out, "--no-report", "--quiet", codes=(0, 6))
     alone = "new rows" in scenario.options
     for k, part in enumerate([slice(CUT if alone else 0, CUT + 10), slice(CUT + 10 if alone else 0, None)]):
         longer = write_csv(folder / f"more {k}.csv", scenario.columns, part)
