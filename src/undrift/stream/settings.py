@@ -222,6 +222,11 @@ class Settings(FileSettings, frozen=True, kw_only=True):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
 
     @property
+    def may_have_lags(self) -> bool:
+        """Whether lags and the calendar may be added where there is nothing else to learn from: none were named."""
+        return not (self.lag or self.calendar or self.features is not None)
+
+    @property
     def most_texts(self) -> int:
         """Texts of a column that get a feature each where nobody counts their rows."""
         return FEW_TEXTS if self.categories is None else self.categories
