@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -218,9 +219,9 @@ class Stream(Serializable):
         weight
             How often the row counts; by default what its column of weights says, or once.
         """
-        many = isinstance(row, Answers) and not (len(row) == 1 and (isinstance(label, str) or np.ndim(label) == 0))
-        labels = list(label) if many else [label]
         serials = row.serial.tolist() if isinstance(row, Answers) else [self._find(row)]
+        alone = isinstance(label, (str, Mapping)) or not hasattr(label, "__len__") or getattr(label, "ndim", 1) == 0
+        labels = [label] if alone or not isinstance(row, Answers) else list(label)
         if len(labels) != len(serials):
             raise InputError(
                 f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
@@ -275,8 +276,6 @@ class Stream(Serializable):
 
     def play_batch(self, batch: RowBatch, origin: RowOrigin) -> Answers:
         """Predict and learn the rows of a batch, whole or not at all; `origin` is for errors."""
-        if self.features is None and not len(batch.lines):
-            raise DataError(f"{origin.name} has no rows")
         features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin)
@@ -364,6 +363,9 @@ class Stream(Serializable):
         features = self.features
         if features is None:
             raise InputError("Stream: no row was asked yet, so there is no label to tell")
+        late = next((serial for serial in serials if not self.model.lacks_label(serial)), None)
+        if late is not None:
+            raise InputError(f"Stream: no row {late} waits for its label; it came before, or the row was never asked")
         served = [self.model.find_pending(serial) for serial in serials]
         if len(set(serials)) < len(serials):
             raise InputError("Stream: tell takes each row once")
@@ -413,6 +415,8 @@ class Stream(Serializable):
 
     def _find_schema(self, batch: RowBatch, origin: RowOrigin) -> Schema:
         count = len(batch.lines)
+        if not count:
+            raise DataError(f"{origin.name} has no rows; a stream begins with one or more")
         if count == 1:
             schema = infer_growing_schema(FirstRows(origin, [batch], whole=False))
             if not (schema.numbers or schema.texts or self.settings.calendar or self.settings.lag):
@@ -524,7 +528,7 @@ class Stream(Serializable):
         lower, upper = ends
         there = ~(np.isnan(lower) | np.isnan(upper))
         if quantiles is not None:
-            quantiles = np.where(np.isfinite(quantiles), quantiles, np.nan)
+            quantiles = np.where(np.isfinite(quantiles) & _all(known, len(yhat))[:, None], quantiles, np.nan)
         return Answers(
             **facts,
             yhat=yhat,
@@ -576,10 +580,12 @@ class Stream(Serializable):
 
     def _find(self, row: Reference) -> int:
         """Return the serial number of a row by its reference, or by itself."""
-        if row in self._serials:
-            return self._serials[row]
-        if isinstance(row, int) and not isinstance(row, bool):
-            return row
+        if isinstance(row, (str, int, float)):
+            if row in self._serials:
+                return self._serials[row]
+            # a row that goes by a number of the user's goes by that alone: the same number may be another's serial
+            if type(row) is int and isinstance(self._references.get(row, ""), str):
+                return row
         raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
 
     def _check_references(self, reference: Any, count: int) -> list[Reference] | None:
@@ -589,8 +595,10 @@ class Stream(Serializable):
         if len(given) != count:
             raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
         for k, name in enumerate(given):
-            if not isinstance(name, (str, int, float)) or isinstance(name, bool) or name != name:
+            if not isinstance(name, (str, int, float)) or isinstance(name, bool) or name in (math.inf, -math.inf):
                 raise InputError(f"Stream: a reference must be a text or a number, got {_check.describe(name)}")
+            if name != name:
+                raise InputError("Stream: a reference must be a text or a number, got NaN")
             if name in self._serials or name in given[:k]:
                 raise InputError(f"Stream: a row with the reference {name!r:.60} waits for its label already")
         return given
