@@ -37,23 +37,41 @@ def require_refused(stream, call, words):
 
 
 BAD_ROWS = {
-    "a text among numbers": ([{"x": "high", "shop": "a", "y": 1.0}], "'x' is a column of numbers, got 'high'.*drop=\\['x'\\]"),
+    "a text among numbers": (
+        [{"x": "high", "shop": "a", "y": 1.0}],
+        "'x' is a column of numbers, got 'high'.*drop=\\['x'\\]",
+    ),
     "a list": ([{"x": [1.0], "shop": "a", "y": 1.0}], "column 'x' holds list, no number, text or time.*drop=\\['x'\\]"),
     "an object": ([{"x": 1.0, "shop": {"a": 1}, "y": 1.0}], "column 'shop' holds dict.*drop=\\['shop'\\]"),
     "a complex number": ([{"x": 1j, "shop": "a", "y": 1.0}], "column 'x' holds complex"),
     "a text as label": ([{"x": 1.0, "shop": "a", "y": "much"}], "'y' is a column of numbers, got 'much'"),
-    "a time among numbers": ([{"x": dt.datetime(2024, 1, 1), "shop": "a", "y": 1.0}], "'x' (is a column of|holds times among) numbers"),
-    "a text too long": ([{"x": 1.0, "shop": "s" * 1001, "y": 1.0}], "'shop' holds a text of 1,001 characters.*drop=\\['shop'\\]"),
+    "a time among numbers": (
+        [{"x": dt.datetime(2024, 1, 1), "shop": "a", "y": 1.0}],
+        "'x' (is a column of|holds times among) numbers",
+    ),
+    "a text too long": (
+        [{"x": 1.0, "shop": "s" * 1001, "y": 1.0}],
+        "'shop' holds a text of 1,001 characters.*drop=\\['shop'\\]",
+    ),
     "no row of known columns": ([{"z": 1.0, "y": 1.0}], "the table has no column 'x', which was learned"),
-    "a slip of a name": ([{"x": 1.0, "shopp": "a", "y": 1.0}], "column 'shopp' is unknown and 'shop' is missing. Did you mean 'shop'"),
+    "a slip of a name": (
+        [{"x": 1.0, "shopp": "a", "y": 1.0}],
+        "column 'shopp' is unknown and 'shop' is missing. Did you mean 'shop'",
+    ),
     "a name that is no text": ([{"x": 1.0, "shop": "a", 3: 1.0}], "column names must be texts, got 3"),
     "a list of numbers": ([1.0, 2.0], "rows must be a data frame, a list of dicts or one dict, got a list with"),
     "an array": (np.ones((3, 2)), "frame must be a data frame"),
     "nothing": (None, "frame must be a data frame"),
-    "a frame lacking a column": (pl.DataFrame({"x": [1.0], "y": [1.0]}), "the table has no column 'shop', which was learned; it has x, y"),
+    "a frame lacking a column": (
+        pl.DataFrame({"x": [1.0], "y": [1.0]}),
+        "the table has no column 'shop', which was learned; it has x, y",
+    ),
     "a lazy frame": (pl.LazyFrame({"x": [1.0], "shop": ["a"], "y": [1.0]}), "frame must be a data frame.*collect it"),
-    "a column of lists": (pl.DataFrame({"x": [[1.0]], "shop": ["a"], "y": [1.0]}), "column 'x' holds List.*drop=\\['x'\\]"),
-}  # fmt: skip
+    "a column of lists": (
+        pl.DataFrame({"x": [[1.0]], "shop": ["a"], "y": [1.0]}),
+        "column 'x' holds List.*drop=\\['x'\\]",
+    ),
+}
 
 
 @pytest.mark.parametrize("name", BAD_ROWS)
@@ -242,7 +260,10 @@ def test_a_reference_that_was_used_up_is_not_taken_for_a_serial_number():
     assert stream.rounds == 3
 
 
-@pytest.mark.parametrize("reference", [["a"], ["a", "a"], ["a", "b", "c"], [True, "b"], [None, "b"], "ab", [math.nan, 1], [math.inf, 1], [["a"], "b"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "reference",
+    [["a"], ["a", "a"], ["a", "b", "c"], [True, "b"], [None, "b"], "ab", [math.nan, 1], [math.inf, 1], [["a"], "b"]],
+)
 def test_references_are_one_for_each_row_and_not_in_use(reference):
     stream = started()
     require_refused(stream, lambda found: found.ask(GOOD[:2], reference), "reference")

@@ -360,8 +360,8 @@ def find_live_state(folder: RunFolder, settings: Settings, *, resume: bool, forc
         then = state["settings"].get(name)
         if value != fresh.get(name) and value != then and name not in ("format", "limit"):
             raise InputError(
-                f"{folder.path}: this run has {name} = {then!r}, not {value!r}; leave the option out, or choose another "
-                "folder with --out"
+                f"{folder.path}: this run has {name} = {then!r}, not {value!r}; leave the option out, or choose "
+                "another folder with --out"
             )
     if settings.target != state["settings"].get("target"):
         raise InputError(
