@@ -158,8 +158,9 @@ class Stream(Serializable):
 
     def begin(self, schema: Schema) -> None:
         """Set up features and the model for columns that are known."""
-        self.features = Features(self.settings, schema)
-        self.model = make_model(self.settings, schema.task)
+        features, model = Features(self.settings, schema), make_model(self.settings, schema.task)
+        with HeldInterrupt():
+            self.features, self.model = features, model
 
     @thread_lock.hold_exclusive
     def infer(self, table: Frame) -> Self:
@@ -253,22 +254,23 @@ class Stream(Serializable):
         for k, group in enumerate(groups.values()):
             at = [names.index(name) for name in group]
             variants[k + 1, at] = variants[-1, at] = [usual.get(name, np.nan) for name in group]
-        scores = self._scores(Table(names, variants), answers)
+        elapsed = None if rows.elapsed is None else float(rows.elapsed[0])
+        scores = self._scores(Table(names, variants), answers, elapsed)
         first, last = float(scores[0]), float(scores[-1])
         parts = [Contribution(name, first - float(score)) for name, score in zip(groups, scores[1:-1], strict=True)]
         parts.sort(key=lambda part: -abs(part.adds))
         return Explanation(first, last, parts, None if self.classes is None else answers.labels[0])
 
-    def _scores(self, rows: Table, answers: Answers) -> Vector:
+    def _scores(self, rows: Table, answers: Answers, elapsed: float | None) -> Vector:
         """Return the predictions of rows; of classes the log-odds of the likeliest label of `answers`."""
         if isinstance(self.model, OnlineRegressor):
-            return np.asarray(self.model.predict(rows))
+            return np.asarray(self.model.predict(rows, elapsed=elapsed))
         assert isinstance(self.model, OnlineClassifier)
         label = answers.labels[0]
         if not self.model.several_classes:
-            odds = np.asarray(self.model.log_odds(rows))
+            odds = np.asarray(self.model.log_odds(rows, elapsed=elapsed))
             return odds if label == (self.classes or ("", ""))[1] else -odds
-        p = self.model.predict_proba(rows)[:, [str(name) for name in self.model.columns].index(str(label))]
+        p = self.model.predict_proba(rows, elapsed=elapsed)[:, [str(name) for name in self.model.columns].index(str(label))]
         p = np.clip(p, 1e-300, 1.0 - 1e-16)
         return np.asarray(np.log(p) - np.log1p(-p))
 
@@ -325,16 +327,16 @@ class Stream(Serializable):
         self, batch: RowBatch, origin: RowOrigin, reference: Reference | Sequence[Reference] | None = None
     ) -> tuple[Rows, Answers]:
         """Serve the rows of a batch, and keep them until their labels come: `ask` with the rows that it encoded."""
-        references = self._check_references(reference, len(batch.lines))
+        names = dict(zip(batch.lines.tolist(), self._check_references(reference, len(batch.lines)), strict=False))
         features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin, "later")
         with HeldInterrupt():
             served = model.ask_rows(Table(work.names, rows.Z), elapsed=rows.elapsed) if len(rows.y) else []
             self.features, self.model = work, model
-            for t, row in enumerate(served):
-                if references is not None:
-                    self._references[row.serial], self._serials[references[t]] = references[t], row.serial
+            for t, (row, line) in enumerate(zip(served, rows.line.tolist(), strict=True)):
+                if line in names:
+                    self._references[row.serial], self._serials[names[line]] = names[line], row.serial
                 if rows.weight is not None:
                     self._weights[row.serial] = float(rows.weight[t])
             model.settle_due(self.settings.delay)
@@ -588,9 +590,10 @@ class Stream(Serializable):
                 return row
         raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
 
-    def _check_references(self, reference: Any, count: int) -> list[Reference] | None:
+    def _check_references(self, reference: Any, count: int) -> list[Reference]:
+        """Return a name for each row, or none at all."""
         if reference is None:
-            return None
+            return []
         given = list(reference) if isinstance(reference, (list, tuple)) else [reference]
         if len(given) != count:
             raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
