@@ -201,6 +201,10 @@ class Learner(Serializable):
         """Predictions that were served and whose label was not learned yet, oldest first."""
         return [self._make_served(serial, self._pending[serial]) for serial in self._pending]
 
+    def lacks_label(self, serial: int) -> bool:
+        """Whether the row with this serial number was asked and waits for its label."""
+        return self._pending.lacks_label(serial)
+
     def unlabelled_rows(self, most: int | None = None) -> list[int]:
         """Return the serial numbers of rows that were asked and wait for their label, oldest first, `most` of them."""
         return list(islice(self._pending.list_unlabelled(), most))

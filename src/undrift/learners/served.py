@@ -172,6 +172,10 @@ class PendingRecords:
         """Yield their serial numbers, oldest first."""
         return (serial for serial in self._records if serial not in self._labels)
 
+    def lacks_label(self, serial: int) -> bool:
+        """Whether a row waits for a label that is not known yet."""
+        return serial in self._records and serial not in self._labels
+
     @property
     def scheduled(self) -> bool:
         """Whether labels are known that are to be settled later."""

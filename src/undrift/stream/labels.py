@@ -18,6 +18,8 @@ from undrift.stream.first_rows import RowOrigin
 from undrift.stream.schema import Schema, require_short
 from undrift.stream.task import MOST_CLASSES
 
+SAME_FLAG = {"false": "0", "true": "1", "0": "false", "1": "true"}
+"""Labels that mean the same: data frames and Parquet hold flags as 0 and 1, JSON and Python as true and false."""
 UNKNOWN = ""
 """Name of one of two classes before its first label came; no label is empty."""
 
@@ -58,6 +60,8 @@ class LabelCode:
 
     def _encode_two(self, classes: list[str], labels: Sequence[str | None], lines: Lines, origin: RowOrigin) -> Vector:
         code: dict[str | None, float] = {None: math.nan} | {c: float(k) for k, c in enumerate(classes) if c}
+        if {*classes} in ({"false", "true"}, {"0", "1"}):
+            code |= {SAME_FLAG[c]: float(k) for k, c in enumerate(classes)}
         for row, label in enumerate(labels):
             if label in code:
                 continue

@@ -67,8 +67,9 @@ class DataProblems:
         return self._found.setdefault((kind, column), fresh)
 
     def entries(self) -> list[Mapping[str, Any]]:
-        """Return the problems in order of appearance."""
-        return [{**one, "lines": list(one["lines"])} for one in self._found.values()]
+        """Return the problems in order of their first lines, those of whole columns last, however rows are cut."""
+        found = sorted(self._found.values(), key=lambda entry: entry["lines"][0] if entry["lines"] else math.inf)
+        return [{**entry, "lines": list(entry["lines"])} for entry in found]
 
 
 class ColumnStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -157,8 +158,9 @@ class Stream(Serializable):
 
     def begin(self, schema: Schema) -> None:
         """Set up features and the model for columns that are known."""
-        self.features = Features(self.settings, schema)
-        self.model = make_model(self.settings, schema.task)
+        features, model = Features(self.settings, schema), make_model(self.settings, schema.task)
+        with HeldInterrupt():
+            self.features, self.model = features, model
 
     @thread_lock.hold_exclusive
     def infer(self, table: Frame) -> Self:
@@ -219,9 +221,9 @@ class Stream(Serializable):
         weight
             How often the row counts; by default what its column of weights says, or once.
         """
-        many = isinstance(row, Answers) and not (len(row) == 1 and (isinstance(label, str) or np.ndim(label) == 0))
-        labels = list(label) if many else [label]
         serials = row.serial.tolist() if isinstance(row, Answers) else [self._find(row)]
+        alone = isinstance(label, (str, Mapping)) or not hasattr(label, "__len__") or getattr(label, "ndim", 1) == 0
+        labels = [label] if alone or not isinstance(row, Answers) else list(label)
         if len(labels) != len(serials):
             raise InputError(
                 f"Stream: tell takes a label for each row, got {len(labels)} labels for {len(serials)} rows"
@@ -253,8 +255,8 @@ class Stream(Serializable):
         for k, group in enumerate(groups.values()):
             at = [names.index(name) for name in group]
             variants[k + 1, at] = variants[-1, at] = [usual.get(name, np.nan) for name in group]
-        time = None if rows.elapsed is None else float(rows.elapsed[0])
-        scores = self._scores(Table(names, variants), answers, time)
+        elapsed = None if rows.elapsed is None else float(rows.elapsed[0])
+        scores = self._scores(Table(names, variants), answers, elapsed)
         first, last = float(scores[0]), float(scores[-1])
         parts = [Contribution(name, first - float(score)) for name, score in zip(groups, scores[1:-1], strict=True)]
         parts.sort(key=lambda part: -abs(part.adds))
@@ -279,8 +281,6 @@ class Stream(Serializable):
 
     def play_batch(self, batch: RowBatch, origin: RowOrigin) -> Answers:
         """Predict and learn the rows of a batch, whole or not at all; `origin` is for errors."""
-        if self.features is None and not len(batch.lines):
-            raise DataError(f"{origin.name} has no rows")
         features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin)
@@ -331,7 +331,7 @@ class Stream(Serializable):
         self, batch: RowBatch, origin: RowOrigin, reference: Reference | Sequence[Reference] | None = None
     ) -> tuple[Rows, Answers]:
         """Serve the rows of a batch, and keep them until their labels come: `ask` with the rows that it encoded."""
-        references = self._check_references(reference, len(batch.lines))
+        names = dict(zip(batch.lines.tolist(), self._check_references(reference, len(batch.lines)), strict=False))
         features, model = self._prepare(batch, origin)
         work = features.copy()
         rows = work.encode(batch, origin, "later")
@@ -341,9 +341,9 @@ class Stream(Serializable):
                 times = None if rows.elapsed is None else rows.elapsed[part]
                 served += model.ask_rows(Table(work.names[:width], rows.Z[part, :width]), elapsed=times)
             self.features, self.model, self.settings = work, model, work.settings
-            for t, row in enumerate(served):
-                if references is not None:
-                    self._references[row.serial], self._serials[references[t]] = references[t], row.serial
+            for t, (row, line) in enumerate(zip(served, rows.line.tolist(), strict=True)):
+                if line in names:
+                    self._references[row.serial], self._serials[names[line]] = names[line], row.serial
                 if rows.weight is not None:
                     self._weights[row.serial] = float(rows.weight[t])
             model.settle_due(self.settings.delay)
@@ -372,6 +372,9 @@ class Stream(Serializable):
         features = self.features
         if features is None:
             raise InputError("Stream: no row was asked yet, so there is no label to tell")
+        late = next((serial for serial in serials if not self.model.lacks_label(serial)), None)
+        if late is not None:
+            raise InputError(f"Stream: no row {late} waits for its label; it came before, or the row was never asked")
         served = [self.model.find_pending(serial) for serial in serials]
         if len(set(serials)) < len(serials):
             raise InputError("Stream: tell takes each row once")
@@ -421,6 +424,8 @@ class Stream(Serializable):
     def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
         """Return features and a model for what the columns of the first rows are."""
         count = len(batch.lines)
+        if not count:
+            raise DataError(f"{origin.name} has no rows; a stream begins with one or more")
         first = FirstRows(origin, [first_rows_of(batch)], whole=1 < count <= FIRST_ROWS)
         settings = first.source.settings = with_default_lags(first)
         if count == 1:
@@ -544,7 +549,7 @@ class Stream(Serializable):
         lower, upper = ends
         there = ~(np.isnan(lower) | np.isnan(upper))
         if quantiles is not None:
-            quantiles = np.where(np.isfinite(quantiles), quantiles, np.nan)
+            quantiles = np.where(np.isfinite(quantiles) & _all(known, len(yhat))[:, None], quantiles, np.nan)
         return Answers(
             **facts,
             yhat=yhat,
@@ -596,21 +601,26 @@ class Stream(Serializable):
 
     def _find(self, row: Reference) -> int:
         """Return the serial number of a row by its reference, or by itself."""
-        if row in self._serials:
-            return self._serials[row]
-        if isinstance(row, int) and not isinstance(row, bool):
-            return row
+        if isinstance(row, (str, int, float)):
+            if row in self._serials:
+                return self._serials[row]
+            # a row that goes by a number of the user's goes by that alone: the same number may be another's serial
+            if type(row) is int and isinstance(self._references.get(row, ""), str):
+                return row
         raise InputError(f"Stream: no row with the reference {row!r:.60} waits for its label")
 
-    def _check_references(self, reference: Any, count: int) -> list[Reference] | None:
+    def _check_references(self, reference: Any, count: int) -> list[Reference]:
+        """Return a name for each row, or none at all."""
         if reference is None:
-            return None
+            return []
         given = list(reference) if isinstance(reference, (list, tuple)) else [reference]
         if len(given) != count:
             raise InputError(f"Stream: reference must be one for each of the {count} rows, got {len(given)}")
         for k, name in enumerate(given):
-            if not isinstance(name, (str, int, float)) or isinstance(name, bool) or name != name:
+            if not isinstance(name, (str, int, float)) or isinstance(name, bool) or name in (math.inf, -math.inf):
                 raise InputError(f"Stream: a reference must be a text or a number, got {_check.describe(name)}")
+            if name != name:
+                raise InputError("Stream: a reference must be a text or a number, got NaN")
             if name in self._serials or name in given[:k]:
                 raise InputError(f"Stream: a row with the reference {name!r:.60} waits for its label already")
         return given
