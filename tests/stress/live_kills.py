@@ -1,4 +1,4 @@
-"""Kill -9 a live run at random moments, many times, and go on from its folder: it must equal one run over the whole file.
+"""Kill -9 a live run at random moments, many times, and go on from its folder: it must equal a run over the whole file.
 
 The first rows are learned from a file; the others come through a pipe, which begins again after the last row committed.
 
