@@ -11,7 +11,7 @@ from tests.stream.tables import CASES
 
 def linear_rows(count=900, seed=1, noise=0.0):
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(count, 3)) + [1.0, -2.0, 0.0]
+    X = rng.normal(size=(count, 3)) + np.array([1.0, -2.0, 0.0])
     y = 4.0 + 2.0 * X[:, 0] - 3.0 * X[:, 1] + noise * rng.normal(size=count)
     return [{"a": a, "b": b, "idle": c, "y": label} for (a, b, c), label in zip(X.tolist(), y.tolist(), strict=True)]
 
