@@ -100,3 +100,9 @@ def test_pinball_loss_of_intervals_is_that_of_both_ends():
     low, high = metrics.pinball(lower[:2], y[:2], level=0.05), metrics.pinball(upper[:2], y[:2], level=0.95)
     assert metrics.interval_pinball(lower, upper, y, level=0.9) == pytest.approx((low + high) / 2.0)
     assert np.isnan(metrics.interval_pinball(lower[2:], upper[2:], y[2:], level=0.9))
+
+
+def test_no_class_is_the_likeliest_where_none_is_known():
+    assert np.isnan(metrics.most_likely(np.empty((2, 0)))).all()
+    known = metrics.most_likely(np.array([[np.nan, np.nan], [np.nan, 0.2], [0.4, 0.4]]))
+    assert np.array_equal(known, [np.nan, 1.0, 0.0], equal_nan=True)

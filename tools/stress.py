@@ -13,6 +13,7 @@ TRIALS = {
     "accuracy": ["tests.accuracy.stress --write docs/accuracy.md"],
     "run": [
         "tests.stress.run_kills 20",
+        "tests.stress.live_kills 20",
         "tests.stress.run_folders 10",
         "tests.stress.run_fuzz 1000",
         "tests.stress.spoiled_files 1000",

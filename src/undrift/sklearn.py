@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
@@ -21,7 +21,7 @@ from undrift.stream.features import Features
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of
 from undrift.stream.frames import python_words, read_table
 from undrift.stream.schema import infer_schema
-from undrift.stream.settings import Settings
+from undrift.stream.settings import Settings, Task
 from undrift.stream.text_features import unused_name
 
 try:
@@ -127,9 +127,9 @@ class _DriftEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         batch = read_table(name, X)
         target = unused_name("y", list(batch.columns))
         codes = np.asarray(labels)
-        task: Literal["regression", "classification", "multiclass"] = "regression"
-        if isinstance(self, ClassifierMixin):
-            task = "multiclass" if len(self.classes_) > 2 else "classification"
+        task: Task = "regression" if isinstance(self, RegressorMixin) else "classification"
+        if task == "classification":
+            task = "multiclass" if len(self.classes_) > 2 else task
             codes = codes if task == "multiclass" else (codes > 0).astype(np.int64)
         own = {
             target: np.asarray(codes, np.float64) if task == "regression" else [str(code) for code in codes.tolist()]

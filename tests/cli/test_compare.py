@@ -243,4 +243,4 @@ def test_the_settings_of_a_run_are_honoured_and_the_table_says_who_cannot(small_
     (tmp_path / "run.toml").write_text('target = "y"\nalert = true\n')
     code, _, error = call(*command)
     assert code == 2
-    assert "compare: alert is not for comparisons: a comparison does not watch the stream; undrift run does" in error
+    assert "compare: --alert is not supported: a comparison does not watch the stream; undrift run does" in error

@@ -17,6 +17,9 @@ def main(words: list[str]) -> None:
         PAGE.write_text(write_page(), encoding="utf-8")
         return
     for path in [word for word in words if word in PATHS] or PATHS:
+        if (lack := PATHS[path].missing()) is not None:
+            print(f"{path:16} {lack}")
+            continue
         for feature in FEATURES:
             for part in parts_of(feature, path):
                 begin = time.perf_counter()

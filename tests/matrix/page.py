@@ -24,22 +24,24 @@ FEATURES = {
     "lags": "the target of earlier rows as features",
     "many texts": "columns of texts, few different ones or many",
     "missing values": "empty cells, rows without a label, features that say where a value is missing",
-    "candidates": "columns with predictions made elsewhere",
+    "candidates": "columns with predictions made elsewhere; for several classes in River, scikit-learn and "
+    "`OnlineClassifier` alone",
     "intervals, quantiles": "intervals of 90%, of another level, and quantiles",
     "speed max": "the most accurate and slowest speed",
-    "certificates": "proven bounds on the regret",
+    "certificates": "proven bounds on the regret; of streams, River and scikit-learn by `undrift.regret.certify` "
+    "on the estimator inside",
     "calendar": "hour, weekday and time of year as features",
     "alerts": "events when something changes, and a signal that there are some: exit code 6, or the function that "
     "`undrift.events.Watch(on_event=...)` calls, also beside the estimators of River and scikit-learn",
     "save, resume": "stop and continue later with the same bits",
 }
 PATHS = {
-    "play": "`OnlineRegressor.play` and `OnlineClassifier.play`, block by block",
-    "predict, learn": "`predict` and `learn` of these estimators, row by row; with late labels, `peek` and "
-    "`learn(served=...)`",
-    "ask, tell": "`ask` and `tell` of these estimators, with labels that arrive later",
+    "play": "`undrift.Stream.play` on data frames, block by block",
+    "predict, learn": "`predict` and `learn` of a stream, row by row",
+    "ask, tell": "`ask` and `tell` of a stream, with labels that arrive later",
     "run": "`undrift run` on a file",
-    "live": "`undrift run --live` on a pipe",
+    "live": "`undrift run --live` on a pipe; elapsed times where it goes on from the folder of a run, and texts both "
+    "ways: without a folder, a text gets its feature when it comes",
     "update": "`undrift update` of a run's folder",
     "predict": "`undrift predict` with a run's model",
     "compare": "our learners in `undrift compare`, by their scores; notes name the peers that cannot",
@@ -51,7 +53,7 @@ PATHS = {
     "forecast": "`undrift forecast`, compared with `Forecaster.play`",
     "forecast by key": "`undrift forecast --key`",
     "River": "`undrift.river.DriftRegressor` and `DriftClassifier`",
-    "sklearn": "`undrift.sklearn.DriftRegressor` and `DriftClassifier`",
+    "sklearn": "`undrift.sklearn.DriftRegressor` and `DriftClassifier`; lags, texts and the calendar on data frames",
 }
 WORDS = {"wrong": "silently wrong", "differs": "different", "excluded": "refused"}
 """Statuses of parts in other words."""

@@ -559,20 +559,20 @@ FEATURES: dict[str, dict[str, Callable[[int, int], dict[str, Any]]]] = {
     "save, resume": {"restart": save_resume, "update after a service": update_after_service},
 }
 """Rows of the matrix, and what makes their scenarios by part."""
-PEEKING = ("predict, learn", "River")
-"""Paths that do not say which row has come before its label comes."""
 ONLY = {
-    ("several classes", "late labels"): ("play", "ask, tell", "run", "update", "compare", "serve", *PEEKING),
-    ("several classes", "late labels at speed light"): PEEKING,
-    ("late labels", "labels at speed light"): PEEKING,
-    ("candidates", "several classes"): ("play", "predict, learn", "ask, tell", "River", "sklearn"),
+    ("several classes", "late labels"): (
+        "play", "predict, learn", "ask, tell", "run", "live", "update", "compare", "serve", "River",
+    ),
+    ("several classes", "late labels at speed light"): ("River",),
+    ("late labels", "labels at speed light"): ("River",),
+    ("candidates", "several classes"): ("River", "sklearn"),
     ("late labels", "run with --delay"): ("serve",),
     ("lags", "intervals"): ("predict",),
     ("candidates", "a model file"): ("serve",),
     ("save, resume", "update after a service"): ("serve", "serve by key"),
     ("many texts", "two texts"): ("forecast", "forecast by key"),
     ("certificates", "several files"): ("update",),
-}
+}  # fmt: skip
 """Parts that are asked of some paths alone, as the others treat them like the rest of the feature."""
 LONGER = {"speed max": 330, "alerts": 300, "many texts": 160, "certificates": 200}
 """Rows of features that need more of them to show."""

@@ -6,6 +6,7 @@ import re
 import polars as pl
 import pytest
 
+import undrift as ud
 from undrift.cli.app import run as undrift
 from undrift.errors import DataError, InputError
 from undrift.run import play_file, update_run
@@ -97,6 +98,18 @@ def test_options_for_two_classes_are_refused_for_several(tmp_path, option, given
     sentence = f"has several classes (0, 1, 2), but {option} is for numbers or two classes; pass --task regression"
     with pytest.raises(InputError, match=re.escape(sentence)):
         planned(path, task="classification", **given)
+
+
+@pytest.mark.parametrize("given", [{"candidate": ["x"]}, {"lag": [1]}])
+def test_a_single_row_with_a_text_does_not_show_how_many_classes_there_are(given):
+    rows = [{"a": float(k), "x": 0.5, "y": "no" if k % 2 else "yes"} for k in range(4)]
+    sentence = r"first row holds a text, but .* pass task='classification' if there are two"
+    with pytest.raises(InputError, match=sentence):
+        ud.Stream("y", speed="light", **given).learn(rows[0])
+    stream = ud.Stream("y", task="classification", speed="light", **given)
+    for row in rows:
+        stream.learn(row)
+    assert stream.classes == ["yes", "no"]
 
 
 def test_two_classes_may_be_the_first_of_several(tmp_path):

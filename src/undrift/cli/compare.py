@@ -27,16 +27,7 @@ if TYPE_CHECKING:
     from undrift.run import FileComparison
 
 REFUSED = {
-    "speed": "every speed takes part",
-    "half_life": "learners take part with their own defaults",
-    "nonnegative": "it cuts intervals, and learners are compared by their point predictions",
-    "delay": "a comparison learns every label before the next row",
-    "weight": "the other learners count all rows alike, so scores would not be comparable",
-    "elapsed": "the other learners count all rows alike, so scores would not be comparable",
-    "missing": "the other learners take missing values as the last value seen",
-    "alert": "a comparison looks for no changes",
-    "level": "learners are compared by their point predictions",
-    "quantiles": "learners are compared by their point predictions",
+    "alert": "a comparison does not watch the stream; undrift run does",
     "resume": "a comparison always starts from the first row",
 }
 """Options of runs that a comparison does not support, and why."""

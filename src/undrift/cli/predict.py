@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ import typer
 from undrift._internal.folder import explain_disk_errors
 from undrift._internal.stopping import Interrupted, StopRequest
 from undrift.cli.output import format_json, format_number, print_error, print_interrupted, print_json, printable
-from undrift.cli.run_options import FORMAT, Json, Quiet
+from undrift.cli.run_options import FORMAT, Json, Quiet, split_words
 from undrift.cli.signals import stop_signals
 from undrift.errors import InputError
 
@@ -30,7 +31,15 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write .csv or .parquet [default: CSV to the standard output].")
     ] = None,
-    level: Annotated[float, typer.Option("--level", help="Of the intervals, for numbers.")] = 0.9,
+    level: Annotated[
+        float | None, typer.Option("--level", help="Level of the intervals [default: that of the run].")
+    ] = None,
+    quantiles: Annotated[
+        list[str] | None, typer.Option("--quantiles", help="Levels of quantiles, 0.1,0.5,0.9 [default: the run's].")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Write what each column adds to each prediction beside its usual value.")
+    ] = False,
     format: str | None = FORMAT,  # noqa: A002  # the option's name
     quiet: Quiet = False,
     json: Json = False,
@@ -38,8 +47,11 @@ def predict(
     """Predict the rows of FILE with the model as it stands; nothing is learned.
 
     Every row is taken as the one that might come next. Missing values are filled with the last ones the model saw.
-    Labels in FILE only serve the lags of later rows. Intervals were learned one row ahead: with lags, only the first
-    row has one; without, they are too narrow for later rows if the target drifts meanwhile.
+    Labels in FILE only serve the lags of later rows; a row whose earlier labels are not known has no interval.
+    Intervals were learned one row ahead: they are too narrow for later rows if the target drifts meanwhile.
+
+    With --explain, the columns are the prediction, the usual one (every column at its mean in the first rows), what
+    each column adds, and what they add together; of classes the log-odds of the likeliest label.
     """
     kind = None if out is None else out.suffix.lower()
     if kind not in (None, ".csv", ".parquet"):
@@ -58,7 +70,7 @@ def predict(
     with stop_signals(what_is_left) as stop:
         try:
             with stop.interruptible():
-                result = predict_file(model, file, level, stop, format or "auto")
+                result = predict_file(model, file, level, stop, format or "auto", _levels(quantiles), explained=explain)
             if table is not None:
                 _write(result, table, quiet, json)
             elif json:
@@ -69,6 +81,18 @@ def predict(
             print_interrupted(what_is_left())
             return stop.code
     return 0
+
+
+def _levels(given: list[str] | None) -> list[float] | None:
+    """Return the levels of quantiles that were asked for; None for those of the run."""
+    words = split_words(given)
+    try:
+        levels = [float(word) for word in words]
+    except ValueError:
+        levels = [math.nan]
+    if not all(0.005 <= level <= 0.995 for level in levels):
+        raise InputError(f"--quantiles must be levels in [0.005, 0.995] such as 0.1,0.5,0.9, got {', '.join(words)}")
+    return levels or None
 
 
 def _write(result: Predictions, table: TableFile, quiet: bool, json: bool) -> None:

@@ -20,7 +20,7 @@ from undrift.cli import run_options as options
 from undrift.cli.output import ExitCode, ProgressBar, print_interrupted, print_json, printable
 from undrift.cli.signals import stop_signals
 from undrift.errors import DataError, InputError
-from undrift.stream.settings import Settings, describe_fields
+from undrift.stream.settings import Settings
 
 if TYPE_CHECKING:
     from undrift.events import Event
@@ -195,10 +195,8 @@ def run_live(
     if settings.format == "auto":
         settings = settings.replace(format="ndjson")
     for name, reason in NOT_LIVE.items():
-        if getattr(settings, name) != describe_fields(Settings)[name].default:
-            raise InputError(
-                f"{options.flag_of(name)}: not with --live, as {reason}; leave it out, or leave out --live"
-            )
+        if getattr(settings, name) != Settings.default_of(name):
+            raise InputError(f"--{name}: not with --live, as {reason}; leave it out, or leave out --live")
     if settings.format != "ndjson":
         raise InputError(f"--live reads one JSON object a line, not {settings.format}; leave out --format")
     if out is None and (resume or force):

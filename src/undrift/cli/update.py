@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from undrift.cli import run_options as options
-from undrift.cli.output import ProgressBar, print_error, print_interrupted, print_json, printable
+from undrift.cli.output import ExitCode, ProgressBar, print_error, print_interrupted, print_json, printable
 from undrift.errors import InputError, LearnedBeforeError
 
 
@@ -27,7 +27,8 @@ def update(
     """Learn the new rows of FILE where an earlier command stopped: nothing twice, the same bits as one long file.
 
     Columns, lags and season stay as the first file decided. Rows that were learned before are skipped and counted. A
-    file that was learned already changes nothing: a note says so, and the exit code is 0.
+    file that was learned already changes nothing: a note says so, and the exit code is 0. Exit code 6: a run with
+    --alert found changes in the new rows.
     """
     from undrift.fleet.state_store import STORE_FILE as FLEET
     from undrift.run.forecast.forecast_folder import STATE as FORECAST
@@ -79,16 +80,17 @@ def _update_run(folder: Path, file: str, *, report: bool, quiet: bool, json: boo
             return stop.code
     page = write_report(folder, render) if report and done.added else None
     facts = {"folder": str(folder), "report": None if page is None else str(page)}
+    code = ExitCode.CHANGE_FOUND if done.changes else ExitCode.FINE
     if json:
         more = {name: done.state[name] for name in ("rows", "rounds", "task", "scores")}
-        print_json(facts | {"added": done.added, "skipped": done.skipped} | more)
-        return 0
+        print_json(facts | {"added": done.added, "skipped": done.skipped, "changes": done.changes} | more)
+        return code
     skipped = f", {done.skipped:,} learned before" if done.skipped else ""
     print(f"{done.state['rows']:,} rows, {done.added:,} of them new{skipped}")
     if not done.added:
         print_error(f"{file} has no row that is new to {folder}")
     print(printable(f"everything is in {folder}" + (f"; report: {page}" if page else "")))
-    return 0
+    return code
 
 
 def _update_fleet(folder: Path, file: str, *, report: bool, quiet: bool, json: bool) -> int:

@@ -93,9 +93,10 @@ def run_frame(
     ('report.html', 300, 6.1)
     """
     folder, wanted = Path(out), Settings.from_dict({"target": target, **settings})
+    pl = polars("run_frame")
     batch = read_table("run_frame", frame, wanted.drop)
     dropped = {name: [None] * len(batch.lines) for name in wanted.drop}  # which are columns all the same
-    table = polars("run_frame").DataFrame({**batch.columns, **dropped})
+    table = pl.DataFrame({**batch.columns, **dropped})
     rows = folder.with_name(folder.name + ROWS)
     if not force and (rows.exists() or (folder / STATE).exists()):
         raise InputError(

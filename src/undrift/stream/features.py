@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import compress
 from typing import Any, Literal, NamedTuple
 
@@ -43,10 +43,19 @@ class Rows(NamedTuple):
     """How often each row counts (n,); None: once."""
     elapsed: Vector | None = None
     """Time since the row before in units of the usual spacing (n,); None: 1."""
+    brought: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    """The row of these that brought each of the last features, in ascending order; the others were there before."""
 
     def between(self, begin: int, end: int) -> Rows:
         """Return the rows number begin to end - 1."""
-        return Rows(*(None if column is None else column[begin:end] for column in self))  # type: ignore[arg-type]  # of the same types
+        columns = [None if column is None else column[begin:end] for column in self[:-1]]
+        return Rows(*columns, np.maximum(self.brought - begin, 0))  # type: ignore[call-arg,arg-type]  # of the same types
+
+    def parts(self) -> Iterator[tuple[slice, int]]:
+        """Yield the rows between which no feature came, and how many features they have."""
+        edges = np.unique(np.clip(np.concatenate(([0], self.brought, [len(self.y)])), 0, len(self.y)))
+        for begin, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            yield slice(begin, end), self.Z.shape[1] - int(np.count_nonzero(self.brought > begin))
 
 
 class Features:
@@ -108,9 +117,10 @@ class Features:
         line, learning = batch.lines, labels != "never"
         y = self._labels(batch, origin, labels)
         times = self._times(batch, origin, learning=learning)
-        columns = [self._numbers(batch, origin, name) for name in self.schema.numbers]
+        columns = self._plain_row(batch) or [self._numbers(batch, origin, name) for name in self.schema.numbers]
         texts = {name: parse_texts(_cells(batch, name), origin.na) for name in self.text_features.texts}
-        begun = self.text_features.add_features(origin, line, texts) if learning else {}
+        begun, rows_of_new = self.text_features.add_features(origin, line, texts) if learning else ({}, [])
+        brought = np.array(rows_of_new, dtype=np.int64)
         categories = self.text_features.categories(texts, begun)
         Z = np.empty((len(line), len(self.names)))
         for j, column in enumerate(columns):
@@ -129,6 +139,7 @@ class Features:
             weight = None if weight is None else weight[keep]
             times = None if times is None else times[keep]
             categories = {name: list(compress(cells, keep)) for name, cells in categories.items()}
+            brought = np.concatenate(([0], np.cumsum(keep)))[brought]
         if self.settings.lag:
             self.last_labels = fill_lags(self.last_labels, y, self.settings.lag, Z[:, self.lags.start : self.lags.stop])
         if learning:
@@ -139,7 +150,7 @@ class Features:
             self.taken += len(batch.lines)
         else:
             self.text_features.predict_means(categories, Z[:, self._fixed :])
-        return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning))
+        return Rows(line, times, Z, y, weight, self._time_steps(times, learning=learning), brought)
 
     @property
     def names(self) -> list[str]:
@@ -176,6 +187,15 @@ class Features:
     def _indicator(self, name: str) -> int:
         """Return the place of the feature that is 1 where a column is missing."""
         return len(self.schema.numbers) + self.schema.indicators.index(name)
+
+    def _plain_row(self, batch: RowBatch) -> list[Vector]:
+        """Return the number columns of a single row whose cells are all plain numbers; nothing for any other batch."""
+        if len(batch.lines) != 1 or (self.labels.classes is not None and self.settings.candidate):
+            return []
+        cells = [batch.columns[name][0] if name in batch.columns else None for name in self.schema.numbers]
+        if not all((type(cell) is float or type(cell) is int) and -LIMIT <= cell <= LIMIT for cell in cells):
+            return []
+        return list(np.array(cells, dtype=np.float64).reshape(-1, 1))
 
     def _numbers(self, batch: RowBatch, origin: RowOrigin, name: str) -> Vector:
         """Return a feature; infinite numbers and those beyond the limit become missing, and all missing are counted."""

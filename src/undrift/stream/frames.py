@@ -28,11 +28,11 @@ Frame = Any
 """A data frame of pandas, polars, pyarrow, or any library that narwhals knows; a list of dicts; or one dict."""
 TIME_INDEXES = ("DatetimeIndex", "PeriodIndex")
 """Indexes of pandas that become a column even without a name."""
+_NUMBERS, _TEXTS = {float, int, type(None)}, {str, type(None)}
+"""Cells that need no conversion."""
 _KINDS = {name: bare_type(field.type) for name, field in describe_fields(Settings).items()}
-_FLAGS = [name for name, kind in _KINDS.items() if isinstance(kind, BoolType)]
-_LISTS = [name for name, kind in _KINDS.items() if isinstance(kind, VarTupleType)]
-_WORDS = [str(value) for kind in _KINDS.values() if isinstance(kind, LiteralType) for value in kind.values]
-_VALUES = "|".join((*map(re.escape, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
+_WORDS = [f"{word}" for kind in _KINDS.values() if isinstance(kind, LiteralType) for word in kind.values]
+_VALUES = "|".join((*filter(str.isalpha, _WORDS), r"[A-Z]+\b", r"\d+", r"'[^']*'"))
 _OPTION = re.compile(rf"--([a-z]+(?:-[a-z]+)*)(?:[ =]({_VALUES})(?![\w-]))?")
 
 
@@ -45,12 +45,12 @@ def in_python(sentence: str) -> str:
 
     def argument(match: re.Match[str]) -> str:
         name, value = match[1].replace("-", "_"), match[2]
-        if name in _FLAGS:
+        if isinstance(_KINDS.get(name), BoolType):
             return f"{name}=True" + (match[0].removeprefix(f"--{match[1]}") if value else "")
         if value is None:
             return f"{name}="
         value = value if value[0] in "'0123456789" or value.isupper() else f"'{value}'"
-        return f"{name}=[{value}]" if name in _LISTS else f"{name}={value}"
+        return f"{name}=[{value}]" if isinstance(_KINDS.get(name), VarTupleType) else f"{name}={value}"
 
     return _OPTION.sub(argument, sentence)
 
@@ -116,6 +116,9 @@ def _from_rows(who: str, rows: Any, drop: Collection[str]) -> RowBatch:
 
 def _read_cells(who: str, name: str, cells: list[Any]) -> Cells:
     """Return cells of any kind as numbers, texts and None; as an array if they are times."""
+    kinds = {type(cell) for cell in cells}
+    if kinds <= _NUMBERS or kinds <= _TEXTS:
+        return cells
     out = [_plain_cell(who, name, cell) for cell in cells]
     texts = sum(isinstance(cell, str) for cell in out)
     if texts and texts + out.count(None) < len(out):

@@ -178,6 +178,27 @@ def infer_schema(first: FirstRows) -> Schema:
     )  # fmt: skip
 
 
+LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
+"""Rows ago; with late labels, so many rows before the last one known."""
+
+
+def with_default_lags(first: FirstRows) -> Settings:
+    """Return the settings with lags, and the calendar where there are times, if there is no other column to learn from.
+
+    Whoever names features, lags or the calendar gets these and nothing else.
+    """
+    settings = first.source.settings
+    if not settings.may_have_lags or settings.target not in first.columns:
+        return settings  # whoever reads the rows says what is wrong with them
+    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
+    if len(others) > 1 or (settings.time is not None and settings.time not in others):
+        return settings
+    time, _ = find_time_column(first, others, [])
+    if others and time is None and not counts_rows(first, others[0]):
+        return settings  # a feature
+    return settings.replace(lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
+
+
 def infer_growing_schema(first: FirstRows) -> Schema:
     """Return what the columns of a single row are, where nobody has seen more rows; others may follow.
 

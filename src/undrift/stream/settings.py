@@ -35,6 +35,7 @@ LONGEST_LAG = 1_000_000
 UNNAMED = "?"
 """Stands for the target where a file is read to find it."""
 
+Task = Literal["auto", "regression", "classification", "multiclass"]
 Speed = Literal["best", "max", "fast", "light"]
 Name = Annotated[str, Meta(min_length=1)]
 Texts = tuple[str, ...]
@@ -88,6 +89,11 @@ class SettingsBase(msgspec.Struct, frozen=True, kw_only=True):
         base: Any = cls.__base__
         inherited = base.names() if base is not SettingsBase and cls is not SettingsBase else []
         return [name for name in cls.__struct_fields__ if name not in inherited] + inherited
+
+    @classmethod
+    def default_of(cls, name: str) -> Any:
+        """Return the default of a setting."""
+        return describe_fields(cls)[name].default
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str = "settings") -> Self:
@@ -155,7 +161,7 @@ class Settings(FileSettings, frozen=True, kw_only=True):
         Texts, option("Columns with predictions made elsewhere, a,b,c, in units of the target; empty cells abstain.")
     ] = ()
     task: Annotated[
-        Literal["auto", "regression", "classification", "multiclass"],
+        Task,
         option("regression, classification, multiclass (new classes may come), or auto: found from the target."),
     ] = "auto"
     positive: Annotated[str | None, option("Label that counts as 1 [default: the later of the two in order].")] = None
@@ -216,6 +222,11 @@ class Settings(FileSettings, frozen=True, kw_only=True):
             raise InputError(f"settings: the target '{self.target}' cannot be dropped, the time, or a feature as well")
 
     @property
+    def may_have_lags(self) -> bool:
+        """Whether lags and the calendar may be added where there is nothing else to learn from: none were named."""
+        return not (self.lag or self.calendar or self.features is not None)
+
+    @property
     def most_texts(self) -> int:
         """Texts of a column that get a feature each where nobody counts their rows."""
         return FEW_TEXTS if self.categories is None else self.categories
@@ -250,7 +261,7 @@ class FleetSettings(Settings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.unsupported:
-            if getattr(self, name) != describe_fields(Settings)[name].default:
+            if getattr(self, name) != Settings.default_of(name):
                 raise InputError(f"settings: fleets have no setting '{name}'; leave it out, or use undrift run")
         if self.order is not None and self.time is not None:
             raise InputError("undrift fleet: give --order or --time, not both")

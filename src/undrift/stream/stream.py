@@ -30,7 +30,7 @@ from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_ROWS, FirstRows, RowOrigin, first_rows_of, not_a_number
 from undrift.stream.frames import Frame, in_python, python_words, read_table, require_columns
 from undrift.stream.labels import LabelCode
-from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema
+from undrift.stream.schema import Schema, extend_schema, infer_growing_schema, infer_schema, with_default_lags
 from undrift.stream.settings import Settings
 
 MOST_WAITING = 100_000
@@ -93,7 +93,7 @@ class Stream(Serializable):
 
     Examples
     --------
-    >>> rows = [{"shop": "ab"[t % 2], "sales": 5.0 + 3.0 * (t % 2)} for t in range(200)]
+    >>> rows = [{"shop": "ab"[t % 2], "sales": 5.0 + 3.0 * (t % 2) + 0.1 * (t % 3)} for t in range(200)]
     >>> stream = Stream("sales", speed="fast")
     >>> answers = stream.play(rows)
     >>> round(stream.predict({"shop": "b"})[0]["prediction"])
@@ -168,7 +168,8 @@ class Stream(Serializable):
         if self.features is not None:
             raise InputError("Stream: the columns are known already; make another stream for other columns")
         with python_words():
-            self.begin(self._find_schema(*self._read(table)))
+            self.features, self.model = self._find_columns(*self._read(table))
+            self.settings = self.features.settings
         return self
 
     # ---- predictions -------------------------------------------------------------------------------------------
@@ -284,12 +285,13 @@ class Stream(Serializable):
         rows = work.encode(batch, origin)
         with HeldInterrupt():
             answers = self._close(rows, work, model)
-            self.features, self.model = work, model
+            self.features, self.model, self.settings = work, model, work.settings
         return answers
 
     def encode_batch(self, batch: RowBatch, origin: RowOrigin) -> Rows:
         """Return the rows of a batch that has come, to be closed by `close_rows`: `play_batch` in two steps."""
         features, self.model = self._prepare(batch, origin)
+        self.settings = features.settings
         work = features.copy()
         rows = work.encode(batch, origin)
         self.features = work
@@ -333,8 +335,11 @@ class Stream(Serializable):
         work = features.copy()
         rows = work.encode(batch, origin, "later")
         with HeldInterrupt():
-            served = model.ask_rows(Table(work.names, rows.Z), elapsed=rows.elapsed) if len(rows.y) else []
-            self.features, self.model = work, model
+            served = []
+            for part, width in rows.parts():
+                times = None if rows.elapsed is None else rows.elapsed[part]
+                served += model.ask_rows(Table(work.names[:width], rows.Z[part, :width]), elapsed=times)
+            self.features, self.model, self.settings = work, model, work.settings
             for t, (row, line) in enumerate(zip(served, rows.line.tolist(), strict=True)):
                 if line in names:
                     self._references[row.serial], self._serials[names[line]] = names[line], row.serial
@@ -393,8 +398,7 @@ class Stream(Serializable):
     def _prepare(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
         """Return features and the model for a batch that has come: fresh ones for the first one, and wider ones."""
         if self.features is None:
-            schema = self._find_schema(batch, origin)
-            return Features(self.settings, schema), make_model(self.settings, schema.task)
+            return self._find_columns(batch, origin)
         schema = self.features.schema
         if not schema.grows or {*batch.columns} <= {*self.features.columns}:
             return self.features, self.model
@@ -416,23 +420,36 @@ class Stream(Serializable):
         before = 0 if self.features is None else self.features.taken
         return RowBatch(batch.lines + before, batch.columns), _TableRows(self.settings, before)
 
-    def _find_schema(self, batch: RowBatch, origin: RowOrigin) -> Schema:
+    def _find_columns(self, batch: RowBatch, origin: RowOrigin) -> tuple[Features, OnlineEstimator]:
+        """Return features and a model for what the columns of the first rows are."""
         count = len(batch.lines)
         if not count:
             raise DataError(f"{origin.name} has no rows; a stream begins with one or more")
+        first = FirstRows(origin, [first_rows_of(batch)], whole=1 < count <= FIRST_ROWS)
+        settings = first.source.settings = with_default_lags(first)
         if count == 1:
-            schema = infer_growing_schema(FirstRows(origin, [batch], whole=False))
-            if not (schema.numbers or schema.texts or self.settings.calendar or self.settings.lag):
+            schema = infer_growing_schema(first)
+            if not (schema.numbers or schema.texts or settings.calendar or settings.lag):
                 raise DataError(f"{origin.at(int(batch.lines[0]))}: there is nothing to predict from")
-            return schema
-        schema = infer_schema(FirstRows(origin, [first_rows_of(batch)], whole=count <= FIRST_ROWS))
+        else:
+            schema = infer_schema(first)
         for note in schema.notes:
             log_sentence(in_python(note))
-        return schema
+        return Features(settings, schema), make_model(settings, schema.task)
 
     def _close(self, rows: Rows, features: Features, model: OnlineEstimator) -> Answers:
-        """Predict and learn rows whose labels are beside them."""
-        table, before = Table(features.names, rows.Z), model.served_rows
+        """Predict and learn rows whose labels are beside them; a feature is there from the row on that brings it."""
+        if not len(rows.brought):
+            return self._close_alike(Table(features.names, rows.Z), rows, features, model)
+        answers = []
+        for part, width in rows.parts():
+            table = Table(features.names[:width], rows.Z[part, :width])
+            answers.append(self._close_alike(table, rows.between(part.start, part.stop), features, model))
+        return join_answers(answers)
+
+    def _close_alike(self, table: Table, rows: Rows, features: Features, model: OnlineEstimator) -> Answers:
+        """Predict and learn rows of the same features."""
+        before = model.served_rows
         serial = before + 1 + np.arange(len(rows.y), dtype=np.int64)
         facts: dict[str, Any] = {"serial": serial, "line": rows.line, "time": rows.time}
         context: dict[str, Any] = {"delay": self.settings.delay, "weight": rows.weight, "elapsed": rows.elapsed}

@@ -144,6 +144,11 @@ def _require_several(first: FirstRows, labels: list[str]) -> None:
         ("--candidate", bool(settings.candidate)),
         ("--lag", bool(settings.lag)),
     ):
+        if given and not labels and settings.task == "auto":
+            raise InputError(
+                f"{name} may have several classes, as the first row holds a text, but {option} is for numbers or two "
+                "classes; pass --task classification if there are two"
+            )
         if given:
             shown = ", ".join(f"{label:.40}" for label in labels[:3]) or "--task multiclass"
             shown += ", ..." if len(labels) > 3 else ""

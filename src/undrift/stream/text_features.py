@@ -78,12 +78,39 @@ class TextFeatures:
         """Return the column that a feature is made of."""
         return next(column for column, names in self.groups().items() if feature in names)
 
-    def add_features(self, origin: RowOrigin, lines: Lines, columns: Texts) -> dict[str, int]:
-        """Make features of the texts that came up now; return the row from which on each column is learned by means.
+    def add_features(self, origin: RowOrigin, lines: Lines, columns: Texts) -> tuple[dict[str, int], list[int]]:
+        """Make features of the texts that came up now, in the order in which rows bring them.
 
-        That is the row that brings the first text too many, whose like have nothing else.
+        Return the row from which on a column is learned by means, which is the one that brings the first text too many,
+        and the row that brought each new feature.
         """
-        return {name: self._add_texts(origin, lines, name, cells) for name, cells in columns.items()}
+        begun: dict[str, int] = {}
+        brought: list[int] = []
+        for row, name, text in self._new_texts(columns):
+            if name in begun:
+                continue
+            if len(self.texts[name]) < self._limits[name]:
+                require_short(origin, int(lines[row]), name, text)
+                self._add_text(name, text)
+                brought.append(row)
+            elif self._has_means:
+                self._begin_means(name)
+                begun[name] = row
+                brought += [row] * CategoryMeans.features
+        return begun, brought
+
+    def _new_texts(self, columns: Texts) -> list[tuple[int, str, str]]:
+        """Return the first row, the column and the text of each text that has no feature, row by row."""
+        fresh = []
+        for k, (name, cells) in enumerate(columns.items()):
+            if name in self._mean_places:
+                continue
+            unknown = {text for text in {*cells} if text is not None and (name, text) not in self._places}
+            for row, text in enumerate(cells if unknown else ()):
+                if text in unknown:
+                    unknown.discard(text)
+                    fresh.append((row, k, name, str(text)))
+        return [(row, name, text) for row, _, name, text in sorted(fresh)]
 
     def categories(self, columns: Texts, begun: Mapping[str, int]) -> dict[str, list[str | None]]:
         """Return the texts of the columns that are learned by means."""
@@ -94,24 +121,6 @@ class TextFeatures:
             ]
             for name in self._mean_places
         }
-
-    def _add_texts(self, origin: RowOrigin, lines: Lines, name: str, cells: Sequence[str | None]) -> int:
-        """Make features of the texts of a column; return the row from which on it is learned by means, if it is."""
-        if name in self._mean_places:
-            return 0
-        known = {text for text in {*cells} if text is None or (name, text) in self._places}
-        for row, text in enumerate(cells):
-            if text is None or text in known:
-                continue
-            known.add(text)
-            if len(self.texts[name]) >= self._limits[name]:
-                if not self._has_means:
-                    break
-                self._begin_means(name)
-                return row
-            require_short(origin, int(lines[row]), name, text)
-            self._add_text(name, text)
-        return 0
 
     def fill_texts(self, columns: Texts, out: Matrix) -> dict[str, list[int]]:
         """Write the features of texts; a missing text is missing in all features of its column. Return such rows."""

@@ -10,14 +10,11 @@ import numpy as np
 from ..outcome import Answers, PathDriver
 from ..references import play_reference
 from ..scenarios import FEATURES, Reference, Scenario
-from .commands import parse_json, require, write_csv
-
-SETTINGS = ("weight", "delay", "lag", "calendar", "candidate", "missing", "level", "quantiles")
-"""Options that the file of settings has a name for."""
+from .commands import parse_json, require, run_options, write_csv
 
 
 class Compare(PathDriver):
-    """The settings come in a file of settings, which knows all of those that a run has."""
+    """The options are those of a run."""
 
     name = "compare"
     tolerance: ClassVar = dict.fromkeys(FEATURES, 1e-13)
@@ -49,13 +46,8 @@ class Compare(PathDriver):
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Compare on the whole file; one learner takes part, that of the scenario's speed."""
-        asked = scenario.options
-        file = write_csv(folder / "rows.csv", scenario.columns)
-        settings: dict[str, Any] = {"target": "y", "time": "time"}
-        settings |= {name: asked[name] for name in SETTINGS if name in asked}
-        settings |= {"elapsed": True} if "elapsed" in asked else {}
-        (folder / "settings.toml").write_text("".join(f"{name} = {_toml(value)}\n" for name, value in settings.items()))
-        words: list[Any] = [file, "--settings", folder / "settings.toml", "--only", asked.get("speed", "fast")]
+        asked, file = scenario.options, write_csv(folder / "rows.csv", scenario.columns)
+        words: list[Any] = [file, *run_options(scenario), "--only", asked.get("speed", "fast")]
         words += ["--resume"] if "resume" in asked else []
         results = parse_json(require("compare", *words, "--no-peers", "--quiet", "--json"))["results"]
         ours = next(result for result in results if result["kind"] == "undrift")
@@ -63,11 +55,3 @@ class Compare(PathDriver):
         for name, score in ours["intervals"].items():
             scores["coverage" if name.endswith("coverage") else name] = score
         return Answers({name: np.array([score]) for name, score in scores.items()}, single=True)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (tuple, list)):
-        return str(list(value))
-    return f'"{value}"' if isinstance(value, str) else str(value)

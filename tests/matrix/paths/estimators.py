@@ -10,7 +10,7 @@ import numpy as np
 import undrift as ud
 
 from ..outcome import Answers
-from ..references import name_event
+from ..references import certificate_columns, name_event
 from ..scenarios import Scenario
 
 NO_FEATURES = ("time", "y", "w")
@@ -66,6 +66,14 @@ def cell(scenario: Scenario, name: str, row: int) -> Any:
 def some(**arguments: Any) -> dict[str, Any]:
     """Return the arguments that are given."""
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def certify_inside(model: Any, rows: Any, y: list[Any]) -> Answers:
+    """Return the certificate of the estimator inside of what has learned the rows, which is played again."""
+    from undrift.regret import certify, comparators
+
+    certificate = certify(model, rows, y, u=comparators.fixed)
+    return Answers(certificate_columns(certificate), single=True)
 
 
 class Alarms:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,7 @@ class Predict(PathDriver):
         """Return what the library predicts for each later row after it played the first ones."""
         if reference is scenario.reference:
             reference = scenario.others.get("means of the first rows", reference)
-        return self._predict_rows(scenario, reference)
-
-    def _predict_rows(self, scenario: Scenario, reference: Reference) -> Answers:
-        ignored = "elapsed" in scenario.options and "elapsed" not in reference.play
-        reference = scenario.reference if ignored else reference
-        model, asked = reference.make_model(), scenario.options
-        first = slice(0, CUT)
+        model, first = reference.make_model(), slice(0, CUT)
         played = {
             name: value
             for name, value in reference.play_arguments(first).items()
@@ -39,38 +34,22 @@ class Predict(PathDriver):
         answers: dict[str, list[float]] = {}
         for t in range(CUT, scenario.rows):
             row, when = dict(zip(reference.columns, reference.Z[t].tolist(), strict=True)), {}
-            if "elapsed" in reference.play and not ignored:
+            if "elapsed" in reference.play:
                 when = {"elapsed": float(reference.play["elapsed"][CUT : t + 1].sum())}
-            for name, value in _predict(model, reference, row, asked, when).items():
+            for name, value in _predict(model, reference, row, when).items():
                 answers.setdefault(name, []).append(value)
         return Answers({name: np.array(answers[name]) for name in scenario.shows if name in answers}, single=True)
 
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what `undrift predict` does instead."""
-        if scenario.part == "thirty texts":
-            return {
-                "the last row is missing in the means": self._predict_rows(
-                    scenario, scenario.others["means of fewer rows"]
-                )
-            }
-        if scenario.feature == "lags":
-            columns = self.expect(scenario, scenario.reference).columns
-            first = {name: np.where(np.arange(len(column)) == 0, column, math.nan) for name, column in columns.items()}
-            return {"the first row alone has an interval": Answers(first, single=True)}
-        return {}
-
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Run over the first rows, and predict the others."""
-        asked = dict(scenario.options)
-        level, quantiles = asked.pop("level", None), asked.pop("quantiles", None)
-        resume = asked.pop("resume", None)
-        words = run_options(_with_options(scenario, asked))
+        asked = {name: value for name, value in scenario.options.items() if name not in ("level", "quantiles")}
+        words = run_options(replace(scenario, options=asked))
         file, out = write_csv(folder / "first.csv", scenario.columns, slice(0, CUT)), folder / "run"
         require("run", file, *words, "--out", out, "--no-report", "--quiet", codes=(0, 6))
         later = write_csv(folder / "later.csv", scenario.columns, slice(CUT, None))
-        options = [] if level is None else ["--level", level]
+        level, quantiles = scenario.options.get("level"), scenario.options.get("quantiles")
+        options: list[Any] = [] if level is None else ["--level", level]
         options += [] if quantiles is None else ["--quantiles", ",".join(map(str, quantiles))]
-        options += [] if resume is None else ["--resume"]
         rows = list(csv.DictReader(require("predict", out, later, "--quiet", *options).splitlines()))
         known = {"yhat": "prediction", "lower": "lower", "upper": "upper"}
         return Answers(
@@ -83,18 +62,10 @@ class Predict(PathDriver):
         )
 
 
-def _with_options(scenario: Scenario, options: dict[str, Any]) -> Scenario:
-    from dataclasses import replace
-
-    return replace(scenario, options=options)
-
-
-def _predict(
-    model: Any, reference: Reference, row: dict[str, float], asked: dict[str, Any], when: dict[str, float]
-) -> dict[str, float]:
+def _predict(model: Any, reference: Reference, row: dict[str, float], when: dict[str, float]) -> dict[str, float]:
     """Return what the library says about one row that might come next."""
     if reference.classes:
-        p = model.predict_proba(row, **when).tolist()
+        p = np.ravel(model.predict_shares(row, **when)).tolist()
         return dict(zip([f"p({label})" for label in reference.classes], p, strict=True))
     out = {"yhat": model.predict(row, **when)}
     if "quantiles" in reference.play:

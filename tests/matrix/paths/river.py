@@ -12,7 +12,7 @@ import numpy as np
 from ..outcome import Answers, PathDriver, explain_errors
 from ..references import expect_peeked, expect_seen_classes
 from ..scenarios import CUT, Scenario
-from .estimators import Alarms, cell, classes_of, labels, make_estimator, row_dicts, some
+from .estimators import Alarms, cell, certify_inside, classes_of, labels, make_estimator, row_dicts, some
 
 
 class River(PathDriver):
@@ -34,7 +34,7 @@ class River(PathDriver):
 
         asked, answers = scenario.options, {name: np.full(scenario.rows, math.nan) for name in scenario.shows}
         rows, y, delay = row_dicts(scenario), labels(scenario), scenario.options.get("delay", 0)
-        known, alarms = ("weight", "elapsed", "delay", "level", "quantiles", "resume"), Alarms()
+        known, alarms = ("weight", "elapsed", "delay", "level", "quantiles", "resume", "certify"), Alarms()
         with explain_errors():
             model = make_estimator(scenario, DriftRegressor, DriftClassifier, *known)
             for t, row in enumerate(rows):
@@ -42,7 +42,7 @@ class River(PathDriver):
                 if "alert" in asked:
                     known_labels = model.model.rounds > 0
                     alarms.add(t, row, y[t], known_labels, model.predict_one(row), model.predict_interval(row))
-                else:
+                elif "certify" not in asked:
                     shown = _predict(model, scenario, row, when)
                     for name, value in shown.items() if t >= scenario.start else ():
                         answers[name][t] = value
@@ -53,6 +53,8 @@ class River(PathDriver):
                     alarms.add_memory(t, model.model)
                 if "resume" in asked and t == CUT:
                     model = pickle.loads(pickle.dumps(model))
+            if "certify" in asked:
+                return certify_inside(model.model, rows, y)
         return alarms.answers(scenario) if "alert" in asked else Answers(answers)
 
 

@@ -11,7 +11,15 @@ import numpy as np
 from ..outcome import Answers, PathDriver, Refused
 from ..references import expect_run, name_event
 from ..scenarios import Scenario
-from .commands import call, first_certificate, parse_json, read_predictions, require, run_options, write_csv
+from .commands import (
+    call,
+    first_certificate,
+    parse_json,
+    read_predictions,
+    require,
+    run_options,
+    write_csv,
+)
 
 
 class Run(PathDriver):

@@ -12,11 +12,15 @@ import numpy as np
 from ..outcome import Answers, PathDriver, explain_errors
 from ..references import expect_seen_classes
 from ..scenarios import CUT, Scenario
-from .estimators import Alarms, cell, classes_of, labels, make_estimator, row_dicts, some
+from .estimators import Alarms, cell, certify_inside, classes_of, labels, make_estimator, row_dicts, some
+from .streams import make_frame
+
+TABLES = ("lag", "texts", "calendar")
+"""What is for data frames, whose columns are found from the rows of `fit`."""
 
 
 class Sklearn(PathDriver):
-    """Each row is predicted, and fitted right after."""
+    """Each row is predicted, and fitted right after; of tables, after the first rows were fitted at once."""
 
     name = "sklearn"
     tolerance: ClassVar = {"several classes": 1e-12}
@@ -28,12 +32,14 @@ class Sklearn(PathDriver):
         from undrift.sklearn import DriftClassifier, DriftRegressor
 
         asked, answers = scenario.options, {name: np.full(scenario.rows, math.nan) for name in scenario.shows}
+        if any(name in asked for name in TABLES):
+            return _play_table(scenario, DriftRegressor)
         rows, alarms = row_dicts(scenario), Alarms()
         X, y, classes = np.array([list(row.values()) for row in rows]), labels(scenario), classes_of(scenario)
         with explain_errors():
             model = make_estimator(
                 scenario, DriftRegressor, DriftClassifier,
-                "weight", "elapsed", "delay", "level", "quantiles", "resume",
+                "weight", "elapsed", "delay", "level", "quantiles", "resume", "certify",
             )  # fmt: skip
             for t in range(scenario.rows):
                 row = _frame(X[t : t + 1], list(rows[0])) if "candidate" in asked else X[t : t + 1]
@@ -41,7 +47,7 @@ class Sklearn(PathDriver):
                 if "alert" in asked:
                     told = (model.predict(row)[0], np.ravel(model.predict_interval(row))) if t else (0.0, ())
                     alarms.add(t, rows[t], y[t], t > 0, *told)
-                elif t >= scenario.start:
+                elif t >= scenario.start and "certify" not in asked:
                     for name, value in _predict(model, scenario, row, some(elapsed=elapsed)).items():
                         answers[name][t] = value
                 arguments = some(classes=(classes or None) if t == 0 else None, delay=asked.get("delay"))
@@ -52,7 +58,21 @@ class Sklearn(PathDriver):
                     alarms.add_memory(t, model.model_)
                 if "resume" in asked and t == CUT:
                     model = pickle.loads(pickle.dumps(model))
+            if "certify" in asked:
+                return certify_inside(model.model_, X, y)
         return alarms.answers(scenario) if "alert" in asked else Answers(answers)
+
+
+def _play_table(scenario: Scenario, regressor: Any) -> Answers:
+    """Fit the first rows of a table, and predict and fit each of the others."""
+    frame, yhat = make_frame(scenario).drop("y"), []
+    y = labels(scenario)
+    with explain_errors():
+        model = make_estimator(scenario, regressor, None, "texts").fit(frame[:CUT], y[:CUT])
+        for t in range(CUT, scenario.rows):
+            yhat.append(model.predict(frame[t : t + 1])[0])
+            model.partial_fit(frame[t : t + 1], y[t : t + 1])
+    return Answers({"yhat": np.array(yhat)}, rows=slice(CUT, None))
 
 
 def _frame(X: Any, names: list[str]) -> Any:

@@ -10,7 +10,15 @@ import numpy as np
 from ..outcome import Answers, PathDriver, Refused
 from ..references import expect_run, name_event
 from ..scenarios import CUT, Scenario
-from .commands import call, first_certificate, parse_json, read_predictions, require, run_options, write_csv
+from .commands import (
+    call,
+    first_certificate,
+    parse_json,
+    read_predictions,
+    require,
+    run_options,
+    write_csv,
+)
 
 
 class Update(PathDriver):
@@ -18,10 +26,6 @@ class Update(PathDriver):
 
     name = "update"
     expect = staticmethod(expect_run)
-
-    def others(self, scenario: Scenario) -> dict[str, Answers]:
-        """Return what becomes of the signal."""
-        return {"no signal": Answers({"signal": np.array([False])}, single=True)}
 
     def play(self, scenario: Scenario, folder: Path) -> Answers:
         """Run over the first rows, and update with longer files."""

@@ -191,5 +191,5 @@ def compare_file(path: str, settings: Settings, *, peers: bool = True) -> tuple[
 def _refuse_settings(settings: Settings, task: str) -> None:
     """Refuse settings that would have no effect, each with its reason."""
     for name, reason in (REFUSED if task == "regression" else REFUSED | REFUSED_OF_CLASSES).items():
-        if getattr(settings, name) != getattr(Settings, name):
+        if getattr(settings, name) != Settings.default_of(name):
             raise InputError(f"compare: {name} is not for comparisons: {reason}; leave it out")

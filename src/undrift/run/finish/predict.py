@@ -23,6 +23,7 @@ from undrift.run.read.source import Source
 from undrift.stream import Answers, Explanation, Stream
 from undrift.stream.cells import RowBatch
 from undrift.stream.extras import polars
+from undrift.stream.features import Features
 from undrift.stream.problems import DataProblems
 from undrift.stream.settings import did_you_mean
 
@@ -41,6 +42,8 @@ class Predictions:
         The rows.
     level, quantiles
         Part of the labels that the intervals are made to hold, and levels of quantiles.
+    explained
+        Whether what each column adds is written in place of intervals and probabilities.
     stop
         A request to stop, which is granted at once while a batch is read and predicted.
     """
@@ -52,10 +55,11 @@ class Predictions:
         batches: Iterator[RowBatch],
         level: float | None,
         quantiles: Sequence[float] | None,
+        explained: bool,
         stop: StopRequest,
     ) -> None:
         assert stream.features is not None
-        self.stream, self.target, self.rows = stream, stream.settings.target, 0
+        self.stream, self.target, self.rows, self.explained = stream, stream.settings.target, 0, explained
         self._source, self._batches, self._stop = source, batches, stop
         self._wanted: dict[str, Any] = {"level": level, "quantiles": quantiles}
         self._features = stream.features.copy()  # goes on from batch to batch, with labels for lags
@@ -67,6 +71,7 @@ class Predictions:
         """Yield the line, the time, and the columns of `Answers.columns`. The rows of a file come once.
 
         A row that needs the label of an earlier row which is not known has no interval, unless it is the first one.
+        Explained rows have the columns of `explanation_columns` instead.
         """
         while True:
             with self._stop.interruptible():
@@ -75,15 +80,6 @@ class Predictions:
             if frame is None:
                 return
             yield frame
-
-    def explain(self) -> Iterator[tuple[int, Explanation]]:
-        """Yield the line of each row, and why it is predicted so."""
-        for batch in self._batches:
-            for t in range(len(batch.lines)):
-                row = RowBatch(
-                    batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()}
-                )
-                yield int(batch.lines[t]), self.stream.explain_batch(row, self._source, self._features)
 
     def spread(self) -> tuple[float, float, float]:
         """Return the smallest, the mean and the largest prediction (or probability) so far."""
@@ -102,10 +98,11 @@ class Predictions:
     def _predict(self, batch: RowBatch) -> DataFrame:
         """Return the predictions of one batch, and count them."""
         pl, is_first = polars("undrift predict"), not self.rows
+        before = self._features.copy()
         rows, answers = self.stream.predict_batch(batch, self._source, features=self._features, **self._wanted)
-        columns = answers.columns()
+        columns = self._explain(batch, before) if self.explained else answers.columns()
         unknown = np.asarray(np.isnan(rows.Z[:, self._features.lags]).any(axis=1))
-        if self.stream.task == "regression" and len(rows.y):
+        if self.stream.task == "regression" and len(rows.y) and not self.explained:
             withheld = unknown & ~((np.arange(len(unknown)) == 0) & is_first)
             for name in columns.keys() - {"time", "prediction"}:
                 columns[name] = np.where(withheld, np.nan, columns[name])
@@ -122,6 +119,14 @@ class Predictions:
         }
         frame: DataFrame = pl.DataFrame({"line": rows.line, **numbers})
         return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+    def _explain(self, batch: RowBatch, features: Features) -> dict[str, Any]:
+        """Return why each row of a batch is predicted as it is, from what was known before the batch."""
+        explained = []
+        for t in range(len(batch.lines)):
+            row = RowBatch(batch.lines[t : t + 1], {name: cells[t : t + 1] for name, cells in batch.columns.items()})
+            explained.append(self.stream.explain_batch(row, self._source, features))
+        return explanation_columns(explained)
 
     def _spread_values(self, answers: Answers) -> Vector:
         """Return what `spread` is about: predictions, or probabilities of the second of two classes, or of the best."""
@@ -149,6 +154,20 @@ class Predictions:
             yield f"intervals hold one row ahead; after the first row they are too narrow if '{name}' drifts meanwhile"
 
 
+def explanation_columns(explained: Sequence[Explanation]) -> dict[str, Any]:
+    """Return explanations as columns: the prediction, the usual one, what each column adds, and what they add together.
+
+    Predictions of classes are the log-odds of the likeliest label, which comes first.
+    """
+    out: dict[str, Any] = {}
+    if explained and explained[0].label is not None:
+        out["label"] = [row.label for row in explained]
+    out |= {"prediction": [row.prediction for row in explained], "usual": [row.usual for row in explained]}
+    for name in [part.column for part in explained[0].contributions] if explained else ():
+        out[f"adds({name})"] = [next(p.adds for p in row.contributions if p.column == name) for row in explained]
+    return out | {"together": [row.together for row in explained]}
+
+
 def _refuse_other_folders(folder: Path) -> None:
     """Refuse the folder of a fleet or of forecasts with where its predictions are."""
     if os.path.lexists(folder / STATE):
@@ -174,10 +193,12 @@ def predict_file(
     stop: StopRequest | None = None,
     file_format: str = "auto",
     quantiles: Sequence[float] | None = None,
+    *,
+    explained: bool = False,
 ) -> Predictions:
     """Return the predictions of every row of a file by the stream of a run, batch by batch; nothing is learned.
 
-    `level` and `quantiles` are by default those of the run.
+    `level` and `quantiles` are by default those of the run. With `explained`, each row comes with what its columns add.
     """
     if not Path(model).is_file():
         folder = Path(model)
@@ -201,4 +222,6 @@ def predict_file(
                 f"{source.name} has no column '{name}', which the model needs{did_you_mean(name, first.columns)}"
             )
     request = StopRequest() if stop is None else stop
-    return Predictions(stream, source, chain([first], batches), level, quantiles, request)
+    if quantiles and stream.task != "regression":
+        raise InputError(f"{model}: quantiles are of numbers, and this run predicts classes; leave out --quantiles")
+    return Predictions(stream, source, chain([first], batches), level, quantiles, explained, request)

@@ -29,6 +29,8 @@ class RunUpdate(NamedTuple):
     """Rows that were learned."""
     skipped: int
     """Rows that had been learned before."""
+    changes: int
+    """Events that were found in the new rows, where the run looks for them."""
 
 
 class _NewRows:
@@ -125,4 +127,5 @@ def update_run(
             loop.writer.provenance["learned"] = [*learned, digest]
             loop.writer.provenance["updates"] = [*state["provenance"].get("updates", []), source.name]
         finished = loop.play_all(progress or (lambda _: None), request)
-        return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped)
+        changes = len(finished["events"]) - len(state["events"])
+        return RunUpdate(finished, finished["rows"] - state["rows"], new.skipped, changes)

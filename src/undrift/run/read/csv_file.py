@@ -10,7 +10,8 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
+from operator import contains
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -215,11 +216,8 @@ def _read_rows(
 
 def _split_block(block: str, delimiter: str, width: int, before: _BoundedLines) -> _Section | None:
     """Return the rows of whole lines, if each line is a row as wide as the header; None if some may be others."""
-    lines = block.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    sizes = [len(line) + 1 for line in lines]
-    sizes[-1] -= block[-1] != "\n"
+    lines = io.StringIO(block, newline="\n").readlines()
+    sizes = [*map(len, lines)]
     sizes[0] += before.row + before.skipped
     if max(sizes) > csv.field_size_limit() or delimiter in '"\r\n':
         return None
@@ -233,13 +231,10 @@ def _split_plain(block: str, lines: list[str], delimiter: str, width: int) -> li
     """Return the columns of lines without quotes; None unless each holds as many cells as the header."""
     if "\r" in block:
         block = block.replace("\r\n", "\n")
-        if "\r" in block:
-            return None
-        lines = block.removesuffix("\n").split("\n")
-    if "" in lines:
+    if "\r" in block or "\n" in lines or "\r\n" in lines:
         return None
     if width == 1:
-        return None if delimiter in block else [lines]
+        return None if delimiter in block else [block.removesuffix("\n").split("\n")]
     cells = block.removesuffix("\n").split(delimiter)
     inner = width - 1
     if len(cells) != len(lines) * inner + 1:
@@ -247,7 +242,7 @@ def _split_plain(block: str, lines: list[str], delimiter: str, width: int) -> li
     # Lines are as wide as the header if every so many delimiters there is one line end, and no other: there a cell
     # holds the last one of a line, the line end, and the first one of the next line.
     seams = cells[inner:-1:inner]
-    if not all("\n" in seam for seam in seams):
+    if not all(map(contains, seams, repeat("\n"))):
         return None
     ends = "\n".join([cells[0], *seams, cells[-1]]).split("\n")
     if len(ends) != 2 * len(lines):

@@ -17,7 +17,7 @@ from undrift.run.read.source import Source
 from undrift.stream.cells import Cells, RowBatch
 from undrift.stream.features import Features, Rows
 from undrift.stream.first_rows import FIRST_BATCHES, FirstRows
-from undrift.stream.schema import Schema, counts_rows, find_time_column, infer_schema
+from undrift.stream.schema import Schema, find_time_column, infer_schema, with_default_lags
 from undrift.stream.settings import Settings
 
 
@@ -99,27 +99,14 @@ def _join(parts: Sequence[Rows], width: int) -> Rows:
     return Rows._make(None if column[0] is None else np.concatenate(column) for column in columns)
 
 
-LAGS = (1, 2, 3, 4, 5, 6, 12, 24)
-"""Rows ago; with late labels, so many rows before the last one known."""
-
-
 def add_default_lags(path: str, settings: Settings) -> Settings:
     """Return settings with lags, and the calendar where there are times, if the file has no other column to learn from.
 
     Whoever names features, lags or the calendar gets these and nothing else; the standard input is read only once, and
     left alone.
     """
-    if path == "-" or settings.lag or settings.calendar or settings.features is not None:
+    if path == "-" or not settings.may_have_lags:
         return settings
     source = Source(path, settings)
     batch = next(iter(source.batches()), None)
-    if batch is None or settings.target not in batch.columns:
-        return settings  # whoever reads the file says what is wrong with it
-    first = FirstRows(source, [batch], whole=False)
-    others = [name for name in first.columns if name != settings.target and name not in settings.drop]
-    if len(others) > 1 or (settings.time is not None and settings.time not in others):
-        return settings
-    time, _ = find_time_column(first, others, [])
-    if others and time is None and not counts_rows(first, others[0]):
-        return settings  # a feature
-    return settings.replace(lag=tuple(settings.delay + lag for lag in LAGS), calendar=time is not None)
+    return settings if batch is None else with_default_lags(FirstRows(source, [batch], whole=False))
